@@ -1,0 +1,2 @@
+//! Placeholder replaced in the same series of commits.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Test doubles for Stook: crash simulator, fault injection, reference models, conformance suites.

@@ -1,0 +1,110 @@
+//! The error of the core: what was being done, to which path, at which offset.
+//!
+//! Capabilities have error enums of their own that wrap this one. A message never repeats its
+//! source: whoever prints an error prints the chain.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::extent::ByteRange;
+use crate::source::Identity;
+
+/// A result of the core.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong below the capabilities.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation.
+    #[error("cannot {operation} {}{}", path.display(), At(*offset))]
+    Io {
+        /// A verb that fits "cannot … PATH": `open`, `read`, `sync`.
+        operation: &'static str,
+        /// The file or directory it was done to.
+        path: PathBuf,
+        /// The byte offset in the file, where there is one.
+        offset: Option<u64>,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file ended before the bytes that were promised.
+    #[error("{} ends too early: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
+    ShortRead {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        offset: u64,
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes there were.
+        got: u64,
+    },
+    /// A source is no longer what it was when it was opened.
+    #[error("{} changed while it was in use: it was {before}, it is now {after}; run the command again", path.display())]
+    SourceChanged {
+        /// The source.
+        path: PathBuf,
+        /// Its identity when it was opened.
+        before: Identity,
+        /// Its identity now.
+        after: Identity,
+    },
+    /// A range reaches past the end of a source.
+    #[error("range {range} reaches past the end of {} ({len} bytes)", path.display())]
+    OutOfBounds {
+        /// The source.
+        path: PathBuf,
+        /// What was asked for.
+        range: ByteRange,
+        /// The length of the source.
+        len: u64,
+    },
+    /// Something is to be created or published that is already there.
+    #[error("{} already exists", path.display())]
+    AlreadyExists {
+        /// The name that is taken.
+        path: PathBuf,
+    },
+    /// A lock is held by somebody else.
+    #[error("{} is locked by {holder}", path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Who holds it: process, host, since when.
+        holder: String,
+    },
+}
+
+impl Error {
+    /// An [`Error::Io`] without an offset.
+    pub fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::Io { operation, path: path.as_ref().to_path_buf(), offset: None, source }
+    }
+
+    /// An [`Error::Io`] at a byte offset.
+    pub fn io_at(operation: &'static str, path: impl AsRef<Path>, offset: u64, source: io::Error) -> Self {
+        Self::Io { operation, path: path.as_ref().to_path_buf(), offset: Some(offset), source }
+    }
+
+    /// The kind of the operating system's error, where there is one.
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::Io { source, .. } => Some(source.kind()),
+            _ => None,
+        }
+    }
+}
+
+/// Prints ` at offset N`, or nothing.
+struct At(Option<u64>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(offset) => write!(f, " at offset {offset}"),
+            None => Ok(()),
+        }
+    }
+}

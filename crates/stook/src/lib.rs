@@ -1,0 +1,21 @@
+//! Stook makes data that lives in files read, move and measure at the speed of the storage under it.
+//!
+//! The crate has two layers, and the arrows between them go one way only:
+//!
+//! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which ranges),
+//!   [`source`] (anything that is read by range), [`storage`] (anything that publishes bytes),
+//!   [`engine`] (executes reads and writes at a queue depth), [`report`] (numbers people can trust);
+//! - **capabilities** built on it, which never import one another: [`pack`].
+//!
+//! `docs/ARCHITECTURE.md` tells why it is cut this way.
+
+pub mod engine;
+pub mod error;
+pub mod extent;
+pub mod pack;
+pub mod plan;
+pub mod report;
+pub mod source;
+pub mod storage;
+
+pub use error::{Error, Result};

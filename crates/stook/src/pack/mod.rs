@@ -1,0 +1,1 @@
+//! Packs: a few append-only composite files instead of millions of small ones.

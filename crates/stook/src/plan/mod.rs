@@ -1,0 +1,1 @@
+//! Which reads serve which wanted ranges.

@@ -1,0 +1,1 @@
+//! Numbers people can trust: units, statistics, histograms, JSON, and the page style.

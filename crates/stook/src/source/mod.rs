@@ -1,0 +1,103 @@
+//! Anything that can be read by range.
+//!
+//! A [`Source`] does not read. It knows its length and its [`Identity`], and it flattens a range to
+//! [`Leaf`]s: ranges of files, bytes that are already in memory, fills. A [`Session`] runs the leaves
+//! of any number of sources through one engine, so that the queue stays full across all of them.
+
+mod file;
+mod identity;
+mod memory;
+mod session;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use file::FileSource;
+pub use identity::Identity;
+pub use memory::MemorySource;
+pub use session::{Session, SessionOptions, read_batch, read_range};
+
+use crate::engine;
+use crate::error::Result;
+use crate::extent::ByteRange;
+
+/// A piece of a resolved range. Every leaf knows its length.
+#[derive(Debug, Clone)]
+pub enum Leaf {
+    /// A range of a file, to be read by the engine.
+    File {
+        /// The file.
+        file: Arc<engine::File>,
+        /// The range in it.
+        range: ByteRange,
+    },
+    /// Bytes that are already here.
+    Bytes(Bytes),
+    /// One byte repeated.
+    Fill {
+        /// The byte.
+        byte: u8,
+        /// How often.
+        len: u64,
+    },
+}
+
+impl Leaf {
+    /// The number of bytes this leaf stands for.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::File { range, .. } => range.len(),
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Fill { len, .. } => *len,
+        }
+    }
+
+    /// Whether it stands for no byte at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Something that is read by range.
+pub trait Source: Send + Sync + fmt::Debug {
+    /// What to call it in messages: a path, or an address.
+    fn path(&self) -> &Path;
+
+    /// Its length in bytes, as it was when it was opened.
+    fn len(&self) -> u64;
+
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its identity when it was opened.
+    fn identity(&self) -> Identity;
+
+    /// Asks the medium for the identity it has now.
+    ///
+    /// # Errors
+    /// When it is gone or cannot be asked.
+    fn current_identity(&self) -> Result<Identity>;
+
+    /// Appends the leaves that make up `range`, in order; their lengths add up to `range.len()`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end.
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()>;
+
+    /// [`Error::SourceChanged`](crate::Error::SourceChanged) unless it is what it was.
+    ///
+    /// # Errors
+    /// That, and whatever [`current_identity`](Self::current_identity) meets.
+    fn check_unchanged(&self) -> Result<()> {
+        let (before, after) = (self.identity(), self.current_identity()?);
+        if before.same_content(&after) {
+            return Ok(());
+        }
+        Err(crate::Error::SourceChanged { path: self.path().to_path_buf(), before, after })
+    }
+}

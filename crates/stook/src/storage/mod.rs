@@ -1,0 +1,133 @@
+//! Anything that publishes bytes: a directory on disk, and in the testing crate a simulator that
+//! rebuilds what a medium may hold after a crash.
+//!
+//! The trait is narrow on purpose. Whoever writes through it can be crash-tested: every change to
+//! the medium is one of its calls. Names are flat (no `/`); a storage is one directory.
+//!
+//! What is durable when:
+//! - bytes appended are durable after [`Appender::sync`] returned;
+//! - a name made by [`Storage::create`], moved by [`Storage::rename`] or taken away by
+//!   [`Storage::unlink`] is durable after [`Storage::sync_directory`] returned;
+//! - [`Storage::publish_if_absent`] does all of it: when it returns, the whole file is there durably
+//!   under its name; if a crash comes before, either the whole file is there or none of it.
+
+mod local;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use local::{LocalStorage, LocalStorageOptions, WriteAccess};
+
+use crate::error::Result;
+use crate::source::Source;
+
+/// A file in a storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A lock that is held until it is dropped.
+pub trait Lock: Send + fmt::Debug {}
+
+/// The end of a file that grows.
+pub trait Appender: Send + fmt::Debug {
+    /// Bytes in the file, those not yet handed to the system included.
+    fn len(&self) -> u64;
+
+    /// Whether nothing is in it.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the parts one after another.
+    ///
+    /// # Errors
+    /// What an earlier write met may be told here, or by [`flush`](Self::flush) or
+    /// [`sync`](Self::sync). After an error the appender refuses all further work.
+    fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
+
+    /// Hands everything to the system, so that other openings of the file see it.
+    ///
+    /// # Errors
+    /// What a write met.
+    fn flush(&mut self) -> Result<()>;
+
+    /// [`flush`](Self::flush), then waits until all of it is on the medium.
+    ///
+    /// # Errors
+    /// What a write or the sync met. A failed sync is final: the data may be lost, and asking again
+    /// would be answered wrongly.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Cuts the file back to `len` bytes; what follows was never acknowledged to anybody.
+    ///
+    /// # Errors
+    /// What the system met; `InvalidInput` when `len` is more than there is.
+    fn truncate(&mut self, len: u64) -> Result<()>;
+}
+
+/// A flat namespace of files that grow or are published whole.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// The path of a name, for messages.
+    fn path(&self, name: &str) -> PathBuf;
+
+    /// Makes an empty file.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met.
+    fn create(&self, name: &str) -> Result<Box<dyn Appender>>;
+
+    /// Opens a file to append to it; appending goes on after its last byte.
+    ///
+    /// # Errors
+    /// What the system met, a missing file included.
+    fn open_append(&self, name: &str) -> Result<Box<dyn Appender>>;
+
+    /// Opens a file for reading, with the length it has now.
+    ///
+    /// # Errors
+    /// What the system met, a missing file included.
+    fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
+
+    /// Makes a whole file appear under `name`, durably, or finds the name taken and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met.
+    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Gives a file another name, replacing what had it.
+    ///
+    /// # Errors
+    /// What the system met.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Takes a file away.
+    ///
+    /// # Errors
+    /// What the system met, a missing file included.
+    fn unlink(&self, name: &str) -> Result<()>;
+
+    /// Makes creations, renames and unlinks durable.
+    ///
+    /// # Errors
+    /// What the system met.
+    fn sync_directory(&self) -> Result<()>;
+
+    /// All files, by name.
+    ///
+    /// # Errors
+    /// What the system met.
+    fn list(&self) -> Result<Vec<Entry>>;
+
+    /// Takes an exclusive lock under `name`, held until the value is dropped or the process dies.
+    /// `holder` is left in it for others to read.
+    ///
+    /// # Errors
+    /// [`Error::Locked`](crate::Error::Locked) with what the holder left.
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>>;
+}
