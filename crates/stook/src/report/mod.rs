@@ -1,1 +1,9 @@
 //! Numbers people can trust: units, statistics, histograms, JSON, and the page style.
+//!
+//! Everything that Stook prints, in whatever form, is formatted here, so that one unit has one meaning
+//! throughout. Nothing here measures, reads or writes.
+
+pub mod histogram;
+pub mod json;
+pub mod stats;
+pub mod units;
