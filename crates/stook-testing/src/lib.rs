@@ -1,1 +1,4 @@
 //! Test doubles for Stook: crash simulator, fault injection, reference models, conformance suites.
+
+pub mod fault;
+pub mod sim;

@@ -12,12 +12,14 @@
 //!   under its name; if a crash comes before, either the whole file is there or none of it.
 
 mod local;
+mod name;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use local::{LocalStorage, LocalStorageOptions, WriteAccess};
+pub use name::{TEMPORARY_PREFIX, check_name, is_temporary};
 
 use crate::error::Result;
 use crate::source::Source;
@@ -118,11 +120,19 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// What the system met.
     fn sync_directory(&self) -> Result<()>;
 
-    /// All files, by name.
+    /// All files, sorted by name; temporary files of publications under way are left out.
     ///
     /// # Errors
     /// What the system met.
     fn list(&self) -> Result<Vec<Entry>>;
+
+    /// Removes the temporary files of publications that a crash or a dead process left half-made,
+    /// and returns how many there were. Call it only while holding the lock that all who publish
+    /// here hold: a publication under way would lose its file, and fail.
+    ///
+    /// # Errors
+    /// What the system met.
+    fn remove_leftovers(&self) -> Result<u64>;
 
     /// Takes an exclusive lock under `name`, held until the value is dropped or the process dies.
     /// `holder` is left in it for others to read.

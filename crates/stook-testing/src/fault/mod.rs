@@ -1,0 +1,5 @@
+//! Storages, engines and sources that fail on demand.
+
+mod storage;
+
+pub use storage::{FaultStorage, StorageCall, StorageFault};

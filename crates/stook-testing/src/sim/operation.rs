@@ -1,0 +1,90 @@
+//! What the simulator records: one entry for every change that reaches the medium.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+/// The number of a file in the simulated medium; names point to it.
+pub type Inode = u64;
+
+/// A change of the medium, or a request to make changes durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// A name for a new, empty file.
+    Create {
+        /// The name.
+        name: String,
+        /// The file it stands for.
+        inode: Inode,
+    },
+    /// Bytes handed to the system.
+    Write {
+        /// The file.
+        inode: Inode,
+        /// Where the first byte goes.
+        offset: u64,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// The file cut to a length.
+    Truncate {
+        /// The file.
+        inode: Inode,
+        /// Its length afterwards, in bytes.
+        len: u64,
+    },
+    /// The file made durable, without its name.
+    Sync {
+        /// The file.
+        inode: Inode,
+    },
+    /// A file gets another name.
+    Rename {
+        /// The file.
+        inode: Inode,
+        /// The name it had.
+        from: String,
+        /// The name it gets.
+        to: String,
+    },
+    /// A name taken away.
+    Unlink {
+        /// The name.
+        name: String,
+    },
+    /// All names made durable.
+    SyncDirectory,
+    /// A lock taken. It changes nothing on the medium: the lock file's creation and content are
+    /// operations of their own.
+    Lock {
+        /// The name of the lock file.
+        name: String,
+    },
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { name, inode } => write!(f, "create {name} (inode {inode})"),
+            Self::Write { inode, offset, bytes } => {
+                write!(f, "write {} bytes at {offset} of inode {inode}", bytes.len())
+            }
+            Self::Truncate { inode, len } => write!(f, "truncate inode {inode} to {len}"),
+            Self::Sync { inode } => write!(f, "sync inode {inode}"),
+            Self::Rename { inode, from, to } => write!(f, "rename {from} to {to} (inode {inode})"),
+            Self::Unlink { name } => write!(f, "unlink {name}"),
+            Self::SyncDirectory => f.write_str("sync directory"),
+            Self::Lock { name } => write!(f, "lock {name}"),
+        }
+    }
+}
+
+/// An operation and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// What was asked for.
+    pub operation: Operation,
+    /// Whether the caller was told that it failed. A failed write may have left a part of its
+    /// bytes; a failed sync leaves it unknown, for ever, whether its bytes are durable.
+    pub failed: bool,
+}

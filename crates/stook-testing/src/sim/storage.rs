@@ -1,0 +1,181 @@
+//! [`Storage`] for the simulator, made of the steps that the local directory takes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use stook::source::Source;
+use stook::storage::{Appender, Entry, Lock, Storage, TEMPORARY_PREFIX, check_name, is_temporary};
+use stook::{Error, Result};
+
+use super::SimStorage;
+use super::appender::{SimAppender, SimSource};
+use super::operation::{Inode, Operation};
+
+/// Where simulated files say they are.
+pub const SIM_DIRECTORY: &str = "/simulated";
+
+impl SimStorage {
+    fn inode(&self, verb: &'static str, name: &str) -> Result<Inode> {
+        check_name(Path::new(SIM_DIRECTORY), name)?;
+        let state = self.state();
+        state.check_alive().map_err(|source| Error::io(verb, self.path(name), source))?;
+        let inode = state.live.names.get(name).copied();
+        inode.ok_or_else(|| Error::io(verb, self.path(name), io::Error::from(io::ErrorKind::NotFound)))
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        self.state().live.names.contains_key(name)
+    }
+
+    fn perform(&self, verb: &'static str, name: &str, operation: Operation) -> Result<()> {
+        self.state().perform(operation).map_err(|source| Error::io(verb, self.path(name), source))
+    }
+
+    fn create_inode(&self, name: &str) -> Result<Inode> {
+        let inode = {
+            let mut state = self.state();
+            state.next_inode += 1;
+            state.next_inode
+        };
+        self.perform("create", name, Operation::Create { name: name.to_owned(), inode })?;
+        Ok(inode)
+    }
+
+    /// The steps of a publication after the temporary file was made.
+    fn publish(&self, temporary: &str, inode: Inode, name: &str, bytes: &[u8]) -> Result<()> {
+        if !bytes.is_empty() {
+            let bytes = Bytes::copy_from_slice(bytes);
+            self.perform("write", temporary, Operation::Write { inode, offset: 0, bytes })?;
+        }
+        self.perform("sync", temporary, Operation::Sync { inode })?;
+        if self.is_taken(name) {
+            return Err(Error::AlreadyExists { path: self.path(name) });
+        }
+        let operation = Operation::Rename { inode, from: temporary.to_owned(), to: name.to_owned() };
+        self.perform("publish", name, operation)
+    }
+
+    fn write_holder(&self, name: &str, inode: Inode, holder: &str) -> Result<()> {
+        self.perform("lock", name, Operation::Truncate { inode, len: 0 })?;
+        let bytes = Bytes::copy_from_slice(holder.as_bytes());
+        self.perform("lock", name, Operation::Write { inode, offset: 0, bytes })
+    }
+}
+
+impl Storage for SimStorage {
+    fn path(&self, name: &str) -> PathBuf {
+        Path::new(SIM_DIRECTORY).join(name)
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn Appender>> {
+        check_name(Path::new(SIM_DIRECTORY), name)?;
+        if self.is_taken(name) {
+            return Err(Error::AlreadyExists { path: self.path(name) });
+        }
+        let inode = self.create_inode(name)?;
+        Ok(Box::new(SimAppender::new(self, self.path(name), inode, 0)))
+    }
+
+    fn open_append(&self, name: &str) -> Result<Box<dyn Appender>> {
+        let inode = self.inode("open", name)?;
+        let len = self.state().len(inode);
+        Ok(Box::new(SimAppender::new(self, self.path(name), inode, len)))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
+        let inode = self.inode("open", name)?;
+        Ok(Arc::new(SimSource::new(self, self.path(name), inode)))
+    }
+
+    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        check_name(Path::new(SIM_DIRECTORY), name)?;
+        if self.is_taken(name) {
+            return Err(Error::AlreadyExists { path: self.path(name) });
+        }
+        let number = {
+            let mut state = self.state();
+            state.next_temporary += 1;
+            state.next_temporary
+        };
+        let temporary = format!("{TEMPORARY_PREFIX}{number}");
+        let inode = self.create_inode(&temporary)?;
+        if let Err(error) = self.publish(&temporary, inode, name, bytes) {
+            // The first error is the one to tell; a temporary file that stays is harmless.
+            drop(self.perform("unlink", &temporary, Operation::Unlink { name: temporary.clone() }));
+            return Err(error);
+        }
+        self.sync_directory()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let inode = self.inode("rename", from)?;
+        check_name(Path::new(SIM_DIRECTORY), to)?;
+        let operation = Operation::Rename { inode, from: from.to_owned(), to: to.to_owned() };
+        self.perform("rename", from, operation)
+    }
+
+    fn unlink(&self, name: &str) -> Result<()> {
+        self.inode("remove", name)?;
+        self.perform("remove", name, Operation::Unlink { name: name.to_owned() })
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        self.perform("sync", "", Operation::SyncDirectory)
+    }
+
+    fn list(&self) -> Result<Vec<Entry>> {
+        let state = self.state();
+        state.check_alive().map_err(|source| Error::io("list", SIM_DIRECTORY, source))?;
+        let names = state.live.names.iter().filter(|(name, _)| !is_temporary(name));
+        Ok(names.map(|(name, inode)| Entry { name: name.clone(), len: state.len(*inode) }).collect())
+    }
+
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>> {
+        check_name(Path::new(SIM_DIRECTORY), name)?;
+        let taken = self.state().live.names.get(name).copied();
+        let inode = match taken {
+            Some(inode) => inode,
+            None => self.create_inode(name)?,
+        };
+        {
+            let mut state = self.state();
+            if !state.locked.insert(inode) {
+                let left = state.live.files.get(&inode).map(Arc::clone).unwrap_or_default();
+                let holder = String::from_utf8_lossy(&left).into_owned();
+                return Err(Error::Locked { path: self.path(name), holder });
+            }
+        }
+        let lock = SimLock { storage: self.clone(), inode };
+        self.write_holder(name, inode, holder)?;
+        self.perform("lock", name, Operation::Lock { name: name.to_owned() })?;
+        Ok(Box::new(lock))
+    }
+
+    fn remove_leftovers(&self) -> Result<u64> {
+        let state = self.state();
+        let leftovers: Vec<String> =
+            state.live.names.keys().filter(|name| is_temporary(name)).cloned().collect();
+        drop(state);
+        for name in &leftovers {
+            self.perform("remove", name, Operation::Unlink { name: name.clone() })?;
+        }
+        Ok(leftovers.len() as u64)
+    }
+}
+
+/// A lock of the simulator.
+#[derive(Debug)]
+struct SimLock {
+    storage: SimStorage,
+    inode: Inode,
+}
+
+impl Lock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.storage.state().locked.remove(&self.inode);
+    }
+}
