@@ -3,7 +3,11 @@
 //! Everything that Stook prints, in whatever form, is formatted here, so that one unit has one meaning
 //! throughout. Nothing here measures, reads or writes.
 
+pub mod chart;
 pub mod histogram;
+mod html;
 pub mod json;
+pub mod page;
 pub mod stats;
+pub mod table;
 pub mod units;

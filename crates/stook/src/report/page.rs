@@ -1,0 +1,254 @@
+//! The one style of page that every study and report is shown in.
+//!
+//! A page is one HTML file that needs nothing else: style, drawings and data are inside, there is no
+//! script, and a content security policy forbids it to load anything. It follows the reader's choice
+//! of light or dark, fits a phone, and prints.
+
+use serde::Serialize;
+
+use super::chart::{Bars, Lines};
+use super::html::{append, escape, json_for_script, prose};
+use super::table::{Table, render_facts};
+
+const STYLE: &str = include_str!("page.css");
+/// Nothing is loaded and nothing runs; the style inside the page is the only thing allowed.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// A number that is to be seen first.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// The number with its unit: `14.2×`, `1,530 MB/s`.
+    pub value: String,
+    /// What it is.
+    pub label: String,
+}
+
+/// What a section is made of. All text is plain text, in which `` `backticks` `` mark code.
+#[derive(Debug, Clone)]
+pub enum Block {
+    /// Paragraphs, with an empty line between two.
+    Text(String),
+    /// Something the reader must not overlook: a condition, a doubt about a number.
+    Note(String),
+    /// Commands or output, kept as they are.
+    Code(String),
+    /// A few numbers in large type.
+    Figures(Vec<Figure>),
+    /// Names and what they stand for.
+    Facts(Vec<(String, String)>),
+    /// A table.
+    Table(Table),
+    /// A bar chart.
+    Bars(Bars),
+    /// A line chart.
+    Lines(Lines),
+}
+
+/// A page being written.
+///
+/// ```
+/// use stook::report::page::{Block, Page};
+/// use stook::report::chart::{Bar, Bars};
+///
+/// let bars = Bars::new("Cold load", "MB/s", vec![Bar::new("files", 116.0), Bar::new("pack", 1530.0)]);
+/// let html = Page::new("Many small files")
+///     .lead("Locating and opening files takes the time, not reading them.")
+///     .section("Result", vec![Block::Bars(bars)])
+///     .data(&[116, 1530])
+///     .unwrap()
+///     .render();
+/// assert!(html.starts_with("<!doctype html>"));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    title: String,
+    lead: Vec<String>,
+    sections: Vec<(String, Vec<Block>)>,
+    footer: String,
+    data: Option<String>,
+}
+
+impl Page {
+    /// An empty page.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// Adds a paragraph under the title: the answer, before any detail.
+    #[must_use]
+    pub fn lead(mut self, text: impl Into<String>) -> Self {
+        self.lead.push(text.into());
+        self
+    }
+
+    /// Adds a section. An empty heading is left out.
+    #[must_use]
+    pub fn section(mut self, heading: impl Into<String>, blocks: Vec<Block>) -> Self {
+        self.sections.push((heading.into(), blocks));
+        self
+    }
+
+    /// The small print at the end: version, date, command.
+    #[must_use]
+    pub fn footer(mut self, text: impl Into<String>) -> Self {
+        self.footer = text.into();
+        self
+    }
+
+    /// Embeds the data the page was made from, as the element with the id `data`.
+    ///
+    /// # Errors
+    /// When `data` cannot be written as JSON.
+    pub fn data(mut self, data: &impl Serialize) -> Result<Self, serde_json::Error> {
+        self.data = Some(serde_json::to_string(data)?);
+        Ok(self)
+    }
+
+    /// The page as HTML in UTF-8.
+    pub fn render(&self) -> String {
+        let title = escape(&self.title);
+        let mut html =
+            String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        append(
+            &mut html,
+            format_args!("<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"),
+        );
+        html.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+        html.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
+        append(
+            &mut html,
+            format_args!("<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"),
+        );
+        append(&mut html, format_args!("<header>\n<h1>{title}</h1>\n"));
+        for text in &self.lead {
+            append(&mut html, format_args!("<p class=\"lead\">{}</p>\n", prose(text)));
+        }
+        html.push_str("</header>\n");
+        let mut charts = 0;
+        for (heading, blocks) in &self.sections {
+            html.push_str("<section>\n");
+            if !heading.is_empty() {
+                append(&mut html, format_args!("<h2>{}</h2>\n", prose(heading)));
+            }
+            for block in blocks {
+                block.render(charts, &mut html);
+                charts += 1;
+            }
+            html.push_str("</section>\n");
+        }
+        if !self.footer.is_empty() {
+            append(&mut html, format_args!("<footer>{}</footer>\n", prose(&self.footer)));
+        }
+        html.push_str("</main>\n");
+        if let Some(data) = &self.data {
+            let data = json_for_script(data);
+            append(
+                &mut html,
+                format_args!("<script type=\"application/json\" id=\"data\">{data}</script>\n"),
+            );
+        }
+        html.push_str("</body>\n</html>\n");
+        html
+    }
+}
+
+impl Block {
+    /// `id` is different for every block of a page.
+    fn render(&self, id: usize, html: &mut String) {
+        match self {
+            Self::Text(text) => {
+                for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+                    append(html, format_args!("<p>{}</p>\n", prose(paragraph.trim())));
+                }
+            }
+            Self::Note(text) => {
+                append(html, format_args!("<p class=\"note\" role=\"note\">{}</p>\n", prose(text)))
+            }
+            Self::Code(text) => {
+                append(html, format_args!("<pre tabindex=\"0\"><code>{}</code></pre>\n", escape(text)));
+            }
+            Self::Figures(figures) => render_figures(figures, html),
+            Self::Facts(facts) => render_facts(facts, html),
+            Self::Table(table) => table.render(html),
+            Self::Bars(bars) => bars.render(html),
+            Self::Lines(lines) => lines.render(id, html),
+        }
+    }
+}
+
+fn render_figures(figures: &[Figure], html: &mut String) {
+    html.push_str("<dl class=\"figures\">\n");
+    for figure in figures {
+        let (label, value) = (prose(&figure.label), escape(&figure.value));
+        append(html, format_args!("<div><dt>{label}</dt><dd>{value}</dd></div>\n"));
+    }
+    html.push_str("</dl>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chart::{Axis, Bar, Point, Series};
+    use super::super::table::{Align, Tone};
+    use super::*;
+
+    const HOSTILE: &str = "\"><script>alert(1)</script><img src=https://example.org/x onerror='x'>";
+
+    /// A page with hostile text in every place that takes text.
+    fn hostile_page() -> String {
+        let text = || HOSTILE.to_owned();
+        let points = vec![Point::new(1.0, 2.0).label(text()), Point::new(2.0, 3.0)];
+        let series = vec![Series::new(text(), points)];
+        let chart = || Lines::new(text(), Axis::linear(text()), Axis::logarithmic(text()), series.clone());
+        let bars = Bars::new(text(), text(), vec![Bar::new(text(), f64::INFINITY).detail(text())]);
+        let table = Table::new(text()).column(text(), Align::Right).row([text()], Tone::Muted);
+        let blocks = vec![
+            Block::Text(text()),
+            Block::Note(text()),
+            Block::Code(text()),
+            Block::Figures(vec![Figure { value: text(), label: text() }]),
+            Block::Facts(vec![(text(), text())]),
+            Block::Table(table),
+            Block::Bars(bars.reference(1.0, text())),
+            Block::Lines(chart()),
+            Block::Lines(chart()),
+        ];
+        let page = Page::new(text()).lead(text()).section(text(), blocks).footer(text());
+        page.data(&[HOSTILE]).unwrap().render()
+    }
+
+    #[test]
+    fn no_text_becomes_markup_and_nothing_is_loaded() {
+        let html = hostile_page();
+        assert_eq!(html.matches("<script").count(), 1, "only the data is a script element");
+        assert_eq!(html.matches("</script>").count(), 1);
+        assert_eq!(html.matches("<img").count(), 0);
+        for loading in ["src=\"", "href", "@import", "url("] {
+            assert!(!html.contains(loading), "{loading}");
+        }
+        assert!(html.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn embedded_data_is_the_data_that_was_given() {
+        let html = hostile_page();
+        let from = html.split_once("id=\"data\">").unwrap().1;
+        let data: Vec<String> = serde_json::from_str(from.split_once("</script>").unwrap().0).unwrap();
+        assert_eq!(data, [HOSTILE]);
+    }
+
+    #[test]
+    fn identifiers_are_unique_and_every_element_is_closed() {
+        let html = hostile_page();
+        let mut ids: Vec<&str> =
+            html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!((ids.len(), all), (5, 5), "{ids:?}");
+        for tag in ["svg", "g", "figure", "section", "table", "tr", "dl", "li", "span", "text", "div", "p"] {
+            let opened =
+                html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
+            assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+    }
+}
