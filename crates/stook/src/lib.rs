@@ -4,7 +4,8 @@
 //!
 //! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which ranges),
 //!   [`source`] (anything that is read by range), [`storage`] (anything that publishes bytes),
-//!   [`engine`] (executes reads and writes at a queue depth), [`report`] (numbers people can trust);
+//!   [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and reads their
+//!   small files), [`report`] (numbers people can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`].
 //!
 //! `docs/ARCHITECTURE.md` tells why it is cut this way.
@@ -17,5 +18,7 @@ pub mod plan;
 pub mod report;
 pub mod source;
 pub mod storage;
+#[cfg(unix)]
+pub mod walk;
 
 pub use error::{Error, Result};

@@ -1,0 +1,341 @@
+//! What a walk reports: entries, their metadata and content, errors and totals.
+//!
+//! Plain data. The one thing here that touches the file system is [`LargeFile::open`], which opens
+//! a file that was too large to be read by the walk itself.
+
+use std::ffi::CString;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Stat};
+
+use super::buffers::FileBytes;
+use super::directory::Directory;
+use super::file;
+use crate::error::{Error, Result};
+use crate::source::Identity;
+
+/// What an entry of a directory is. Links are links: they are never followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A block device.
+    BlockDevice,
+    /// A character device.
+    CharDevice,
+}
+
+impl Kind {
+    /// Neither a directory nor a file nor a link: nothing that has bytes to read.
+    pub const fn is_special(self) -> bool {
+        matches!(self, Self::Fifo | Self::Socket | Self::BlockDevice | Self::CharDevice)
+    }
+
+    /// `None` where the file system does not say.
+    pub(super) fn from_type(file_type: FileType) -> Option<Self> {
+        match file_type {
+            FileType::Directory => Some(Self::Directory),
+            FileType::RegularFile => Some(Self::File),
+            FileType::Symlink => Some(Self::Symlink),
+            FileType::Fifo => Some(Self::Fifo),
+            FileType::Socket => Some(Self::Socket),
+            FileType::BlockDevice => Some(Self::BlockDevice),
+            FileType::CharacterDevice => Some(Self::CharDevice),
+            FileType::Unknown => None,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "directory",
+            Self::File => "file",
+            Self::Symlink => "symbolic link",
+            Self::Fifo => "named pipe",
+            Self::Socket => "socket",
+            Self::BlockDevice => "block device",
+            Self::CharDevice => "character device",
+        })
+    }
+}
+
+/// What the inode of an entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits with set-uid, set-gid and sticky, without the file type (`0o7777` at most).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Length in bytes; of a link, the length of its target.
+    pub len: u64,
+    /// Modification time, nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Change time of the inode, nanoseconds since 1970.
+    pub ctime_ns: i64,
+    /// Device that holds the inode.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Names the inode has. More than one on a file means hard links: the same (device, inode)
+    /// will be met under other keys, if these are inside the tree.
+    pub links: u64,
+    /// Which device a block or character device stands for, else 0.
+    pub special_device: u64,
+}
+
+impl Metadata {
+    /// What tells one state of the file's bytes from another.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            len: self.len,
+            device: self.device,
+            inode: self.inode,
+            mtime_ns: self.mtime_ns,
+            ctime_ns: self.ctime_ns,
+        }
+    }
+
+    /// The widths of these fields differ between architectures, hence the casts.
+    #[expect(clippy::unnecessary_cast, reason = "the field types differ between platforms")]
+    pub(super) fn from_stat(stat: &Stat) -> io::Result<Self> {
+        let mode = stat.st_mode as u32;
+        let kind = Kind::from_type(FileType::from_raw_mode(stat.st_mode)).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("unknown file type in mode {mode:o}"))
+        })?;
+        Ok(Self {
+            kind,
+            mode: mode & 0o7777,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            ctime_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            links: stat.st_nlink as u64,
+            special_device: stat.st_rdev as u64,
+        })
+    }
+}
+
+/// Times that do not fit (before 1677, after 2262) stop at the nearest that does.
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+}
+
+/// What the caller wants of an entry that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Report it, and enter it if it is a directory.
+    Take,
+    /// Do not report it. A directory is entered nevertheless.
+    Skip,
+    /// Do not report it, and do not enter it.
+    Prune,
+}
+
+/// A regular file about to be opened, as the `wanted` hook sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Its key: see [`WalkItem::key`].
+    pub key: &'a [u8],
+    /// What its inode says.
+    pub metadata: &'a Metadata,
+}
+
+/// An entry of the tree.
+#[derive(Debug)]
+pub struct WalkItem {
+    /// Path relative to the root, any bytes but NUL, `/` between the parts, never a leading `./`.
+    /// With several roots it begins with the root's own name. The root itself is reported with the
+    /// empty key (or its name alone).
+    pub key: Vec<u8>,
+    /// What the inode says. For a file whose content was read, before and after that alike.
+    pub metadata: Metadata,
+    /// What is in it.
+    pub content: Content,
+}
+
+impl WalkItem {
+    /// What the entry is.
+    pub fn kind(&self) -> Kind {
+        self.metadata.kind
+    }
+}
+
+/// What is in an entry.
+#[derive(Debug)]
+pub enum Content {
+    /// A directory or a special file: nothing to hand over.
+    None,
+    /// All bytes of a file, exactly `metadata.len` of them.
+    Bytes(FileBytes),
+    /// The target of a symbolic link, as it is stored.
+    Target(Vec<u8>),
+    /// A file above [`WalkOptions::read_up_to`](super::WalkOptions::read_up_to).
+    Large(LargeFile),
+    /// A file that the `wanted` hook declined.
+    NotRead,
+}
+
+/// A file that the consumer has to read itself. It holds no open file, so any number may be kept.
+#[derive(Debug)]
+pub struct LargeFile {
+    pub(super) directory: Arc<Directory>,
+    pub(super) name: CString,
+    pub(super) metadata: Metadata,
+}
+
+impl LargeFile {
+    /// Opens it for reading, without following a link.
+    ///
+    /// # Errors
+    /// [`Error::SourceChanged`] when it is no longer the file that the walk met.
+    pub fn open(&self) -> Result<File> {
+        let handle = self.directory.handle().map_err(|e| Error::io("open", self.path(), e))?;
+        let opened = file::open_regular(&handle, &self.name, &self.metadata)
+            .map_err(|e| Error::io("open", self.path(), e))?;
+        let opened = File::from(opened);
+        self.check(&opened)?;
+        Ok(opened)
+    }
+
+    /// Asks whether the open file is still what the walk met: to be called after the last byte was
+    /// read, and before these bytes are believed.
+    ///
+    /// # Errors
+    /// [`Error::SourceChanged`] when it is not.
+    pub fn check(&self, opened: &File) -> Result<()> {
+        let now = file::status(opened).map_err(|e| Error::io("stat", self.path(), e))?;
+        file::same(&self.metadata, &now, || self.path())
+    }
+
+    /// Where it is, for messages. It may be longer than the system accepts as a path.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path_of(&self.name)
+    }
+}
+
+/// An entry that could not be reported. The walk goes on after it.
+#[derive(Debug)]
+pub struct WalkError {
+    pub(super) key: Vec<u8>,
+    pub(super) error: Error,
+}
+
+impl fmt::Display for WalkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for WalkError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl WalkError {
+    /// The key that the entry would have had.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// What went wrong, with the path.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// Gives up the key.
+    pub fn into_error(self) -> Error {
+        self.error
+    }
+}
+
+impl From<WalkError> for Error {
+    fn from(error: WalkError) -> Self {
+        error.error
+    }
+}
+
+/// What a walk hands to its consumer.
+pub type WalkEvent = std::result::Result<WalkItem, WalkError>;
+
+/// What a walk met, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct WalkSummary {
+    /// Directories reported.
+    pub directories: u64,
+    /// Regular files reported, read or not.
+    pub files: u64,
+    /// Of these, files that the `wanted` hook declined.
+    pub files_not_read: u64,
+    /// Of these, files too large to be read by the walk.
+    pub files_large: u64,
+    /// Lengths of all regular files reported, added up.
+    pub bytes: u64,
+    /// Bytes that the walk read from files.
+    pub bytes_read: u64,
+    /// Symbolic links reported.
+    pub symlinks: u64,
+    /// Pipes, sockets and devices reported.
+    pub specials: u64,
+    /// Entries that could not be reported.
+    pub errors: u64,
+}
+
+impl WalkSummary {
+    pub(super) fn count(&mut self, event: &WalkEvent) {
+        let Ok(item) = event else {
+            self.errors += 1;
+            return;
+        };
+        match item.kind() {
+            Kind::Directory => self.directories += 1,
+            Kind::Symlink => self.symlinks += 1,
+            Kind::File => self.count_file(item),
+            _ => self.specials += 1,
+        }
+    }
+
+    fn count_file(&mut self, item: &WalkItem) {
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(item.metadata.len);
+        match &item.content {
+            Content::Bytes(bytes) => self.bytes_read += bytes.len() as u64,
+            Content::Large(_) => self.files_large += 1,
+            Content::NotRead => self.files_not_read += 1,
+            Content::None | Content::Target(_) => {}
+        }
+    }
+
+    /// Adds up what several threads counted.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.directories += other.directories;
+        self.files += other.files;
+        self.files_not_read += other.files_not_read;
+        self.files_large += other.files_large;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
+        self.symlinks += other.symlinks;
+        self.specials += other.specials;
+        self.errors += other.errors;
+    }
+}

@@ -1,0 +1,5 @@
+//! Integration tests of the library, one module per part.
+#![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
+
+#[cfg(unix)]
+mod walk;
