@@ -11,24 +11,33 @@
 //!   fewer bytes than asked has met the end of the file;
 //! - direct reads are widened to the device's alignment and narrowed again here; a direct write
 //!   that is not aligned goes through the page cache;
-//! - completions come in any order, each with the `token` of its request.
+//! - completions come in any order, each with the `token` of its request;
+//! - dropping an engine waits until all that was submitted is done.
 //!
 //! This module never looks into the bytes it moves.
 
+mod arena;
 mod buffer;
 mod cache;
 mod file;
+mod memory;
+mod options;
+mod pool;
 pub mod threads;
+mod transfer;
 #[cfg(target_os = "linux")]
 pub mod uring;
 
 use std::sync::Arc;
 
-pub use buffer::{Arena, Buffer};
+pub use arena::Arena;
+pub use buffer::Buffer;
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};
 pub use file::{Alignment, File};
+pub use options::{Backend, EngineOptions};
+pub use pool::BufferPool;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Which way the bytes of an operation take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +54,8 @@ pub enum Operation {
     /// Fill `buffer` with up to `len` bytes from `offset`.
     ///
     /// The buffer's capacity must be at least [`File::span`] of the range under the same access,
-    /// which is `len` rounded out to the alignment when direct.
+    /// which is `len` rounded out to the alignment when direct. The data then begins in it where
+    /// `span` says, also when the file system refuses direct I/O.
     Read {
         /// First byte wanted.
         offset: u64,
@@ -115,34 +125,6 @@ pub trait Engine: Send {
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()>;
 }
 
-/// Which backend is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backend {
-    /// `io_uring` where the kernel grants it, else threads. `STOOK_ENGINE` is honoured.
-    #[default]
-    Auto,
-    /// `io_uring`, or an error.
-    Uring,
-    /// The thread pool.
-    Threads,
-}
-
-/// How to make an engine.
-#[derive(Debug, Clone, Copy)]
-pub struct EngineOptions {
-    /// Which backend.
-    pub backend: Backend,
-    /// Requests in flight at most, 1 to 4096.
-    pub depth: usize,
-}
-
-impl EngineOptions {
-    /// The default backend at this depth.
-    pub fn with_depth(depth: usize) -> Self {
-        Self { backend: Backend::Auto, depth }
-    }
-}
-
 /// Makes engines: what library code takes, so that tests can hand in one that injects faults.
 pub trait EngineFactory: Send + Sync + std::fmt::Debug {
     /// A new engine of at least this depth.
@@ -150,10 +132,4 @@ pub trait EngineFactory: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When the wanted backend is refused by the system.
     fn build(&self, depth: usize) -> Result<Box<dyn Engine>>;
-}
-
-impl EngineFactory for Backend {
-    fn build(&self, depth: usize) -> Result<Box<dyn Engine>> {
-        EngineOptions { backend: *self, depth }.build()
-    }
 }

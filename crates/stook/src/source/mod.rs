@@ -7,7 +7,6 @@
 mod file;
 mod identity;
 mod memory;
-mod session;
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +17,6 @@ use bytes::Bytes;
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;
-pub use session::{Session, SessionOptions, read_batch, read_range};
 
 use crate::engine;
 use crate::error::Result;
@@ -100,4 +98,17 @@ pub trait Source: Send + Sync + fmt::Debug {
         }
         Err(crate::Error::SourceChanged { path: self.path().to_path_buf(), before, after })
     }
+}
+
+/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end of the source:
+/// what every [`Source::resolve`] begins with.
+///
+/// # Errors
+/// That.
+pub fn check_bounds(source: &dyn Source, range: ByteRange) -> Result<()> {
+    let len = source.len();
+    if range.end() <= len {
+        return Ok(());
+    }
+    Err(crate::Error::OutOfBounds { path: source.path().to_path_buf(), range, len })
 }

@@ -1,0 +1,206 @@
+//! [`Arena`]: one large contiguous mapping that lends disjoint buffers.
+//!
+//! Neighbouring reads land side by side in it, so a record that crosses the border between two of them
+//! is still one slice. It serves as the home of a whole file that is kept in memory, and as a ring of
+//! chunks that a stream passes through.
+//!
+//! It never lets two owners see one byte: what is lent out cannot be lent again or looked at.
+#![expect(unsafe_code, reason = "disjoint pieces of one mapping cannot be borrowed safely")]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::slice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::buffer::Buffer;
+use super::memory::{Memory, PAGE_BYTES};
+use crate::error::{Error, Result};
+
+/// A contiguous mapping, in pages of 2 MiB where the system has them, that lends pieces of itself.
+#[derive(Debug)]
+pub struct Arena {
+    lender: Arc<Lender>,
+}
+
+/// The mapping and the book of what is lent, kept alive by the arena and by every piece.
+#[derive(Debug)]
+pub(super) struct Lender {
+    memory: Memory,
+    /// Start and end of every piece that is out. Pieces never overlap.
+    lent: Mutex<BTreeMap<usize, usize>>,
+}
+
+impl Lender {
+    /// A piece has come home.
+    pub(super) fn take_back(&self, start: usize) {
+        self.book().remove(&start);
+    }
+
+    fn book(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
+        // The book is changed in single steps, so a panic elsewhere cannot leave it half written.
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The piece that is out and shares a byte with `range`.
+    fn lent_within(&self, range: &Range<usize>) -> Option<Range<usize>> {
+        let book = self.book();
+        let (&start, &end) = book.range(..range.end).next_back()?;
+        (end > range.start && !range.is_empty()).then_some(start..end)
+    }
+}
+
+impl Arena {
+    /// At least `len` bytes of zeroes; what is never touched costs no memory.
+    ///
+    /// # Errors
+    /// When the system refuses the mapping.
+    pub fn new(len: usize) -> Result<Self> {
+        let memory = Memory::mapped(len).map_err(|error| Error::io("map", "memory for an arena", error))?;
+        Ok(Self { lender: Arc::new(Lender { memory, lent: Mutex::default() }) })
+    }
+
+    /// How many bytes it has: what was asked for, rounded up to whole pages of 4096.
+    pub fn len(&self) -> usize {
+        self.lender.memory.len()
+    }
+
+    /// Whether it has no bytes, which never happens.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lends a piece, as a buffer without data. It comes back by [`put`](Self::put), or by being
+    /// dropped, wherever it is then.
+    ///
+    /// # Panics
+    /// When the start is no multiple of 4096, the range is empty or reaches past the end, or part of
+    /// it is lent already.
+    pub fn take(&mut self, range: Range<usize>) -> Buffer {
+        self.check(&range);
+        assert!(!range.is_empty(), "a piece of no bytes");
+        assert_eq!(range.start % PAGE_BYTES, 0, "pieces start at whole pages");
+        self.lender.book().insert(range.start, range.end);
+        // SAFETY: the range lies in the mapping, so the address does too.
+        let start = unsafe { self.lender.memory.start().add(range.start) };
+        // SAFETY: the memory is the lender's and initialised. No other piece has a byte of it, as
+        // `check` has shown, and none will until it is back, by the book. Nobody has a reference into
+        // the arena either: those borrow `self`, which is borrowed exclusively here, and later ones are
+        // refused by the book.
+        unsafe { Buffer::lent(start, range.len(), Arc::clone(&self.lender), range.start) }
+    }
+
+    /// Takes a piece back; its bytes stay where they are.
+    ///
+    /// # Panics
+    /// When it is not a piece of this arena.
+    pub fn put(&mut self, buffer: Buffer) {
+        assert!(buffer.is_lent_by(&self.lender), "the buffer is not a piece of this arena");
+        drop(buffer);
+    }
+
+    /// The bytes of a range.
+    ///
+    /// # Panics
+    /// When it reaches past the end, or part of it is lent.
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.check(&range);
+        // SAFETY: the range lies in the mapping, which is initialised and lives as long as `self`. No
+        // piece that is out has a byte of it, as `check` has shown, and none can be lent while `self`
+        // is borrowed.
+        unsafe { slice::from_raw_parts(self.lender.memory.start().as_ptr().add(range.start), range.len()) }
+    }
+
+    /// Copies the bytes of a range to another place, for the one record in each round of a ring that
+    /// crosses from the last chunk to the first.
+    ///
+    /// # Panics
+    /// When either range reaches past the end, or part of one is lent.
+    pub fn copy_within(&mut self, from: Range<usize>, to: usize) {
+        let target = to..to.saturating_add(from.len());
+        self.check(&from);
+        self.check(&target);
+        let base = self.lender.memory.start().as_ptr();
+        // SAFETY: both ranges lie in the mapping and belong to nobody else, as `check` has shown;
+        // `self` is borrowed exclusively. They may overlap, which `copy` allows.
+        unsafe { std::ptr::copy(base.add(from.start), base.add(to), from.len()) }
+    }
+
+    /// The whole arena as shared bytes, without a copy.
+    ///
+    /// # Panics
+    /// When part of it is lent.
+    pub fn into_bytes(self) -> Bytes {
+        self.check(&(0..self.len()));
+        Bytes::from_owner(self)
+    }
+
+    fn check(&self, range: &Range<usize>) {
+        let len = self.len();
+        assert!(range.start <= range.end && range.end <= len, "{range:?} is no range of {len} bytes");
+        if let Some(lent) = self.lender.lent_within(range) {
+            panic!("{range:?} cannot be used while {lent:?} is lent");
+        }
+    }
+}
+
+impl AsRef<[u8]> for Arena {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes(0..self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    const CHUNK: usize = 8192;
+
+    fn refused(action: impl FnOnce()) -> bool {
+        catch_unwind(AssertUnwindSafe(action)).is_err()
+    }
+
+    #[test]
+    fn neighbouring_pieces_are_one_slice_once_they_are_back() {
+        let mut arena = Arena::new(3 * CHUNK).unwrap();
+        let (mut first, mut second) = (arena.take(0..CHUNK), arena.take(CHUNK..2 * CHUNK));
+        first.spare().fill(1);
+        second.spare().fill(2);
+        arena.put(first);
+        drop(second);
+        let across = arena.bytes(CHUNK - 2..CHUNK + 2);
+        assert_eq!(across, [1, 1, 2, 2]);
+        arena.copy_within(CHUNK - 2..CHUNK + 2, 2 * CHUNK);
+        assert_eq!(arena.into_bytes()[2 * CHUNK..2 * CHUNK + 5], [1, 1, 2, 2, 0]);
+    }
+
+    #[test]
+    fn what_is_lent_is_neither_lent_again_nor_seen() {
+        let mut arena = Arena::new(4 * CHUNK).unwrap();
+        let piece = arena.take(CHUNK..2 * CHUNK);
+        assert!(refused(|| drop(arena.take(0..CHUNK + 1))));
+        assert!(refused(|| drop(arena.take(4096 + CHUNK..4 * CHUNK))));
+        assert!(refused(|| drop(arena.take(CHUNK..CHUNK + 1))));
+        assert!(refused(|| assert!(!arena.bytes(2 * CHUNK - 1..2 * CHUNK).is_empty())));
+        assert!(refused(|| arena.copy_within(0..10, CHUNK)));
+        assert_eq!(arena.bytes(0..CHUNK).len(), CHUNK, "what lies before it is free");
+        assert_eq!(arena.take(2 * CHUNK..4 * CHUNK).capacity(), 2 * CHUNK, "and what lies behind it");
+        drop(piece);
+        assert_eq!(arena.bytes(0..4 * CHUNK), [0; 4 * CHUNK]);
+    }
+
+    #[test]
+    fn ranges_outside_and_strange_buffers_are_refused() {
+        let mut arena = Arena::new(CHUNK).unwrap();
+        assert!(refused(|| drop(arena.take(0..CHUNK + 4096))));
+        assert!(refused(|| drop(arena.take(1..CHUNK))));
+        assert!(refused(|| drop(arena.take(4096..4096))));
+        assert!(refused(|| arena.put(Buffer::with_capacity(1))));
+        let piece = arena.take(0..CHUNK);
+        assert!(refused(|| drop(arena.into_bytes())));
+        assert_eq!(piece.capacity(), CHUNK, "a piece outlives its arena");
+    }
+}

@@ -1,0 +1,379 @@
+//! [`File`]: a file as engines see it, with one descriptor through the page cache and one past it.
+//!
+//! It knows its path for messages, the alignment direct I/O wants, and its identity. The second
+//! descriptor is opened when direct I/O is first asked for; where that is refused, it is remembered and
+//! the page cache serves instead. Nothing here runs at a depth: that is what engines are for.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Access;
+use crate::error::{Error, Result};
+use crate::source::Identity;
+
+/// What direct I/O wants offsets and lengths, and memory, to be multiples of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alignment {
+    /// For addresses in memory.
+    pub memory_bytes: usize,
+    /// For offsets in the file and lengths; a power of two.
+    pub offset_bytes: u64,
+}
+
+impl Alignment {
+    /// What is assumed where the system does not say.
+    const ASSUMED: Self = Self { memory_bytes: super::memory::PAGE_BYTES, offset_bytes: 4096 };
+
+    /// What the system said, if it can be true.
+    fn checked(memory_bytes: u32, offset_bytes: u32) -> Option<Self> {
+        let possible = memory_bytes.is_power_of_two() && offset_bytes.is_power_of_two();
+        possible.then_some(Self {
+            memory_bytes: memory_bytes as usize,
+            offset_bytes: u64::from(offset_bytes),
+        })
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct File {
+    path: PathBuf,
+    cached: fs::File,
+    writable: bool,
+    direct: OnceLock<Option<fs::File>>,
+    direct_refused: AtomicBool,
+    alignment: OnceLock<Alignment>,
+}
+
+impl File {
+    /// Opens an existing file for reading.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = fs::File::open(path).map_err(|error| Error::io("open", path, error))?;
+        Ok(Self::from_std(file, path, false))
+    }
+
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn open_writable(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = fs::OpenOptions::new().read(true).write(true).open(path);
+        Ok(Self::from_std(file.map_err(|error| Error::io("open for writing", path, error))?, path, true))
+    }
+
+    /// Makes a new file, to be written and read.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] when the name is taken, or what the system met.
+    pub fn create_new(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        match fs::OpenOptions::new().read(true).write(true).create_new(true).open(path) {
+            Ok(file) => Ok(Self::from_std(file, path, true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(Error::AlreadyExists { path: path.to_path_buf() })
+            }
+            Err(error) => Err(Error::io("create", path, error)),
+        }
+    }
+
+    /// Takes over a file that was opened elsewhere, with other options. It must have been opened for
+    /// reading, and for writing too when it is `writable`. Its position is never used.
+    pub fn from_std(file: fs::File, path: impl Into<PathBuf>, writable: bool) -> Self {
+        Self {
+            path: path.into(),
+            cached: file,
+            writable,
+            direct: OnceLock::new(),
+            direct_refused: AtomicBool::new(false),
+            alignment: OnceLock::new(),
+        }
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length in bytes now.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn len(&self) -> Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    /// Whether it has no bytes now.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// What the system tells about the open file, whatever has its name now.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn metadata(&self) -> Result<fs::Metadata> {
+        self.cached.metadata().map_err(|error| Error::io("get the metadata of", &self.path, error))
+    }
+
+    /// What it is now: length, times and inode.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn identity(&self) -> Result<Identity> {
+        let metadata = self.metadata()?;
+        // The products overflow in the year 2262, and such times may well be set.
+        let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
+        Ok(Identity {
+            len: metadata.len(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            mtime_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
+            ctime_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    /// What direct I/O on this file wants things to be multiples of.
+    pub fn alignment(&self) -> Alignment {
+        *self.alignment.get_or_init(|| self.ask_alignment().unwrap_or(Alignment::ASSUMED))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ask_alignment(&self) -> Option<Alignment> {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let flags = StatxFlags::from_bits_retain(libc::STATX_DIOALIGN);
+        let answer = statx(&self.cached, c"", AtFlags::EMPTY_PATH, flags).ok()?;
+        if answer.stx_mask & libc::STATX_DIOALIGN == 0 {
+            return None;
+        }
+        Alignment::checked(answer.stx_dio_mem_align, answer.stx_dio_offset_align)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ask_alignment(&self) -> Option<Alignment> {
+        None
+    }
+
+    /// The range in the file that a read of `len` bytes at `offset` touches: widened to the alignment
+    /// when direct. `None` when it would end past the last offset a file can have.
+    pub(super) fn widened(&self, offset: u64, len: usize, access: Access) -> Option<Range<u64>> {
+        let end = offset.checked_add(u64::try_from(len).ok()?)?;
+        let range = match access {
+            Access::Cached => offset..end,
+            Access::Direct => {
+                let mask = self.alignment().offset_bytes - 1;
+                (offset & !mask)..(end.checked_add(mask)? & !mask)
+            }
+        };
+        i64::try_from(range.end).is_ok().then_some(range)
+    }
+
+    /// The capacity that a buffer needs for reading `len` bytes at `offset`.
+    ///
+    /// Where the data will begin in that buffer is fixed too: at 0 for cached reads, and for direct
+    /// ones at the distance of `offset` from the multiple of the alignment before it.
+    pub fn span(&self, offset: u64, len: usize, access: Access) -> usize {
+        let widened = self.widened(offset, len, access);
+        widened.and_then(|range| usize::try_from(range.end - range.start).ok()).unwrap_or(len)
+    }
+
+    /// Cuts or extends it to `len` bytes; what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.cached.set_len(len).map_err(|error| Error::io("set the length of", &self.path, error))
+    }
+
+    /// Waits until all that was written, and the length, is on the medium.
+    ///
+    /// # Errors
+    /// What the system met. The data may then be lost although a second call succeeds.
+    pub fn sync_data(&self) -> Result<()> {
+        self.cached.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+    }
+
+    /// Waits until the data and all metadata are on the medium.
+    ///
+    /// # Errors
+    /// What the system met. The data may then be lost although a second call succeeds.
+    pub fn sync_all(&self) -> Result<()> {
+        self.cached.sync_all().map_err(|error| Error::io("sync", &self.path, error))
+    }
+
+    /// Reads through the page cache until `bytes` is full or the file ends; returns how many bytes
+    /// there were.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset + done as u64;
+            match self.cached.read_at(rest, at) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io_at("read", &self.path, at, error)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Fills all of `bytes` through the page cache.
+    ///
+    /// # Errors
+    /// [`Error::ShortRead`] when the file ends first, or what the system met.
+    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        let got = self.read_at(bytes, offset)?;
+        if got == bytes.len() {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        Err(Error::ShortRead { path, offset, wanted: bytes.len() as u64, got: got as u64 })
+    }
+
+    /// Writes all of `bytes` through the page cache.
+    ///
+    /// # Errors
+    /// What the system met; part of the bytes may have been written then.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.cached
+            .write_all_at(bytes, offset)
+            .map_err(|error| Error::io_at("write", &self.path, offset, error))
+    }
+
+    /// Asks the system to forget the cached pages of this file that are clean; dirty ones need
+    /// [`sync_data`](Self::sync_data) first.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn drop_cached(&self) -> Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::fs::fadvise(&self.cached, 0, None, rustix::fs::Advice::DontNeed)
+            .map_err(|error| Error::io("drop the cached pages of", &self.path, error.into()))?;
+        Ok(())
+    }
+
+    /// Whether direct reads and writes of this file really go past the page cache.
+    pub fn is_direct_possible(&self) -> bool {
+        self.direct_fd().is_some()
+    }
+
+    /// The descriptor through the page cache.
+    pub(super) fn cached_fd(&self) -> BorrowedFd<'_> {
+        self.cached.as_fd()
+    }
+
+    /// The descriptor past the page cache, opened now if it was not, unless that is refused.
+    pub(super) fn direct_fd(&self) -> Option<BorrowedFd<'_>> {
+        if self.direct_refused.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.direct.get_or_init(|| self.open_direct()).as_ref().map(AsFd::as_fd)
+    }
+
+    /// Remembers that a direct operation was refused although opening was not.
+    pub(super) fn refuse_direct(&self) {
+        self.direct_refused.store(true, Ordering::Relaxed);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_direct(&self) -> Option<fs::File> {
+        use std::os::fd::AsRawFd;
+        if self.alignment().memory_bytes > super::memory::PAGE_BYTES {
+            return None;
+        }
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(self.writable).custom_flags(libc::O_DIRECT | libc::O_CLOEXEC);
+        // By descriptor, because another file may have the name by now. Without /proc the name must do,
+        // and must still lead to the same file.
+        let by_descriptor = options.open(format!("/proc/self/fd/{}", self.cached.as_raw_fd()));
+        let direct = by_descriptor.or_else(|_| options.open(&self.path)).ok()?;
+        let (ours, theirs) = (self.cached.metadata().ok()?, direct.metadata().ok()?);
+        ((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())).then_some(direct)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_direct(&self) -> Option<fs::File> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_rounded_out_when_direct() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = File::create_new(directory.path().join("file")).unwrap();
+        let align = usize::try_from(file.alignment().offset_bytes).unwrap();
+        assert_eq!(file.span(3, 5, Access::Cached), 5);
+        assert_eq!(file.span(3, 5, Access::Direct), align);
+        assert_eq!(file.span(align as u64 - 1, 2, Access::Direct), 2 * align);
+        assert_eq!(file.span(align as u64, align, Access::Direct), align);
+        assert_eq!(file.widened(u64::MAX - 1, 1, Access::Direct), None);
+        assert_eq!(file.widened(u64::MAX, 1, Access::Cached), None);
+    }
+
+    #[test]
+    fn impossible_alignments_are_not_believed() {
+        assert_eq!(Alignment::checked(0, 512), None);
+        assert_eq!(Alignment::checked(512, 1000), None);
+        assert_eq!(
+            Alignment::checked(4, 512),
+            Some(Alignment { memory_bytes: 4, offset_bytes: 512 })
+        );
+    }
+
+    #[test]
+    fn simple_reads_and_writes_tell_path_and_offset() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let file = File::create_new(&path).unwrap();
+        assert!(matches!(File::create_new(&path), Err(Error::AlreadyExists { .. })));
+        let before = file.identity().unwrap();
+        file.write_all_at(b"0123456789", 5).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(file.len().unwrap(), 15);
+        assert!(!before.same_content(&file.identity().unwrap()));
+        let mut bytes = [0; 6];
+        file.read_exact_at(&mut bytes, 4).unwrap();
+        assert_eq!(&bytes, b"\x0001234");
+        let error = file.read_exact_at(&mut bytes, 12).unwrap_err();
+        assert!(matches!(error, Error::ShortRead { offset: 12, wanted: 6, got: 3, .. }), "{error}");
+        let error = File::open(&path).unwrap().write_all_at(b"x", 7).unwrap_err();
+        assert!(error.to_string().ends_with("file at offset 7"), "{error}");
+        let missing = File::open(directory.path().join("missing")).unwrap_err();
+        assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn the_direct_descriptor_is_the_same_file_after_a_rename() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let file = File::create_new(&path).unwrap();
+        fs::rename(&path, directory.path().join("moved")).unwrap();
+        fs::write(&path, b"another").unwrap();
+        if let Some(direct) = file.direct_fd() {
+            let metadata = rustix::fs::fstat(direct).unwrap();
+            assert_eq!(metadata.st_ino, file.identity().unwrap().inode);
+        }
+        file.refuse_direct();
+        assert!(!file.is_direct_possible());
+    }
+}

@@ -1,0 +1,116 @@
+//! Page-aligned, zero-initialised memory: the one place that allocates what the kernel reads and
+//! writes.
+//!
+//! It hands out raw memory with an owner and never decides who may look at it; that is the business of
+//! [`Buffer`](super::Buffer) and [`Arena`](super::Arena).
+#![expect(unsafe_code, reason = "aligned allocations and anonymous mappings have no safe interface")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Every piece of memory starts at a multiple of this, which satisfies direct I/O on all devices with
+/// logical blocks of up to 4 KiB.
+pub(super) const PAGE_BYTES: usize = 4096;
+
+/// The size of the large pages asked for: mapping fresh memory costs half as much with them.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// From here on memory is mapped instead of taken from the heap: it comes zeroed from the system, so
+/// that nothing is touched before it is used, and goes back to it at once.
+const MAP_FROM_BYTES: usize = 2 << 20;
+
+/// Memory that is all initialised and freed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Memory {
+    start: NonNull<u8>,
+    len: usize,
+    origin: Origin,
+}
+
+#[derive(Debug)]
+enum Origin {
+    Heap(Layout),
+    Mapping { base: NonNull<c_void>, len: usize },
+}
+
+// SAFETY: it owns its memory alone, which is not bound to a thread.
+unsafe impl Send for Memory {}
+// SAFETY: through a shared reference only the address and the length can be read.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// At least `len` bytes, rounded up to whole pages; aborts like `Vec` when there is no memory.
+    pub(super) fn zeroed(len: usize) -> Self {
+        if len >= MAP_FROM_BYTES
+            && let Ok(memory) = Self::mapped(len)
+        {
+            return memory;
+        }
+        let len = len.max(1).checked_next_multiple_of(PAGE_BYTES).expect("a length that fits in memory");
+        let layout = Layout::from_size_align(len, PAGE_BYTES).expect("a length that fits in memory");
+        // SAFETY: the layout's size is at least one page.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Self { start, len, origin: Origin::Heap(layout) }
+    }
+
+    /// At least `len` bytes of fresh zeroes in large pages where the system has them.
+    ///
+    /// # Errors
+    /// When the system has no room for the mapping.
+    pub(super) fn mapped(len: usize) -> io::Result<Self> {
+        let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let len = len.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_long)?;
+        // One large page more than needed, so that the memory can begin at the border of one. What is
+        // never touched costs addresses only.
+        let mapped_len = len.checked_add(HUGE_PAGE_BYTES).ok_or_else(too_long)?;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                ptr::null_mut(),
+                mapped_len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }?;
+        let base = NonNull::new(base).ok_or_else(too_long)?;
+        let skip = base.cast::<u8>().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `skip` is less than the large page that was added to the length.
+        let start = unsafe { base.cast::<u8>().add(skip) };
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range lies in the mapping just made. Advice that is refused leaves small pages,
+        // which are slower and not wrong.
+        let _advised = unsafe {
+            rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage)
+        };
+        Ok(Self { start, len, origin: Origin::Mapping { base, len: mapped_len } })
+    }
+
+    /// The first byte.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// How many bytes there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match self.origin {
+            // SAFETY: it was allocated with this layout and is freed once.
+            Origin::Heap(layout) => unsafe { dealloc(self.start.as_ptr(), layout) },
+            Origin::Mapping { base, len } => {
+                // SAFETY: it was mapped with this length, and nothing refers to it any more.
+                let unmapped = unsafe { rustix::mm::munmap(base.as_ptr(), len) };
+                debug_assert!(unmapped.is_ok(), "a mapping of our own cannot be refused: {unmapped:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Which backend runs: what the caller wants, what `STOOK_ENGINE` says, what the system grants.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+
+use super::threads::ThreadsEngine;
+use super::{Engine, EngineFactory};
+use crate::error::{Error, Result};
+
+/// The variable that overrides [`Backend::Auto`].
+const VARIABLE: &str = "STOOK_ENGINE";
+
+/// The greatest depth: what the smallest limit on ring entries among supported kernels allows.
+const DEPTH_MAX: usize = 4096;
+
+/// Which backend is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// `io_uring` where the kernel grants it, else threads. `STOOK_ENGINE` is honoured.
+    #[default]
+    Auto,
+    /// `io_uring`, or an error.
+    Uring,
+    /// The thread pool.
+    Threads,
+}
+
+impl Backend {
+    /// What a value of `STOOK_ENGINE` asks for; no value, or an empty one, asks for nothing.
+    fn from_variable(value: Option<&OsStr>) -> Result<Self> {
+        match value.map(|value| (value, value.to_str())) {
+            None | Some((_, Some(""))) => Ok(Self::Auto),
+            Some((_, Some("uring"))) => Ok(Self::Uring),
+            Some((_, Some("threads"))) => Ok(Self::Threads),
+            Some((value, _)) => {
+                let message = format!("{VARIABLE} must be uring or threads, not {}", value.display());
+                Err(refused(io::Error::new(io::ErrorKind::InvalidInput, message)))
+            }
+        }
+    }
+}
+
+impl EngineFactory for Backend {
+    fn build(&self, depth: usize) -> Result<Box<dyn Engine>> {
+        EngineOptions { backend: *self, depth }.build()
+    }
+}
+
+/// How to make an engine.
+#[derive(Debug, Clone, Copy)]
+pub struct EngineOptions {
+    /// Which backend.
+    pub backend: Backend,
+    /// Requests in flight at most, 1 to 4096.
+    pub depth: usize,
+}
+
+impl EngineOptions {
+    /// The default backend at this depth.
+    pub fn with_depth(depth: usize) -> Self {
+        Self { backend: Backend::Auto, depth }
+    }
+
+    /// Makes the engine.
+    ///
+    /// # Errors
+    /// When the depth is out of bounds, `STOOK_ENGINE` has a value that is no backend, or the system
+    /// refuses the backend that was asked for by name.
+    pub fn build(self) -> Result<Box<dyn Engine>> {
+        if !(1..=DEPTH_MAX).contains(&self.depth) {
+            let message = format!("its depth must be 1 to {DEPTH_MAX}, not {}", self.depth);
+            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, message)));
+        }
+        let backend = match self.backend {
+            Backend::Auto => Backend::from_variable(env::var_os(VARIABLE).as_deref())?,
+            chosen => chosen,
+        };
+        match backend {
+            Backend::Threads => threads(self.depth),
+            Backend::Uring => uring(self.depth),
+            // Containers refuse io_uring in many ways (EPERM, ENOSYS, ENOMEM, EACCES); threads do the
+            // same work, so no refusal is worth failing for.
+            Backend::Auto => uring(self.depth).or_else(|_| threads(self.depth)),
+        }
+    }
+}
+
+fn threads(depth: usize) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(ThreadsEngine::new(depth).map_err(refused)?))
+}
+
+#[cfg(target_os = "linux")]
+fn uring(depth: usize) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(super::uring::UringEngine::new(depth).map_err(refused)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn uring(_depth: usize) -> Result<Box<dyn Engine>> {
+    Err(refused(io::Error::new(io::ErrorKind::Unsupported, "io_uring exists on Linux only")))
+}
+
+fn refused(error: io::Error) -> Error {
+    Error::io("make", "an I/O engine", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn the_variable_chooses_and_anything_else_is_told() {
+        let asked = |value: &str| Backend::from_variable(Some(OsStr::new(value)));
+        assert_eq!(Backend::from_variable(None).unwrap(), Backend::Auto);
+        assert_eq!(asked("").unwrap(), Backend::Auto);
+        assert_eq!(asked("uring").unwrap(), Backend::Uring);
+        assert_eq!(asked("threads").unwrap(), Backend::Threads);
+        let error = asked("aio").unwrap_err();
+        let cause = error.source().unwrap().to_string();
+        assert_eq!(cause, "STOOK_ENGINE must be uring or threads, not aio");
+    }
+
+    #[test]
+    fn depths_out_of_bounds_are_refused() {
+        for depth in [0, DEPTH_MAX + 1, usize::MAX] {
+            assert!(EngineOptions::with_depth(depth).build().is_err(), "{depth}");
+        }
+        for depth in [1, DEPTH_MAX] {
+            assert!(Backend::Threads.build(depth).unwrap().depth() >= depth);
+        }
+    }
+}

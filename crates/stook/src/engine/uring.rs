@@ -1,0 +1,195 @@
+//! The backend for Linux `io_uring`: one ring per engine, one system call that submits and reaps.
+//!
+//! It decides nothing about the transfers; [`Transfer`] does. It asks for no `SINGLE_ISSUER` ring,
+//! because an engine may be made by one thread and used by another, and for no `DEFER_TASKRUN`, which
+//! needs that and has cost more than it saved where it was measured.
+#![expect(unsafe_code, reason = "the ring reads and writes memory that a transfer owns")]
+
+use std::io;
+use std::mem;
+
+use io_uring::{IoUring, Probe, opcode, squeue, types};
+
+use super::transfer::{Step, Transfer};
+use super::{Completion, Engine, Request};
+use crate::error::{Error, Result};
+
+/// An [`Engine`] on an `io_uring`.
+pub struct UringEngine {
+    ring: IoUring,
+    depth: usize,
+    /// Transfers by the `user_data` of their entry. Each has at most one entry in the ring.
+    slots: Vec<Option<Transfer>>,
+    free: Vec<usize>,
+    /// Completions that nobody has asked for yet.
+    ready: Vec<Completion>,
+    /// Entries in the submission queue or in the kernel.
+    entries: usize,
+}
+
+impl UringEngine {
+    /// A ring for this many requests in flight.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, or is older than the operations needed (5.6).
+    pub fn new(depth: usize) -> io::Result<Self> {
+        let entries = u32::try_from(depth).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // Kernels before 5.19 know neither flag and say EINVAL; a plain ring serves them.
+        let ring = IoUring::builder()
+            .setup_coop_taskrun()
+            .setup_submit_all()
+            .build(entries)
+            .or_else(|error| match error.raw_os_error() {
+                Some(libc::EINVAL) => IoUring::builder().build(entries),
+                _ => Err(error),
+            })?;
+        check_operations(&ring)?;
+        Ok(Self {
+            ring,
+            depth,
+            slots: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().collect(),
+            ready: Vec::new(),
+            entries: 0,
+        })
+    }
+
+    /// Queues the next step of the transfer in this slot, or takes it out of the slot when it is done.
+    fn go_on(&mut self, slot: usize) {
+        let Some(transfer) = self.slots[slot].as_mut() else { return };
+        let Some(step) = transfer.step() else {
+            if let Some(transfer) = self.slots[slot].take() {
+                self.free.push(slot);
+                self.ready.push(transfer.complete());
+            }
+            return;
+        };
+        let entry = entry(step).user_data(slot as u64);
+        // SAFETY: the transfer owns the memory of the step, and keeps the descriptor open. It stays in
+        // its slot until the ring has told the outcome: `drain` takes it out only then, and `drop`
+        // waits for the ring, or leaks the slots when it cannot.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        // The queue has as many entries as there are slots.
+        assert!(pushed.is_ok(), "a submission queue of {} entries is full", self.depth);
+        self.entries += 1;
+    }
+
+    /// Starts what is queued and waits until `want` entries are done.
+    fn enter(&mut self, want: usize) -> io::Result<()> {
+        match self.ring.submit_and_wait(want) {
+            Ok(_) => Ok(()),
+            // Interrupted, out of memory for the moment, or the completion queue is full: all are
+            // over once completions are taken.
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINTR | libc::EBUSY) => Ok(()),
+                Some(libc::EAGAIN) => {
+                    std::thread::yield_now();
+                    Ok(())
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Takes all outcomes that are there.
+    fn drain(&mut self) {
+        loop {
+            let Some(outcome) = self.ring.completion().next() else { return };
+            self.entries -= 1;
+            let slot = outcome.user_data() as usize;
+            if let Some(transfer) = self.slots.get_mut(slot).and_then(Option::as_mut) {
+                transfer.advance(count(outcome.result()));
+                self.go_on(slot);
+            }
+        }
+    }
+}
+
+fn count(result: i32) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.wrapping_neg()))
+}
+
+fn entry(step: Step) -> squeue::Entry {
+    // No step is longer than 1 GiB.
+    match step {
+        Step::Read { fd, memory, len, offset } => {
+            opcode::Read::new(types::Fd(fd), memory, len as u32).offset(offset).build()
+        }
+        Step::Write { fd, memory, len, offset } => {
+            opcode::Write::new(types::Fd(fd), memory, len as u32).offset(offset).build()
+        }
+        Step::Sync { fd } => {
+            opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build()
+        }
+    }
+}
+
+fn check_operations(ring: &IoUring) -> io::Result<()> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE];
+    if needed.iter().all(|&operation| probe.is_supported(operation)) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring of this kernel cannot read and write"))
+}
+
+impl Engine for UringEngine {
+    fn name(&self) -> &'static str {
+        "uring"
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn in_flight(&self) -> usize {
+        self.depth - self.free.len() + self.ready.len()
+    }
+
+    fn submit(&mut self, request: Request) {
+        assert!(self.in_flight() < self.depth, "more than {} requests in flight", self.depth);
+        let transfer = Transfer::new(request);
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot] = Some(transfer);
+            self.go_on(slot);
+        }
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()> {
+        let min = min.min(self.in_flight());
+        loop {
+            let missing = min.saturating_sub(self.ready.len());
+            let queued = !self.ring.submission().is_empty();
+            if missing > 0 || queued {
+                self.enter(missing).map_err(|error| Error::io("wait for", "an io_uring", error))?;
+            }
+            self.drain();
+            let queued = !self.ring.submission().is_empty();
+            if self.ready.len() >= min && !queued {
+                break;
+            }
+        }
+        completions.append(&mut self.ready);
+        Ok(())
+    }
+}
+
+impl Drop for UringEngine {
+    fn drop(&mut self) {
+        while self.entries > 0 {
+            if self.enter(self.entries).is_err() {
+                // The kernel may still write to the memory of what is in flight, so it must stay.
+                mem::forget(mem::take(&mut self.slots));
+                return;
+            }
+            self.drain();
+        }
+    }
+}
+
+impl std::fmt::Debug for UringEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UringEngine").field("depth", &self.depth).field("entries", &self.entries).finish()
+    }
+}
