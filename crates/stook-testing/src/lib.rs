@@ -1,4 +1,5 @@
 //! Test doubles for Stook: crash simulator, fault injection, reference models, conformance suites.
 
 pub mod fault;
+pub mod model;
 pub mod sim;

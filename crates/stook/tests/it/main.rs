@@ -1,5 +1,6 @@
 //! Integration tests of the library, one module per part.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod extent;
 #[cfg(unix)]
 mod walk;
