@@ -154,8 +154,6 @@ impl<V> ExtentMap<V> {
             Some((extent, _)) => extent.start(),
             None => range.start(),
         };
-        // An empty range has no pieces, even inside an extent.
-        let first = if range.is_empty() { range.end() } else { first };
         Pieces { wanted: range, entries: self.entries.range(first..range.end()) }
     }
 

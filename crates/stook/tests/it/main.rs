@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod extent;
+mod plan;
 #[cfg(unix)]
 mod walk;
