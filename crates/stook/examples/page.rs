@@ -1,4 +1,6 @@
 //! Writes a page that uses every kind of block, to see the style: `cargo run --example page > page.html`.
+//!
+//! The figures are there to be looked at; nothing was measured for them.
 
 use stook::report::chart::{Axis, Bar, Bars, Lines, Point, Series, TickFormat};
 use stook::report::page::{Block, Figure, Page};
@@ -21,7 +23,7 @@ fn main() -> Result<(), serde_json::Error> {
             Block::Code("stook study many-small-files --pairs 5\nsync; echo 3 > /proc/sys/vm/drop_caches".into()),
             Block::Facts(facts()),
         ])
-        .footer("Made by stook 0.1.0. The numbers are embedded in this page as JSON, in the element with the id `data`.")
+        .footer("A sample of the page style: nothing was measured for it. The numbers are embedded in this page as JSON, in the element with the id `data`.")
         .data(&blocks)?;
     print!("{}", page.render());
     Ok(())

@@ -9,6 +9,9 @@ const COLOURS: usize = 6;
 /// The least distance between the names of two lines, in per cent of the height of the chart.
 const NAME_DISTANCE: f64 = 6.5;
 
+/// How many characters of a name there is room for beside the chart.
+const NAME_CHARS: usize = 24;
+
 /// A place on a chart.
 #[derive(Debug, Clone, Default)]
 pub struct Point {
@@ -79,7 +82,9 @@ impl Lines {
         let shown = || self.series.iter().flat_map(|series| self.shown(series));
         let x = self.x.scale(shown().map(|point| point.x));
         let y = self.y.scale(shown().map(|point| point.y));
-        append(html, format_args!("<figure class=\"lines\"><figcaption>{}", prose(&self.caption)));
+        let (left, right) = self.margins(&y);
+        append(html, format_args!("<figure class=\"lines\" style=\"--left:{left}ch;--right:{right}ch\">"));
+        append(html, format_args!("<figcaption>{}", prose(&self.caption)));
         let left_out = self.series.iter().map(|series| series.points.len()).sum::<usize>() - shown().count();
         if left_out > 0 {
             append(html, format_args!(" <small>Points without a place on these axes: {left_out}.</small>"));
@@ -107,6 +112,13 @@ impl Lines {
         self.render_legend(html);
         self.render_numbers(html);
         html.push_str("</figure>\n");
+    }
+
+    /// Characters that the marks of the y axis and the names of the series need at most.
+    fn margins(&self, y: &Scale) -> (usize, usize) {
+        let marks = y.ticks.iter().map(|&tick| self.y.format.text(tick).chars().count());
+        let names = self.series.iter().map(|series| series.name.chars().count().min(NAME_CHARS));
+        (marks.max().unwrap_or(0) + 1, names.max().unwrap_or(0) + 1)
     }
 
     fn description(&self) -> String {
@@ -181,7 +193,7 @@ impl Lines {
         let mut places: Vec<f64> = ends.iter().map(|end| end.0).collect();
         move_apart(&mut places);
         for ((_, _, index, name), top) in ends.iter().zip(places) {
-            let (class, name) = (self.class(*index), escape(name));
+            let (class, name) = (self.class(*index), escape(&shortened(name)));
             let position = format!("x=\"{left:.2}%\" y=\"{top:.2}%\" dx=\"12\" dy=\"4\"");
             append(html, format_args!("<text class=\"name {class}\" {position}>{name}</text>"));
         }
@@ -229,6 +241,14 @@ impl Lines {
     }
 }
 
+/// `name` as far as there is room for it beside a chart; legend and table have all of it.
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(NAME_CHARS) {
+        Some(_) => name.chars().take(NAME_CHARS - 1).chain(['…']).collect(),
+        None => name.to_owned(),
+    }
+}
+
 /// Moves ascending places down until they are apart, then up again where the last left the chart.
 fn move_apart(places: &mut [f64]) {
     let mut least = f64::NEG_INFINITY;
@@ -253,6 +273,14 @@ mod tests {
         move_apart(&mut places);
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= NAME_DISTANCE - 1e-9), "{places:?}");
         assert!(places.iter().all(|place| *place <= 100.0), "{places:?}");
+    }
+
+    #[test]
+    fn long_names_are_cut_at_a_character() {
+        assert_eq!(shortened("µ"), "µ");
+        let cut = shortened(&"µ".repeat(25));
+        assert_eq!((cut.chars().count(), cut.ends_with("µ…")), (24, true));
+        assert_eq!(shortened(&"µ".repeat(24)), "µ".repeat(24));
     }
 
     #[test]
