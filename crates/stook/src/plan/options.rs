@@ -21,8 +21,8 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    /// The most reads, and the most pieces, of one plan: a bound on its memory.
-    pub const MAX_PIECES: usize = 1 << 24;
+    /// The most reads, and the most pieces, of one plan. Bounds its memory to about 320 MiB.
+    pub const MAX_PIECES: usize = 1 << 22;
 
     /// The longest read as a multiple of the alignment.
     pub(super) fn checked_max_len(&self) -> Result<u64, PlanError> {

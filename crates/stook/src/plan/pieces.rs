@@ -24,24 +24,36 @@ pub(super) fn of_wanted(
     reads: &[ByteRange],
     end: u64,
 ) -> Result<(Vec<PlanPiece>, Vec<usize>), PlanError> {
-    let mut pieces = Vec::with_capacity(wanted.len().min(PlanOptions::MAX_PIECES));
+    // Counted before any is made: a few long ranges over short reads may ask for more than there is
+    // memory.
     let mut first = Vec::with_capacity(wanted.len() + 1);
-    for (index, range) in wanted.iter().enumerate() {
-        first.push(pieces.len());
-        let Some(within) = range.intersection(&ByteRange::to(end)) else { continue };
-        let from = reads.partition_point(|read| read.end() <= within.start());
-        let to = reads.partition_point(|read| read.start() < within.end());
-        if to.saturating_sub(from) > PlanOptions::MAX_PIECES - pieces.len() {
+    let mut count = 0;
+    for range in wanted {
+        first.push(count);
+        count += reads_of(range, reads, end).len();
+        if count > PlanOptions::MAX_PIECES {
             return Err(PlanError::TooManyPieces);
         }
-        pieces.extend(reads.iter().enumerate().take(to).skip(from).filter_map(|(read, span)| {
-            let part = span.intersection(&within)?;
-            let (wanted_offset, read_offset) = (part.start() - range.start(), part.start() - span.start());
-            Some(PlanPiece { wanted: index, wanted_offset, read, read_offset, len: part.len() })
-        }));
     }
-    first.push(pieces.len());
+    first.push(count);
+    let mut pieces = Vec::with_capacity(count);
+    for (index, range) in wanted.iter().enumerate() {
+        for read in reads_of(range, reads, end) {
+            let Some(span) = reads.get(read) else { continue };
+            let Some(part) = span.intersection(range) else { continue };
+            let (wanted_offset, read_offset) = (part.start() - range.start(), part.start() - span.start());
+            pieces.push(PlanPiece { wanted: index, wanted_offset, read, read_offset, len: part.len() });
+        }
+    }
     Ok((pieces, first))
+}
+
+/// The indices of the reads that have a byte of `range` before `end`.
+fn reads_of(range: &ByteRange, reads: &[ByteRange], end: u64) -> std::ops::Range<usize> {
+    let Some(within) = range.intersection(&ByteRange::to(end)) else { return 0..0 };
+    let from = reads.partition_point(|read| read.end() <= within.start());
+    let to = reads.partition_point(|read| read.start() < within.end());
+    from..to
 }
 
 /// The indices of the pieces ordered by read, and where those of each read begin.
