@@ -7,6 +7,7 @@
 mod file;
 mod identity;
 mod memory;
+mod session;
 
 use std::fmt;
 use std::path::Path;
@@ -17,6 +18,7 @@ use bytes::Bytes;
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;
+pub use session::{Session, SessionOptions, read_batch, read_range};
 
 use crate::engine;
 use crate::error::Result;

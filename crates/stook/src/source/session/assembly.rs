@@ -1,0 +1,207 @@
+//! How one range is cut into reads and put together again.
+//!
+//! Nothing is read here; [`Session`](super::Session) carries the pieces to the engine and back.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::{Access, Arena, Buffer, File};
+use crate::error::{Error, Result};
+use crate::source::Leaf;
+
+/// A read that the engine is to do for a range.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Which assembly it belongs to.
+    pub(super) request: usize,
+    pub(super) file: Arc<File>,
+    pub(super) access: Access,
+    pub(super) offset: u64,
+    pub(super) len: usize,
+    pub(super) place: Place,
+}
+
+/// Where the bytes of a piece go.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// They are the whole range: the buffer they were read into is handed out.
+    Alone,
+    /// They are read into this part of the range's arena, beside the others.
+    Beside(Range<usize>),
+    /// They are copied to this position of the range.
+    Copied(usize),
+}
+
+/// A range on its way.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    pub(super) token: u64,
+    /// Pieces that have not come back.
+    pub(super) missing: usize,
+    /// The first error that a piece met.
+    pub(super) failure: Option<Error>,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Whole(Bytes),
+    Beside { arena: Arena, data: Range<usize> },
+    Copied(Buffer),
+}
+
+impl Assembly {
+    /// Lends the part of the arena that a piece is read into.
+    pub(super) fn lend(&mut self, range: Range<usize>) -> Buffer {
+        match &mut self.target {
+            Target::Beside { arena, .. } => arena.take(range),
+            Target::Whole(_) | Target::Copied(_) => Buffer::with_capacity(range.len()),
+        }
+    }
+
+    /// Takes the bytes of a piece.
+    pub(super) fn place(&mut self, place: &Place, buffer: Buffer) {
+        match (&mut self.target, place) {
+            (Target::Whole(bytes), _) => *bytes = buffer.into_bytes(),
+            (Target::Copied(target), Place::Copied(at)) => {
+                target.data_mut()[*at..*at + buffer.len()].copy_from_slice(buffer.data());
+            }
+            // The bytes are where they belong as soon as the buffer is back.
+            (Target::Beside { .. } | Target::Copied(_), _) => drop(buffer),
+        }
+    }
+
+    pub(super) fn fail(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// What is handed out when no piece is missing.
+    pub(super) fn finish(self) -> (u64, Result<Bytes>) {
+        let result = match (self.failure, self.target) {
+            (Some(error), _) => Err(error),
+            (None, Target::Whole(bytes)) => Ok(bytes),
+            (None, Target::Beside { arena, data }) => Ok(arena.into_bytes().slice(data)),
+            (None, Target::Copied(buffer)) => Ok(buffer.into_bytes()),
+        };
+        (self.token, result)
+    }
+}
+
+/// The pieces of one range: mostly a single one, which needs no list.
+#[derive(Debug)]
+pub(super) enum Pieces {
+    None,
+    One(Piece),
+    Many(Vec<Piece>),
+}
+
+impl IntoIterator for Pieces {
+    type Item = Piece;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Piece>, std::vec::IntoIter<Piece>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let (one, many) = match self {
+            Self::None => (None, Vec::new()),
+            Self::One(piece) => (Some(piece), Vec::new()),
+            Self::Many(pieces) => (None, pieces),
+        };
+        one.into_iter().chain(many)
+    }
+}
+
+/// Cuts a range, given as its leaves, into reads of at most `max_read` bytes.
+///
+/// # Errors
+/// When there is no memory for it.
+pub(super) fn disassemble(
+    token: u64,
+    leaves: &mut Vec<Leaf>,
+    len: u64,
+    max_read: usize,
+    access: Access,
+) -> Result<(Assembly, Pieces)> {
+    debug_assert_eq!(leaves.iter().map(Leaf::len).sum::<u64>(), len, "leaves make up their range");
+    let (target, pieces) = match (leaves.pop(), leaves.is_empty()) {
+        (None, _) => (Target::Whole(Bytes::new()), Pieces::None),
+        (Some(Leaf::Bytes(bytes)), true) => (Target::Whole(bytes), Pieces::None),
+        (Some(Leaf::File { file, range }), true) if range.len() <= max_read as u64 => {
+            let (offset, len) = (range.start(), range.len() as usize);
+            let piece = Piece { request: 0, file, access, offset, len, place: Place::Alone };
+            (Target::Whole(Bytes::new()), Pieces::One(piece))
+        }
+        (Some(Leaf::File { file, range }), true) => {
+            let (target, pieces) = beside(&file, range.start()..range.end(), max_read, access)?;
+            (target, Pieces::Many(pieces))
+        }
+        (Some(last), _) => {
+            leaves.push(last);
+            let (target, pieces) = copied(leaves, len, max_read, access);
+            (target, Pieces::Many(pieces))
+        }
+    };
+    let missing = match &pieces {
+        Pieces::None => 0,
+        Pieces::One(_) => 1,
+        Pieces::Many(pieces) => pieces.len(),
+    };
+    Ok((Assembly { token, missing, failure: None, target }, pieces))
+}
+
+/// One long range of a file: cut where the file is aligned, so that the widened reads of the pieces lie
+/// in the arena as they do in the file.
+fn beside(
+    file: &Arc<File>,
+    range: Range<u64>,
+    max_read: usize,
+    access: Access,
+) -> Result<(Target, Vec<Piece>)> {
+    let alignment = file.alignment().offset_bytes.max(4096);
+    let base = match access {
+        Access::Direct => range.start & !(file.alignment().offset_bytes - 1),
+        Access::Cached => range.start,
+    };
+    let step = (max_read as u64).next_multiple_of(alignment);
+    let too_long = || Error::io("map", "memory for an arena", std::io::ErrorKind::OutOfMemory.into());
+    let capacity = (range.end - base).checked_next_multiple_of(alignment).ok_or_else(too_long)?;
+    let capacity = usize::try_from(capacity).map_err(|_| too_long())?;
+    let arena = Arena::new(capacity)?;
+    let cuts = (base..range.end).step_by(usize::try_from(step).map_err(|_| too_long())?);
+    let pieces = cuts.map(|cut| {
+        let (start, end) = (cut.max(range.start), cut.saturating_add(step).min(range.end));
+        let at = (cut - base) as usize;
+        let place = Place::Beside(at..at.saturating_add(step as usize).min(capacity));
+        let (file, len) = (Arc::clone(file), (end - start) as usize);
+        Piece { request: 0, file, access, offset: start, len, place }
+    });
+    let pieces = pieces.collect();
+    let data = (range.start - base) as usize..(range.end - base) as usize;
+    Ok((Target::Beside { arena, data }, pieces))
+}
+
+/// A range of several leaves, or of a fill: what is here is copied now, the rest when it is read.
+fn copied(leaves: &mut Vec<Leaf>, len: u64, max_read: usize, access: Access) -> (Target, Vec<Piece>) {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let mut buffer = Buffer::with_capacity(len);
+    buffer.set_data_range(0..len);
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    for leaf in leaves.drain(..) {
+        let leaf_len = leaf.len() as usize;
+        let target = &mut buffer.data_mut()[at..at + leaf_len];
+        match leaf {
+            Leaf::Bytes(bytes) => target.copy_from_slice(&bytes),
+            Leaf::Fill { byte: 0, .. } => {}
+            Leaf::Fill { byte, .. } => target.fill(byte),
+            Leaf::File { file, range } => {
+                for start in (range.start()..range.end()).step_by(max_read) {
+                    let len = (range.end() - start).min(max_read as u64) as usize;
+                    let place = Place::Copied(at + (start - range.start()) as usize);
+                    pieces.push(Piece { request: 0, file: file.clone(), access, offset: start, len, place });
+                }
+            }
+        }
+        at += leaf_len;
+    }
+    (Target::Copied(buffer), pieces)
+}

@@ -1,0 +1,317 @@
+//! [`Session`]: runs the leaves of any number of sources through one engine.
+//!
+//! Ranges go in with a token and come out, in any order, as contiguous bytes. The session splits what
+//! is long, keeps the engine's queue full across ranges and sources, and reuses aligned memory. A range
+//! that is one piece of one file is handed out in the very memory the engine read it into; a long one is
+//! read in place, piece beside piece; only ranges made of several leaves are put together by copying.
+//!
+//! It does not merge or sort what it is given; that is the planner's work. It never hands out fewer
+//! bytes than were asked for.
+
+mod assembly;
+mod slab;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use self::assembly::{Assembly, Piece, Place, disassemble};
+use self::slab::Slab;
+use super::{Leaf, Source};
+use crate::engine::{Access, BufferPool, Completion, Engine, EngineFactory, Operation, Request};
+use crate::error::{Error, Result};
+use crate::extent::ByteRange;
+
+/// How a session reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Reads in flight at most, 1 to 4096.
+    pub depth: usize,
+    /// The longest single read; longer ranges are split. Rounded up to a multiple of 4096.
+    pub max_read_bytes: usize,
+}
+
+impl Default for SessionOptions {
+    /// Depth 32 and 1 MiB: enough of both to fill the devices it was measured on.
+    fn default() -> Self {
+        Self { depth: 32, max_read_bytes: 1 << 20 }
+    }
+}
+
+/// Reads ranges of sources at the depth of its engine.
+pub struct Session {
+    engine: Box<dyn Engine>,
+    depth: usize,
+    max_read_bytes: usize,
+    pool: BufferPool,
+    assemblies: Slab<Assembly>,
+    /// Pieces that wait for a place in the engine.
+    queue: VecDeque<Piece>,
+    /// Pieces in the engine, by the token of their request.
+    flights: Slab<Piece>,
+    ready: VecDeque<(u64, Result<Bytes>)>,
+    is_broken: bool,
+    // Emptied and filled again, so that reading does not allocate them.
+    leaves: Vec<Leaf>,
+    completions: Vec<Completion>,
+}
+
+impl Session {
+    /// A session on an engine of its own.
+    ///
+    /// # Errors
+    /// When the engine cannot be made.
+    pub fn new(factory: &dyn EngineFactory, options: SessionOptions) -> Result<Self> {
+        let engine = factory.build(options.depth)?;
+        let depth = options.depth.min(engine.depth());
+        Ok(Self {
+            engine,
+            depth,
+            max_read_bytes: options.max_read_bytes.clamp(1, 1 << 30).next_multiple_of(4096),
+            pool: BufferPool::new(2 * depth),
+            assemblies: Slab::new(),
+            queue: VecDeque::new(),
+            flights: Slab::new(),
+            ready: VecDeque::new(),
+            is_broken: false,
+            leaves: Vec::new(),
+            completions: Vec::new(),
+        })
+    }
+
+    /// Whether there is enough to do: a caller with more should take results first. Asking for more
+    /// nevertheless is allowed, and costs memory only.
+    pub fn is_full(&self) -> bool {
+        self.queue.len() >= self.depth || self.ready.len() >= 2 * self.depth
+    }
+
+    /// Ranges whose results have not been handed out.
+    pub fn pending(&self) -> usize {
+        self.assemblies.len() + self.ready.len()
+    }
+
+    /// Asks for a range of a source; its bytes come from [`next`](Self::next) with this token.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`], and whatever resolving the range meets. Nothing was begun then.
+    pub fn submit(
+        &mut self,
+        token: u64,
+        source: &dyn Source,
+        range: ByteRange,
+        access: Access,
+    ) -> Result<()> {
+        if self.is_broken {
+            return Err(broken());
+        }
+        let mut leaves = std::mem::take(&mut self.leaves);
+        let resolved = source.resolve(range, &mut leaves);
+        let taken = resolved.and_then(|()| {
+            disassemble(token, &mut leaves, range.len(), self.max_read_bytes, access)
+        });
+        leaves.clear();
+        self.leaves = leaves;
+        let (assembly, pieces) = taken?;
+        if assembly.missing == 0 {
+            self.ready.push_back(assembly.finish());
+            return Ok(());
+        }
+        let request = self.assemblies.insert(assembly);
+        self.queue.extend(pieces.into_iter().map(|piece| Piece { request, ..piece }));
+        self.fill_engine();
+        Ok(())
+    }
+
+    /// Waits for the next range that is read; `None` when nothing was asked for any more.
+    ///
+    /// The error of a range comes with its token: [`Error::ShortRead`] when the file ends before it, or
+    /// what the system met. The other ranges go on.
+    #[expect(clippy::should_implement_trait, reason = "an iterator would end, this goes on after more work")]
+    pub fn next(&mut self) -> Option<(u64, Result<Bytes>)> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(ready);
+            }
+            if self.assemblies.len() == 0 {
+                return None;
+            }
+            self.fill_engine();
+            if self.engine.in_flight() == 0 {
+                // All that was queued belonged to ranges that have failed and are ready now.
+                continue;
+            }
+            let mut completions = std::mem::take(&mut self.completions);
+            let reaped = self.engine.reap(1, &mut completions);
+            for completion in completions.drain(..) {
+                self.take(completion);
+            }
+            self.completions = completions;
+            if let Err(error) = reaped {
+                self.break_down(&error);
+            }
+        }
+    }
+
+    /// Reads ranges of one source, in the order given, having checked before and after that it is the
+    /// same as when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::SourceChanged`], or the first error met.
+    ///
+    /// # Panics
+    /// When other ranges are pending.
+    pub fn read_batch(
+        &mut self,
+        source: &dyn Source,
+        ranges: &[ByteRange],
+        access: Access,
+    ) -> Result<Vec<Bytes>> {
+        assert_eq!(self.pending(), 0, "a batch needs a session without pending ranges");
+        source.check_unchanged()?;
+        let read = self.read_all(source, ranges, access);
+        match (read, source.check_unchanged()) {
+            // That the source has changed explains whatever else was met.
+            (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => Err(changed),
+            (read, _) => read,
+        }
+    }
+
+    fn read_all(&mut self, source: &dyn Source, ranges: &[ByteRange], access: Access) -> Result<Vec<Bytes>> {
+        let mut results = vec![Bytes::new(); ranges.len()];
+        let mut waiting = ranges.iter().zip(0_u64..);
+        let mut failure = None;
+        loop {
+            while failure.is_none() && !self.is_full() {
+                let Some((&range, token)) = waiting.next() else { break };
+                if let Err(error) = self.submit(token, source, range, access) {
+                    failure = Some(error);
+                }
+            }
+            match self.next() {
+                None => return failure.map_or(Ok(results), Err),
+                Some((_, Err(error))) => failure = failure.or(Some(error)),
+                // The tokens are positions in `ranges`.
+                Some((token, Ok(bytes))) => results[token as usize] = bytes,
+            }
+        }
+    }
+
+    /// Moves pieces from the queue to the engine while there is room.
+    fn fill_engine(&mut self) {
+        while self.engine.in_flight() < self.depth {
+            let Some(piece) = self.queue.pop_front() else { return };
+            let Some(assembly) = self.assemblies.get_mut(piece.request) else { continue };
+            if assembly.failure.is_some() {
+                self.finish_piece(piece.request);
+                continue;
+            }
+            let buffer = match &piece.place {
+                Place::Beside(range) => assembly.lend(range.clone()),
+                Place::Alone | Place::Copied(_) => {
+                    self.pool.take(piece.file.span(piece.offset, piece.len, piece.access))
+                }
+            };
+            let operation = Operation::Read { offset: piece.offset, len: piece.len, buffer };
+            let (file, access) = (piece.file.clone(), piece.access);
+            let token = self.flights.insert(piece) as u64;
+            self.engine.submit(Request { token, file, access, operation });
+        }
+    }
+
+    fn take(&mut self, completion: Completion) {
+        let Some(piece) = self.flights.remove(completion.token as usize) else { return };
+        let Some(assembly) = self.assemblies.get_mut(piece.request) else { return };
+        match (completion.result, completion.buffer) {
+            (Ok(count), Some(buffer)) if count == piece.len => assembly.place(&piece.place, buffer),
+            (Ok(count), _) => assembly.fail(Error::ShortRead {
+                path: piece.file.path().to_path_buf(),
+                offset: piece.offset,
+                wanted: piece.len as u64,
+                got: count as u64,
+            }),
+            (Err(error), _) => assembly.fail(error),
+        }
+        self.finish_piece(piece.request);
+    }
+
+    /// One piece less to wait for.
+    fn finish_piece(&mut self, request: usize) {
+        let Some(assembly) = self.assemblies.get_mut(request) else { return };
+        assembly.missing -= 1;
+        if assembly.missing == 0
+            && let Some(assembly) = self.assemblies.remove(request)
+        {
+            self.ready.push_back(assembly.finish());
+        }
+    }
+
+    /// The engine cannot go on: every range that is not read has failed.
+    fn break_down(&mut self, error: &Error) {
+        self.is_broken = true;
+        self.queue.clear();
+        self.flights = Slab::new();
+        for assembly in std::mem::take(&mut self.assemblies).into_values() {
+            self.ready.push_back((assembly.token, Err(again(error))));
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("engine", &self.engine.name())
+            .field("depth", &self.depth)
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The same error for one more range.
+fn again(error: &Error) -> Error {
+    match error {
+        Error::Io { operation, path, offset, source } => {
+            let source = source
+                .raw_os_error()
+                .map_or_else(|| io::Error::from(source.kind()), io::Error::from_raw_os_error);
+            Error::Io { operation, path: path.clone(), offset: *offset, source }
+        }
+        _ => broken(),
+    }
+}
+
+fn broken() -> Error {
+    Error::io("use", PathBuf::from("an I/O engine that has failed"), io::ErrorKind::BrokenPipe.into())
+}
+
+/// Reads ranges of one source, in the order given, with an engine made for it; who reads often keeps a
+/// [`Session`].
+///
+/// # Errors
+/// As [`Session::read_batch`], or when the engine cannot be made.
+pub fn read_batch(
+    factory: &dyn EngineFactory,
+    source: &dyn Source,
+    ranges: &[ByteRange],
+    access: Access,
+) -> Result<Vec<Bytes>> {
+    let options = SessionOptions::default();
+    let reads = |range: &ByteRange| range.len().div_ceil(options.max_read_bytes as u64);
+    let reads = ranges.iter().map(reads).fold(0, u64::saturating_add);
+    let depth = reads.clamp(1, options.depth as u64) as usize;
+    Session::new(factory, SessionOptions { depth, ..options })?.read_batch(source, ranges, access)
+}
+
+/// Reads one range of a source; see [`read_batch`].
+///
+/// # Errors
+/// As [`read_batch`].
+pub fn read_range(
+    factory: &dyn EngineFactory,
+    source: &dyn Source,
+    range: ByteRange,
+    access: Access,
+) -> Result<Bytes> {
+    Ok(read_batch(factory, source, &[range], access)?.pop().unwrap_or_default())
+}
