@@ -1,5 +1,9 @@
 //! Storages, engines and sources that fail on demand.
 
+mod engine;
+mod source;
 mod storage;
 
+pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
+pub use source::{FaultSource, SourceFault};
 pub use storage::{FaultStorage, StorageCall, StorageFault};

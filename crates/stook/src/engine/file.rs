@@ -33,10 +33,8 @@ impl Alignment {
     /// What the system said, if it can be true.
     fn checked(memory_bytes: u32, offset_bytes: u32) -> Option<Self> {
         let possible = memory_bytes.is_power_of_two() && offset_bytes.is_power_of_two();
-        possible.then_some(Self {
-            memory_bytes: memory_bytes as usize,
-            offset_bytes: u64::from(offset_bytes),
-        })
+        possible
+            .then_some(Self { memory_bytes: memory_bytes as usize, offset_bytes: u64::from(offset_bytes) })
     }
 }
 
@@ -334,10 +332,7 @@ mod tests {
     fn impossible_alignments_are_not_believed() {
         assert_eq!(Alignment::checked(0, 512), None);
         assert_eq!(Alignment::checked(512, 1000), None);
-        assert_eq!(
-            Alignment::checked(4, 512),
-            Some(Alignment { memory_bytes: 4, offset_bytes: 512 })
-        );
+        assert_eq!(Alignment::checked(4, 512), Some(Alignment { memory_bytes: 4, offset_bytes: 512 }));
     }
 
     #[test]

@@ -84,9 +84,8 @@ impl Memory {
         #[cfg(target_os = "linux")]
         // SAFETY: the range lies in the mapping just made. Advice that is refused leaves small pages,
         // which are slower and not wrong.
-        let _advised = unsafe {
-            rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage)
-        };
+        let _advised =
+            unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
         Ok(Self { start, len, origin: Origin::Mapping { base, len: mapped_len } })
     }
 

@@ -184,7 +184,8 @@ impl Transfer {
             Kind::Write => done,
             Kind::Sync => 0,
         });
-        if result.is_err() && matches!(kind, Kind::Read { .. })
+        if result.is_err()
+            && matches!(kind, Kind::Read { .. })
             && let Some(buffer) = &mut buffer
         {
             buffer.clear();
@@ -220,4 +221,221 @@ fn is_aligned(file: &File, offset: u64, buffer: &Buffer) -> bool {
     offset.is_multiple_of(alignment.offset_bytes)
         && (buffer.len() as u64).is_multiple_of(alignment.offset_bytes)
         && buffer.data_range().start.is_multiple_of(alignment.memory_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use proptest::prelude::*;
+    use std::slice;
+
+    /// A system that moves bytes between memory and a flat file, with the outcomes it is told to have.
+    struct System {
+        bytes: Vec<u8>,
+        outcomes: Vec<Outcome>,
+        direct: Option<RawFd>,
+        alignment: u64,
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Outcome {
+        All,
+        AtMost(usize),
+        Error(i32),
+    }
+
+    impl System {
+        fn run(&mut self, mut transfer: Transfer) -> Completion {
+            let mut calls = 0;
+            while let Some(step) = transfer.step() {
+                transfer.advance(self.call(step));
+                calls += 1;
+                assert!(calls < 1000, "it never ends");
+            }
+            transfer.complete()
+        }
+
+        fn call(&mut self, step: Step) -> io::Result<usize> {
+            let outcome = self.outcomes.pop().unwrap_or(Outcome::All);
+            if let Outcome::Error(errno) = outcome {
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+            let moves = |fd: RawFd, len: usize, offset: u64, end: u64| {
+                let direct = Some(fd) == self.direct;
+                let aligned = (offset | len as u64).is_multiple_of(self.alignment);
+                if direct && !aligned {
+                    return Err(io::Error::from_raw_os_error(libc::EINVAL));
+                }
+                let count = len.min(end.saturating_sub(offset) as usize);
+                Ok(match outcome {
+                    Outcome::AtMost(most) if direct && count > most => {
+                        // Past the cache a short count is whole blocks.
+                        (most as u64).next_multiple_of(self.alignment).min(count as u64) as usize
+                    }
+                    Outcome::AtMost(most) => count.min(most),
+                    _ => count,
+                })
+            };
+            match step {
+                Step::Read { fd, memory, len, offset } => {
+                    let count = moves(fd, len, offset, self.bytes.len() as u64)?;
+                    for at in 0..count {
+                        // The test reads what the transfer owns through its own buffer afterwards.
+                        write_byte(memory, at, self.bytes[offset as usize + at]);
+                    }
+                    Ok(count)
+                }
+                Step::Write { fd, memory, len, offset } => {
+                    let count = moves(fd, len, offset, u64::MAX)?;
+                    let end = offset as usize + count;
+                    self.bytes.resize(self.bytes.len().max(end), 0);
+                    self.bytes[offset as usize..end].copy_from_slice(&read_bytes(memory, count));
+                    Ok(count)
+                }
+                Step::Sync { .. } => Ok(0),
+            }
+        }
+    }
+
+    #[expect(unsafe_code, reason = "the test stands for the kernel, which writes to memory by address")]
+    fn write_byte(memory: *mut u8, at: usize, byte: u8) {
+        // SAFETY: the transfer owns at least `at + 1` bytes there while its step is carried out.
+        unsafe { memory.add(at).write(byte) }
+    }
+
+    #[expect(unsafe_code, reason = "the test stands for the kernel, which reads memory by address")]
+    fn read_bytes(memory: *const u8, len: usize) -> Vec<u8> {
+        // SAFETY: the transfer owns `len` initialised bytes there while its step is carried out.
+        unsafe { slice::from_raw_parts(memory, len) }.to_vec()
+    }
+
+    fn file(directory: &tempfile::TempDir) -> Arc<File> {
+        Arc::new(File::create_new(directory.path().join("file")).unwrap())
+    }
+
+    fn system(file: &File, len: usize, outcomes: Vec<Outcome>) -> System {
+        let bytes = (0..len).map(|at| (at * 31 % 251) as u8).collect();
+        let direct = file.direct_fd().map(|fd| fd.as_raw_fd());
+        System { bytes, outcomes, direct, alignment: file.alignment().offset_bytes }
+    }
+
+    fn read(file: &Arc<File>, access: Access, offset: u64, len: usize) -> Transfer {
+        let buffer = Buffer::with_capacity(file.span(offset, len, access));
+        let operation = Operation::Read { offset, len, buffer };
+        Transfer::new(Request { token: 3, file: Arc::clone(file), access, operation })
+    }
+
+    fn write(file: &Arc<File>, access: Access, offset: u64, bytes: &[u8]) -> Transfer {
+        let operation = Operation::Write { offset, buffer: Buffer::from_slice(bytes) };
+        Transfer::new(Request { token: 3, file: Arc::clone(file), access, operation })
+    }
+
+    fn accesses() -> impl Strategy<Value = Access> {
+        prop_oneof![Just(Access::Direct), Just(Access::Cached)]
+    }
+
+    /// What a system may answer that is no failure.
+    fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
+        let outcome = prop_oneof![
+            Just(Outcome::All),
+            (1..5000_usize).prop_map(Outcome::AtMost),
+            Just(Outcome::Error(libc::EINTR)),
+            Just(Outcome::Error(libc::EAGAIN)),
+        ];
+        proptest::collection::vec(outcome, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn reads_find_what_is_there_however_the_system_answers(
+            len in 0..30_000_usize, offset in 0..30_000_u64, count in 1..20_000_usize,
+            access in accesses(), outcomes in outcomes(),
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let file = file(&directory);
+            let mut system = system(&file, len, outcomes);
+            let completion = system.run(read(&file, access, offset, count));
+            let start = len.min(offset as usize);
+            let wanted = &system.bytes[start..len.min(start + count)];
+            prop_assert_eq!(completion.result.unwrap(), wanted.len());
+            prop_assert!(completion.buffer.unwrap().data() == wanted);
+        }
+
+        #[test]
+        fn writes_arrive_whole_however_the_system_answers(
+            len in 0..30_000_usize, place in 0..16_u64, odd in 0..2_u64, count in 1..20_000_usize,
+            whole in any::<bool>(), access in accesses(), outcomes in outcomes(),
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let file = file(&directory);
+            let mut system = system(&file, len, outcomes);
+            let (offset, count) = if whole { (place * 4096, count / 4096 * 4096) } else { (place * 4096 + odd, count) };
+            let bytes = vec![0xEE; count];
+            let mut model = system.bytes.clone();
+            if count > 0 {
+                model.resize(model.len().max(offset as usize + count), 0);
+                model[offset as usize..offset as usize + count].fill(0xEE);
+            }
+            let completion = system.run(write(&file, access, offset, &bytes));
+            prop_assert_eq!(completion.result.unwrap(), count);
+            prop_assert!(system.bytes == model);
+        }
+    }
+
+    #[test]
+    fn direct_access_that_is_refused_late_is_served_from_the_cache_at_the_same_place() {
+        for errno in [libc::EINVAL, libc::EOPNOTSUPP] {
+            let directory = tempfile::tempdir().unwrap();
+            let file = file(&directory);
+            let mut system = system(&file, 10_000, vec![Outcome::Error(errno)]);
+            let was_direct = file.is_direct_possible();
+            let completion = system.run(read(&file, Access::Direct, 700, 50));
+            if !was_direct {
+                assert!(completion.result.is_err(), "the cache refused it, so nothing else is left");
+                continue;
+            }
+            assert_eq!(completion.result.unwrap(), 50);
+            let start = completion.buffer.unwrap().data_range().start as u64;
+            assert_eq!(start, 700 % file.alignment().offset_bytes);
+            assert!(!file.is_direct_possible(), "it is remembered");
+        }
+    }
+
+    #[test]
+    fn failures_tell_how_far_it_came() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = file(&directory);
+        let mut system = system(&file, 9000, vec![Outcome::Error(libc::EIO), Outcome::AtMost(1000)]);
+        let completion = system.run(read(&file, Access::Cached, 100, 5000));
+        let error = completion.result.unwrap_err();
+        assert!(matches!(&error, Error::Io { offset: Some(1100), .. }), "{error:?}");
+        assert!(completion.buffer.unwrap().is_empty(), "bytes of a failed read are not handed out");
+        system.outcomes = vec![Outcome::AtMost(0), Outcome::AtMost(10)];
+        let error = system.run(write(&file, Access::Cached, 0, &[1; 20])).result.unwrap_err();
+        assert_eq!(error.io_kind(), Some(io::ErrorKind::WriteZero));
+    }
+
+    #[test]
+    fn a_file_that_is_always_busy_is_an_error_in_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = file(&directory);
+        let mut transfer = read(&file, Access::Cached, 0, 10);
+        let mut tries = 0;
+        while transfer.step().is_some() {
+            transfer.advance(Err(io::Error::from_raw_os_error(libc::EAGAIN)));
+            tries += 1;
+        }
+        assert_eq!(tries, TRY_AGAIN_MAX + 1);
+        assert_eq!(transfer.complete().result.unwrap_err().io_kind(), Some(io::ErrorKind::WouldBlock));
+    }
+
+    #[test]
+    #[should_panic(expected = "a read of")]
+    fn a_buffer_that_is_too_small_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, buffer) = (file(&directory), Buffer::with_capacity(4096));
+        let operation = Operation::Read { offset: 0, len: 4097, buffer };
+        Transfer::new(Request { token: 0, file, access: Access::Cached, operation });
+    }
 }

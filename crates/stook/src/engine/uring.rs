@@ -35,13 +35,12 @@ impl UringEngine {
     pub fn new(depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         // Kernels before 5.19 know neither flag and say EINVAL; a plain ring serves them.
-        let ring = IoUring::builder()
-            .setup_coop_taskrun()
-            .setup_submit_all()
-            .build(entries)
-            .or_else(|error| match error.raw_os_error() {
-                Some(libc::EINVAL) => IoUring::builder().build(entries),
-                _ => Err(error),
+        let ring =
+            IoUring::builder().setup_coop_taskrun().setup_submit_all().build(entries).or_else(|error| {
+                match error.raw_os_error() {
+                    Some(libc::EINVAL) => IoUring::builder().build(entries),
+                    _ => Err(error),
+                }
             })?;
         check_operations(&ring)?;
         Ok(Self {
@@ -118,9 +117,7 @@ fn entry(step: Step) -> squeue::Entry {
         Step::Write { fd, memory, len, offset } => {
             opcode::Write::new(types::Fd(fd), memory, len as u32).offset(offset).build()
         }
-        Step::Sync { fd } => {
-            opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build()
-        }
+        Step::Sync { fd } => opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Integration tests of the library, one module per part.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod engine;
 mod extent;
 mod plan;
+mod source;
 #[cfg(unix)]
 mod walk;

@@ -108,9 +108,8 @@ impl Session {
         }
         let mut leaves = std::mem::take(&mut self.leaves);
         let resolved = source.resolve(range, &mut leaves);
-        let taken = resolved.and_then(|()| {
-            disassemble(token, &mut leaves, range.len(), self.max_read_bytes, access)
-        });
+        let taken =
+            resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), self.max_read_bytes, access));
         leaves.clear();
         self.leaves = leaves;
         let (assembly, pieces) = taken?;

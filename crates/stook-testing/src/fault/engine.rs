@@ -1,0 +1,280 @@
+//! An engine whose operations fail on demand, over any other engine.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stook::engine::{Buffer, Completion, Engine, EngineFactory, Operation, Request};
+use stook::{Error, Result};
+
+/// The operations of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EngineCall {
+    /// [`Operation::Read`].
+    Read,
+    /// [`Operation::Write`].
+    Write,
+    /// [`Operation::Sync`].
+    Sync,
+}
+
+/// What happens to an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineFault {
+    /// Nothing is done, and the device reports a failure (`EIO`).
+    Fails,
+    /// Nothing is done, and the device is full (`ENOSPC`).
+    NoSpace,
+    /// A read gets the first half of its bytes, as if the file ended there; a write puts the first
+    /// half of its bytes into the file and is then told that the device is full; a sync fails.
+    Short,
+    /// It is done, but its completion is kept back until nothing else is in flight.
+    Delayed,
+}
+
+/// An operation that was submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineOperation {
+    /// What it was.
+    pub call: EngineCall,
+    /// The file it was done to.
+    pub path: PathBuf,
+    /// Where it began (0 for a sync).
+    pub offset: u64,
+    /// Bytes asked for or handed over (0 for a sync).
+    pub len: usize,
+    /// What was made to happen to it.
+    pub fault: Option<EngineFault>,
+}
+
+/// One fault: at the `nth` operation (from 0, counted from when it was asked for) of a kind, or of all.
+#[derive(Debug)]
+struct Plan {
+    call: Option<EngineCall>,
+    left: usize,
+    fault: EngineFault,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    operations: Vec<EngineOperation>,
+    plans: Vec<Plan>,
+}
+
+/// Makes engines that fail on demand. All of them, and all clones of this, share one plan and one log.
+#[derive(Debug, Clone)]
+pub struct FaultEngineFactory {
+    inner: Arc<dyn EngineFactory>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl FaultEngineFactory {
+    /// Wraps what makes the real engines; nothing fails yet.
+    pub fn new(inner: impl EngineFactory + 'static) -> Self {
+        Self { inner: Arc::new(inner), shared: Arc::default() }
+    }
+
+    /// From now on the `nth` operation (0 is the next) of this kind, or of any kind, meets this fault.
+    pub fn fail(&self, call: Option<EngineCall>, nth: usize, fault: EngineFault) {
+        self.lock().plans.push(Plan { call, left: nth, fault });
+    }
+
+    /// Forgets faults that have not been met.
+    pub fn clear_faults(&self) {
+        self.lock().plans.clear();
+    }
+
+    /// Every operation so far, in the order of submission over all engines.
+    pub fn operations(&self) -> Vec<EngineOperation> {
+        self.lock().operations.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EngineFactory for FaultEngineFactory {
+    fn build(&self, depth: usize) -> Result<Box<dyn Engine>> {
+        let inner = self.inner.build(depth)?;
+        let (shared, kept, ready) = (Arc::clone(&self.shared), Vec::new(), VecDeque::new());
+        Ok(Box::new(FaultEngine { inner, shared, kept, ready, altered: Vec::new() }))
+    }
+}
+
+/// Passes operations on to another engine, notes them, and fails those it was told to fail.
+struct FaultEngine {
+    inner: Box<dyn Engine>,
+    shared: Arc<Mutex<Shared>>,
+    /// Completions that are kept back.
+    kept: Vec<Completion>,
+    /// Completions of operations that were never done.
+    ready: VecDeque<Completion>,
+    /// What is to be done to completions of the inner engine, by token.
+    altered: Vec<(u64, Alteration)>,
+}
+
+enum Alteration {
+    KeepBack,
+    /// The write was cut; this is the data it should have had, and the error to tell.
+    Torn(std::ops::Range<usize>, Error),
+}
+
+impl FaultEngine {
+    /// Notes the operation and finds the fault that it meets.
+    fn note(&self, request: &Request) -> Option<EngineFault> {
+        let (call, offset, len) = describe(&request.operation);
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fault = None;
+        shared.plans.retain_mut(|plan| {
+            if plan.call.is_some_and(|wanted| wanted != call) {
+                return true;
+            }
+            if plan.left == 0 {
+                fault = Some(plan.fault);
+                return false;
+            }
+            plan.left -= 1;
+            true
+        });
+        let path = request.file.path().to_path_buf();
+        shared.operations.push(EngineOperation { call, path, offset, len, fault });
+        fault
+    }
+
+    fn refuse(&mut self, request: Request, errno: i32) {
+        let error = error_of(&request, errno);
+        let buffer = match request.operation {
+            Operation::Read { mut buffer, .. } => {
+                buffer.clear();
+                Some(buffer)
+            }
+            Operation::Write { buffer, .. } => Some(buffer),
+            Operation::Sync => None,
+        };
+        self.ready.push_back(Completion { token: request.token, result: Err(error), buffer });
+    }
+
+    fn shorten(&mut self, mut request: Request) {
+        let torn = error_of(&request, ENOSPC);
+        match &mut request.operation {
+            Operation::Read { len: 1, buffer, .. } => {
+                buffer.clear();
+                return self.find_nothing(request);
+            }
+            Operation::Read { len, .. } => *len /= 2,
+            Operation::Write { buffer, .. } => {
+                let whole = buffer.data_range();
+                buffer.set_data_range(whole.start..whole.start + whole.len() / 2);
+                self.altered.push((request.token, Alteration::Torn(whole, torn)));
+            }
+            Operation::Sync => return self.refuse(request, EIO),
+        }
+        self.inner.submit(request);
+    }
+
+    /// The end of the file, right where the read begins.
+    fn find_nothing(&mut self, request: Request) {
+        let buffer = into_buffer(request.operation);
+        self.ready.push_back(Completion { token: request.token, result: Ok(0), buffer });
+    }
+
+    fn alter(&mut self, mut completion: Completion, completions: &mut Vec<Completion>) {
+        let found = self.altered.iter().position(|(token, _)| *token == completion.token);
+        match found.map(|at| self.altered.swap_remove(at).1) {
+            None => completions.push(completion),
+            Some(Alteration::KeepBack) => self.kept.push(completion),
+            Some(Alteration::Torn(whole, error)) => {
+                if let Some(buffer) = &mut completion.buffer {
+                    buffer.set_data_range(whole);
+                }
+                completion.result = Err(error);
+                completions.push(completion);
+            }
+        }
+    }
+}
+
+impl Engine for FaultEngine {
+    fn name(&self) -> &'static str {
+        "fault"
+    }
+
+    fn depth(&self) -> usize {
+        self.inner.depth()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.kept.len() + self.ready.len()
+    }
+
+    fn submit(&mut self, request: Request) {
+        assert!(self.in_flight() < self.depth(), "more than {} requests in flight", self.depth());
+        match self.note(&request) {
+            Some(EngineFault::Fails) => self.refuse(request, EIO),
+            Some(EngineFault::NoSpace) => self.refuse(request, ENOSPC),
+            Some(EngineFault::Short) => self.shorten(request),
+            Some(EngineFault::Delayed) => {
+                self.altered.push((request.token, Alteration::KeepBack));
+                self.inner.submit(request);
+            }
+            None => self.inner.submit(request),
+        }
+    }
+
+    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()> {
+        let min = min.min(self.in_flight());
+        let before = completions.len();
+        completions.extend(self.ready.drain(..));
+        loop {
+            let missing = min.saturating_sub(completions.len() - before);
+            let mut reaped = Vec::new();
+            self.inner.reap(missing.min(self.inner.in_flight()), &mut reaped)?;
+            for completion in reaped {
+                self.alter(completion, completions);
+            }
+            if self.inner.in_flight() == 0 {
+                completions.append(&mut self.kept);
+            }
+            if completions.len() - before >= min {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for FaultEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultEngine").field("in_flight", &self.in_flight()).finish_non_exhaustive()
+    }
+}
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+fn describe(operation: &Operation) -> (EngineCall, u64, usize) {
+    match operation {
+        Operation::Read { offset, len, .. } => (EngineCall::Read, *offset, *len),
+        Operation::Write { offset, buffer } => (EngineCall::Write, *offset, buffer.len()),
+        Operation::Sync => (EngineCall::Sync, 0, 0),
+    }
+}
+
+fn into_buffer(operation: Operation) -> Option<Buffer> {
+    match operation {
+        Operation::Read { buffer, .. } | Operation::Write { buffer, .. } => Some(buffer),
+        Operation::Sync => None,
+    }
+}
+
+/// The error that the real engines would tell.
+fn error_of(request: &Request, errno: i32) -> Error {
+    let (path, error) = (request.file.path(), io::Error::from_raw_os_error(errno));
+    match &request.operation {
+        Operation::Read { offset, .. } => Error::io_at("read", path, *offset, error),
+        Operation::Write { offset, .. } => Error::io_at("write", path, *offset, error),
+        Operation::Sync => Error::io("sync", path, error),
+    }
+}

@@ -1,0 +1,214 @@
+//! Sources and the session that reads them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use stook::engine::{Access, Backend, File};
+use stook::extent::ByteRange;
+use stook::source::{
+    FileSource, Identity, Leaf, MemorySource, Session, SessionOptions, Source, check_bounds, read_batch,
+    read_range,
+};
+use stook::{Error, Result};
+use stook_testing::conformance::{noise, source_conformance};
+use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory, FaultSource, SourceFault};
+
+const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Threads];
+
+fn file_source(directory: &Path, bytes: &[u8]) -> Arc<dyn Source> {
+    let path = directory.join("source");
+    fs::write(&path, bytes).unwrap();
+    Arc::new(FileSource::open(path).unwrap())
+}
+
+/// Stands for a stitched file: parts of a file, fills and bytes in turn.
+#[derive(Debug)]
+struct Composite {
+    leaves: Vec<Leaf>,
+}
+
+impl Source for Composite {
+    fn path(&self) -> &Path {
+        Path::new("composite")
+    }
+
+    fn len(&self) -> u64 {
+        self.leaves.iter().map(Leaf::len).sum()
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { len: self.len(), ..Identity::default() }
+    }
+
+    fn current_identity(&self) -> Result<Identity> {
+        Ok(self.identity())
+    }
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
+        check_bounds(self, range)?;
+        let mut at = 0;
+        for leaf in &self.leaves {
+            let whole = ByteRange::at(at, leaf.len()).unwrap();
+            if let Some(part) = whole.intersection(&range) {
+                let (start, len) = (part.start() - at, part.len());
+                leaves.push(match leaf {
+                    Leaf::File { file, range } => {
+                        let range = ByteRange::at(range.start() + start, len).unwrap();
+                        Leaf::File { file: Arc::clone(file), range }
+                    }
+                    Leaf::Bytes(bytes) => Leaf::Bytes(bytes.slice(start as usize..(start + len) as usize)),
+                    Leaf::Fill { byte, .. } => Leaf::Fill { byte: *byte, len },
+                });
+            }
+            at += leaf.len();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn files_keep_every_promise_of_a_source() {
+    let directory = tempfile::tempdir().unwrap();
+    for len in [0, 1, 4096, 20_000, 3 << 20] {
+        let bytes = noise(len as u64, len);
+        let source = file_source(directory.path(), &bytes);
+        for backend in BACKENDS {
+            source_conformance(&source, &bytes, &backend);
+        }
+    }
+}
+
+#[test]
+fn prefixes_keep_every_promise_while_the_file_grows() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = Arc::new(File::create_new(directory.path().join("grows")).unwrap());
+    let bytes = noise(1, 10_000);
+    file.write_all_at(&bytes, 0).unwrap();
+    let source: Arc<dyn Source> = Arc::new(FileSource::prefix(Arc::clone(&file), 10_000).unwrap());
+    file.write_all_at(&bytes, 10_000).unwrap();
+    source_conformance(&source, &bytes, &Backend::Auto);
+    file.set_len(9_999).unwrap();
+    assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
+}
+
+#[test]
+fn memory_keeps_every_promise_of_a_source() {
+    for len in [0, 1, 100_000] {
+        let bytes = noise(2, len);
+        let source: Arc<dyn Source> = Arc::new(MemorySource::new("memory", bytes.clone()));
+        source_conformance(&source, &bytes, &Backend::Threads);
+    }
+}
+
+#[test]
+fn composites_are_read_as_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = noise(3, 50_000);
+    let path = directory.path().join("part");
+    fs::write(&path, &bytes).unwrap();
+    let file = Arc::new(File::open(path).unwrap());
+    let part =
+        |start, end| Leaf::File { file: Arc::clone(&file), range: ByteRange::new(start, end).unwrap() };
+    let leaves = vec![
+        part(1000, 30_000),
+        Leaf::Fill { byte: 0, len: 5000 },
+        Leaf::Bytes(Bytes::from_static(b"between")),
+        part(7, 50_000),
+        Leaf::Fill { byte: 9, len: 1 },
+    ];
+    let mut contents = bytes[1000..30_000].to_vec();
+    contents.extend_from_slice(&[0; 5000]);
+    contents.extend_from_slice(b"between");
+    contents.extend_from_slice(&bytes[7..]);
+    contents.push(9);
+    let source: Arc<dyn Source> = Arc::new(Composite { leaves });
+    for backend in BACKENDS {
+        source_conformance(&source, &contents, &backend);
+    }
+}
+
+#[test]
+fn a_file_that_ends_early_is_told_with_path_and_offset() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = file_source(directory.path(), &noise(4, 10_000));
+    let source = FaultSource::new(inner, SourceFault::Short { missing: 5000 });
+    for backend in BACKENDS {
+        for access in [Access::Direct, Access::Cached] {
+            let range = ByteRange::new(8000, 15_000).unwrap();
+            let error = read_range(&backend, &source, range, access).unwrap_err();
+            let told = matches!(&error, Error::ShortRead { path, offset: 8000, wanted: 7000, got: 2000 }
+                if path == source.path());
+            assert!(told, "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn a_rewritten_file_is_told_as_changed_not_as_short() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = file_source(directory.path(), &noise(5, 10_000));
+    fs::write(source.path(), b"short").unwrap();
+    let error = read_range(&Backend::Auto, &*source, ByteRange::to(10_000), Access::Cached).unwrap_err();
+    assert!(matches!(error, Error::SourceChanged { .. }), "{error}");
+}
+
+#[test]
+fn one_failing_read_fails_its_range_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = noise(6, 200_000);
+    let source = file_source(directory.path(), &bytes);
+    for backend in BACKENDS {
+        for fault in [EngineFault::Fails, EngineFault::Short] {
+            let factory = FaultEngineFactory::new(backend);
+            // The first range has one read, the second 25, the third one.
+            factory.fail(Some(EngineCall::Read), 10, fault);
+            let options = SessionOptions { depth: 4, max_read_bytes: 8192 };
+            let mut session = Session::new(&factory, options).unwrap();
+            for (token, len) in [5000, 200_000, 8000].into_iter().enumerate() {
+                let range = ByteRange::to(len);
+                session.submit(token as u64, &*source, range, Access::Direct).unwrap();
+            }
+            let mut failed = Vec::new();
+            while let Some((token, result)) = session.next() {
+                match result {
+                    Ok(read) => assert!(read == bytes[..read.len()]),
+                    Err(error) => failed.push((token, error.to_string())),
+                }
+            }
+            assert_eq!(failed.len(), 1);
+            assert_eq!(failed[0].0, 1);
+            assert!(failed[0].1.contains("source"), "{failed:?}");
+            let again = session.read_batch(&*source, &[ByteRange::to(200_000)], Access::Cached).unwrap();
+            assert!(again[0] == bytes, "the session works on");
+        }
+    }
+}
+
+#[test]
+fn delayed_reads_are_put_where_they_belong() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = noise(7, 100_000);
+    let source = file_source(directory.path(), &bytes);
+    let factory = FaultEngineFactory::new(Backend::Threads);
+    for nth in 0..5 {
+        factory.fail(None, nth, EngineFault::Delayed);
+    }
+    let ranges: Vec<_> = (0..50).map(|at| ByteRange::at(at * 2000, 2000).unwrap()).collect();
+    let read = read_batch(&factory, &*source, &ranges, Access::Cached).unwrap();
+    assert!(read.concat() == bytes);
+}
+
+#[test]
+fn a_range_that_cannot_be_resolved_stops_the_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let inner = file_source(directory.path(), &noise(8, 10_000));
+    let source = FaultSource::new(inner, SourceFault::Fails { nth: 1 });
+    let ranges = [ByteRange::to(10), ByteRange::to(20), ByteRange::to(30)];
+    let error = read_batch(&Backend::Auto, &source, &ranges, Access::Cached).unwrap_err();
+    assert!(
+        matches!(&error, Error::Io { source, .. } if source.raw_os_error() == Some(libc::EIO)),
+        "{error}"
+    );
+}
