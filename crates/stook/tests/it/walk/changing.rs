@@ -36,7 +36,8 @@ fn walk_while(change: impl Fn(&Path) + Sync) -> super::Report {
 
 #[test]
 fn a_file_that_changes_between_stat_and_read_is_an_error_and_never_delivered() {
-    let changes: [(&str, fn(&Path)); 5] = [
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 5] = [
         ("grows", |p| {
             std::fs::OpenOptions::new().append(true).open(p).unwrap().write_all(b"more").unwrap();
         }),

@@ -1,0 +1,114 @@
+//! The table of commands and global flags, from which parsing, help and completions are made.
+
+use clap::builder::StyledStr;
+use clap::{CommandFactory as _, Parser};
+
+use crate::commands::Command;
+
+/// Reads, lays out and measures data that lives in files, at the speed of the storage under it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "stook",
+    version,
+    about = "Reads, lays out, presents and moves data that lives in files, at the speed of the storage under it.",
+    max_term_width = 100,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// Flags that every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Print one JSON document, or JSON lines, on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print results and errors only: no progress, no remarks
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// The headings of `stook --help`, in order, and the commands under each. A command that is not
+/// built in is left out, and so is a heading without commands.
+pub const HEADINGS: [(&str, &[&str]); 4] = [
+    ("Measure", &["bench", "advise", "study"]),
+    ("Lay out", &["pack", "unpack", "ls", "info", "get", "put", "rm", "load", "compact", "check"]),
+    ("Present", &["stitch", "mount", "cat"]),
+    ("Move", &["copy", "verify"]),
+];
+
+/// The exit codes, told at the end of the help.
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 finished with failures or damage (all listed), 2 wrong usage, 130 interrupted.
+`stook COMMAND --help` tells more about a command.";
+
+/// The whole command line, with its help grouped by heading.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let list = grouped(&command);
+    let usage = command.get_styles().get_usage();
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{usage}Options:{usage:#}\n{{options}}{{after-help}}\n"
+    );
+    command.help_template(StyledStr::from(template)).after_help(EXIT_CODES)
+}
+
+/// The commands that exist, under their headings, each with the first line of its help.
+fn grouped(command: &clap::Command) -> String {
+    use std::fmt::Write as _;
+    let (heading_style, name_style) = (command.get_styles().get_header(), command.get_styles().get_literal());
+    let width = command.get_subcommands().map(|c| c.get_name().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (heading, names) in HEADINGS {
+        let found: Vec<_> = names.iter().filter_map(|name| command.find_subcommand(name)).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "{heading_style}{heading}:{heading_style:#}");
+        for subcommand in found {
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+            let (name, about) = (subcommand.get_name(), about.lines().next().unwrap_or_default());
+            let _ = writeln!(text, "  {name_style}{name:width$}{name_style:#}  {about}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_stands_under_exactly_one_heading_and_has_a_line_of_help() {
+        for subcommand in command().get_subcommands() {
+            let name = subcommand.get_name();
+            let places = HEADINGS.iter().flat_map(|(_, names)| *names).filter(|n| **n == name).count();
+            assert_eq!(places, 1, "{name}");
+            assert!(subcommand.get_about().is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn help_lists_existing_commands_under_their_headings_and_nothing_else() {
+        let made = clap::Command::new("stook")
+            .subcommand(clap::Command::new("verify").about("Proves bytes\nat length"))
+            .subcommand(clap::Command::new("ls").about("Lists keys"))
+            .styles(clap::builder::Styles::plain());
+        assert_eq!(grouped(&made), "Lay out:\n  ls      Lists keys\n\nMove:\n  verify  Proves bytes\n\n");
+    }
+}

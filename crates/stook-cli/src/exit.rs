@@ -1,0 +1,125 @@
+//! How the program ends: exit codes, and the one form that error messages have.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use crate::interrupt::Interrupted;
+
+/// Everything was done.
+pub const DONE: u8 = 0;
+/// The command finished; what failed or is damaged was listed.
+pub const FAILURES: u8 = 1;
+/// The arguments make no sense.
+pub const USAGE: u8 = 2;
+/// Ctrl-C or a request to terminate, as shells number it.
+pub const INTERRUPTED: u8 = 130;
+
+/// [`DONE`] when nothing failed, else [`FAILURES`].
+pub fn code_for(failures: u64) -> ExitCode {
+    ExitCode::from(if failures == 0 { DONE } else { FAILURES })
+}
+
+/// An argument that clap cannot judge is wrong. Ends the program with [`USAGE`].
+#[derive(Debug)]
+pub struct UsageError(String);
+
+impl UsageError {
+    /// Says what is wrong and what was expected.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Prints what clap has to say (help, version, or what is wrong with the arguments).
+pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
+    match answer.print() {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+        // Nowhere is left to tell it.
+        Err(_) => return ExitCode::from(FAILURES),
+    }
+    ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(USAGE))
+}
+
+/// Prints the error that ended a command, and tells the exit code.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if reader_left(error) {
+        // `stook ls | head`: whoever reads has read enough, and that is no failure.
+        return ExitCode::from(DONE);
+    }
+    let _ = writeln!(io::stderr(), "stook: {}", chain(error.as_ref()));
+    ExitCode::from(code_of(error))
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    if error.chain().any(|e| e.is::<Interrupted>()) {
+        INTERRUPTED
+    } else if error.chain().any(|e| e.is::<UsageError>()) {
+        USAGE
+    } else {
+        FAILURES
+    }
+}
+
+/// Whether the reader of our output closed its end. Only errors of [`Output`](crate::output::Output)
+/// count: a broken pipe met elsewhere is a failure like any other.
+fn reader_left(error: &anyhow::Error) -> bool {
+    error.chain().any(|e| {
+        e.downcast_ref::<crate::output::OutputError>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// An error and its causes on one line: `what: why: why`. A cause whose text the message before it
+/// already ends in is not said twice.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_chain_of_what_and_why() {
+        let io = io::Error::from(io::ErrorKind::NotFound);
+        let error = anyhow::Error::new(stook::Error::io("open", "/a/b", io)).context("packing");
+        assert_eq!(chain(error.as_ref()), "packing: cannot open /a/b: entity not found");
+    }
+
+    #[test]
+    fn the_cause_decides_the_code_however_deep_it_is() {
+        let usage = Err::<(), _>(UsageError::new("no")).context("a").context("b").unwrap_err();
+        assert_eq!(code_of(&usage), USAGE);
+        let stopped = Err::<(), _>(Interrupted).context("a").unwrap_err();
+        assert_eq!(code_of(&stopped), INTERRUPTED);
+        assert_eq!(code_of(&anyhow::anyhow!("x")), FAILURES);
+    }
+
+    #[test]
+    fn only_our_own_output_may_break_quietly() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(reader_left(&anyhow::Error::new(crate::output::OutputError::from(broken())).context("x")));
+        assert!(!reader_left(&anyhow::Error::new(broken())));
+    }
+}

@@ -1,0 +1,41 @@
+//! The `stook` command: arguments in, capabilities called, results printed.
+//!
+//! Each subcommand is one file under [`commands`]: an `Args` for clap and a `run(args, &Context)`.
+//! What they share is here: [`cli`] (the table of commands), [`context`] (global flags), [`output`]
+//! (tables and JSON on stdout), [`progress`] (a bar on stderr), [`interrupt`] (Ctrl-C as a flag to
+//! poll), [`exit`] (exit codes and error messages).
+//!
+//! It is a library so that the help pages and completions can be made from the same definitions.
+//! It holds no capability of its own: what is worth calling from a program is in the `stook` crate.
+
+pub mod cli;
+pub mod commands;
+pub mod context;
+pub mod exit;
+pub mod interrupt;
+pub mod output;
+pub mod progress;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::FromArgMatches as _;
+
+use crate::cli::Cli;
+use crate::context::Context;
+
+/// Runs the command that `args` (the program's name first) ask for.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
+        Ok(cli) => cli,
+        Err(answer) => return exit::answer(&answer),
+    };
+    if let Err(error) = interrupt::install() {
+        return exit::report(&error);
+    }
+    let context = Context::new(&cli.global);
+    match commands::run(cli.command, &context) {
+        Ok(code) => code,
+        Err(error) => exit::report(&error),
+    }
+}

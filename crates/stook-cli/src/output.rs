@@ -1,0 +1,230 @@
+//! Results on stdout: lines, aligned tables, JSON.
+//!
+//! Nothing else of this program writes to stdout. Every write can fail, and a reader that closed
+//! its end (`stook ls | head`) is told apart by [`OutputError`].
+
+use std::fmt;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use serde::Serialize;
+
+/// Standard output could not be written.
+#[derive(Debug)]
+pub struct OutputError(io::Error);
+
+impl OutputError {
+    /// What the system said.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.0.kind()
+    }
+}
+
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot write to stdout")
+    }
+}
+
+impl std::error::Error for OutputError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+type Result<T> = std::result::Result<T, OutputError>;
+
+/// Where results go.
+#[derive(Debug)]
+pub struct Output<W: Write = StdoutLock<'static>> {
+    to: BufWriter<W>,
+}
+
+impl Output {
+    /// Standard output of this process.
+    pub fn stdout() -> Self {
+        Self::new(io::stdout().lock())
+    }
+}
+
+impl<W: Write> Output<W> {
+    /// Any other place, for tests.
+    pub fn new(to: W) -> Self {
+        Self { to: BufWriter::with_capacity(64 << 10, to) }
+    }
+
+    /// A line of text.
+    ///
+    /// # Errors
+    /// When it cannot be written, as for all that follows.
+    pub fn line(&mut self, text: impl fmt::Display) -> Result<()> {
+        Ok(writeln!(self.to, "{text}")?)
+    }
+
+    /// Bytes as they are: the content of a record.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.to.write_all(bytes)?)
+    }
+
+    /// A table with aligned columns.
+    pub fn table(&mut self, table: &Table) -> Result<()> {
+        Ok(table.write(&mut self.to)?)
+    }
+
+    /// One JSON document, indented for readers.
+    pub fn json(&mut self, document: &impl Serialize) -> Result<()> {
+        serde_json::to_writer_pretty(&mut self.to, document).map_err(io::Error::from)?;
+        Ok(self.to.write_all(b"\n")?)
+    }
+
+    /// One of many JSON documents, on a line of its own.
+    pub fn json_line(&mut self, document: &impl Serialize) -> Result<()> {
+        serde_json::to_writer(&mut self.to, document).map_err(io::Error::from)?;
+        Ok(self.to.write_all(b"\n")?)
+    }
+
+    /// Writes what is still buffered. Without it an error at the very end would go unnoticed.
+    pub fn finish(mut self) -> Result<()> {
+        Ok(self.to.flush()?)
+    }
+}
+
+/// On which side the cells of a column stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows of text in aligned columns.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these columns. When all headers are empty no header line is printed.
+    pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = (S, Align)>) -> Self {
+        Self {
+            columns: columns.into_iter().map(|(name, align)| (name.into(), align)).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row. Cells that are missing are empty; cells beyond the last column are not shown.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).take(self.columns.len()).collect());
+    }
+
+    fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let headers: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let has_headers = headers.iter().any(|h| !h.is_empty());
+        let lines = has_headers.then_some(&headers).into_iter().chain(&self.rows);
+        let mut widths = vec![0; self.columns.len()];
+        for line in lines.clone() {
+            for (width, cell) in widths.iter_mut().zip(line) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
+        for line in lines {
+            let mut text = String::new();
+            for (column, ((_, align), width)) in self.columns.iter().zip(&widths).enumerate() {
+                let cell = line.get(column).map_or("", String::as_str);
+                let gap = if column == 0 { "" } else { "  " };
+                let padded = match align {
+                    Align::Left => format!("{gap}{cell:<width$}"),
+                    Align::Right => format!("{gap}{cell:>width$}"),
+                };
+                text.push_str(&padded);
+            }
+            writeln!(to, "{}", text.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A key or path as one line of text that a terminal takes no harm from: control characters and
+/// bytes that are not UTF-8 appear as `\n`, `\t`, `\xNN`, and a backslash as `\\`.
+pub fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                c if c.is_control() => {
+                    let mut utf8 = [0; 4];
+                    c.encode_utf8(&mut utf8).bytes().for_each(|b| push_escaped(&mut text, b));
+                }
+                c => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|b| push_escaped(&mut text, *b));
+    }
+    text
+}
+
+fn push_escaped(text: &mut String, byte: u8) {
+    text.push_str(&format!("\\x{byte:02x}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(what: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<()>) -> String {
+        let mut bytes = Vec::new();
+        let mut output = Output::new(&mut bytes);
+        what(&mut output).unwrap();
+        output.finish().unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() {
+        let mut table = Table::new([("name", Align::Left), ("bytes", Align::Right), ("", Align::Left)]);
+        table.row(["ä", "1"]);
+        table.row(["longer", "1234567", "x", "beyond"]);
+        assert_eq!(written(|o| o.table(&table)), "name      bytes\nä             1\nlonger  1234567  x\n");
+    }
+
+    #[test]
+    fn a_table_without_headers_has_no_header_line() {
+        let mut table = Table::new([("", Align::Left), ("", Align::Right)]);
+        table.row(["records", "7"]);
+        assert_eq!(written(|o| o.table(&table)), "records  7\n");
+    }
+
+    #[test]
+    fn json_lines_are_one_line_each() {
+        let text = written(|o| {
+            o.json_line(&["a\nb"])?;
+            o.json_line(&[1, 2])
+        });
+        assert_eq!(text, "[\"a\\nb\"]\n[1,2]\n");
+    }
+
+    #[test]
+    fn printable_text_is_one_harmless_line_that_tells_different_bytes_apart() {
+        assert_eq!(printable("dir/fü".as_bytes()), "dir/fü");
+        assert_eq!(printable(b"a\nb\tc\\n\x1b[31m\xff\x7f"), "a\\nb\\tc\\\\n\\x1b[31m\\xff\\x7f");
+        assert_eq!(printable("\u{9b}".as_bytes()), "\\xc2\\x9b");
+    }
+
+    #[test]
+    fn a_failed_write_is_told_at_the_latest_when_finishing() {
+        let mut space = [0; 4];
+        let mut output = Output::new(&mut space[..]);
+        output.line("more than four").unwrap();
+        assert_eq!(output.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
+    }
+}

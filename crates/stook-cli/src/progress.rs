@@ -1,0 +1,137 @@
+//! A progress bar on stderr: how much, how fast, how long still.
+//!
+//! It appears only on a terminal and only after a second, so that quick commands and scripts never
+//! see it. It may be shared between threads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work shorter than this shows no bar.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+/// Redraws per second, at most.
+const DRAWS_PER_S: u8 = 10;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Files, records, requests: whatever `what` says.
+    Items,
+}
+
+/// How far some work has come.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    may_draw: bool,
+    drawn: AtomicBool,
+}
+
+impl Progress {
+    /// Work called `what`, of `total` units if that is known. Draws nothing, ever, unless `may_draw`.
+    pub fn new(what: &'static str, unit: Unit, total: Option<u64>, may_draw: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
+            .with_style(style(unit, total.is_some()))
+            .with_message(what);
+        Self { bar, started: Instant::now(), may_draw, drawn: AtomicBool::new(false) }
+    }
+
+    /// That many units more are done.
+    pub fn add(&self, units: u64) {
+        self.bar.inc(units);
+        self.draw_when_due();
+    }
+
+    /// The total is known now, or has become another.
+    pub fn set_total(&self, unit: Unit, total: u64) {
+        self.bar.set_style(style(unit, true));
+        self.bar.set_length(total);
+    }
+
+    /// Units done so far.
+    pub fn done(&self) -> u64 {
+        self.bar.position()
+    }
+
+    fn draw_when_due(&self) {
+        let due =
+            self.may_draw && !self.drawn.load(Ordering::Relaxed) && self.started.elapsed() >= SHOWN_AFTER;
+        if due && !self.drawn.swap(true, Ordering::Relaxed) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S));
+        }
+    }
+}
+
+impl Drop for Progress {
+    /// The bar leaves the terminal as it was: what remains on screen are results and errors.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// No colours: they would add nothing, and `NO_COLOR` is honoured by having none.
+fn style(unit: Unit, has_total: bool) -> ProgressStyle {
+    let template = match (unit, has_total) {
+        (Unit::Bytes, true) => {
+            "{msg} [{bar:30}] {decimal_bytes} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left"
+        }
+        (Unit::Bytes, false) => "{msg} {spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {elapsed}",
+        (Unit::Items, true) => "{msg} [{bar:30}] {human_pos} of {human_len}  {per_sec}  {eta} left",
+        (Unit::Items, false) => "{msg} {spinner} {human_pos}  {per_sec}  {elapsed}",
+    };
+    // A template that does not parse would be a defect that the tests below find; the default bar
+    // is no reason to end anybody's work.
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::InMemoryTerm;
+
+    use super::*;
+
+    fn shown(unit: Unit, total: Option<u64>, done: u64) -> String {
+        let terminal = InMemoryTerm::new(3, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bar = ProgressBar::with_draw_target(total, target)
+            .with_style(style(unit, total.is_some()))
+            .with_message("reading");
+        bar.set_position(done);
+        bar.tick();
+        terminal.contents()
+    }
+
+    #[test]
+    fn a_bar_tells_what_how_much_and_of_how_much_with_units() {
+        let bytes = shown(Unit::Bytes, Some(2_000_000), 1_000_000);
+        assert!(bytes.starts_with("reading [===============>"), "{bytes}");
+        assert!(bytes.contains("1.00 MB of 2.00 MB") && bytes.contains(" left"), "{bytes}");
+        let unknown = shown(Unit::Bytes, None, 5000);
+        assert!(unknown.contains("5.00 kB") && !unknown.contains("left"), "{unknown}");
+        let items = shown(Unit::Items, Some(50_000), 12_345);
+        assert!(items.contains("12,345 of 50,000"), "{items}");
+        assert!(shown(Unit::Items, None, 1_000).contains("1,000"));
+    }
+
+    #[test]
+    fn quick_work_and_work_off_a_terminal_never_draw() {
+        let quick = Progress::new("x", Unit::Items, None, true);
+        quick.add(3);
+        assert!(!quick.drawn.load(Ordering::Relaxed));
+        assert_eq!(quick.done(), 3);
+        let mut slow = Progress::new("x", Unit::Items, None, false);
+        slow.started -= Duration::from_secs(5);
+        slow.add(1);
+        assert!(!slow.drawn.load(Ordering::Relaxed));
+        let mut shown = Progress::new("x", Unit::Items, None, true);
+        shown.started -= Duration::from_secs(5);
+        shown.add(1);
+        assert!(shown.drawn.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,21 @@
+//! Runs the built `stook` and looks at what it prints and how it exits.
+#![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
+
+mod frame;
+
+use std::ffi::OsStr;
+use std::process::{Command, Output, Stdio};
+
+/// The built program, with nothing of the caller's environment that changes what it prints.
+fn stook<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stook"));
+    command.args(args).env_remove("STOOK_ENGINE").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    command
+}
+
+/// Exit code, stdout and stderr.
+fn ended(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
