@@ -5,5 +5,7 @@ mod engine;
 mod extent;
 mod plan;
 mod source;
+mod storage;
+mod storage_model;
 #[cfg(unix)]
 mod walk;

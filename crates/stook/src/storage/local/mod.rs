@@ -1,0 +1,188 @@
+//! A storage that is a directory of the local file system.
+//!
+//! All names are looked up relative to the directory that was opened, so that nothing lands elsewhere
+//! when somebody moves the directory meanwhile. What a crash can leave is written down at
+//! [`Storage`](super::Storage); how it is come by here:
+//! - appenders gather blocks and write them through an engine ([`appender`]); one queue of bounded
+//!   depth and memory serves all appenders of a storage ([`queue`]);
+//! - publication is temporary file, write, sync, rename that refuses to replace, sync of the
+//!   directory ([`publish`]);
+//! - locks are `flock`s, which die with their holder ([`lock`]).
+//!
+//! It never changes a byte that was written before, but for [`truncate`](super::Appender::truncate).
+
+mod appender;
+mod block;
+mod directory;
+mod lock;
+mod publish;
+mod queue;
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::engine::{Access, Backend, EngineFactory};
+use crate::error::Result;
+use crate::source::{FileSource, Source};
+
+use super::{Appender, Entry, Lock, Storage, check_name};
+use appender::LocalAppender;
+use directory::Directory;
+use queue::WriteQueue;
+
+pub use directory::free_bytes;
+
+/// Which way full blocks take. Tails of blocks always go through the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteAccess {
+    /// Past the page cache.
+    Direct,
+    /// Through the page cache.
+    Cached,
+}
+
+impl WriteAccess {
+    fn access(self) -> Access {
+        match self {
+            Self::Direct => Access::Direct,
+            Self::Cached => Access::Cached,
+        }
+    }
+}
+
+/// How a [`LocalStorage`] writes.
+#[derive(Debug, Clone)]
+pub struct LocalStorageOptions {
+    /// What makes the engines that write and sync.
+    pub engine: Arc<dyn EngineFactory>,
+    /// Which way full blocks take.
+    pub write_access: WriteAccess,
+    /// Blocks in flight at most, over all appenders of the storage.
+    pub depth: usize,
+    /// Bytes of a block: a multiple of 4096.
+    pub block_len: usize,
+}
+
+/// Direct blocks of 256 KiB, 16 in flight: as fast as the device writes files whose room was made
+/// beforehand, where the page cache costs several times the processor time and, at the end, waits for
+/// the same device.
+impl Default for LocalStorageOptions {
+    fn default() -> Self {
+        Self {
+            engine: Arc::new(Backend::Auto),
+            write_access: WriteAccess::Direct,
+            depth: 16,
+            block_len: 256 << 10,
+        }
+    }
+}
+
+/// A directory of files that grow or are published whole.
+#[derive(Debug)]
+pub struct LocalStorage {
+    directory: Arc<Directory>,
+    queue: Arc<WriteQueue>,
+}
+
+impl LocalStorage {
+    /// Opens a directory that is there.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) when it is missing, is no directory, or may not be read; `InvalidInput` when the
+    /// options make no sense.
+    pub fn open(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
+        let directory = Arc::new(Directory::open(path.as_ref())?);
+        let queue = Arc::new(WriteQueue::new(directory.path(), options)?);
+        Ok(Self { directory, queue })
+    }
+
+    /// Makes a directory, durably, and opens it. Its parent must be there.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), and what [`open`](Self::open) meets.
+    pub fn create(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
+        directory::create_durably(path.as_ref())?;
+        Self::open(path, options)
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Bytes that may still be written to the file system of the directory.
+    ///
+    /// # Errors
+    /// What the system met.
+    pub fn free_bytes(&self) -> Result<u64> {
+        self.directory.free_bytes()
+    }
+
+    fn appender(&self, name: &str, fd: OwnedFd, len: u64) -> Box<dyn Appender> {
+        Box::new(LocalAppender::new(&self.queue, &self.path(name), fd, len))
+    }
+}
+
+impl Storage for LocalStorage {
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn Appender>> {
+        check_name(self.directory.path(), name)?;
+        let fd = self.directory.create_file(name)?;
+        Ok(self.appender(name, fd, 0))
+    }
+
+    fn open_append(&self, name: &str) -> Result<Box<dyn Appender>> {
+        check_name(self.directory.path(), name)?;
+        let (fd, len) = self.directory.open_file_to_write(name)?;
+        Ok(self.appender(name, fd, len))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
+        check_name(self.directory.path(), name)?;
+        Ok(Arc::new(FileSource::open(self.path(name))?))
+    }
+
+    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        check_name(self.directory.path(), name)?;
+        publish::publish_if_absent(&self.directory, name, bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(self.directory.path(), from)?;
+        check_name(self.directory.path(), to)?;
+        self.directory.rename(from, to)
+    }
+
+    fn unlink(&self, name: &str) -> Result<()> {
+        check_name(self.directory.path(), name)?;
+        self.directory.unlink(name)
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        self.directory.sync()
+    }
+
+    fn list(&self) -> Result<Vec<Entry>> {
+        let mut entries = self.directory.files()?;
+        entries.retain(|entry| !super::is_temporary(&entry.name));
+        Ok(entries)
+    }
+
+    fn remove_leftovers(&self) -> Result<u64> {
+        let mut entries = self.directory.files()?;
+        entries.retain(|entry| super::is_temporary(&entry.name));
+        for entry in &entries {
+            self.directory.unlink(&entry.name)?;
+        }
+        Ok(entries.len() as u64)
+    }
+
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>> {
+        check_name(self.directory.path(), name)?;
+        Ok(Box::new(lock::take(&self.directory, name, holder)?))
+    }
+}

@@ -1,0 +1,254 @@
+//! The local directory as a storage: what every storage must do, and what only a directory does.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use stook::Error;
+use stook::engine::{Backend, EngineFactory};
+use stook::source::Source;
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_bytes};
+use stook_testing::conformance::{contents, pattern, read_all, storage_conformance};
+use tempfile::TempDir;
+
+/// A storage in a directory that goes when it goes.
+#[derive(Debug)]
+struct Temporary {
+    storage: LocalStorage,
+    _directory: TempDir,
+}
+
+impl Temporary {
+    fn new(options: LocalStorageOptions) -> Self {
+        let directory = TempDir::new().unwrap();
+        let storage = LocalStorage::create(directory.path().join("storage"), options).unwrap();
+        Self { storage, _directory: directory }
+    }
+}
+
+impl Storage for Temporary {
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.storage.path(name)
+    }
+    fn create(&self, name: &str) -> stook::Result<Box<dyn stook::storage::Appender>> {
+        self.storage.create(name)
+    }
+    fn open_append(&self, name: &str) -> stook::Result<Box<dyn stook::storage::Appender>> {
+        self.storage.open_append(name)
+    }
+    fn open(&self, name: &str) -> stook::Result<Arc<dyn Source>> {
+        self.storage.open(name)
+    }
+    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> stook::Result<()> {
+        self.storage.publish_if_absent(name, bytes)
+    }
+    fn rename(&self, from: &str, to: &str) -> stook::Result<()> {
+        self.storage.rename(from, to)
+    }
+    fn unlink(&self, name: &str) -> stook::Result<()> {
+        self.storage.unlink(name)
+    }
+    fn sync_directory(&self) -> stook::Result<()> {
+        self.storage.sync_directory()
+    }
+    fn list(&self) -> stook::Result<Vec<stook::storage::Entry>> {
+        self.storage.list()
+    }
+    fn remove_leftovers(&self) -> stook::Result<u64> {
+        self.storage.remove_leftovers()
+    }
+    fn lock(&self, name: &str, holder: &str) -> stook::Result<Box<dyn stook::storage::Lock>> {
+        self.storage.lock(name, holder)
+    }
+}
+
+pub(crate) fn options(backend: Backend, write_access: WriteAccess, block_len: usize) -> LocalStorageOptions {
+    LocalStorageOptions { engine: Arc::new(backend), write_access, depth: 4, block_len }
+}
+
+fn conforms(backend: Backend) {
+    if let Err(error) = backend.build(1) {
+        // Containers often refuse io_uring; the engine's own suite tells that the same way.
+        assert_ne!(backend, Backend::Threads, "{error}");
+        eprintln!("left out: {error}");
+        return;
+    }
+    for write_access in [WriteAccess::Direct, WriteAccess::Cached] {
+        for block_len in [64 << 10, 1 << 20] {
+            storage_conformance(|| Box::new(Temporary::new(options(backend, write_access, block_len))));
+        }
+    }
+}
+
+#[test]
+fn a_directory_on_threads_is_a_storage() {
+    conforms(Backend::Threads);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_directory_on_io_uring_is_a_storage() {
+    conforms(Backend::Uring);
+}
+
+fn open_temporary() -> (TempDir, LocalStorage) {
+    let directory = TempDir::new().unwrap();
+    let storage = LocalStorage::open(directory.path(), LocalStorageOptions::default()).unwrap();
+    (directory, storage)
+}
+
+#[test]
+fn missing_and_taken_directories_are_told_apart() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("pack");
+    let options = LocalStorageOptions::default;
+    let missing = LocalStorage::open(&path, options()).unwrap_err();
+    assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
+    assert!(missing.to_string().contains("pack"), "{missing}");
+    LocalStorage::create(&path, options()).unwrap();
+    let taken = LocalStorage::create(&path, options()).unwrap_err();
+    assert!(matches!(taken, Error::AlreadyExists { .. }), "{taken}");
+    fs::write(directory.path().join("file"), b"").unwrap();
+    let file = LocalStorage::open(directory.path().join("file"), options()).unwrap_err();
+    assert_eq!(file.io_kind(), Some(io::ErrorKind::NotADirectory));
+    LocalStorage::create(directory.path().join("no/parent"), options()).unwrap_err();
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let directory = TempDir::new().unwrap();
+    for (depth, block_len) in [(0, 1 << 20), (8, 0), (8, 4096), (8, 100_000)] {
+        let options = LocalStorageOptions { depth, block_len, ..LocalStorageOptions::default() };
+        let error = LocalStorage::open(directory.path(), options).unwrap_err();
+        assert_eq!(error.io_kind(), Some(io::ErrorKind::InvalidInput), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_a_regular_file_is_neither_listed_nor_appended_to() {
+    let (directory, storage) = open_temporary();
+    fs::create_dir(directory.path().join("sub")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.path().join("dangling")).unwrap();
+    let pipe = directory.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    fs::write(directory.path().join("file"), b"12").unwrap();
+    let listed = storage.list().unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].name.as_str(), listed[0].len), ("file", 2));
+    storage.open_append("sub").unwrap_err();
+    let error = storage.open_append("pipe").unwrap_err();
+    assert_eq!(error.io_kind(), Some(io::ErrorKind::InvalidInput), "{error}");
+}
+
+#[test]
+fn temporary_files_of_dead_publishers_are_hidden_until_they_are_removed() {
+    let (directory, storage) = open_temporary();
+    fs::write(directory.path().join(".tmp-1-2-3"), b"half").unwrap();
+    storage.publish_if_absent("a", b"a").unwrap();
+    assert_eq!(storage.list().unwrap().len(), 1);
+    assert_eq!(storage.remove_leftovers().unwrap(), 1);
+    assert!(!directory.path().join(".tmp-1-2-3").exists());
+    assert_eq!(contents(&storage, "a"), b"a");
+}
+
+#[test]
+fn a_lock_names_process_and_host_and_moment() {
+    let (_directory, storage) = open_temporary();
+    let lock = storage.lock("lock", "stook pack").unwrap();
+    let Error::Locked { holder, .. } = storage.lock("lock", "other").unwrap_err() else {
+        panic!("the lock is held");
+    };
+    assert!(holder.starts_with(&format!("stook pack, process {} on ", std::process::id())), "{holder}");
+    assert!(holder.contains(", since 20") && holder.ends_with('Z'), "{holder}");
+    drop(lock);
+}
+
+#[test]
+fn free_space_is_told() {
+    let (directory, storage) = open_temporary();
+    assert!(storage.free_bytes().unwrap() > 0);
+    assert!(free_bytes(directory.path()).unwrap() > 0);
+    free_bytes(directory.path().join("none")).unwrap_err();
+}
+
+#[test]
+fn blocks_of_zeros_cost_no_disk() {
+    let (directory, storage) = open_temporary();
+    let mut appender = storage.create("holes").unwrap();
+    let zeros = vec![0; 1 << 20];
+    appender.append(&[b"head"]).unwrap();
+    for _ in 0..256 {
+        appender.append(&[&zeros]).unwrap();
+    }
+    appender.append(&[b"tail"]).unwrap();
+    appender.sync().unwrap();
+    let metadata = fs::metadata(directory.path().join("holes")).unwrap();
+    assert_eq!(metadata.len(), 8 + (256 << 20));
+    assert!(metadata.blocks() * 512 < 4 << 20, "{} blocks", metadata.blocks());
+    assert!(contents(&storage, "holes").ends_with(b"\0tail"));
+}
+
+#[test]
+fn a_file_is_as_long_as_its_data_after_every_flush_and_when_let_go() {
+    let (directory, storage) = open_temporary();
+    let len_of = |name: &str| fs::metadata(directory.path().join(name)).unwrap().len();
+    let mut appender = storage.create("long").unwrap();
+    let bytes = pattern(9_000_000, 3);
+    appender.append(&[&bytes]).unwrap();
+    appender.flush().unwrap();
+    assert_eq!(len_of("long"), 9_000_000);
+    appender.append(&[&bytes]).unwrap();
+    appender.sync().unwrap();
+    assert_eq!(len_of("long"), 18_000_000);
+    appender.append(&[&bytes]).unwrap();
+    drop(appender);
+    // The unfinished block is lost, and no more than that; the room ahead is gone.
+    let len = len_of("long");
+    assert!(len > 27_000_000 - (1 << 20) && len <= 27_000_000, "{len}");
+    let expected = [&bytes[..], &bytes, &bytes].concat();
+    assert!(contents(&storage, "long") == expected[..len as usize]);
+}
+
+#[test]
+fn appending_survives_the_renaming_of_the_directory() {
+    let parent = TempDir::new().unwrap();
+    let storage = LocalStorage::create(parent.path().join("a"), LocalStorageOptions::default()).unwrap();
+    fs::rename(parent.path().join("a"), parent.path().join("b")).unwrap();
+    let mut appender = storage.create("file").unwrap();
+    let bytes = pattern(3_000_000, 9);
+    appender.append(&[&bytes]).unwrap();
+    appender.sync().unwrap();
+    storage.publish_if_absent("published", b"whole").unwrap();
+    assert!(fs::read(parent.path().join("b/file")).unwrap() == bytes);
+    assert_eq!(fs::read(parent.path().join("b/published")).unwrap(), b"whole");
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_says_so() {
+    if rustix::process::geteuid().is_root() {
+        // Permissions do not bind root: a file system that is mounted read-only does.
+        let storage = LocalStorage::open(Path::new("/proc/self"), LocalStorageOptions::default()).unwrap();
+        let error = storage.create("file").unwrap_err();
+        assert!(error.to_string().contains("cannot create /proc/self/file"), "{error}");
+        storage.publish_if_absent("file", b"").unwrap_err();
+        storage.lock("lock", "holder").unwrap_err();
+        return;
+    }
+    let (directory, storage) = open_temporary();
+    let mut permissions = fs::metadata(directory.path()).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(directory.path(), permissions).unwrap();
+    let error = storage.create("file").unwrap_err();
+    assert_eq!(error.io_kind(), Some(io::ErrorKind::PermissionDenied), "{error}");
+    storage.publish_if_absent("file", b"").unwrap_err();
+    storage.lock("lock", "holder").unwrap_err();
+}
+
+#[test]
+fn a_source_is_read_as_it_was_opened() {
+    let (_directory, storage) = open_temporary();
+    storage.publish_if_absent("a", b"bytes").unwrap();
+    assert_eq!(read_all(&*storage.open("a").unwrap()), b"bytes");
+}
