@@ -6,6 +6,7 @@ mod extent;
 mod plan;
 mod source;
 mod storage;
+mod storage_faults;
 mod storage_model;
 #[cfg(unix)]
 mod walk;

@@ -49,6 +49,9 @@ struct State {
     engine: Option<Box<dyn Engine>>,
     owners: HashMap<Owner, Outcome>,
     next_owner: Owner,
+    /// Whose the writes in flight are, by token.
+    writes: HashMap<u64, Owner>,
+    next_token: u64,
     /// Large buffers that nobody uses.
     free: Vec<Buffer>,
     /// Small buffers that nobody uses: as many as may be in flight, the others are let go.
@@ -157,11 +160,13 @@ impl WriteQueue {
         }
         let large = self.is_large(&buffer);
         let operation = Operation::Write { offset, buffer };
-        let request = Request { token: owner, file: Arc::clone(file), access, operation };
+        state.next_token += 1;
+        let token = state.next_token;
         let Some(engine) = state.engine.as_mut() else {
             return Err(self.broken());
         };
-        engine.submit(request);
+        engine.submit(Request { token, file: Arc::clone(file), access, operation });
+        state.writes.insert(token, owner);
         state.large_in_flight += usize::from(large);
         let outcome = state.owners.entry(owner).or_default();
         outcome.in_flight += 1;
@@ -215,8 +220,6 @@ impl WriteQueue {
     fn complete(&self, state: &mut State, completion: Completion) {
         let Completion { token, result, buffer } = completion;
         let wanted = buffer.as_ref().map_or(0, Buffer::len);
-        let outcome = state.owners.entry(token).or_default();
-        outcome.in_flight = outcome.in_flight.saturating_sub(1);
         let error = match result {
             Ok(moved) if moved == wanted => None,
             Ok(moved) => {
@@ -226,9 +229,11 @@ impl WriteQueue {
             }
             Err(error) => Some(error),
         };
-        // The first error is the cause; what follows it is its consequence.
-        if let (Some(error), None) = (error, &outcome.error) {
-            outcome.error = Some(error);
+        let outcome = state.writes.remove(&token).and_then(|owner| state.owners.get_mut(&owner));
+        if let Some(outcome) = outcome {
+            outcome.in_flight -= 1;
+            // The first error is the cause; what follows it is its consequence.
+            outcome.error = outcome.error.take().or(error);
         }
         if let Some(buffer) = buffer {
             state.large_in_flight -= usize::from(self.is_large(&buffer));
@@ -239,6 +244,7 @@ impl WriteQueue {
     /// The engine broke: what was in flight will never be heard of again.
     fn give_up(&self, state: &mut State) {
         state.engine = None;
+        state.writes.clear();
         state.large -= state.large_in_flight;
         state.large_in_flight = 0;
         for outcome in state.owners.values_mut().filter(|outcome| outcome.in_flight > 0) {
