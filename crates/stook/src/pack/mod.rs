@@ -1,1 +1,39 @@
 //! Packs: a few append-only composite files instead of millions of small ones.
+//!
+//! `docs/formats/pack-v1.md` is the format. This module never decides where bytes live: it reads
+//! through [`Source`](crate::source::Source) and writes through [`Storage`](crate::storage::Storage).
+
+mod check;
+mod error;
+pub mod format;
+mod frames;
+mod host;
+mod key;
+mod load;
+mod names;
+mod pack;
+mod reader;
+mod record;
+mod recover;
+mod run;
+mod scan;
+mod segment;
+mod snapshot;
+mod stream;
+mod tail;
+mod window;
+mod writer;
+
+pub use check::CheckReport;
+pub use error::{Damage, Error, Result};
+pub use format::attributes::{Attributes, FileKind};
+pub use host::{Host, SystemHost};
+pub use key::{KEY_LEN_MAX, Key, KeyValue};
+pub use load::{Loaded, LoadedRecord};
+pub use pack::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
+pub use reader::AccessRule;
+pub use record::{Record, RecordHead};
+pub use recover::TornTail;
+pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};
+pub use stream::RecordReader;
+pub use writer::{Durability, PackWriter, RecordWriter, Recovery, WriterOptions, chunk_sums};

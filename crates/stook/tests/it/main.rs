@@ -3,6 +3,7 @@
 
 mod engine;
 mod extent;
+mod pack;
 mod plan;
 mod source;
 mod storage;

@@ -1,0 +1,306 @@
+//! Small typed attributes of a record.
+
+use super::bytes::Cursor;
+use super::{Decoded, Invalid};
+use crate::pack::error::{Error, Result};
+
+/// Kind of file, see [`FileKind`].
+pub const KIND: u8 = 1;
+/// The 12 permission bits.
+pub const MODE: u8 = 2;
+/// Modification time, nanoseconds since 1970.
+pub const MTIME_NS: u8 = 3;
+/// User id of the owner.
+pub const USER_ID: u8 = 4;
+/// Group id of the owner.
+pub const GROUP_ID: u8 = 5;
+
+/// What a packed file was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory; the body is empty.
+    Directory,
+    /// A symbolic link; the body is its target.
+    Symlink,
+    /// A further name of a file; the body is the key of the first.
+    HardLink,
+}
+
+impl FileKind {
+    /// The value of the attribute.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::File => 1,
+            Self::Directory => 2,
+            Self::Symlink => 3,
+            Self::HardLink => 4,
+        }
+    }
+
+    /// The kind of a value, `None` for those this release does not know.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::File,
+            2 => Self::Directory,
+            3 => Self::Symlink,
+            4 => Self::HardLink,
+            _ => return None,
+        })
+    }
+}
+
+/// Which attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Name {
+    /// A number: 1 to 127 as the format defines them, 128 to 255 the caller's own.
+    Id(u8),
+    /// A name of 1 to 255 bytes.
+    Text(String),
+}
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Type 1.
+    U64(u64),
+    /// Type 2.
+    I64(i64),
+    /// Type 3.
+    U32(u32),
+    /// Type 4.
+    U8(u8),
+    /// Type 5, at most 65,535 bytes.
+    Bytes(Vec<u8>),
+    /// Type 6, at most 65,535 bytes.
+    Text(String),
+}
+
+/// The attributes of a record, in the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attributes(Vec<(Name, Value)>);
+
+impl Attributes {
+    /// No attributes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Those of a packed file.
+    pub fn of_file(kind: FileKind, mode: u32, mtime_ns: i64, owner: Option<(u32, u32)>) -> Self {
+        let mut all = Self::new();
+        all.set(Name::Id(KIND), Value::U8(kind.code()));
+        all.set(Name::Id(MODE), Value::U32(mode));
+        all.set(Name::Id(MTIME_NS), Value::I64(mtime_ns));
+        if let Some((user, group)) = owner {
+            all.set(Name::Id(USER_ID), Value::U32(user));
+            all.set(Name::Id(GROUP_ID), Value::U32(group));
+        }
+        all
+    }
+
+    /// Sets one, replacing what had this name.
+    pub fn set(&mut self, name: Name, value: Value) {
+        match self.0.iter_mut().find(|(have, _)| *have == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// The value of one.
+    pub fn get(&self, name: &Name) -> Option<&Value> {
+        self.0.iter().find(|(have, _)| have == name).map(|(_, value)| value)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &(Name, Value)> {
+        self.0.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The kind of file; `None` where it is not said or not known here.
+    pub fn file_kind(&self) -> Option<FileKind> {
+        match self.get(&Name::Id(KIND)) {
+            Some(Value::U8(code)) => FileKind::from_code(*code),
+            _ => None,
+        }
+    }
+
+    /// The permission bits.
+    pub fn mode(&self) -> Option<u32> {
+        self.u32(MODE)
+    }
+
+    /// The modification time, ns.
+    pub fn mtime_ns(&self) -> Option<i64> {
+        match self.get(&Name::Id(MTIME_NS)) {
+            Some(Value::I64(ns)) => Some(*ns),
+            _ => None,
+        }
+    }
+
+    /// User and group of the owner.
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        Some((self.u32(USER_ID)?, self.u32(GROUP_ID)?))
+    }
+
+    fn u32(&self, id: u8) -> Option<u32> {
+        match self.get(&Name::Id(id)) {
+            Some(Value::U32(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a frame.
+    ///
+    /// # Errors
+    /// When a value, a name or all together are too long, or an attribute has id 0.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(32);
+        for (name, value) in &self.0 {
+            encode_one(&mut out, name, value)?;
+        }
+        limit("the length of all attributes of a record in bytes", out.len())?;
+        Ok(out)
+    }
+
+    /// Reads the bytes of a frame.
+    ///
+    /// # Errors
+    /// When they are not attributes.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let mut cursor = Cursor::new(bytes);
+        let mut all = Self::new();
+        while cursor.left() > 0 {
+            let at = cursor.at();
+            let (name, value) = decode_one(&mut cursor)?;
+            if all.get(&name).is_some() {
+                return Err(Invalid::damaged(at, "an attribute stands twice"));
+            }
+            all.0.push((name, value));
+        }
+        Ok(all)
+    }
+}
+
+fn limit(what: &'static str, len: usize) -> Result<u16> {
+    u16::try_from(len).map_err(|_| Error::Limit { what, found: len as u64, limit: u64::from(u16::MAX) })
+}
+
+fn encode_one(out: &mut Vec<u8>, name: &Name, value: &Value) -> Result<()> {
+    let code = match value {
+        Value::U64(_) => 1,
+        Value::I64(_) => 2,
+        Value::U32(_) => 3,
+        Value::U8(_) => 4,
+        Value::Bytes(_) => 5,
+        Value::Text(_) => 6,
+    };
+    match name {
+        Name::Id(0) => return Err(Error::Invalid("attribute id 0 is not to be had: give it a name".into())),
+        Name::Id(id) => out.extend([*id, code]),
+        Name::Text(text) => {
+            let len = u8::try_from(text.len()).ok().filter(|&len| len > 0);
+            let Some(len) = len else {
+                return Err(Error::Limit {
+                    what: "the length of an attribute's name in bytes (at least 1)",
+                    found: text.len() as u64,
+                    limit: 255,
+                });
+            };
+            out.extend([0, code, len]);
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+    let mut put_long = |bytes: &[u8]| -> Result<()> {
+        let len = limit("the length of an attribute in bytes", bytes.len())?;
+        out.extend(len.to_le_bytes());
+        out.extend_from_slice(bytes);
+        Ok(())
+    };
+    match value {
+        Value::U64(value) => out.extend(value.to_le_bytes()),
+        Value::I64(value) => out.extend(value.to_le_bytes()),
+        Value::U32(value) => out.extend(value.to_le_bytes()),
+        Value::U8(value) => out.push(*value),
+        Value::Bytes(bytes) => put_long(bytes)?,
+        Value::Text(text) => put_long(text.as_bytes())?,
+    }
+    Ok(())
+}
+
+fn decode_one(cursor: &mut Cursor<'_>) -> Decoded<(Name, Value)> {
+    let (id, code) = (cursor.u8()?, cursor.u8()?);
+    let name = if id == 0 {
+        let at = cursor.at();
+        let len = cursor.u8()?;
+        if len == 0 {
+            return Err(Invalid::damaged(at, "an attribute's name is empty"));
+        }
+        Name::Text(text(cursor, usize::from(len))?)
+    } else {
+        Name::Id(id)
+    };
+    let at = cursor.at();
+    let value = match code {
+        1 => Value::U64(cursor.u64()?),
+        2 => Value::I64(cursor.i64()?),
+        3 => Value::U32(cursor.u32()?),
+        4 => Value::U8(cursor.u8()?),
+        5 => {
+            let len = cursor.u16()?;
+            Value::Bytes(cursor.take(usize::from(len))?.to_vec())
+        }
+        6 => {
+            let len = cursor.u16()?;
+            Value::Text(text(cursor, usize::from(len))?)
+        }
+        other => return Err(Invalid::unsupported(at, format!("attribute type {other}"))),
+    };
+    Ok((name, value))
+}
+
+fn text(cursor: &mut Cursor<'_>, len: usize) -> Decoded<String> {
+    let at = cursor.at();
+    let bytes = cursor.take(len)?.to_vec();
+    String::from_utf8(bytes).map_err(|_| Invalid::damaged(at, "text is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_round_trip() {
+        let mut all = Attributes::of_file(FileKind::Symlink, 0o7777, -5, Some((1, 2)));
+        all.set(Name::Text("étag".into()), Value::Text("x".into()));
+        all.set(Name::Id(200), Value::Bytes(vec![0; 70]));
+        all.set(Name::Id(MODE), Value::U32(0o644));
+        let bytes = all.encode().unwrap();
+        let back = Attributes::decode(&bytes).unwrap();
+        assert_eq!(back, all);
+        assert_eq!((back.mode(), back.mtime_ns(), back.owner()), (Some(0o644), Some(-5), Some((1, 2))));
+        assert_eq!(back.file_kind(), Some(FileKind::Symlink));
+        for cut in 1..bytes.len() {
+            if let Ok(fewer) = Attributes::decode(&bytes[..cut]) {
+                assert!(fewer.0.len() < all.0.len());
+            }
+        }
+    }
+
+    #[test]
+    fn bad_attributes_are_refused() {
+        assert!(Attributes::decode(&[1, 4, 1, 1, 4, 2]).is_err(), "twice");
+        assert!(Attributes::decode(&[1, 9, 1]).unwrap_err().unsupported);
+        assert!(Attributes::decode(&[0, 4, 0, 1]).is_err(), "empty name");
+        assert!(Attributes::decode(&[7, 6, 1, 0, 0xff]).is_err(), "not UTF-8");
+        let mut all = Attributes::new();
+        all.set(Name::Id(0), Value::U8(1));
+        assert!(all.encode().is_err());
+    }
+}

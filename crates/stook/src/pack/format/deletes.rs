@@ -1,0 +1,113 @@
+//! Deletion vectors: which records of a segment no longer count, and since when.
+
+use std::collections::BTreeMap;
+
+use super::bytes::{Cursor, checked_tail, put_leb128, put_zigzag};
+use super::{Decoded, Invalid, VERSION};
+
+const MAGIC: [u8; 8] = *b"\x89STKDEL\n";
+
+/// When a record died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Death {
+    /// Sequence number of what overwrote or deleted it.
+    pub sequence: u64,
+    /// Its time, ns.
+    pub time_ns: i64,
+}
+
+/// The dead records of one segment, by the offset of their frames (multiples of 8).
+pub type Deaths = BTreeMap<u64, Death>;
+
+/// A deletion vector as a file holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletionVector {
+    /// Segment it speaks of.
+    pub segment: u64,
+    /// Generation it was written with.
+    pub generation: u64,
+    /// The same in all files of a pack.
+    pub pack_nonce: [u8; 16],
+    /// The entries.
+    pub deaths: Deaths,
+}
+
+impl DeletionVector {
+    /// The bytes of the file; the last four are its checksum.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + self.deaths.len() * 8);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0; 2 + 4]);
+        out.extend(self.segment.to_le_bytes());
+        out.extend(self.generation.to_le_bytes());
+        out.extend(self.pack_nonce);
+        out.extend((self.deaths.len() as u64).to_le_bytes());
+        let mut before = (0u64, 0u64, 0i64);
+        for (offset, death) in &self.deaths {
+            put_leb128(&mut out, offset / 8 - before.0);
+            put_zigzag(&mut out, death.sequence.wrapping_sub(before.1) as i64);
+            put_zigzag(&mut out, death.time_ns.wrapping_sub(before.2));
+            before = (offset / 8, death.sequence, death.time_ns);
+        }
+        out.extend(crc32c::crc32c(&out).to_le_bytes());
+        out
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it is not a deletion vector of this version.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.preamble(&MAGIC, "deletion vector")?;
+        let mut cursor = Cursor::new(checked_tail(bytes, "deletion vector")?);
+        cursor.take(12)?;
+        cursor.required_flags()?;
+        let (segment, generation, pack_nonce) = (cursor.u64()?, cursor.u64()?, cursor.array()?);
+        let count = cursor.u64()?;
+        let mut deaths = Deaths::new();
+        let mut before = (0u64, 0u64, 0i64);
+        for number in 0..count {
+            let at = cursor.at();
+            let step = cursor.leb128()?;
+            let unit = before.0.checked_add(step).filter(|unit| unit >> 40 == 0);
+            let Some(unit) = unit.filter(|_| number == 0 || step > 0) else {
+                return Err(Invalid::damaged(
+                    at,
+                    "offsets of dead records do not rise, or lead out of the segment",
+                ));
+            };
+            let sequence = before.1.wrapping_add(cursor.zigzag()? as u64);
+            let time_ns = before.2.wrapping_add(cursor.zigzag()?);
+            deaths.insert(unit * 8, Death { sequence, time_ns });
+            before = (unit, sequence, time_ns);
+        }
+        if cursor.left() > 0 {
+            return Err(Invalid::damaged(cursor.at(), "bytes follow the last entry"));
+        }
+        Ok(Self { segment, generation, pack_nonce, deaths })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletion_vector_round_trips_and_any_flipped_bit_is_told() {
+        let deaths = [(4096, 9, 1), (4136, 3, -1), (1 << 42, u64::MAX, i64::MIN)]
+            .map(|(offset, sequence, time_ns)| (offset, Death { sequence, time_ns }));
+        let vector = DeletionVector { segment: 1, generation: 2, pack_nonce: [3; 16], deaths: deaths.into() };
+        let bytes = vector.encode();
+        assert_eq!(DeletionVector::decode(&bytes), Ok(vector));
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(DeletionVector::decode(&flipped).is_err(), "bit {bit}");
+        }
+        for len in 0..bytes.len() {
+            assert!(DeletionVector::decode(&bytes[..len]).is_err(), "{len} bytes");
+        }
+    }
+}

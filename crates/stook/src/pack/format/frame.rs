@@ -1,0 +1,405 @@
+//! Frames: the records, marks and fillers a segment is made of.
+
+use super::bytes::Cursor;
+use super::segment::Salt;
+use super::{Decoded, Invalid, round_up_8};
+
+/// Length of the fixed part of a frame, in bytes.
+pub const HEADER_LEN: usize = 40;
+
+/// Length of the trailer of a framed body, in bytes.
+pub const TRAILER_LEN: u64 = 16;
+
+/// Length of what stands before the bytes of a piece of a framed body.
+pub const PIECE_HEAD_LEN: u64 = 8;
+
+const FRAMED: u64 = u64::MAX;
+const BODY_LEN_MAX: u64 = i64::MAX as u64;
+const USED_LIVE: u8 = 0x5a;
+const USED_DEAD: u8 = 0xa5;
+const LAST_PIECE: u32 = 1 << 31;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameKind {
+    /// A record.
+    Record,
+    /// Says how far the segment was durable when it was written.
+    SyncMark,
+    /// Steps over bytes.
+    Filler,
+}
+
+/// How long the body of a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLen {
+    /// Known when the record was begun; the body is contiguous.
+    Known(u64),
+    /// Found out at its end; the body is in pieces.
+    Framed,
+}
+
+/// The fixed part of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Whether the used flag says live. A hint.
+    pub live: bool,
+    /// What it is.
+    pub kind: FrameKind,
+    /// Kind byte of the key, 0 in marks and fillers.
+    pub key_kind: u8,
+    /// Bytes of the key.
+    pub key_len: u16,
+    /// Bytes of the attributes.
+    pub attributes_len: u16,
+    /// Bytes of the body.
+    pub body: BodyLen,
+    /// Sequence number.
+    pub sequence: u64,
+    /// Time, ns.
+    pub time_ns: i64,
+    /// The header checksum as stored.
+    pub crc: u32,
+}
+
+impl FrameHeader {
+    /// Bytes before the body: fixed part, key, attributes.
+    pub fn head_len(&self) -> u64 {
+        HEADER_LEN as u64 + u64::from(self.key_len) + u64::from(self.attributes_len)
+    }
+
+    /// Length of the whole frame, `None` for a framed body, whose length only its pieces tell.
+    pub fn frame_len(&self, salt: &Salt) -> Option<u64> {
+        let BodyLen::Known(len) = self.body else { return None };
+        let sums = match self.kind {
+            FrameKind::Record => checksums_len(len, salt.chunk_len),
+            FrameKind::SyncMark | FrameKind::Filler => 0,
+        };
+        // Lengths were checked against BODY_LEN_MAX when the header was read.
+        round_up_8(self.head_len().checked_add(len)?.checked_add(sums)?)
+    }
+
+    /// The fixed part, its checksum included.
+    pub fn encode(&self, salt: &Salt, offset: u64, key: &[u8], attributes: &[u8]) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            for (to, from) in out.iter_mut().skip(at).zip(bytes) {
+                *to = *from;
+            }
+            at += bytes.len();
+        };
+        put(&salt.marker.to_le_bytes());
+        let kind = match self.kind {
+            FrameKind::Record => 1,
+            FrameKind::SyncMark => 4,
+            FrameKind::Filler => 5,
+        };
+        put(&[if self.live { USED_LIVE } else { USED_DEAD }, kind, 0, self.key_kind]);
+        put(&[0; 4]);
+        put(&self.key_len.to_le_bytes());
+        put(&self.attributes_len.to_le_bytes());
+        put(&match self.body {
+            BodyLen::Known(len) => len.to_le_bytes(),
+            BodyLen::Framed => FRAMED.to_le_bytes(),
+        });
+        put(&self.sequence.to_le_bytes());
+        put(&self.time_ns.to_le_bytes());
+        let crc = header_crc(salt, offset, &out, key, attributes);
+        for (to, from) in out.iter_mut().skip(8).zip(crc.to_le_bytes()) {
+            *to = from;
+        }
+        out
+    }
+
+    /// Reads the fixed part. The checksum is not looked at: that is [`verify`](Self::verify), once key
+    /// and attributes are there too.
+    ///
+    /// # Errors
+    /// When this is not the beginning of a frame of this segment.
+    pub fn decode(bytes: &[u8; HEADER_LEN], salt: &Salt) -> Decoded<Self> {
+        let mut cursor = Cursor::new(bytes);
+        let marker = cursor.u32()?;
+        if marker != salt.marker {
+            return Err(Invalid::damaged(
+                0,
+                format!("no frame starts here: {marker:08x} is not the segment's marker"),
+            ));
+        }
+        let live = match cursor.u8()? {
+            USED_LIVE => true,
+            USED_DEAD => false,
+            other => {
+                return Err(Invalid::damaged(
+                    4,
+                    format!("the used flag is {other:02x}, neither live nor dead"),
+                ));
+            }
+        };
+        let kind = match cursor.u8()? {
+            1 => FrameKind::Record,
+            4 => FrameKind::SyncMark,
+            5 => FrameKind::Filler,
+            other => return Err(Invalid::unsupported(5, format!("a frame of kind {other}"))),
+        };
+        let codec = cursor.u8()?;
+        let key_kind = cursor.u8()?;
+        let crc = cursor.u32()?;
+        let (key_len, attributes_len) = (cursor.u16()?, cursor.u16()?);
+        let body = match cursor.u64()? {
+            FRAMED => BodyLen::Framed,
+            len if len <= BODY_LEN_MAX => BodyLen::Known(len),
+            len => {
+                return Err(Invalid::damaged(16, format!("a body of {len} bytes is longer than any can be")));
+            }
+        };
+        let (sequence, time_ns) = (cursor.u64()?, cursor.i64()?);
+        if codec != 0 {
+            return Err(Invalid::unsupported(6, format!("codec {codec}")));
+        }
+        let shape_holds = match kind {
+            FrameKind::Record => key_kind == 1 || (key_kind == 2 && key_len == 8),
+            FrameKind::SyncMark => {
+                key_kind == 0 && key_len == 0 && attributes_len == 8 && body == BodyLen::Known(0)
+            }
+            FrameKind::Filler => {
+                key_kind == 0 && key_len == 0 && attributes_len == 0 && body != BodyLen::Framed
+            }
+        };
+        if !shape_holds {
+            return Err(Invalid::damaged(7, "the lengths or the key kind do not fit this kind of frame"));
+        }
+        Ok(Self { live, kind, key_kind, key_len, attributes_len, body, sequence, time_ns, crc })
+    }
+
+    /// Whether the checksum over the fixed part, key and attributes is right for a frame at `offset`.
+    pub fn verify(
+        &self,
+        bytes: &[u8; HEADER_LEN],
+        salt: &Salt,
+        offset: u64,
+        key: &[u8],
+        attributes: &[u8],
+    ) -> bool {
+        header_crc(salt, offset, bytes, key, attributes) == self.crc
+    }
+}
+
+fn header_crc(salt: &Salt, offset: u64, bytes: &[u8; HEADER_LEN], key: &[u8], attributes: &[u8]) -> u32 {
+    // One buffer, so that the checksum runs once over what it covers of the fixed part.
+    let mut covered = [0; 8 + 7 + 28];
+    let from = offset.to_le_bytes().into_iter().chain(
+        bytes.iter().enumerate().filter(|(at, _)| *at != 4 && !(8..12).contains(at)).map(|(_, byte)| *byte),
+    );
+    for (to, from) in covered.iter_mut().zip(from) {
+        *to = from;
+    }
+    let crc = crc32c::crc32c_append(salt.crc, &covered);
+    let crc = crc32c::crc32c_append(crc, key);
+    crc32c::crc32c_append(crc, attributes)
+}
+
+/// Bytes of the chunk checksums after a contiguous body.
+pub fn checksums_len(body_len: u64, chunk_len: u64) -> u64 {
+    body_len.div_ceil(chunk_len).saturating_mul(4)
+}
+
+/// Checks contiguous chunks against their stored checksums; `first_chunk` numbers the message.
+///
+/// # Errors
+/// With the offset in `body` of the first chunk that is not what was written.
+pub fn verify_chunks(body: &[u8], sums: &[u8], chunk_len: u64, first_chunk: u64) -> Decoded<()> {
+    let mut sums = Cursor::new(sums);
+    let chunk_len = usize::try_from(chunk_len).unwrap_or(usize::MAX);
+    for (number, chunk) in body.chunks(chunk_len).enumerate() {
+        let (stored, computed) = (sums.u32()?, crc32c::crc32c(chunk));
+        if stored != computed {
+            let what = format!(
+                "the checksum of body chunk {} is {computed:08x}, {stored:08x} was written",
+                first_chunk.saturating_add(number as u64)
+            );
+            return Err(Invalid::damaged((number * chunk_len) as u64, what));
+        }
+    }
+    Ok(())
+}
+
+/// What stands before the bytes of a piece of a framed body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PieceHead {
+    /// Bytes in the piece.
+    pub len: u32,
+    /// Whether the trailer comes next.
+    pub last: bool,
+    crc: u32,
+}
+
+impl PieceHead {
+    /// Encodes the head of a piece.
+    pub fn encode(bytes: &[u8], last: bool) -> [u8; PIECE_HEAD_LEN as usize] {
+        let word = (bytes.len() as u32 | if last { LAST_PIECE } else { 0 }).to_le_bytes();
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
+        let mut out = [0; PIECE_HEAD_LEN as usize];
+        for (to, from) in out.iter_mut().zip(word.into_iter().chain(crc.to_le_bytes())) {
+            *to = from;
+        }
+        out
+    }
+
+    /// Reads the head of a piece.
+    ///
+    /// # Errors
+    /// When its length cannot be: more than a chunk, or less without being the last.
+    pub fn decode(bytes: &[u8], chunk_len: u64) -> Decoded<Self> {
+        let mut cursor = Cursor::new(bytes);
+        let (word, crc) = (cursor.u32()?, cursor.u32()?);
+        let (len, last) = (word & !LAST_PIECE, word & LAST_PIECE != 0);
+        let fits = if last { u64::from(len) <= chunk_len } else { u64::from(len) == chunk_len };
+        if !fits {
+            return Err(Invalid::damaged(
+                0,
+                format!("a piece of {len} bytes cannot be in chunks of {chunk_len}"),
+            ));
+        }
+        Ok(Self { len, last, crc })
+    }
+
+    /// Checks the bytes of the piece.
+    ///
+    /// # Errors
+    /// When they are not what was written.
+    pub fn verify(&self, bytes: &[u8]) -> Decoded<()> {
+        let word = (self.len | if self.last { LAST_PIECE } else { 0 }).to_le_bytes();
+        let computed = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
+        if computed == self.crc {
+            return Ok(());
+        }
+        let what =
+            format!("the checksum of a piece of the body is {computed:08x}, {:08x} was written", self.crc);
+        Err(Invalid::damaged(0, what))
+    }
+}
+
+/// The end of a framed body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trailer {
+    /// Bytes of the whole body.
+    pub body_len: u64,
+    /// Whether the record counts; if not, it was abandoned half-way.
+    pub complete: bool,
+}
+
+impl Trailer {
+    /// Encodes the trailer of the record with this header checksum.
+    pub fn encode(&self, header_crc: u32) -> [u8; TRAILER_LEN as usize] {
+        let state: u32 = if self.complete { 1 } else { 2 };
+        let mut out = [0; TRAILER_LEN as usize];
+        let fields = self.body_len.to_le_bytes().into_iter().chain(state.to_le_bytes());
+        let crc = trailer_crc(header_crc, self.body_len, state);
+        for (to, from) in out.iter_mut().zip(fields.chain(crc.to_le_bytes())) {
+            *to = from;
+        }
+        out
+    }
+
+    /// Reads the trailer of the record with this header checksum.
+    ///
+    /// # Errors
+    /// When it is not what was written.
+    pub fn decode(bytes: &[u8], header_crc: u32) -> Decoded<Self> {
+        let mut cursor = Cursor::new(bytes);
+        let (body_len, state, stored) = (cursor.u64()?, cursor.u32()?, cursor.u32()?);
+        if trailer_crc(header_crc, body_len, state) != stored {
+            return Err(Invalid::damaged(0, "the trailer of a framed body is not what was written"));
+        }
+        match state {
+            1 => Ok(Self { body_len, complete: true }),
+            2 => Ok(Self { body_len, complete: false }),
+            other => Err(Invalid::unsupported(8, format!("a trailer of state {other}"))),
+        }
+    }
+}
+
+fn trailer_crc(header_crc: u32, body_len: u64, state: u32) -> u32 {
+    let crc = crc32c::crc32c(&header_crc.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc, &body_len.to_le_bytes());
+    crc32c::crc32c_append(crc, &state.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SALT: Salt = Salt { marker: 0x1234_5678, crc: 99, chunk_len: 4096 };
+
+    fn header(body: BodyLen) -> FrameHeader {
+        FrameHeader {
+            live: true,
+            kind: FrameKind::Record,
+            key_kind: 1,
+            key_len: 3,
+            attributes_len: 2,
+            body,
+            sequence: 5,
+            time_ns: 6,
+            crc: 0,
+        }
+    }
+
+    fn verified(bytes: &[u8; HEADER_LEN], offset: u64, key: &[u8], attributes: &[u8]) -> bool {
+        FrameHeader::decode(bytes, &SALT).is_ok_and(|h| h.verify(bytes, &SALT, offset, key, attributes))
+    }
+
+    #[test]
+    fn header_round_trips_and_is_bound_to_its_place() {
+        let bytes = header(BodyLen::Known(4097)).encode(&SALT, 4096, b"key", b"at");
+        let back = FrameHeader::decode(&bytes, &SALT).unwrap();
+        assert_eq!(FrameHeader { crc: 0, ..back }, header(BodyLen::Known(4097)));
+        assert_eq!(back.frame_len(&SALT), Some((40 + 5 + 4097 + 8 + 7) & !7));
+        assert!(verified(&bytes, 4096, b"key", b"at"));
+        assert!(!verified(&bytes, 4104, b"key", b"at"), "another place");
+        assert!(!verified(&bytes, 4096, b"kez", b"at"), "another key");
+        let other = Salt { crc: 98, ..SALT };
+        assert!(!back.verify(&bytes, &other, 4096, b"key", b"at"), "another segment");
+    }
+
+    #[test]
+    fn any_flipped_bit_of_a_header_is_told() {
+        let bytes = header(BodyLen::Framed).encode(&SALT, 8, b"key", b"at");
+        for bit in 0..HEADER_LEN * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!verified(&flipped, 8, b"key", b"at"), "bit {bit}");
+        }
+        let mut dead = bytes;
+        dead[4] = USED_DEAD;
+        assert!(verified(&dead, 8, b"key", b"at"), "the used flag is not under the checksum");
+        assert!(!FrameHeader::decode(&dead, &SALT).unwrap().live);
+    }
+
+    #[test]
+    fn pieces_and_trailers_round_trip_and_tell_damage() {
+        let head = PieceHead::encode(b"abc", true);
+        let piece = PieceHead::decode(&head, 4096).unwrap();
+        assert!((piece.len, piece.last) == (3, true) && piece.verify(b"abc").is_ok());
+        assert!(piece.verify(b"abd").is_err());
+        assert!(
+            PieceHead::decode(&PieceHead::encode(b"abc", false), 4096).is_err(),
+            "short, but not the last"
+        );
+        let trailer = Trailer { body_len: 3, complete: false };
+        assert_eq!(Trailer::decode(&trailer.encode(7), 7), Ok(trailer));
+        assert!(Trailer::decode(&trailer.encode(7), 8).is_err());
+        assert!(verify_chunks(b"abc", &crc32c::crc32c(b"abc").to_le_bytes(), 4096, 0).is_ok());
+        assert!(verify_chunks(b"abc", &[0; 4], 4096, 0).is_err());
+        assert!(verify_chunks(b"abc", &[0; 3], 4096, 0).is_err());
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_refused() {
+        let mut bytes = header(BodyLen::Known(0)).encode(&SALT, 0, b"key", b"at");
+        bytes[16..24].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+        assert!(FrameHeader::decode(&bytes, &SALT).is_err());
+        assert!(header(BodyLen::Known(BODY_LEN_MAX)).frame_len(&SALT).is_some());
+    }
+}

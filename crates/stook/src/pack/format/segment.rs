@@ -1,0 +1,135 @@
+//! The segment header, and the salt it gives to every checksum of its segment.
+
+use super::bytes::{Cursor, checked_tail};
+use super::{Decoded, Invalid, UNIT, VERSION};
+
+const MAGIC: [u8; 8] = *b"\x89STKSEG\n";
+const GROUP_LEN_MAX: usize = 255;
+
+/// Chunk sizes the format allows, as powers of two.
+pub const CHUNK_LOG2: std::ops::RangeInclusive<u8> = 12..=24;
+
+/// What the first 4096 bytes of a segment say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Chunk size of bodies as a power of two.
+    pub chunk_log2: u8,
+    /// Name of the group, at most 255 bytes.
+    pub group: String,
+    /// Segment id.
+    pub id: u64,
+    /// The same in all files of a pack.
+    pub pack_nonce: [u8; 16],
+    /// This segment's own.
+    pub nonce: [u8; 16],
+    /// Starts every frame; not zero.
+    pub marker: u32,
+    /// Lowest sequence number it may hold.
+    pub sequence_first: u64,
+    /// When it was made, ns.
+    pub created_ns: i64,
+}
+
+/// What the checksums and frames of one segment have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Salt {
+    /// First word of every frame.
+    pub marker: u32,
+    /// CRC of the segment nonce, from which all others go on.
+    pub crc: u32,
+    /// Chunk size in bytes.
+    pub chunk_len: u64,
+}
+
+impl SegmentHeader {
+    /// The salt of its frames and pages.
+    pub fn salt(&self) -> Salt {
+        Salt { marker: self.marker, crc: crc32c::crc32c(&self.nonce), chunk_len: 1 << self.chunk_log2 }
+    }
+
+    /// The 4096 bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.group.len() <= GROUP_LEN_MAX, "checked where groups are named");
+        let mut out = Vec::with_capacity(UNIT);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0; 2 + 4 + 4]);
+        out.extend([self.chunk_log2, 0]);
+        out.extend((self.group.len() as u16).to_le_bytes());
+        out.extend(self.id.to_le_bytes());
+        out.extend(self.pack_nonce);
+        out.extend(self.nonce);
+        out.extend(self.marker.to_le_bytes());
+        out.extend([0; 4]);
+        out.extend(self.sequence_first.to_le_bytes());
+        out.extend(self.created_ns.to_le_bytes());
+        out.extend_from_slice(self.group.as_bytes());
+        out.resize(UNIT - 4, 0);
+        out.extend(crc32c::crc32c(&out).to_le_bytes());
+        out
+    }
+
+    /// Reads the first bytes of a segment; all 4096 must be there.
+    ///
+    /// # Errors
+    /// When they are not a segment header of this version.
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.preamble(&MAGIC, "segment")?;
+        let Some(bytes) = bytes.get(..UNIT) else {
+            return Err(Invalid::damaged(0, format!("the header has {} bytes, not {UNIT}", bytes.len())));
+        };
+        checked_tail(bytes, "segment header")?;
+        cursor.required_flags()?;
+        cursor.u32()?;
+        let chunk_log2 = cursor.u8()?;
+        if !CHUNK_LOG2.contains(&chunk_log2) {
+            return Err(Invalid::damaged(20, format!("chunk size 2^{chunk_log2} is not 2^12 to 2^24")));
+        }
+        cursor.reserved(1)?;
+        let group_len = usize::from(cursor.u16()?);
+        let (id, pack_nonce, nonce) = (cursor.u64()?, cursor.array()?, cursor.array()?);
+        let marker = cursor.u32()?;
+        cursor.reserved(4)?;
+        let (sequence_first, created_ns) = (cursor.u64()?, cursor.i64()?);
+        let group = cursor.take(GROUP_LEN_MAX)?;
+        let group = group.get(..group_len).and_then(|name| String::from_utf8(name.to_vec()).ok());
+        let Some(group) = group else {
+            return Err(Invalid::damaged(88, "the group name is longer than 255 bytes or not UTF-8"));
+        };
+        if marker == 0 {
+            return Err(Invalid::damaged(64, "the marker is zero"));
+        }
+        Ok(Self { chunk_log2, group, id, pack_nonce, nonce, marker, sequence_first, created_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_round_trips_and_no_flipped_bit_passes() {
+        let header = SegmentHeader {
+            chunk_log2: 16,
+            group: "héllo".into(),
+            id: 7,
+            pack_nonce: [1; 16],
+            nonce: [2; 16],
+            marker: 0xdead_beef,
+            sequence_first: 9,
+            created_ns: -1,
+        };
+        let bytes = header.encode();
+        assert_eq!(bytes.len(), UNIT);
+        assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
+        for bit in 0..UNIT * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::decode(&bytes).is_err(), "bit {bit}");
+        }
+        for len in 0..UNIT {
+            assert!(SegmentHeader::decode(&bytes[..len]).is_err(), "{len} bytes");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a writer asks the machine for besides storage: the time, randomness, who it is.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+
+/// The machine as a writer sees it; tests hand in one whose clock and nonces they choose.
+pub trait Host: Send + Sync + fmt::Debug {
+    /// Nanoseconds since 1970. It may go backwards; writers guard against that.
+    fn now_ns(&self) -> i64;
+
+    /// Fills `bytes` with randomness.
+    ///
+    /// # Errors
+    /// When the system has none to give.
+    fn random(&self, bytes: &mut [u8]) -> Result<()>;
+
+    /// Who this process is, for the lock: process, host.
+    fn describe(&self) -> String;
+}
+
+/// This machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemHost;
+
+impl Host for SystemHost {
+    fn now_ns(&self) -> i64 {
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
+        }
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Result<()> {
+        getrandom::fill(bytes)
+            .map_err(|error| Error::io("get randomness from", "the system", std::io::Error::other(error)))
+    }
+
+    fn describe(&self) -> String {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("process {} on {host}", std::process::id())
+    }
+}

@@ -1,0 +1,222 @@
+//! Keys of records: byte strings or `u64` ids, with one total order.
+
+use std::fmt;
+
+use super::error::{Error, Result};
+
+/// The longest byte-string key.
+pub const KEY_LEN_MAX: usize = u16::MAX as usize;
+
+const KIND_BYTES: u8 = 1;
+const KIND_ID: u8 = 2;
+
+/// A key of a record. Ordered as records are in an index: byte strings first, ids after them.
+///
+/// Held in its sort form: a kind byte, then the bytes, or the id in big-endian order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Box<[u8]>);
+
+/// What a key says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyValue<'a> {
+    /// A byte string, at most [`KEY_LEN_MAX`] long, of any content.
+    Bytes(&'a [u8]),
+    /// A number.
+    Id(u64),
+}
+
+impl Key {
+    /// A byte-string key.
+    ///
+    /// # Errors
+    /// When it is longer than [`KEY_LEN_MAX`].
+    pub fn bytes(bytes: impl AsRef<[u8]>) -> Result<Self> {
+        let bytes = bytes.as_ref();
+        if bytes.len() > KEY_LEN_MAX {
+            return Err(Error::Limit {
+                what: "the length of a key in bytes",
+                found: bytes.len() as u64,
+                limit: KEY_LEN_MAX as u64,
+            });
+        }
+        let mut form = Vec::with_capacity(bytes.len() + 1);
+        form.push(KIND_BYTES);
+        form.extend_from_slice(bytes);
+        Ok(Self(form.into_boxed_slice()))
+    }
+
+    /// A numeric key.
+    pub fn id(id: u64) -> Self {
+        let mut form = [KIND_ID; 9];
+        form[1..].copy_from_slice(&id.to_be_bytes());
+        Self(form.into())
+    }
+
+    /// The key of a sort form, or `None` when it is not one.
+    pub fn from_sort_form(form: &[u8]) -> Option<Self> {
+        match form.split_first()? {
+            (&KIND_BYTES, rest) if rest.len() <= KEY_LEN_MAX => Some(Self(form.into())),
+            (&KIND_ID, rest) if rest.len() == 8 => Some(Self(form.into())),
+            _ => None,
+        }
+    }
+
+    /// Kind byte and value, as keys are compared.
+    pub fn sort_form(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What it says.
+    pub fn value(&self) -> KeyValue<'_> {
+        match self.0.split_first() {
+            Some((&KIND_ID, rest)) => KeyValue::Id(rest.iter().fold(0, |id, &b| (id << 8) | u64::from(b))),
+            Some((_, rest)) => KeyValue::Bytes(rest),
+            None => KeyValue::Bytes(&[]),
+        }
+    }
+
+    /// The bytes of a byte-string key.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self.value() {
+            KeyValue::Bytes(bytes) => Some(bytes),
+            KeyValue::Id(_) => None,
+        }
+    }
+
+    /// The kind byte of the format.
+    pub(crate) fn kind(&self) -> u8 {
+        self.0.first().copied().unwrap_or(KIND_BYTES)
+    }
+
+    /// The value as a frame stores it: bytes as they are, an id in little-endian order.
+    pub(crate) fn stored(&self) -> Stored<'_> {
+        match self.value() {
+            KeyValue::Bytes(bytes) => Stored::Bytes(bytes),
+            KeyValue::Id(id) => Stored::Id(id.to_le_bytes()),
+        }
+    }
+
+    /// The key of what a frame stores, or `None` when the kind is unknown or the length is wrong.
+    pub(crate) fn from_stored(kind: u8, stored: &[u8]) -> Option<Self> {
+        match kind {
+            KIND_BYTES => Self::bytes(stored).ok(),
+            KIND_ID => Some(Self::id(u64::from_le_bytes(stored.try_into().ok()?))),
+            _ => None,
+        }
+    }
+}
+
+/// A key's value in the form in which frames store it.
+pub(crate) enum Stored<'a> {
+    Bytes(&'a [u8]),
+    Id([u8; 8]),
+}
+
+impl AsRef<[u8]> for Stored<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Id(bytes) => bytes,
+        }
+    }
+}
+
+/// As people write it: the bytes with what is not printable escaped, or `id:` and the number. A byte
+/// string that itself begins like an escape (`id:`, `bytes:`) gets `bytes:` in front, so that
+/// [`parse`](Key::parse) gives the same key back whenever the bytes are plain text.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value() {
+            KeyValue::Id(id) => write!(f, "id:{id}"),
+            KeyValue::Bytes(bytes) => {
+                if bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") {
+                    f.write_str("bytes:")?;
+                }
+                display_bytes(bytes, f)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+impl Key {
+    /// The key somebody typed: `id:123` is a number, `bytes:X` is the byte string X whatever it looks
+    /// like, anything else is itself a byte string.
+    ///
+    /// # Errors
+    /// When `id:` is not followed by a number that fits in 64 bits, or the key is too long.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        if let Some(rest) = text.strip_prefix(b"bytes:") {
+            return Self::bytes(rest);
+        }
+        let Some(digits) = text.strip_prefix(b"id:") else { return Self::bytes(text) };
+        let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        number.map(Self::id).ok_or_else(|| {
+            Error::Invalid(format!(
+                "the key {} is not `id:` and a number from 0 to {}; write bytes:… for a name that begins so",
+                String::from_utf8_lossy(text),
+                u64::MAX
+            ))
+        })
+    }
+}
+
+/// Prints bytes as text; control characters, backslashes and what is not UTF-8 as `\xNN`.
+pub(crate) fn display_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => f.write_str("\\\\")?,
+                c if c.is_control() => write!(f, "\\x{:02x}", u32::from(c))?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        for byte in chunk.invalid() {
+            write!(f, "\\x{byte:02x}")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_compare_by_kind_then_value() {
+        let (a, b) = (Key::bytes("z").unwrap(), Key::id(0));
+        assert!(a < b);
+        assert!(Key::id(255) < Key::id(256));
+        assert!(Key::bytes("").unwrap() < Key::bytes([0]).unwrap());
+    }
+
+    #[test]
+    fn sort_form_and_stored_form_give_the_key_back() {
+        for key in
+            [Key::id(7), Key::id(u64::MAX), Key::bytes("").unwrap(), Key::bytes([0xff; 65_535]).unwrap()]
+        {
+            assert_eq!(Key::from_sort_form(key.sort_form()).unwrap(), key);
+            assert_eq!(Key::from_stored(key.kind(), key.stored().as_ref()).unwrap(), key);
+        }
+        assert!(Key::bytes([0; 65_536]).is_err());
+        assert!(Key::from_sort_form(&[2, 1]).is_none());
+        assert!(Key::from_stored(9, b"x").is_none());
+    }
+
+    #[test]
+    fn typed_keys_parse_to_what_they_print() {
+        for text in ["a/b", "id:12", "bytes:id:12", "bytes:bytes:x"] {
+            let key = Key::parse(text.as_bytes()).unwrap();
+            assert_eq!(key.to_string(), text);
+        }
+        assert_eq!(Key::parse(b"bytes:plain").unwrap(), Key::bytes("plain").unwrap());
+        assert!(Key::parse(b"id:x").is_err());
+        assert!(Key::parse(b"id:18446744073709551616").is_err());
+        assert_eq!(Key::bytes(b"a\n\xff").unwrap().to_string(), "a\\x0a\\xff");
+    }
+}

@@ -1,0 +1,204 @@
+//! A pack, or some groups of it, kept in memory.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::error::{Damage, Error, Result};
+use super::format::frame::{BodyLen, FrameKind, HEADER_LEN};
+use super::frames::{Chunk, Frames, Step, Trouble};
+use super::key::Key;
+use super::pack::Pack;
+use super::recover::go_behind;
+use super::scan::{OnDamage, ScanOptions};
+use super::segment::Segment;
+
+/// All live records of a pack in memory, verified. Bodies are slices of the memory into which the segments were
+/// read; nothing is copied but bodies that are stored in pieces.
+#[derive(Debug)]
+pub struct Loaded {
+    segments: Vec<Bytes>,
+    records: Vec<Slot>,
+    /// Bodies that were put together, by the number of their record.
+    joined: HashMap<usize, Bytes>,
+    /// What was not what was written, and is not here.
+    damages: Vec<Damage>,
+    body_bytes: u64,
+}
+
+/// Where a record is in memory.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    offset: u64,
+    body_len: u64,
+    segment: u32,
+    key_len: u16,
+    attributes_len: u16,
+    key_kind: u8,
+}
+
+/// A record of a [`Loaded`] pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedRecord {
+    /// The key as it is stored: see [`key`](Self::key).
+    stored_key: Bytes,
+    key_kind: u8,
+    /// The attributes, encoded.
+    pub attributes: Bytes,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl LoadedRecord {
+    /// The key.
+    pub fn key(&self) -> Option<Key> {
+        Key::from_stored(self.key_kind, &self.stored_key)
+    }
+}
+
+impl Pack {
+    /// Reads whole segments into memory, one after the other at queue depth, and verifies every record.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] unless damage is skipped, what reading meets, and memory that is not to be had.
+    pub fn load(&self, options: &ScanOptions) -> Result<Loaded> {
+        let mut loaded = Loaded {
+            segments: Vec::new(),
+            records: Vec::new(),
+            joined: HashMap::new(),
+            damages: Vec::new(),
+            body_bytes: 0,
+        };
+        for segment in &self.snapshot.segments {
+            let wanted =
+                options.groups.is_empty() || options.groups.iter().any(|g| g == self.group_of(segment));
+            if wanted && !segment.frames().is_empty() {
+                loaded.add(self, segment, options.on_damage)?;
+            }
+        }
+        Ok(loaded)
+    }
+}
+
+impl Loaded {
+    fn add(&mut self, pack: &Pack, segment: &Segment, on_damage: OnDamage) -> Result<()> {
+        let access = pack.access.decide(segment.source.as_ref(), segment.frames());
+        let window = pack.reader.whole_window(segment.source.clone(), segment.frames(), access)?;
+        let mut frames = Frames::new(window, segment.salt);
+        loop {
+            let broken = match self.step(segment, &mut frames) {
+                Ok(true) => continue,
+                Ok(false) => break,
+                Err(Trouble::Source(error)) => return Err(error.into()),
+                Err(Trouble::Broken(broken)) => broken,
+            };
+            let (frame, next) = (broken.frame, broken.next);
+            let damage = broken.into_damage(segment.source.path());
+            if on_damage == OnDamage::Stop {
+                return Err(Error::Damaged(damage));
+            }
+            self.damages.push(damage);
+            if !go_behind(&mut frames, frame, next)? {
+                break;
+            }
+        }
+        let (engine, bytes) = frames.window.into_bytes()?;
+        pack.reader.give_back(engine);
+        self.segments.push(bytes);
+        Ok(())
+    }
+
+    fn step(&mut self, segment: &Segment, frames: &mut Frames) -> Result<bool, Trouble> {
+        match frames.step()? {
+            Step::End => return Ok(false),
+            Step::Invalid(broken) => return Err(Trouble::Broken(broken)),
+            Step::Frame => {}
+        }
+        let header = frames.head().header;
+        let offset = frames.head().offset;
+        let counts = header.kind == FrameKind::Record && header.live && !segment.deaths.contains_key(&offset);
+        if !counts {
+            if !frames.skip_frame()? {
+                frames.finish_frame()?;
+            }
+            return Ok(true);
+        }
+        let number = self.records.len();
+        let body_len = match (header.body, frames.whole_body()?) {
+            (BodyLen::Known(len), Some(_)) => len,
+            _ => {
+                let Some(body) = joined_body(frames)? else { return Ok(true) };
+                let len = body.len() as u64;
+                self.joined.insert(number, body);
+                len
+            }
+        };
+        self.body_bytes += body_len;
+        self.records.push(Slot {
+            // The memory begins where the frames do.
+            offset: offset - segment.frames().start(),
+            body_len,
+            segment: self.segments.len() as u32,
+            key_len: header.key_len,
+            attributes_len: header.attributes_len,
+            key_kind: header.key_kind,
+        });
+        Ok(true)
+    }
+
+    /// Records in memory.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes of all bodies.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Damage that was skipped.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// A record, by its number in the order in which they are on the medium.
+    pub fn get(&self, number: usize) -> Option<LoadedRecord> {
+        let slot = self.records.get(number)?;
+        let bytes = self.segments.get(slot.segment as usize)?;
+        let key_at = slot.offset as usize + HEADER_LEN;
+        let attributes_at = key_at + usize::from(slot.key_len);
+        let body_at = attributes_at + usize::from(slot.attributes_len);
+        let body = match self.joined.get(&number) {
+            Some(body) => body.clone(),
+            None => bytes.slice(body_at..body_at + slot.body_len as usize),
+        };
+        Some(LoadedRecord {
+            stored_key: bytes.slice(key_at..attributes_at),
+            key_kind: slot.key_kind,
+            attributes: bytes.slice(attributes_at..body_at),
+            body,
+        })
+    }
+
+    /// All records, in the order in which they are on the medium.
+    pub fn iter(&self) -> impl Iterator<Item = LoadedRecord> {
+        (0..self.len()).filter_map(|number| self.get(number))
+    }
+}
+
+/// A body in pieces, put together; `None` when the record was abandoned.
+fn joined_body(frames: &mut Frames) -> Result<Option<Bytes>, Trouble> {
+    let mut body = Vec::new();
+    frames.begin_body()?;
+    loop {
+        match frames.next_chunk()? {
+            Chunk::Bytes(span) => body.extend_from_slice(frames.view(span).1),
+            Chunk::End { counts, .. } => return Ok(counts.then(|| body.into())),
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! [`Pack`]: a pack opened for reading, at one generation.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::error::{Damage, Error, Result};
+use super::format::footer::Tally;
+use super::format::index::Place;
+use super::format::manifest::{PackState, SegmentState};
+use super::frames::{Frames, Step};
+use super::key::Key;
+use super::reader::{AccessRule, Reader};
+use super::record::{Record, RecordHead, parse_head, parse_record};
+use super::recover::TornTail;
+use super::run::MergeCursor;
+use super::scan::{Scan, ScanOptions};
+use super::segment::Segment;
+use super::snapshot::{Found, Snapshot};
+use super::stream::RecordReader;
+use crate::engine::{Access, Backend, EngineFactory};
+use crate::extent::ByteRange;
+use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
+
+/// Frames longer than this are not read in one piece when a record is got.
+const WHOLE_FRAME_MAX: u64 = 64 << 20;
+
+/// Read of a record when only its head is wanted, in bytes.
+const HEAD_READ_LEN: u64 = 512;
+
+/// How to open a pack.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Makes the engines that read.
+    pub engines: Arc<dyn EngineFactory>,
+    /// Direct, cached, or by what is in the page cache.
+    pub access: AccessRule,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { engines: Arc::new(Backend::Auto), access: AccessRule::default() }
+    }
+}
+
+/// A pack opened for reading. Any number of threads may use it at once.
+#[derive(Debug)]
+pub struct Pack {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) reader: Reader,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) access: AccessRule,
+}
+
+/// A key and where its record is, without anything read of the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyEntry {
+    /// The key.
+    pub key: Key,
+    /// Bytes the record takes in its segment; `None` when the index does not say.
+    pub stored_bytes: Option<u64>,
+    found: Found,
+}
+
+/// What is known of a segment without reading its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its id.
+    pub id: u64,
+    /// Its group.
+    pub group: String,
+    /// Whether it still grows.
+    pub state: SegmentState,
+    /// Length of the file in bytes.
+    pub file_bytes: u64,
+    /// Bytes of frames.
+    pub frame_bytes: u64,
+    /// Its records, dead ones included.
+    pub tally: Tally,
+    /// Dead records.
+    pub dead_records: u64,
+    /// Bytes of their frames.
+    pub dead_bytes: u64,
+    /// Bytes of anonymous memory its index takes now.
+    pub index_memory_bytes: u64,
+}
+
+impl Pack {
+    /// Opens the pack in a directory.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_path(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
+        let storage_options =
+            LocalStorageOptions { engine: options.engines.clone(), ..LocalStorageOptions::default() };
+        Self::open(Arc::new(LocalStorage::open(path, storage_options)?), options)
+    }
+
+    /// Opens the pack in a storage, at its newest generation. Nothing is changed.
+    ///
+    /// Damage that leaves something readable does not keep a pack from opening: [`damages`](Self::damages) tells.
+    ///
+    /// # Errors
+    /// [`Error::NotAPack`], [`Error::Unsupported`], [`Error::Damaged`] when the manifest was hit, or what the
+    /// storage meets.
+    pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
+        let reader = Reader::new(options.engines);
+        let snapshot = Snapshot::load(storage.as_ref(), &reader)?;
+        Ok(Self { storage, reader, snapshot, access: options.access })
+    }
+
+    /// What opening it found damaged.
+    pub fn damages(&self) -> &[Damage] {
+        &self.snapshot.damages
+    }
+
+    /// Unfinished ends that are ignored, and that the next writer cuts.
+    pub fn torn_tails(&self) -> &[TornTail] {
+        &self.snapshot.torn
+    }
+
+    /// Whether what built it came to its end.
+    pub fn is_complete(&self) -> bool {
+        self.snapshot.manifest.state == PackState::Complete
+    }
+
+    /// The generation it is open at.
+    pub fn generation(&self) -> u64 {
+        self.snapshot.manifest.generation
+    }
+
+    /// The nonce that tells this pack from any other.
+    pub fn nonce(&self) -> String {
+        super::names::hex_text(&self.snapshot.manifest.pack_nonce)
+    }
+
+    /// The names of its groups.
+    pub fn groups(&self) -> &[String] {
+        &self.snapshot.manifest.groups
+    }
+
+    /// What it was packed from.
+    pub fn roots(&self) -> &[Vec<u8>] {
+        &self.snapshot.manifest.roots
+    }
+
+    /// Live records.
+    pub fn len(&self) -> u64 {
+        let live = |segment: &Segment| segment.tally.records.saturating_sub(segment.deaths.len() as u64);
+        self.snapshot.segments.iter().map(live).sum()
+    }
+
+    /// Whether it has no live record.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its segments, oldest first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        let info = |segment: &Segment| SegmentInfo {
+            id: segment.entry.id,
+            group: self.group_of(segment).to_owned(),
+            state: segment.entry.state,
+            file_bytes: segment.source.len(),
+            frame_bytes: segment.frames().len(),
+            tally: segment.tally,
+            dead_records: segment.entry.dead_records,
+            dead_bytes: segment.entry.dead_bytes,
+            index_memory_bytes: segment.runs.iter().map(|run| run.memory_bytes() as u64).sum(),
+        };
+        self.snapshot.segments.iter().map(info).collect()
+    }
+
+    pub(crate) fn group_of(&self, segment: &Segment) -> &str {
+        self.groups().get(segment.entry.group as usize).map_or("", String::as_str)
+    }
+
+    /// The record with this key.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when its bytes, or the page of the index, are not what was written; what reading meets.
+    pub fn get(&self, key: &Key) -> Result<Option<Record>> {
+        let mut records = self.get_many(std::slice::from_ref(key))?;
+        records.pop().unwrap_or(Ok(None))
+    }
+
+    /// The records with these keys, in their order, read as one batch at queue depth.
+    ///
+    /// # Errors
+    /// Outside, when the index cannot be read; inside, what became of each record.
+    pub fn get_many(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
+        self.read_pages_for(keys)?;
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            found.push(self.find(key)?);
+        }
+        self.read_found(keys, &found)
+    }
+
+    /// Where the live record of a key is.
+    pub(crate) fn find(&self, key: &Key) -> Result<Option<Found>> {
+        self.snapshot.find(key.sort_form(), &self.reader)
+    }
+
+    /// Whether a live record has this key. Reads at most the index.
+    ///
+    /// # Errors
+    /// What reading the index meets.
+    pub fn contains(&self, key: &Key) -> Result<bool> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    /// Reads, as one batch, the index pages that will be looked at for these keys.
+    fn read_pages_for(&self, keys: &[Key]) -> Result<()> {
+        if keys.len() < 2 {
+            return Ok(());
+        }
+        for segment in &self.snapshot.segments {
+            for run in &segment.runs {
+                let mut wanted: Vec<usize> = keys.iter().map(|key| run.page_of(key.sort_form())).collect();
+                wanted.sort_unstable();
+                wanted.dedup();
+                let missing = wanted.iter().filter_map(|&page| Some((page, run.missing(page)?)));
+                let missing: Vec<_> = missing.collect();
+                let reads = missing.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
+                for ((page, _), bytes) in missing.iter().zip(self.reader.read_many(reads)?) {
+                    run.supply(*page, bytes?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_found(&self, keys: &[Key], found: &[Option<Found>]) -> Result<Vec<Result<Option<Record>>>> {
+        let whole = |found: &Found| found.place.len.filter(|&len| len <= WHOLE_FRAME_MAX);
+        let mut accesses = vec![None; self.snapshot.segments.len()];
+        let mut wanted = Vec::with_capacity(found.len());
+        for (number, found) in found.iter().enumerate() {
+            let Some(found) = found else { continue };
+            let (Some(len), Some(segment)) = (whole(found), self.snapshot.segments.get(found.segment)) else {
+                continue;
+            };
+            let range = ByteRange::at(found.place.offset, len).unwrap_or_default();
+            let access = self.access_for(segment, range, accesses.get_mut(found.segment), keys.len());
+            wanted.push((number, segment, found.place, range, access));
+        }
+        let reads =
+            wanted.iter().map(|&(_, segment, _, range, access)| (segment.source.as_ref(), range, access));
+        let bytes = self.reader.read_many(reads)?;
+        let mut records: Vec<Result<Option<Record>>> = found.iter().map(|_| Ok(None)).collect();
+        for (&(number, segment, place, ..), bytes) in wanted.iter().zip(bytes) {
+            let record = bytes.map_err(Error::from).and_then(|bytes| parse_record(segment, place, &bytes));
+            if let Some(slot) = records.get_mut(number) {
+                *slot = record;
+            }
+        }
+        for ((key, found), slot) in keys.iter().zip(found).zip(&mut records) {
+            // Framed bodies and very long ones come in pieces.
+            if let (Some(found), Ok(None)) = (found, &slot) {
+                *slot = self.read_stream(key, *found);
+            }
+            if let Ok(Some(record)) = slot
+                && record.head.key != *key
+            {
+                *slot = Err(self.misplaced(key, record));
+            }
+        }
+        Ok(records)
+    }
+
+    fn misplaced(&self, key: &Key, record: &Record) -> Error {
+        let file = self.storage.path(&super::names::Name::Segment(record.head.segment).to_string());
+        let what = format!("the index names this place for {key}, here is {}", record.head.key);
+        Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what })
+    }
+
+    /// The rule asks the page cache once for a batch, and for the record itself when there is only one.
+    fn access_for(
+        &self,
+        segment: &Segment,
+        range: ByteRange,
+        known: Option<&mut Option<Access>>,
+        batch: usize,
+    ) -> Access {
+        let Some(known) = known else { return Access::Cached };
+        let asked = if batch == 1 { range } else { segment.frames() };
+        *known.get_or_insert_with(|| self.access.decide(segment.source.as_ref(), asked))
+    }
+
+    fn read_stream(&self, key: &Key, found: Found) -> Result<Option<Record>> {
+        let Some(mut stream) = self.stream(key, found)? else { return Ok(None) };
+        let mut body = Vec::new();
+        while let Some(chunk) = stream.next_chunk()? {
+            body.extend_from_slice(chunk);
+        }
+        let head = stream.into_head();
+        Ok(Some(Record { head, body: Bytes::from(body) }))
+    }
+
+    /// The record with this key, its body to be read in verified pieces: for bodies of any length.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn open_record(&self, key: &Key) -> Result<Option<RecordReader<'_>>> {
+        match self.find(key)? {
+            Some(found) => self.stream(key, found),
+            None => Ok(None),
+        }
+    }
+
+    fn stream(&self, key: &Key, found: Found) -> Result<Option<RecordReader<'_>>> {
+        let Some(segment) = self.snapshot.segments.get(found.segment) else { return Ok(None) };
+        let end = found.place.len.and_then(|len| found.place.offset.checked_add(len));
+        let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
+        let range = ByteRange::new(found.place.offset, end).unwrap_or_default();
+        let access = self.access.decide(segment.source.as_ref(), range);
+        let window = self.reader.window(segment.source.clone(), range, access)?;
+        let mut frames = Frames::new(window, segment.salt);
+        let broken = match frames.step()? {
+            Step::Frame => None,
+            Step::Invalid(broken) => Some(broken.into_damage(segment.source.path())),
+            Step::End => Some(Damage {
+                file: segment.source.path().to_path_buf(),
+                offset: range.start(),
+                key: Some(key.clone()),
+                what: "the index names a place behind the last frame".into(),
+            }),
+        };
+        match broken {
+            Some(damage) => Err(Error::Damaged(Damage { key: Some(key.clone()), ..damage })),
+            None => RecordReader::new(&self.reader, segment, frames).map(Some),
+        }
+    }
+
+    /// All live keys in order, from the first that begins with `prefix` (a sort form: see
+    /// [`Key::sort_form`]) to the last that does.
+    ///
+    /// # Errors
+    /// What reading the first pages of the indexes meets.
+    pub fn keys(&self, prefix: &[u8]) -> Result<Keys<'_>> {
+        let mut runs = Vec::new();
+        for (number, segment) in self.snapshot.segments.iter().enumerate() {
+            runs.extend(segment.runs.iter().map(|_| number));
+        }
+        let all = self.snapshot.segments.iter().flat_map(|segment| &segment.runs);
+        let cursor = MergeCursor::seek(all, &self.reader, prefix)?;
+        Ok(Keys { pack: self, cursor, segment_of_run: runs, prefix: prefix.to_vec(), failed: false })
+    }
+
+    /// Keys, attributes and lengths of records, read as one batch at queue depth.
+    ///
+    /// # Errors
+    /// Outside, when reading is impossible at all; inside, what became of each.
+    pub fn heads(&self, entries: &[KeyEntry]) -> Result<Vec<Result<RecordHead>>> {
+        let mut wanted = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Some(segment) = self.snapshot.segments.get(entry.found.segment) else { continue };
+            let place = entry.found.place;
+            let len = place.len.unwrap_or(HEAD_READ_LEN).min(HEAD_READ_LEN);
+            wanted.push((segment, place, ByteRange::at(place.offset, len).unwrap_or_default()));
+        }
+        let reads =
+            wanted.iter().map(|&(segment, _, range)| (segment.source.as_ref(), range, Access::Cached));
+        let bytes = self.reader.read_many(reads)?;
+        let heads = wanted.iter().zip(bytes).map(|(&(segment, place, _), bytes)| {
+            let bytes = bytes?;
+            match parse_head(segment, place, &bytes) {
+                Ok((_, head)) => Ok(head),
+                // Key and attributes may be longer than what was read.
+                Err(_) if bytes.len() as u64 >= HEAD_READ_LEN => {
+                    let len = place.len_min().min(256 * 1024);
+                    let range = ByteRange::at(place.offset, len).unwrap_or_default();
+                    let bytes = self.reader.read(segment.source.as_ref(), range)?;
+                    parse_head(segment, place, &bytes).map(|(_, head)| head)
+                }
+                Err(error) => Err(error),
+            }
+        });
+        Ok(heads.collect())
+    }
+
+    /// Goes through live records in the order in which they are on the medium.
+    pub fn scan(&self, options: ScanOptions) -> Scan<'_> {
+        Scan::new(self, options)
+    }
+}
+
+/// Live keys in order; made by [`Pack::keys`].
+#[derive(Debug)]
+pub struct Keys<'p> {
+    pack: &'p Pack,
+    cursor: MergeCursor<'p>,
+    segment_of_run: Vec<usize>,
+    prefix: Vec<u8>,
+    failed: bool,
+}
+
+impl Iterator for Keys<'_> {
+    type Item = Result<KeyEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.failed {
+            let (run, entry) = self.cursor.peek()?;
+            if !entry.form().starts_with(&self.prefix) {
+                return None;
+            }
+            let place = entry.place();
+            let segment = self.segment_of_run.get(run).copied()?;
+            let dead = self.pack.snapshot.segments.get(segment)?.deaths.contains_key(&place.offset);
+            let key = if dead { None } else { Key::from_sort_form(entry.form()) };
+            if let Err(error) = self.cursor.advance() {
+                self.failed = true;
+                return Some(Err(error));
+            }
+            if let Some(key) = key {
+                let found = Found { segment, place: Place { ..place } };
+                return Some(Ok(KeyEntry { key, stored_bytes: place.len, found }));
+            }
+        }
+        None
+    }
+}

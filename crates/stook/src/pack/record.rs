@@ -1,0 +1,125 @@
+//! Records as readers see them.
+
+use bytes::Bytes;
+
+use super::error::{Damage, Error, Result};
+use super::format::attributes::Attributes;
+use super::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN, checksums_len, verify_chunks};
+use super::format::index::Place;
+use super::format::segment::Salt;
+use super::key::Key;
+use super::segment::Segment;
+
+/// What a record says of itself, without its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordHead {
+    /// Its key.
+    pub key: Key,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Bytes of its body; `None` when only its end tells (see [`Pack::open_record`](super::Pack::open_record)).
+    pub body_len: Option<u64>,
+    /// Its sequence number.
+    pub sequence: u64,
+    /// When it was put, ns.
+    pub time_ns: i64,
+    /// Id of the segment it is in.
+    pub segment: u64,
+    /// Offset of its frame in the segment.
+    pub offset: u64,
+}
+
+/// A record in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// All but the body.
+    pub head: RecordHead,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Verifies the head of the frame at `place`, as much of it as `bytes` must hold.
+pub(crate) fn parse_head(segment: &Segment, place: Place, bytes: &[u8]) -> Result<(FrameHeader, RecordHead)> {
+    let damaged = |offset: u64, key: Option<Key>, what: String| {
+        let file = segment.source.path().to_path_buf();
+        Error::Damaged(Damage { file, offset: place.offset + offset, key, what })
+    };
+    let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else {
+        return Err(damaged(0, None, "the frame is cut short".into()));
+    };
+    let header = FrameHeader::decode(fixed, &segment.salt)
+        .map_err(|invalid| damaged(invalid.offset, None, invalid.what))?;
+    let head_len = header.head_len() as usize;
+    let Some(rest) = bytes.get(HEADER_LEN..head_len) else {
+        return Err(damaged(0, None, "the head of the frame is cut short".into()));
+    };
+    let (key, attributes) = rest.split_at(usize::from(header.key_len).min(rest.len()));
+    if !header.verify(fixed, &segment.salt, place.offset, key, attributes) {
+        return Err(damaged(0, None, "the checksum of the header is not what was written".into()));
+    }
+    let key = Key::from_stored(header.key_kind, key).filter(|_| header.kind == FrameKind::Record);
+    let Some(key) = key else {
+        return Err(damaged(5, None, "the index names a frame that is no record".into()));
+    };
+    let attributes = decode_attributes(segment, &header, place.offset, &key, attributes)?;
+    let head = RecordHead {
+        key,
+        attributes,
+        body_len: match header.body {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::Framed => None,
+        },
+        sequence: header.sequence,
+        time_ns: header.time_ns,
+        segment: segment.entry.id,
+        offset: place.offset,
+    };
+    Ok((header, head))
+}
+
+/// The attributes of a record whose header has been verified.
+pub(crate) fn decode_attributes(
+    segment: &Segment,
+    header: &FrameHeader,
+    offset: u64,
+    key: &Key,
+    attributes: &[u8],
+) -> Result<Attributes> {
+    Attributes::decode(attributes).map_err(|invalid| {
+        let file = segment.source.path().to_path_buf();
+        if invalid.unsupported {
+            return Error::Unsupported { path: file, what: invalid.what };
+        }
+        let offset = offset + HEADER_LEN as u64 + u64::from(header.key_len) + invalid.offset;
+        Error::Damaged(Damage { file, offset, key: Some(key.clone()), what: invalid.what })
+    })
+}
+
+/// Verifies a whole frame with a contiguous body; `None` when its body is framed.
+pub(crate) fn parse_record(segment: &Segment, place: Place, bytes: &Bytes) -> Result<Option<Record>> {
+    let (header, head) = parse_head(segment, place, bytes)?;
+    let BodyLen::Known(len) = header.body else { return Ok(None) };
+    let body_at = header.head_len() as usize;
+    match contiguous_body(bytes, body_at, len, &segment.salt) {
+        Ok(()) => {
+            let body = bytes.slice(body_at..body_at + len as usize);
+            Ok(Some(Record { head, body }))
+        }
+        Err((offset, what)) => {
+            let file = segment.source.path().to_path_buf();
+            let damage = Damage { file, offset: place.offset + offset, key: Some(head.key), what };
+            Err(Error::Damaged(damage))
+        }
+    }
+}
+
+fn contiguous_body(bytes: &[u8], at: usize, len: u64, salt: &Salt) -> Result<(), (u64, String)> {
+    let cut = || (at as u64, "the body is cut short".to_owned());
+    let sums_len = checksums_len(len, salt.chunk_len);
+    let (len, sums_len) = (usize::try_from(len), usize::try_from(sums_len));
+    let (Ok(len), Ok(sums_len)) = (len, sums_len) else { return Err(cut()) };
+    let rest = bytes.get(at..).unwrap_or_default();
+    let Some((body, rest)) = rest.split_at_checked(len) else { return Err(cut()) };
+    let Some(sums) = rest.get(..sums_len) else { return Err(cut()) };
+    verify_chunks(body, sums, salt.chunk_len, 0).map_err(|invalid| (at as u64 + invalid.offset, invalid.what))
+}

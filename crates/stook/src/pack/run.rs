@@ -1,0 +1,255 @@
+//! A run: the index of one stretch of a segment, in memory or on disk.
+//!
+//! Pages of a run on disk are read when they are first touched and kept; each is verified once.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::error::{Damage, Error, Result};
+use super::format::footer::Tally;
+use super::format::index::{EncodedIndex, IndexBuilder, Page, Place, Top};
+use super::format::{Invalid, UNIT};
+use super::reader::Reader;
+use crate::extent::ByteRange;
+use crate::source::Source;
+
+/// The index of a stretch of frames.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The frames it covers.
+    pub(crate) frames: ByteRange,
+    /// Its records.
+    pub(crate) tally: Tally,
+    salt_crc: u32,
+    top: Top,
+    pages: Vec<OnceLock<Bytes>>,
+    home: Option<Home>,
+}
+
+/// Where pages come from.
+#[derive(Debug)]
+struct Home {
+    source: Arc<dyn Source>,
+    index: ByteRange,
+}
+
+impl Run {
+    /// A run whose pages are all in memory. `None` when there is nothing in it.
+    pub(crate) fn in_memory(
+        index: EncodedIndex,
+        frames: ByteRange,
+        tally: Tally,
+        salt_crc: u32,
+    ) -> Result<Self, Invalid> {
+        let top = Top::decode(&index.top, salt_crc, index.pages.len() as u64)?;
+        let all = Bytes::from(index.pages);
+        let pages = (0..top.pages()).filter_map(|number| top.page(number)).map(|(first, len)| {
+            let start = first as usize * UNIT;
+            OnceLock::from(all.slice(start..start + len))
+        });
+        let pages = pages.collect();
+        Ok(Self { frames, tally, salt_crc, top, pages, home: None })
+    }
+
+    /// A run whose pages are in a file.
+    pub(crate) fn on_disk(
+        source: Arc<dyn Source>,
+        index: ByteRange,
+        top: Top,
+        frames: ByteRange,
+        tally: Tally,
+        salt_crc: u32,
+    ) -> Self {
+        let pages = (0..top.pages()).map(|_| OnceLock::new()).collect();
+        Self { frames, tally, salt_crc, top, pages, home: Some(Home { source, index }) }
+    }
+
+    /// Bytes of anonymous memory it takes now.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let pages: usize = self.pages.iter().map(|page| page.get().map_or(0, Bytes::len)).sum();
+        pages + self.pages.len() * size_of::<OnceLock<Bytes>>() + self.top.memory_bytes()
+    }
+
+    /// How many pages it has.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The page in which the newest version of a key would be.
+    pub(crate) fn page_of(&self, form: &[u8]) -> usize {
+        self.top.find(form)
+    }
+
+    /// Where a page is to be read from, unless it is here already.
+    pub(crate) fn missing(&self, number: usize) -> Option<(&dyn Source, ByteRange)> {
+        if self.pages.get(number)?.get().is_some() {
+            return None;
+        }
+        let home = self.home.as_ref()?;
+        let (first, len) = self.top.page(number)?;
+        let start = home.index.start().checked_add(u64::from(first) * UNIT as u64)?;
+        Some((home.source.as_ref(), ByteRange::at(start, len as u64)?))
+    }
+
+    /// Verifies bytes that were read for a page and keeps them.
+    pub(crate) fn supply(&self, number: usize, bytes: Bytes) -> Result<()> {
+        let (Some(slot), Some((first, _))) = (self.pages.get(number), self.top.page(number)) else {
+            return Ok(());
+        };
+        if let Err(invalid) = Page::verify(&bytes, self.salt_crc, first) {
+            return Err(self.damaged(first, invalid));
+        }
+        // Another thread may have supplied the same bytes meanwhile.
+        let _ = slot.set(bytes);
+        Ok(())
+    }
+
+    /// A page, read if it must be.
+    pub(crate) fn page(&self, number: usize, reader: &Reader) -> Result<Page<'_>> {
+        if let Some((source, range)) = self.missing(number) {
+            self.supply(number, reader.read(source, range)?)?;
+        }
+        let bytes = self.pages.get(number).and_then(OnceLock::get).map_or(&[][..], |bytes| bytes);
+        let first = self.top.page(number).map_or(0, |(first, _)| first);
+        Page::parse(bytes).map_err(|invalid| self.damaged(first, invalid))
+    }
+
+    /// The places of all versions of a key, newest first.
+    pub(crate) fn versions(&self, form: &[u8], reader: &Reader) -> Result<Vec<Place>> {
+        let mut places = Vec::new();
+        let mut number = self.page_of(form);
+        while number < self.pages.len() {
+            let page = self.page(number, reader)?;
+            let mut entry = page.lower_bound(form);
+            while page.is_at(entry, form) {
+                places.extend(page.place(entry));
+                entry += 1;
+            }
+            // Only a page that ends in this key can have more of it behind it.
+            if entry < page.len() || places.is_empty() {
+                break;
+            }
+            number += 1;
+        }
+        Ok(places)
+    }
+
+    fn damaged(&self, first_unit: u32, invalid: Invalid) -> Error {
+        let (file, start) = match &self.home {
+            Some(home) => (home.source.path().to_path_buf(), home.index.start()),
+            None => ("(an index in memory)".into(), 0),
+        };
+        let offset = start + u64::from(first_unit) * UNIT as u64 + invalid.offset;
+        Error::Damaged(Damage { file, offset, key: None, what: invalid.what })
+    }
+}
+
+/// Goes through a run in order of keys.
+#[derive(Debug)]
+pub(crate) struct RunCursor<'a> {
+    run: &'a Run,
+    reader: &'a Reader,
+    page: usize,
+    entry: usize,
+    form: Vec<u8>,
+    place: Place,
+}
+
+impl<'a> RunCursor<'a> {
+    /// At the first entry that is not before `from`; `None` when there is none.
+    pub(crate) fn seek(run: &'a Run, reader: &'a Reader, from: &[u8]) -> Result<Option<Self>> {
+        if run.pages() == 0 {
+            return Ok(None);
+        }
+        let page = run.page_of(from);
+        let entry = run.page(page, reader)?.lower_bound(from);
+        let place = Place { offset: 0, len: None };
+        Self { run, reader, page, entry, form: Vec::new(), place }.settle()
+    }
+
+    /// The next entry; `None` after the last.
+    pub(crate) fn next(mut self) -> Result<Option<Self>> {
+        self.entry += 1;
+        self.settle()
+    }
+
+    /// Sort form of the current entry.
+    pub(crate) fn form(&self) -> &[u8] {
+        &self.form
+    }
+
+    /// Place of the current entry.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    fn settle(mut self) -> Result<Option<Self>> {
+        while self.page < self.run.pages() {
+            let page = self.run.page(self.page, self.reader)?;
+            if let Some(place) = page.place(self.entry) {
+                self.form.clear();
+                page.form_into(self.entry, &mut self.form);
+                self.place = place;
+                return Ok(Some(self));
+            }
+            self.page += 1;
+            self.entry = 0;
+        }
+        Ok(None)
+    }
+}
+
+/// Goes through several runs as one: by key, versions of one key newest (highest offset) first.
+#[derive(Debug)]
+pub(crate) struct MergeCursor<'a> {
+    /// Kept so that the entry that is next stands last.
+    cursors: Vec<(usize, RunCursor<'a>)>,
+}
+
+impl<'a> MergeCursor<'a> {
+    /// Over these runs, from the first key not before `from`.
+    pub(crate) fn seek(runs: impl Iterator<Item = &'a Run>, reader: &'a Reader, from: &[u8]) -> Result<Self> {
+        let mut cursors = Vec::new();
+        for (number, run) in runs.enumerate() {
+            cursors.extend(RunCursor::seek(run, reader, from)?.map(|cursor| (number, cursor)));
+        }
+        cursors.sort_by(|a, b| Self::order(b, a));
+        Ok(Self { cursors })
+    }
+
+    /// Number of the run, and its cursor, of the entry that is next.
+    pub(crate) fn peek(&self) -> Option<(usize, &RunCursor<'a>)> {
+        self.cursors.last().map(|(number, cursor)| (*number, cursor))
+    }
+
+    /// Steps over the entry that was next.
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        let Some((number, cursor)) = self.cursors.pop() else { return Ok(()) };
+        if let Some(cursor) = cursor.next()? {
+            let moved = (number, cursor);
+            let at = self.cursors.partition_point(|other| Self::order(other, &moved).is_gt());
+            self.cursors.insert(at, moved);
+        }
+        Ok(())
+    }
+
+    fn order(a: &(usize, RunCursor<'a>), b: &(usize, RunCursor<'a>)) -> std::cmp::Ordering {
+        a.1.form.cmp(&b.1.form).then(b.1.place.offset.cmp(&a.1.place.offset)).then(b.0.cmp(&a.0))
+    }
+}
+
+/// One index out of several runs of a segment.
+pub(crate) fn merge<'a>(
+    runs: impl Iterator<Item = &'a Run>,
+    reader: &'a Reader,
+    salt_crc: u32,
+) -> Result<Option<EncodedIndex>> {
+    let mut builder = IndexBuilder::new(salt_crc);
+    let mut cursor = MergeCursor::seek(runs, reader, &[])?;
+    while let Some((_, entry)) = cursor.peek() {
+        builder.push(entry.form(), entry.place());
+        cursor.advance()?;
+    }
+    Ok(builder.finish())
+}

@@ -1,0 +1,322 @@
+//! A segment as it is opened for reading.
+
+use std::sync::Arc;
+
+use super::error::{Damage, Error, Result};
+use super::format::deletes::{Deaths, DeletionVector};
+use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
+use super::format::index::{Place, Top};
+use super::format::manifest::{Manifest, SegmentEntry, SegmentState};
+use super::format::segment::{Salt, SegmentHeader};
+use super::format::{Invalid, UNIT};
+use super::frames::{Frames, Head};
+use super::names::Name;
+use super::reader::Reader;
+use super::recover::{Fresh, Recovered, TornTail, recover};
+use super::run::Run;
+use crate::engine::Access;
+use crate::extent::ByteRange;
+use crate::source::Source;
+use crate::storage::{Entry, Storage};
+
+/// Read at once from the end of a sealed segment: nearly always footer and top are in it.
+const TAIL_READ_LEN: u64 = 64 * 1024;
+
+/// A segment and everything known about it.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// As its manifest names it.
+    pub(crate) entry: SegmentEntry,
+    /// Its own header.
+    pub(crate) header: SegmentHeader,
+    /// The salt of its checksums.
+    pub(crate) salt: Salt,
+    /// Its bytes.
+    pub(crate) source: Arc<dyn Source>,
+    /// Its indexes, oldest stretch first.
+    pub(crate) runs: Vec<Run>,
+    /// Where its frames end.
+    pub(crate) frames_end: u64,
+    /// Where the last checkpoint ends; frames behind it are only in the run in memory.
+    pub(crate) checkpointed_len: u64,
+    /// Its records.
+    pub(crate) tally: Tally,
+    /// The dead among them.
+    pub(crate) deaths: Deaths,
+    /// Uncommitted records killed some more, which no deletion vector says yet.
+    pub(crate) replayed: bool,
+    /// Its deletion vector could not be read: dead records may look alive.
+    pub(crate) vector_lost: bool,
+}
+
+/// What opening a segment brought to light.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) damages: Vec<Damage>,
+    pub(crate) torn: Vec<TornTail>,
+    /// Uncommitted records, with the number of their segment.
+    pub(crate) fresh: Vec<(usize, Fresh)>,
+}
+
+impl Segment {
+    /// The frames of the segment.
+    pub(crate) fn frames(&self) -> ByteRange {
+        ByteRange::new(UNIT as u64, self.frames_end).unwrap_or_default()
+    }
+
+    /// The places of all versions of a key, newest first.
+    pub(crate) fn versions(&self, form: &[u8], reader: &Reader) -> Result<Vec<Place>> {
+        let mut places = Vec::new();
+        for run in self.runs.iter().rev() {
+            places.extend(run.versions(form, reader)?);
+        }
+        Ok(places)
+    }
+
+    /// Whether the index has the record of this frame.
+    pub(crate) fn lists(&self, head: &Head, reader: &Reader) -> Result<bool> {
+        let Some(key) = head.key() else { return Ok(false) };
+        Ok(self.versions(key.sort_form(), reader)?.iter().any(|place| place.offset == head.offset))
+    }
+
+    /// Opens a segment that a manifest names. Damage that leaves something readable is put into `findings`.
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        reader: &Reader,
+        manifest: &Manifest,
+        number: usize,
+        files: &[Entry],
+        findings: &mut Findings,
+    ) -> Result<Option<Self>> {
+        let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
+        let name = Name::Segment(entry.id).to_string();
+        let path = storage.path(&name);
+        let damage = |offset, what: String| Damage { file: path.clone(), offset, key: None, what };
+        if !files.iter().any(|file| file.name == name) {
+            findings.damages.push(damage(0, "the file is missing".into()));
+            return Ok(None);
+        }
+        let source = storage.open(&name)?;
+        let opened = Self::read_header(reader, source.as_ref(), manifest, &entry);
+        let header = match opened {
+            Ok(header) => header,
+            Err(Error::Damaged(found)) => {
+                findings.damages.push(found);
+                return Ok(None);
+            }
+            Err(other) => return Err(other),
+        };
+        let mut segment = Self {
+            salt: header.salt(),
+            header,
+            runs: Vec::new(),
+            frames_end: entry.frames_end.min(source.len()),
+            checkpointed_len: UNIT as u64,
+            tally: entry.tally,
+            deaths: Deaths::new(),
+            replayed: false,
+            vector_lost: false,
+            entry,
+            source,
+        };
+        if source_is_short(&segment) {
+            let what = format!(
+                "the file has {} bytes, {} were committed",
+                segment.source.len(),
+                entry.committed_len
+            );
+            findings.damages.push(damage(segment.source.len(), what));
+        }
+        match entry.state {
+            SegmentState::Sealed => segment.open_sealed(reader, findings)?,
+            SegmentState::Active => {
+                segment.open_checkpoints(storage, reader, files)?;
+                segment.open_tail(reader, segment.source.len(), number, findings)?;
+            }
+        }
+        segment.open_vector(storage, reader, manifest, findings)?;
+        Ok(Some(segment))
+    }
+
+    fn read_header(
+        reader: &Reader,
+        source: &dyn Source,
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+    ) -> Result<SegmentHeader> {
+        let bytes = reader.read(source, ByteRange::to(source.len().min(UNIT as u64)))?;
+        let header = SegmentHeader::decode(&bytes).and_then(|header| {
+            let same =
+                (header.id, header.nonce, header.pack_nonce) == (entry.id, entry.nonce, manifest.pack_nonce);
+            same.then_some(header)
+                .ok_or_else(|| Invalid::damaged(24, "this is a segment of another pack, or another segment"))
+        });
+        header.map_err(|invalid| refused(source, 0, invalid))
+    }
+
+    fn open_sealed(&mut self, reader: &Reader, findings: &mut Findings) -> Result<()> {
+        match self.read_index(reader, FooterKind::Sealed, self.source.clone()) {
+            Ok(run) => {
+                self.frames_end = run.frames.end();
+                self.checkpointed_len = self.frames_end;
+                self.tally = run.tally;
+                self.runs.push(run);
+                Ok(())
+            }
+            Err(Error::Damaged(damage)) => {
+                // The records can still be found by looking at all of them.
+                findings.damages.push(damage);
+                self.open_tail(reader, self.frames_end, usize::MAX, findings)
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// The run of a sealed segment or of a checkpoint file.
+    fn read_index(&self, reader: &Reader, kind: FooterKind, source: Arc<dyn Source>) -> Result<Run> {
+        let len = source.len();
+        let tail_at = len.saturating_sub(TAIL_READ_LEN);
+        let range = ByteRange::new(tail_at, len).unwrap_or_default();
+        let tail = reader.read(source.as_ref(), range)?;
+        let footer_at = len.saturating_sub(FOOTER_LEN as u64);
+        let at = (footer_at - tail_at) as usize;
+        let footer = Footer::decode(tail.get(at..).unwrap_or_default(), kind, len)
+            .map_err(|invalid| refused(source.as_ref(), footer_at, invalid))?;
+        if footer.nonce != self.header.nonce || footer.segment != self.header.id {
+            return Err(refused(
+                source.as_ref(),
+                footer_at,
+                Invalid::damaged(24, "the footer of another segment"),
+            ));
+        }
+        let top = match footer.top.start().checked_sub(tail_at) {
+            Some(from) => tail.slice(from as usize..from as usize + footer.top.len() as usize),
+            None => reader.read(source.as_ref(), footer.top)?,
+        };
+        let salt_crc = self.salt.crc;
+        if footer.tally.records == 0 {
+            let index = super::format::index::EncodedIndex { pages: Vec::new(), top: top.to_vec() };
+            return Run::in_memory(index, footer.frames, footer.tally, salt_crc)
+                .map_err(|invalid| refused(source.as_ref(), footer.top.start(), invalid));
+        }
+        let top = Top::decode(&top, salt_crc, footer.index.len())
+            .map_err(|invalid| refused(source.as_ref(), footer.top.start(), invalid))?;
+        Ok(Run::on_disk(source, footer.index, top, footer.frames, footer.tally, salt_crc))
+    }
+
+    /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan.
+    fn open_checkpoints(&mut self, storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Result<()> {
+        let mut tally = Tally::default();
+        loop {
+            let name = Name::Checkpoint(self.entry.id, self.checkpointed_len).to_string();
+            if !files.iter().any(|file| file.name == name) {
+                break;
+            }
+            match self.read_index(reader, FooterKind::Checkpoint, storage.open(&name)?) {
+                Ok(run)
+                    if run.frames.start() == self.checkpointed_len
+                        && run.frames.end() > self.checkpointed_len
+                        && run.frames.end() <= self.entry.committed_len =>
+                {
+                    self.checkpointed_len = run.frames.end();
+                    tally.join(&run.tally);
+                    self.runs.push(run);
+                }
+                Ok(_) | Err(Error::Damaged(_)) => break,
+                Err(other) => return Err(other),
+            }
+        }
+        self.tally = tally;
+        Ok(())
+    }
+
+    /// Scans what no index covers, up to `end`.
+    fn open_tail(&mut self, reader: &Reader, end: u64, number: usize, findings: &mut Findings) -> Result<()> {
+        let from = self.checkpointed_len;
+        let recovered = match ByteRange::new(from, end) {
+            Some(range) if !range.is_empty() => {
+                let window = reader.window(self.source.clone(), range, Access::Cached)?;
+                let mut frames = Frames::new(window, self.salt);
+                let committed_len = self.entry.frames_end;
+                let recovered = recover(&mut frames, self.entry.id, self.source.path(), committed_len);
+                reader.give_back(frames.window.into_engine()?);
+                recovered?
+            }
+            _ => Recovered { frames_end: from, ..Recovered::default() },
+        };
+        self.frames_end = recovered.frames_end;
+        self.tally = if from == UNIT as u64 { Tally::default() } else { self.tally };
+        self.tally.join(&recovered.tail.tally);
+        let range = ByteRange::new(from, self.frames_end).unwrap_or_default();
+        self.runs.extend(recovered.tail.to_run(range, self.salt.crc)?);
+        findings.damages.extend(recovered.damages);
+        findings.torn.extend(recovered.torn);
+        findings.fresh.extend(recovered.fresh.into_iter().map(|fresh| (number, fresh)));
+        Ok(())
+    }
+
+    fn open_vector(
+        &mut self,
+        storage: &dyn Storage,
+        reader: &Reader,
+        manifest: &Manifest,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let Some(vector) = self.entry.vector else { return Ok(()) };
+        let name = Name::Deletes(self.entry.id, vector.generation).to_string();
+        let path = storage.path(&name);
+        let damaged = |offset, what: String| Damage { file: path.clone(), offset, key: None, what };
+        self.vector_lost = true;
+        let source = match storage.open(&name) {
+            Ok(source) => source,
+            Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {
+                findings.damages.push(damaged(0, "the deletion vector is missing".into()));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if source.len() != vector.len {
+            findings
+                .damages
+                .push(damaged(0, format!("the file has {} bytes, not {}", source.len(), vector.len)));
+            return Ok(());
+        }
+        let bytes = reader.read(source.as_ref(), ByteRange::to(source.len()))?;
+        let read = DeletionVector::decode(&bytes).and_then(|read| {
+            let same = (read.segment, read.pack_nonce) == (self.entry.id, manifest.pack_nonce)
+                && bytes.last_chunk::<4>() == Some(&vector.crc.to_le_bytes());
+            same.then_some(read).ok_or_else(|| Invalid::damaged(16, "this is another deletion vector"))
+        });
+        match read {
+            Ok(read) => {
+                self.deaths = read.deaths;
+                self.vector_lost = false;
+            }
+            Err(invalid) if invalid.unsupported => return Err(refused(source.as_ref(), 0, invalid)),
+            Err(invalid) => findings.damages.push(damaged(invalid.offset, invalid.what)),
+        }
+        Ok(())
+    }
+}
+
+fn source_is_short(segment: &Segment) -> bool {
+    let len = segment.source.len();
+    match segment.entry.state {
+        SegmentState::Active => len < segment.entry.committed_len,
+        SegmentState::Sealed => len != segment.entry.committed_len,
+    }
+}
+
+/// Bytes of a file that were refused, as an error that says where.
+pub(crate) fn refused(source: &dyn Source, base: u64, invalid: Invalid) -> Error {
+    let file = source.path().to_path_buf();
+    if invalid.unsupported {
+        return Error::Unsupported { path: file, what: invalid.what };
+    }
+    Error::Damaged(Damage {
+        file,
+        offset: base.saturating_add(invalid.offset),
+        key: None,
+        what: invalid.what,
+    })
+}

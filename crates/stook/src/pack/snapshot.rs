@@ -1,0 +1,146 @@
+//! The state of a pack at one generation, with what was found behind it.
+
+use super::error::{Damage, Error, Result};
+use super::format::deletes::Death;
+use super::format::index::Place;
+use super::format::manifest::{MANIFEST_LEN_MAX, Manifest};
+use super::names::Name;
+use super::reader::Reader;
+use super::recover::TornTail;
+use super::segment::{Findings, Segment, refused};
+use crate::extent::ByteRange;
+use crate::storage::{Entry, Storage};
+
+/// One state of a pack.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// The generation.
+    pub(crate) manifest: Manifest,
+    /// Its segments that can be read, oldest first.
+    pub(crate) segments: Vec<Segment>,
+    /// Unfinished ends.
+    pub(crate) torn: Vec<TornTail>,
+    /// What opening it found damaged.
+    pub(crate) damages: Vec<Damage>,
+    /// All files there were.
+    pub(crate) files: Vec<Entry>,
+}
+
+/// Where a live record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Number of the segment in the snapshot.
+    pub(crate) segment: usize,
+    /// Its frame.
+    pub(crate) place: Place,
+}
+
+impl Snapshot {
+    /// The newest state in a storage.
+    pub(crate) fn load(storage: &dyn Storage, reader: &Reader) -> Result<Self> {
+        let files = storage.list()?;
+        let generation = newest(&files).ok_or_else(|| Error::NotAPack {
+            path: storage.path(""),
+            why: match files.iter().any(|file| Name::parse(&file.name).is_some()) {
+                true => "it has segments, but no manifest".into(),
+                false => "it holds no manifest".into(),
+            },
+        })?;
+        let manifest = read_manifest(storage, reader, generation)?;
+        let mut findings = Findings::default();
+        let mut segments = Vec::with_capacity(manifest.segments.len());
+        for number in 0..manifest.segments.len() {
+            let at = findings.fresh.len();
+            if let Some(segment) = Segment::open(storage, reader, &manifest, number, &files, &mut findings)? {
+                for (number, _) in findings.fresh.iter_mut().skip(at) {
+                    *number = segments.len();
+                }
+                segments.push(segment);
+            } else {
+                findings.fresh.truncate(at);
+            }
+        }
+        let Findings { damages, torn, fresh } = findings;
+        let mut snapshot = Self { manifest, segments, torn, damages, files };
+        snapshot.replay(fresh, reader)?;
+        Ok(snapshot)
+    }
+
+    /// Lets uncommitted records take the place of older versions, in the order in which they were written.
+    fn replay(&mut self, mut fresh: Vec<(usize, super::recover::Fresh)>, reader: &Reader) -> Result<()> {
+        fresh.sort_by_key(|(_, record)| record.sequence);
+        let mut newest: std::collections::HashMap<Box<[u8]>, Found> = std::collections::HashMap::new();
+        for (segment, record) in fresh {
+            let old = match newest.get(&record.form) {
+                Some(&old) => Some(old),
+                None => self.committed(&record.form, reader)?,
+            };
+            if let Some(found) = old
+                && let Some(old) = self.segments.get_mut(found.segment)
+            {
+                let death = Death { sequence: record.sequence, time_ns: record.time_ns };
+                old.deaths.insert(found.place.offset, death);
+                old.entry.dead_records += 1;
+                old.entry.dead_bytes = old.entry.dead_bytes.saturating_add(found.place.len_min());
+                old.replayed = true;
+            }
+            self.manifest.sequence_next = self.manifest.sequence_next.max(record.sequence.saturating_add(1));
+            self.manifest.time_last_ns = self.manifest.time_last_ns.max(record.time_ns);
+            newest.insert(record.form, Found { segment, place: record.place });
+        }
+        Ok(())
+    }
+
+    /// The live record with this key among those that the manifest knows.
+    fn committed(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
+        self.find_where(form, reader, |segment, place| place.offset < segment.entry.frames_end)
+    }
+
+    /// The live record with this key.
+    pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
+        self.find_where(form, reader, |_, _| true)
+    }
+
+    fn find_where(
+        &self,
+        form: &[u8],
+        reader: &Reader,
+        counts: impl Fn(&Segment, Place) -> bool,
+    ) -> Result<Option<Found>> {
+        for (number, segment) in self.segments.iter().enumerate().rev() {
+            for place in segment.versions(form, reader)? {
+                if counts(segment, place) && !segment.deaths.contains_key(&place.offset) {
+                    return Ok(Some(Found { segment: number, place }));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The highest generation among these files.
+pub(crate) fn newest(files: &[Entry]) -> Option<u64> {
+    let generations = files.iter().filter_map(|file| match Name::parse(&file.name) {
+        Some(Name::Manifest(generation)) => Some(generation),
+        _ => None,
+    });
+    generations.max()
+}
+
+fn read_manifest(storage: &dyn Storage, reader: &Reader, generation: u64) -> Result<Manifest> {
+    let source = storage.open(&Name::Manifest(generation).to_string())?;
+    if source.len() > MANIFEST_LEN_MAX {
+        return Err(Error::Limit {
+            what: "the length of a manifest in bytes",
+            found: source.len(),
+            limit: MANIFEST_LEN_MAX,
+        });
+    }
+    let bytes = reader.read(source.as_ref(), ByteRange::to(source.len()))?;
+    let manifest = Manifest::decode(&bytes).map_err(|invalid| refused(source.as_ref(), 0, invalid))?;
+    if manifest.generation != generation {
+        let what = format!("it says generation {}", manifest.generation);
+        return Err(refused(source.as_ref(), 16, super::format::Invalid::damaged(0, what)));
+    }
+    Ok(manifest)
+}

@@ -1,0 +1,111 @@
+//! One record, its body in verified pieces.
+
+use super::error::{Damage, Error, Result};
+use super::format::frame::BodyLen;
+use super::frames::{Chunk, Frames, Trouble};
+use super::reader::Reader;
+use super::record::{RecordHead, decode_attributes};
+use super::segment::Segment;
+
+/// Reads the body of one record piece by piece; nothing unverified is handed out.
+pub struct RecordReader<'p> {
+    reader: &'p Reader,
+    frames: Option<Frames>,
+    segment: &'p Segment,
+    head: RecordHead,
+    ended: bool,
+}
+
+impl<'p> RecordReader<'p> {
+    pub(super) fn new(reader: &'p Reader, segment: &'p Segment, mut frames: Frames) -> Result<Self> {
+        let head = head_of(segment, &frames)?;
+        frames.begin_body().map_err(|trouble| told(segment, trouble))?;
+        Ok(Self { reader, frames: Some(frames), segment, head, ended: false })
+    }
+
+    /// All but the body.
+    pub fn head(&self) -> &RecordHead {
+        &self.head
+    }
+
+    /// The next piece of the body; `None` after the last.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when it is not what was written, what reading meets.
+    pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
+        let Some(frames) = self.frames.as_mut().filter(|_| !self.ended) else { return Ok(None) };
+        let segment = self.segment;
+        match frames.next_chunk() {
+            Ok(Chunk::Bytes(span)) => Ok(Some(frames.view(span).1)),
+            Ok(Chunk::End { counts, .. }) => {
+                self.ended = true;
+                if counts { Ok(None) } else { Err(abandoned(segment, &self.head)) }
+            }
+            Err(trouble) => {
+                self.ended = true;
+                Err(told(segment, trouble))
+            }
+        }
+    }
+
+    /// The head, when the body has been read.
+    pub fn into_head(self) -> RecordHead {
+        self.head.clone()
+    }
+}
+
+impl Drop for RecordReader<'_> {
+    fn drop(&mut self) {
+        if let Some(frames) = self.frames.take()
+            && let Ok(engine) = frames.window.into_engine()
+        {
+            self.reader.give_back(engine);
+        }
+    }
+}
+
+impl std::fmt::Debug for RecordReader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordReader").field("head", &self.head).finish_non_exhaustive()
+    }
+}
+
+fn abandoned(segment: &Segment, head: &RecordHead) -> Error {
+    Error::Damaged(Damage {
+        file: segment.source.path().to_path_buf(),
+        offset: head.offset,
+        key: Some(head.key.clone()),
+        what: "the index names a record that was abandoned".into(),
+    })
+}
+
+/// What the frame at which a walk stands says of itself.
+pub(super) fn head_of(segment: &Segment, frames: &Frames) -> Result<RecordHead> {
+    let head = frames.head();
+    let damaged = |what: &str| {
+        let file = segment.source.path().to_path_buf();
+        Error::Damaged(Damage { file, offset: head.offset, key: None, what: what.into() })
+    };
+    let key = head.key().ok_or_else(|| damaged("this frame is no record"))?;
+    let attributes = decode_attributes(segment, &head.header, head.offset, &key, &head.attributes)?;
+    Ok(RecordHead {
+        key,
+        attributes,
+        body_len: match head.header.body {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::Framed => None,
+        },
+        sequence: head.header.sequence,
+        time_ns: head.header.time_ns,
+        segment: segment.entry.id,
+        offset: head.offset,
+    })
+}
+
+/// Trouble in a segment, as an error.
+pub(super) fn told(segment: &Segment, trouble: Trouble) -> Error {
+    match trouble {
+        Trouble::Source(error) => error.into(),
+        Trouble::Broken(broken) => Error::Damaged(broken.into_damage(segment.source.path())),
+    }
+}

@@ -1,0 +1,349 @@
+//! The segment of a group that is being appended to.
+
+use crate::extent::ByteRange;
+use crate::pack::error::{Error, Result};
+use crate::pack::format::UNIT;
+use crate::pack::format::footer::{Footer, FooterKind, Tally};
+use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
+use crate::pack::format::index::{EncodedIndex, Place};
+use crate::pack::format::manifest::{SegmentEntry, SegmentState};
+use crate::pack::format::segment::{Salt, SegmentHeader};
+use crate::pack::key::Key;
+use crate::pack::names::Name;
+use crate::pack::reader::Reader;
+use crate::pack::run::{Run, merge};
+use crate::pack::segment::Segment;
+use crate::pack::tail::Tail;
+use crate::storage::{Appender, Storage};
+
+/// Most that a checkpoint leaves to be scanned after a crash, in bytes.
+pub(crate) const CHECKPOINT_LEN: u64 = 64 << 20;
+
+const PADDING: [u8; 8] = [0; 8];
+
+/// An unsealed segment that grows.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) header: SegmentHeader,
+    pub(crate) salt: Salt,
+    /// Its number among the groups of the pack.
+    pub(crate) group: u32,
+    appender: Box<dyn Appender>,
+    /// Indexes of checkpointed stretches.
+    pub(crate) runs: Vec<Run>,
+    /// Where the last checkpoint ends.
+    checkpointed_len: u64,
+    /// Index of what follows.
+    pub(crate) tail: Tail,
+    /// Records of the runs.
+    runs_tally: Tally,
+    /// Known to be on the medium.
+    durable_len: u64,
+    /// The next frame is to be a sync mark.
+    mark_due: bool,
+    /// Sequence number and time of the last record.
+    last: (u64, i64),
+    /// Whether a manifest names it.
+    pub(crate) published: bool,
+    checkpoints: Vec<Name>,
+}
+
+/// The parts of a record as they are appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) attributes: &'a [u8],
+    pub(crate) sequence: u64,
+    pub(crate) time_ns: i64,
+}
+
+impl Active {
+    /// Makes the file of a new segment. Its name is durable after the next sync of the directory.
+    pub(crate) fn create(storage: &dyn Storage, header: SegmentHeader, group: u32) -> Result<Self> {
+        let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
+        appender.append(&[&header.encode()])?;
+        Ok(Self {
+            salt: header.salt(),
+            last: (header.sequence_first.saturating_sub(1), header.created_ns),
+            header,
+            group,
+            appender,
+            runs: Vec::new(),
+            checkpointed_len: UNIT as u64,
+            tail: Tail::default(),
+            runs_tally: Tally::default(),
+            durable_len: 0,
+            mark_due: false,
+            published: false,
+            checkpoints: Vec::new(),
+        })
+    }
+
+    /// Goes on with an unsealed segment; what is torn at its end is cut off.
+    pub(crate) fn reopen(storage: &dyn Storage, segment: Segment, reader: &Reader) -> Result<Self> {
+        let mut appender = storage.open_append(&Name::Segment(segment.entry.id).to_string())?;
+        if appender.len() < segment.frames_end {
+            return Err(Error::Invalid(format!(
+                "{} became shorter while it was being opened",
+                segment.source.path().display()
+            )));
+        }
+        if appender.len() > segment.frames_end {
+            appender.truncate(segment.frames_end)?;
+            appender.sync()?;
+        }
+        let mut active = Self {
+            header: segment.header,
+            salt: segment.salt,
+            group: segment.entry.group,
+            last: (segment.tally.sequence_last, segment.tally.time_last_ns),
+            durable_len: 0,
+            mark_due: false,
+            published: true,
+            appender,
+            runs: Vec::new(),
+            checkpointed_len: segment.checkpointed_len,
+            tail: Tail::default(),
+            runs_tally: Tally::default(),
+            checkpoints: Vec::new(),
+        };
+        for run in segment.runs {
+            if run.frames.start() < segment.checkpointed_len {
+                active.checkpoints.push(Name::Checkpoint(active.header.id, run.frames.start()));
+                active.runs_tally.join(&run.tally);
+                active.runs.push(run);
+            } else {
+                active.take_tail(&run, reader)?;
+            }
+        }
+        Ok(active)
+    }
+
+    /// The tail of a reopened segment becomes one that can grow.
+    fn take_tail(&mut self, run: &Run, reader: &Reader) -> Result<()> {
+        self.tail = Tail::from_run(run, reader)?;
+        Ok(())
+    }
+
+    /// End of its frames.
+    pub(crate) fn len(&self) -> u64 {
+        self.appender.len()
+    }
+
+    /// Its records.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = self.runs_tally;
+        tally.join(&self.tail.tally);
+        tally
+    }
+
+    /// Whether something in it is not known to be on the medium.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.durable_len < self.appender.len()
+    }
+
+    /// Whether it is time for a checkpoint.
+    pub(crate) fn checkpoint_due(&self) -> bool {
+        self.len() - self.checkpointed_len >= CHECKPOINT_LEN
+    }
+
+    /// Waits until all of it is on the medium.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        if self.is_dirty() {
+            self.appender.sync()?;
+            self.durable_len = self.appender.len();
+            self.mark_due = self.durable_len > UNIT as u64;
+        }
+        Ok(())
+    }
+
+    /// Says how far the segment is durable, if that is news: the first frame after each sync.
+    fn mark(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.mark_due) {
+            return Ok(());
+        }
+        let attributes = self.durable_len.to_le_bytes();
+        let header = FrameHeader {
+            live: true,
+            kind: FrameKind::SyncMark,
+            key_kind: 0,
+            key_len: 0,
+            attributes_len: attributes.len() as u16,
+            body: BodyLen::Known(0),
+            sequence: self.last.0,
+            time_ns: self.last.1,
+            crc: 0,
+        };
+        let fixed = header.encode(&self.salt, self.len(), &[], &attributes);
+        Ok(self.appender.append(&[&fixed, &attributes])?)
+    }
+
+    /// Appends the header of a record and gives the offset of its frame and its header checksum.
+    pub(crate) fn append_head(&mut self, parts: Parts<'_>, body: BodyLen) -> Result<(u64, u32)> {
+        self.mark()?;
+        let offset = self.len();
+        let stored = parts.key.stored();
+        let fixed = self.head_bytes(parts, body, offset);
+        let crc =
+            fixed.get(8..).and_then(|bytes| bytes.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b));
+        self.appender.append(&[&fixed, stored.as_ref(), parts.attributes])?;
+        Ok((offset, crc))
+    }
+
+    /// Appends a whole record, its chunk checksums given, and gives its place.
+    pub(crate) fn append_record(&mut self, parts: Parts<'_>, body: &[u8], sums: &[u8]) -> Result<Place> {
+        self.mark()?;
+        let offset = self.len();
+        let stored = parts.key.stored();
+        let fixed = self.head_bytes(parts, BodyLen::Known(body.len() as u64), offset);
+        let len = HEADER_LEN + stored.as_ref().len() + parts.attributes.len() + body.len() + sums.len();
+        let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
+        self.appender.append(&[&fixed, stored.as_ref(), parts.attributes, body, sums, padding])?;
+        let place = Place::new(offset, self.len() - offset);
+        self.note(parts, place, body.len() as u64);
+        Ok(place)
+    }
+
+    /// Appends bytes of a record's body as they come.
+    pub(crate) fn append_raw(&mut self, parts: &[&[u8]]) -> Result<()> {
+        Ok(self.appender.append(parts)?)
+    }
+
+    /// Fills up to a multiple of 8 and takes the record into the index.
+    pub(crate) fn end_record(&mut self, parts: Parts<'_>, offset: u64, body_len: u64) -> Result<Place> {
+        let padding = self.len().next_multiple_of(8) - self.len();
+        self.appender.append(&[PADDING.get(..padding as usize).unwrap_or_default()])?;
+        let place = Place::new(offset, self.len() - offset);
+        self.note(parts, place, body_len);
+        Ok(place)
+    }
+
+    /// Takes back a record that was begun at `offset` and never finished.
+    pub(crate) fn abandon(&mut self, offset: u64) -> Result<()> {
+        Ok(self.appender.truncate(offset)?)
+    }
+
+    fn head_bytes(&self, parts: Parts<'_>, body: BodyLen, offset: u64) -> [u8; HEADER_LEN] {
+        let stored = parts.key.stored();
+        let header = FrameHeader {
+            live: true,
+            kind: FrameKind::Record,
+            key_kind: parts.key.kind(),
+            key_len: stored.as_ref().len() as u16,
+            attributes_len: parts.attributes.len() as u16,
+            body,
+            sequence: parts.sequence,
+            time_ns: parts.time_ns,
+            crc: 0,
+        };
+        header.encode(&self.salt, offset, stored.as_ref(), parts.attributes)
+    }
+
+    fn note(&mut self, parts: Parts<'_>, place: Place, body_len: u64) {
+        self.tail.add(parts.key.sort_form(), place, body_len, parts.sequence, parts.time_ns);
+        self.last = (parts.sequence, parts.time_ns);
+    }
+
+    /// The places of all versions of a key, newest first.
+    pub(crate) fn versions(&self, form: &[u8], reader: &Reader) -> Result<Vec<Place>> {
+        let mut places: Vec<Place> = self.tail.versions(form).collect();
+        for run in self.runs.iter().rev() {
+            places.extend(run.versions(form, reader)?);
+        }
+        Ok(places)
+    }
+
+    /// Leaves an index of the tail beside the segment, so that it need not be scanned again. The segment is
+    /// synced first; the checkpoint counts once a manifest commits that length.
+    pub(crate) fn checkpoint(&mut self, storage: &dyn Storage) -> Result<()> {
+        self.sync()?;
+        let frames = ByteRange::new(self.checkpointed_len, self.len()).unwrap_or_default();
+        let Some(index) = self.tail.encode(self.salt.crc) else { return Ok(()) };
+        let tally = self.tail.tally;
+        let name = Name::Checkpoint(self.header.id, frames.start());
+        let bytes = self.index_file(&index, frames, tally, FooterKind::Checkpoint, 0);
+        match storage.publish_if_absent(&name.to_string(), &bytes) {
+            // Left by a writer that died before it could commit the length: this one covers more.
+            Err(crate::Error::AlreadyExists { .. }) => {
+                storage.unlink(&name.to_string())?;
+                storage.publish_if_absent(&name.to_string(), &bytes)?;
+            }
+            other => other?,
+        }
+        self.checkpoints.push(name);
+        let run = Run::in_memory(index, frames, tally, self.salt.crc);
+        self.runs
+            .push(run.map_err(|invalid| Error::Invalid(format!("an index just made: {}", invalid.what)))?);
+        self.runs_tally.join(&tally);
+        self.tail = Tail::default();
+        self.checkpointed_len = frames.end();
+        Ok(())
+    }
+
+    /// Index pages, top and footer, as they follow at offset `base` of a file.
+    fn index_file(
+        &self,
+        index: &EncodedIndex,
+        frames: ByteRange,
+        tally: Tally,
+        kind: FooterKind,
+        base: u64,
+    ) -> Vec<u8> {
+        let pages = ByteRange::at(base, index.pages.len() as u64).unwrap_or_default();
+        let top = ByteRange::at(pages.end(), index.top.len() as u64).unwrap_or_default();
+        let filter = ByteRange::at(top.end(), 0).unwrap_or_default();
+        let footer = Footer {
+            kind,
+            nonce: self.header.nonce,
+            segment: self.header.id,
+            frames,
+            index: pages,
+            top,
+            filter,
+            tally,
+        };
+        [index.pages.as_slice(), &index.top, &footer.encode()].concat()
+    }
+
+    /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its index is, and
+    /// the checkpoints that are not needed any more once that manifest is published.
+    pub(crate) fn seal(mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<Name>)> {
+        self.sync()?;
+        let frames = ByteRange::new(UNIT as u64, self.len()).unwrap_or_default();
+        let tally = self.tally();
+        let tail = self.tail.to_run(frames, self.salt.crc)?;
+        let index = match (tail, self.runs.is_empty()) {
+            (Some(_), true) => self.tail.encode(self.salt.crc),
+            (tail, _) => merge(self.runs.iter().chain(tail.as_ref()), reader, self.salt.crc)?,
+        };
+        let index = index.unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
+        let base = self.len().next_multiple_of(UNIT as u64);
+        let padding = vec![0; (base - self.len()) as usize];
+        let bytes = self.index_file(&index, frames, tally, FooterKind::Sealed, base);
+        self.appender.append(&[&padding, &bytes])?;
+        self.appender.sync()?;
+        let entry = SegmentEntry {
+            committed_len: self.len(),
+            frames_end: frames.end(),
+            state: SegmentState::Sealed,
+            ..self.entry()
+        };
+        Ok((entry, self.checkpoints))
+    }
+
+    /// Its entry for the next manifest; the caller has synced it.
+    pub(crate) fn entry(&self) -> SegmentEntry {
+        SegmentEntry {
+            id: self.header.id,
+            nonce: self.header.nonce,
+            group: self.group,
+            state: SegmentState::Active,
+            committed_len: self.len(),
+            frames_end: self.len(),
+            tally: self.tally(),
+            dead_records: 0,
+            dead_bytes: 0,
+            vector: None,
+        }
+    }
+}

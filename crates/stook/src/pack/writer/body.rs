@@ -1,0 +1,188 @@
+//! A record whose body is given piece by piece.
+
+use super::{Active, At, PackWriter, Parts};
+use crate::pack::error::{Error, Result};
+use crate::pack::format::frame::{BodyLen, PieceHead, Trailer};
+use crate::pack::key::Key;
+
+/// Takes the body of one record. It counts once [`finish`](Self::finish) returned; dropped before, nothing
+/// of it stays.
+#[derive(Debug)]
+pub struct RecordWriter<'w> {
+    writer: &'w mut PackWriter,
+    group: u32,
+    key: Key,
+    attributes: Vec<u8>,
+    announced: Option<u64>,
+    sequence: u64,
+    time_ns: i64,
+    old: Option<At>,
+    offset: u64,
+    header_crc: u32,
+    len: u64,
+    /// Checksums of the whole chunks so far, when the length was announced.
+    sums: Vec<u8>,
+    /// Checksum of the chunk that is being filled, and how full it is.
+    chunk_crc: u32,
+    chunk_fill: usize,
+    /// The piece that is being filled, when it was not.
+    piece: Vec<u8>,
+    open: bool,
+}
+
+impl<'w> RecordWriter<'w> {
+    pub(super) fn begin(
+        writer: &'w mut PackWriter,
+        group: u32,
+        key: Key,
+        attributes: Vec<u8>,
+        announced: Option<u64>,
+    ) -> Result<Self> {
+        let old = writer.find(&key)?;
+        let (sequence, time_ns) = (writer.next_sequence(), writer.next_time());
+        let body = announced.map_or(BodyLen::Framed, BodyLen::Known);
+        let (offset, header_crc) = writer.guard(|writer| {
+            let parts = Parts { key: &key, attributes: &attributes, sequence, time_ns };
+            writer.active_of(group)?.append_head(parts, body)
+        })?;
+        Ok(Self {
+            writer,
+            group,
+            key,
+            attributes,
+            announced,
+            sequence,
+            time_ns,
+            old,
+            offset,
+            header_crc,
+            len: 0,
+            sums: Vec::new(),
+            chunk_crc: 0,
+            chunk_fill: 0,
+            piece: Vec::new(),
+            open: true,
+        })
+    }
+
+    /// The next bytes of the body.
+    ///
+    /// # Errors
+    /// What the storage meets; [`Error::BodyLength`] when there are more than were announced, and then nothing of
+    /// the record stays.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let len = self.len.saturating_add(bytes.len() as u64);
+        if let Some(announced) = self.announced.filter(|&announced| len > announced) {
+            self.abandon()?;
+            return Err(Error::BodyLength { key: self.key.clone(), announced, found: len });
+        }
+        self.len = len;
+        if self.announced.is_some() { self.write_known(bytes) } else { self.write_pieces(bytes) }
+    }
+
+    fn write_known(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let group = self.group;
+        self.writer.guard(|writer| writer.active_of(group)?.append_raw(&[bytes]))?;
+        let chunk_len = self.chunk_len();
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(chunk_len - self.chunk_fill));
+            self.chunk_crc = crc32c::crc32c_append(self.chunk_crc, now);
+            self.chunk_fill += now.len();
+            if self.chunk_fill == chunk_len {
+                self.end_chunk();
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn end_chunk(&mut self) {
+        self.sums.extend(self.chunk_crc.to_le_bytes());
+        self.chunk_crc = 0;
+        self.chunk_fill = 0;
+    }
+
+    fn write_pieces(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let chunk_len = self.chunk_len();
+        while !bytes.is_empty() {
+            // A full piece is held back until more comes: it might be the last.
+            if self.piece.len() == chunk_len {
+                self.append_piece(false)?;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(chunk_len - self.piece.len()));
+            self.piece.extend_from_slice(now);
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn append_piece(&mut self, last: bool) -> Result<()> {
+        let head = PieceHead::encode(&self.piece, last);
+        let (group, piece) = (self.group, std::mem::take(&mut self.piece));
+        self.writer.guard(|writer| writer.active_of(group)?.append_raw(&[&head, &piece]))?;
+        self.piece = piece;
+        self.piece.clear();
+        Ok(())
+    }
+
+    fn chunk_len(&self) -> usize {
+        1 << self.writer.chunk_log2()
+    }
+
+    /// Ends the record and gives its sequence number.
+    ///
+    /// # Errors
+    /// What the storage meets; [`Error::BodyLength`] when fewer bytes came than were announced, and then nothing of
+    /// the record stays.
+    pub fn finish(mut self) -> Result<u64> {
+        if let Some(announced) = self.announced.filter(|&announced| announced != self.len) {
+            self.abandon()?;
+            return Err(Error::BodyLength { key: self.key.clone(), announced, found: self.len });
+        }
+        if self.announced.is_some() {
+            if self.chunk_fill > 0 {
+                self.end_chunk();
+            }
+            let (group, sums) = (self.group, std::mem::take(&mut self.sums));
+            self.writer.guard(|writer| writer.active_of(group)?.append_raw(&[&sums]))?;
+        } else {
+            self.append_piece(true)?;
+            let trailer = Trailer { body_len: self.len, complete: true }.encode(self.header_crc);
+            let group = self.group;
+            self.writer.guard(|writer| writer.active_of(group)?.append_raw(&[&trailer]))?;
+        }
+        self.open = false;
+        let parts = Parts {
+            key: &self.key,
+            attributes: &self.attributes,
+            sequence: self.sequence,
+            time_ns: self.time_ns,
+        };
+        let (group, old, offset, len) = (self.group, self.old, self.offset, self.len);
+        self.writer.guard(|writer| {
+            writer.active_of(group)?.end_record(parts, offset, len)?;
+            writer.note_put(old, parts.sequence, parts.time_ns)?;
+            writer.after_record(group)
+        })?;
+        Ok(self.sequence)
+    }
+
+    /// Takes back what was written of it.
+    fn abandon(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.open) || self.writer.stopped {
+            return Ok(());
+        }
+        let (group, offset) = (self.group, self.offset);
+        self.writer.guard(|writer| {
+            let active: &mut Active = writer.active_of(group)?;
+            active.abandon(offset)
+        })
+    }
+}
+
+impl Drop for RecordWriter<'_> {
+    fn drop(&mut self) {
+        // A failure stops the writer, and so is told by whatever is asked of it next.
+        let _ = self.abandon();
+    }
+}

@@ -1,0 +1,485 @@
+//! Writing packs: create, append, sync, checkpoint, seal, publish.
+//!
+//! There is one writer at a time. It never changes a byte that was acknowledged; it appends to the active
+//! segment of each group and publishes generations that say how far the segments count.
+
+mod active;
+mod body;
+mod publish;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use active::{Active, Parts};
+pub use body::RecordWriter;
+
+use super::error::{Damage, Error, Result};
+use super::format::attributes::Attributes;
+use super::format::deletes::{Death, Deaths};
+use super::format::frame::HEADER_LEN;
+use super::format::index::Place;
+use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
+use super::format::segment::{CHUNK_LOG2, SegmentHeader};
+use super::host::{Host, SystemHost};
+use super::key::Key;
+use super::names::{self, Name};
+use super::reader::Reader;
+use super::recover::TornTail;
+use super::segment::Segment;
+use super::snapshot::{Snapshot, newest};
+use crate::engine::{Backend, EngineFactory};
+use crate::storage::{Lock, Storage};
+
+/// When a record that was put is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When [`PackWriter::sync`], [`PackWriter::publish`] or [`PackWriter::finish`] returned.
+    #[default]
+    Explicit,
+    /// At the latest this long after it was put, as long as records are put.
+    Interval(Duration),
+    /// When `put` returned.
+    Every,
+}
+
+/// How to write a pack.
+#[derive(Debug, Clone)]
+pub struct WriterOptions {
+    /// When records are safe.
+    pub durability: Durability,
+    /// Segments are sealed when they are this long, in bytes; for new packs.
+    pub segment_len: u64,
+    /// Chunk size of bodies as a power of two, 12 to 24; for new packs.
+    pub chunk_log2: u8,
+    /// Makes engines for reading what is there.
+    pub engines: Arc<dyn EngineFactory>,
+    /// Clock, randomness, name of this process.
+    pub host: Arc<dyn Host>,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            segment_len: 4 << 30,
+            chunk_log2: 16,
+            engines: Arc::new(Backend::Auto),
+            host: Arc::new(SystemHost),
+        }
+    }
+}
+
+/// What opening a pack for writing found and mended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovery {
+    /// Unfinished ends that were cut off.
+    pub torn: Vec<TornTail>,
+    /// Damage, which was left as it is.
+    pub damages: Vec<Damage>,
+}
+
+/// A sealed segment, as far as a writer needs it.
+#[derive(Debug)]
+struct Sealed {
+    entry: SegmentEntry,
+    segment: Option<Segment>,
+}
+
+#[derive(Debug, Default)]
+struct Dead {
+    deaths: Deaths,
+    records: u64,
+    bytes: u64,
+    vector: Option<VectorRef>,
+    dirty: bool,
+}
+
+/// The one writer of a pack.
+#[derive(Debug)]
+pub struct PackWriter {
+    storage: Arc<dyn Storage>,
+    options: WriterOptions,
+    reader: Reader,
+    /// The generation published last.
+    manifest: Manifest,
+    /// Which of [`Manifest::groups`] a name is.
+    groups: HashMap<String, u32>,
+    active: BTreeMap<u32, Active>,
+    sealed: BTreeMap<u64, Sealed>,
+    dead: BTreeMap<u64, Dead>,
+    recovery: Recovery,
+    synced_at: Instant,
+    /// Something the last manifest does not say.
+    unpublished: bool,
+    /// A failure after which nothing more may be written.
+    stopped: bool,
+    garbage: Vec<Name>,
+    _lock: Box<dyn Lock>,
+}
+
+/// Where the live version of a key is: segment id and place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct At {
+    segment: u64,
+    place: Place,
+}
+
+impl PackWriter {
+    /// Makes a new pack in an empty place.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when there is a pack, what the storage meets, or options that make no sense.
+    pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
+        if !CHUNK_LOG2.contains(&options.chunk_log2) {
+            return Err(Error::Invalid(format!(
+                "a chunk size of 2^{} is not 2^12 to 2^24",
+                options.chunk_log2
+            )));
+        }
+        let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
+        if newest(&storage.list()?).is_some() {
+            return Err(Error::Exists { path: storage.path("") });
+        }
+        let mut nonces = [[0; 16]; 2];
+        nonces.iter_mut().try_for_each(|nonce| options.host.random(nonce))?;
+        let manifest = Manifest {
+            generation: 0,
+            pack_nonce: nonces[0],
+            writer_nonce: nonces[1],
+            published_ns: options.host.now_ns(),
+            state: PackState::Incomplete,
+            chunk_log2: options.chunk_log2,
+            sequence_next: 1,
+            time_last_ns: i64::MIN,
+            segment_next: 1,
+            segment_len: options.segment_len,
+            groups: Vec::new(),
+            segments: Vec::new(),
+            roots: Vec::new(),
+        };
+        let mut writer = Self::with(storage, options, manifest, lock);
+        writer.publish()?;
+        Ok(writer)
+    }
+
+    /// Opens a pack to go on with it. Torn tails are cut; [`recovery`](Self::recovery) tells.
+    ///
+    /// # Errors
+    /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer, what the storage meets.
+    pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
+        if newest(&storage.list()?).is_none() {
+            return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
+        }
+        let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
+        let reader = Reader::new(options.engines.clone());
+        let snapshot = Snapshot::load(storage.as_ref(), &reader)?;
+        let mut manifest = snapshot.manifest;
+        let mut nonce = [0; 16];
+        options.host.random(&mut nonce)?;
+        manifest.writer_nonce = nonce;
+        let mut writer = Self::with(storage, options, manifest, lock);
+        writer.recovery = Recovery { torn: snapshot.torn, damages: snapshot.damages };
+        writer.unpublished = !writer.recovery.torn.is_empty();
+        for segment in snapshot.segments {
+            writer.adopt(segment)?;
+        }
+        // Segments that could not be opened stay named, so that nothing of theirs is forgotten.
+        for entry in &writer.manifest.segments {
+            let known = writer.sealed.contains_key(&entry.id) || writer.dead.contains_key(&entry.id);
+            if !known {
+                writer.sealed.insert(entry.id, Sealed { entry: *entry, segment: None });
+            }
+        }
+        writer.remove_leftovers(&snapshot.files)?;
+        Ok(writer)
+    }
+
+    fn with(
+        storage: Arc<dyn Storage>,
+        options: WriterOptions,
+        manifest: Manifest,
+        lock: Box<dyn Lock>,
+    ) -> Self {
+        let groups = manifest.groups.iter().cloned().zip(0..).collect();
+        Self {
+            reader: Reader::new(options.engines.clone()),
+            storage,
+            options,
+            manifest,
+            groups,
+            active: BTreeMap::new(),
+            sealed: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            recovery: Recovery::default(),
+            synced_at: Instant::now(),
+            unpublished: false,
+            stopped: false,
+            garbage: Vec::new(),
+            _lock: lock,
+        }
+    }
+
+    fn adopt(&mut self, mut segment: Segment) -> Result<()> {
+        let entry = segment.entry;
+        if segment.vector_lost {
+            // Writing a new vector would bring back what the lost one said is dead.
+            return Err(Error::Invalid(format!(
+                "the list of deleted records of {} is lost; nothing may be written to this pack before it is repaired",
+                segment.source.path().display()
+            )));
+        }
+        let dead = Dead {
+            deaths: std::mem::take(&mut segment.deaths),
+            records: entry.dead_records,
+            bytes: entry.dead_bytes,
+            vector: entry.vector,
+            dirty: segment.replayed,
+        };
+        self.unpublished |= dead.dirty;
+        self.dead.insert(entry.id, dead);
+        let another_is_active = self.active.contains_key(&entry.group);
+        match entry.state {
+            SegmentState::Active if !another_is_active => {
+                let active = Active::reopen(self.storage.as_ref(), segment, &self.reader)?;
+                self.active.insert(entry.group, active);
+            }
+            _ => {
+                self.sealed.insert(entry.id, Sealed { entry, segment: Some(segment) });
+            }
+        }
+        Ok(())
+    }
+
+    /// What opening the pack found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Whether the generation on the medium says that whatever built it came to its end.
+    pub fn is_complete(&self) -> bool {
+        self.manifest.state == PackState::Complete
+    }
+
+    /// Sets what a tree is being packed from, for people to see.
+    pub fn set_roots(&mut self, roots: Vec<Vec<u8>>) {
+        self.manifest.roots = roots;
+        self.unpublished = true;
+    }
+
+    /// Puts a record into a group, in place of any older one with this key, and gives its sequence number.
+    ///
+    /// # Errors
+    /// What the storage meets, or a key, group or attributes that are too long. After a failed write the writer is
+    /// [stopped](Error::Stopped).
+    pub fn put(&mut self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+        let attributes = attributes.encode()?;
+        let sums = chunk_sums(body, self.manifest.chunk_log2);
+        self.put_encoded(group, key, &attributes, body, &sums)
+    }
+
+    /// The same with attributes and chunk checksums (see [`chunk_sums`]) that were made elsewhere, for
+    /// callers that spread the work over threads.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_encoded(
+        &mut self,
+        group: &str,
+        key: &Key,
+        attributes: &[u8],
+        body: &[u8],
+        sums: &[u8],
+    ) -> Result<u64> {
+        let frame_len = HEADER_LEN + key.sort_form().len() + attributes.len() + body.len() + sums.len();
+        let group = self.ready(group, frame_len as u64)?;
+        let sequence = self.next_sequence();
+        let time_ns = self.next_time();
+        let parts = Parts { key, attributes, sequence, time_ns };
+        let old = self.find(key)?;
+        self.guard(|writer| {
+            let active = writer.active_of(group)?;
+            active.append_record(parts, body, sums)?;
+            writer.note_put(old, sequence, time_ns)?;
+            writer.after_record(group)
+        })?;
+        Ok(sequence)
+    }
+
+    /// Begins a record whose body is given piece by piece: `len` bytes, or as many as come.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn begin(
+        &mut self,
+        group: &str,
+        key: &Key,
+        attributes: &Attributes,
+        len: Option<u64>,
+    ) -> Result<RecordWriter<'_>> {
+        let attributes = attributes.encode()?;
+        let room = len.unwrap_or(0).saturating_add(attributes.len() as u64);
+        let group = self.ready(group, room)?;
+        RecordWriter::begin(self, group, key.clone(), attributes, len)
+    }
+
+    /// Whether a live record has this key.
+    ///
+    /// # Errors
+    /// What reading an index meets.
+    pub fn contains(&self, key: &Key) -> Result<bool> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    /// The chunk size of bodies as a power of two.
+    pub fn chunk_log2(&self) -> u8 {
+        self.manifest.chunk_log2
+    }
+
+    fn find(&self, key: &Key) -> Result<Option<At>> {
+        let form = key.sort_form();
+        let live = |segment: u64, places: Vec<Place>| {
+            let deaths = self.dead.get(&segment).map(|dead| &dead.deaths);
+            let place =
+                places.into_iter().find(|place| !deaths.is_some_and(|all| all.contains_key(&place.offset)));
+            place.map(|place| At { segment, place })
+        };
+        for active in self.active.values() {
+            if let Some(at) = live(active.header.id, active.versions(form, &self.reader)?) {
+                return Ok(Some(at));
+            }
+        }
+        for (id, sealed) in self.sealed.iter().rev() {
+            let Some(segment) = &sealed.segment else { continue };
+            if let Some(at) = live(*id, segment.versions(form, &self.reader)?) {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Checks that writing may go on, and that the group has an active segment with room.
+    fn ready(&mut self, group: &str, frame_len: u64) -> Result<u32> {
+        if self.stopped {
+            return Err(Error::Stopped);
+        }
+        let group = self.group(group)?;
+        self.guard(|writer| {
+            let segment_len = writer.manifest.segment_len;
+            let full = writer.active.get(&group).is_some_and(|active| {
+                active.tally().records > 0 && active.len().saturating_add(frame_len) > segment_len
+            });
+            if full {
+                writer.seal_group(group)?;
+            }
+            if !writer.active.contains_key(&group) {
+                writer.start_segment(group)?;
+            }
+            Ok(())
+        })?;
+        Ok(group)
+    }
+
+    fn group(&mut self, name: &str) -> Result<u32> {
+        if let Some(&group) = self.groups.get(name) {
+            return Ok(group);
+        }
+        if name.len() > 255 {
+            return Err(Error::Limit {
+                what: "the length of a group's name in bytes",
+                found: name.len() as u64,
+                limit: 255,
+            });
+        }
+        let group = self.manifest.groups.len() as u32;
+        self.manifest.groups.push(name.to_owned());
+        self.groups.insert(name.to_owned(), group);
+        Ok(group)
+    }
+
+    fn start_segment(&mut self, group: u32) -> Result<()> {
+        let mut nonce = [0; 16];
+        let mut marker = [0; 4];
+        self.options.host.random(&mut nonce)?;
+        self.options.host.random(&mut marker)?;
+        let header = SegmentHeader {
+            chunk_log2: self.manifest.chunk_log2,
+            group: self.manifest.groups.get(group as usize).cloned().unwrap_or_default(),
+            id: self.manifest.segment_next,
+            pack_nonce: self.manifest.pack_nonce,
+            nonce,
+            marker: u32::from_le_bytes(marker).max(1),
+            sequence_first: self.manifest.sequence_next,
+            created_ns: self.options.host.now_ns(),
+        };
+        self.manifest.segment_next += 1;
+        self.dead.insert(header.id, Dead::default());
+        let active = Active::create(self.storage.as_ref(), header, group)?;
+        self.active.insert(group, active);
+        self.unpublished = true;
+        Ok(())
+    }
+
+    fn active_of(&mut self, group: u32) -> Result<&mut Active> {
+        self.active.get_mut(&group).ok_or_else(|| Error::Invalid("the group has no active segment".into()))
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        let sequence = self.manifest.sequence_next;
+        self.manifest.sequence_next += 1;
+        sequence
+    }
+
+    /// The time for the next record. It never falls, whatever the clock does.
+    fn next_time(&mut self) -> i64 {
+        let time_ns = self.options.host.now_ns().max(self.manifest.time_last_ns);
+        self.manifest.time_last_ns = time_ns;
+        time_ns
+    }
+
+    /// An older version of the key dies.
+    fn note_put(&mut self, old: Option<At>, sequence: u64, time_ns: i64) -> Result<()> {
+        self.unpublished = true;
+        let Some(old) = old else { return Ok(()) };
+        let dead = self.dead.entry(old.segment).or_default();
+        dead.deaths.insert(old.place.offset, Death { sequence, time_ns });
+        dead.records += 1;
+        dead.bytes = dead.bytes.saturating_add(old.place.len_min());
+        dead.dirty = true;
+        Ok(())
+    }
+
+    fn after_record(&mut self, group: u32) -> Result<()> {
+        match self.options.durability {
+            Durability::Explicit => {}
+            Durability::Every => self.sync_all()?,
+            Durability::Interval(interval) if self.synced_at.elapsed() >= interval => self.sync_all()?,
+            Durability::Interval(_) => {}
+        }
+        if self.active_of(group)?.checkpoint_due() {
+            let storage = self.storage.clone();
+            self.active_of(group)?.checkpoint(storage.as_ref())?;
+            self.publish_now()?;
+        }
+        Ok(())
+    }
+
+    /// Runs what changes the medium; a failure stops the writer for good.
+    fn guard<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.stopped {
+            return Err(Error::Stopped);
+        }
+        let changed = change(self);
+        self.stopped |= changed.is_err();
+        changed
+    }
+}
+
+fn take_lock(storage: &dyn Storage, host: &dyn Host) -> Result<Box<dyn Lock>> {
+    Ok(storage.lock(names::LOCK, &host.describe())?)
+}
+
+/// The checksums of a body's chunks, as a record stores them behind its body.
+pub fn chunk_sums(body: &[u8], chunk_log2: u8) -> Vec<u8> {
+    body.chunks(1 << chunk_log2).flat_map(|chunk| crc32c::crc32c(chunk).to_le_bytes()).collect()
+}

@@ -1,0 +1,4 @@
+//! Properties of packs.
+
+mod model;
+mod roundtrip;

@@ -1,0 +1,1 @@
+//! A pack against a `BTreeMap`.
