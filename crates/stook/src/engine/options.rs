@@ -79,11 +79,15 @@ impl EngineOptions {
         match backend {
             Backend::Threads => threads(self.depth),
             Backend::Uring => uring(self.depth),
-            // Containers refuse io_uring in many ways (EPERM, ENOSYS, ENOMEM, EACCES); threads do the
-            // same work, so no refusal is worth failing for.
-            Backend::Auto => uring(self.depth).or_else(|_| threads(self.depth)),
+            Backend::Auto => uring_or_threads(self.depth),
         }
     }
+}
+
+/// Containers refuse `io_uring` in many ways (`EPERM`, `ENOSYS`, `ENOMEM`, `EACCES`); threads do the
+/// same work, so no refusal is worth failing for.
+fn uring_or_threads(depth: usize) -> Result<Box<dyn Engine>> {
+    uring(depth).or_else(|_| threads(depth))
 }
 
 fn threads(depth: usize) -> Result<Box<dyn Engine>> {
@@ -129,6 +133,49 @@ mod tests {
         }
         for depth in [1, DEPTH_MAX] {
             assert!(Backend::Threads.build(depth).unwrap().depth() >= depth);
+        }
+    }
+
+    /// Makes the kernel refuse `io_uring_setup` to this thread, and to those it starts, with `errno`: what
+    /// the sandboxes of containers do.
+    #[cfg(target_os = "linux")]
+    #[expect(unsafe_code, reason = "a system call filter has no safe interface")]
+    fn refuse_io_uring(errno: i32) {
+        const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+        const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+        const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+        let line = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+        let mut lines = [
+            line(LOAD, 0, 0, 0),
+            line(EQUAL, 0, 1, libc::SYS_io_uring_setup as u32),
+            line(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+            line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
+        // SAFETY: it only forbids this thread to gain privileges.
+        let promised = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        assert_eq!(promised, 0);
+        // SAFETY: the program outlives the call, which copies it.
+        let filtered =
+            unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        assert_eq!(filtered, 0, "{}", io::Error::last_os_error());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn threads_serve_where_io_uring_is_refused() {
+        for errno in [libc::EPERM, libc::ENOSYS, libc::ENOMEM] {
+            let thread = std::thread::spawn(move || {
+                refuse_io_uring(errno);
+                let named = Backend::Uring.build(4).map(|engine| engine.name());
+                let chosen = uring_or_threads(4).map(|engine| engine.name());
+                (named, chosen)
+            });
+            let (named, chosen) = thread.join().unwrap();
+            let error = named.expect_err("asked for by name, a refusal is told");
+            let kind = io::Error::from_raw_os_error(errno).kind();
+            assert_eq!(error.io_kind(), Some(kind));
+            assert_eq!(chosen.unwrap(), "threads");
         }
     }
 }
