@@ -1,9 +1,10 @@
 //! The local directory as a storage: what every storage must do, and what only a directory does.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use stook::Error;
@@ -251,4 +252,38 @@ fn a_source_is_read_as_it_was_opened() {
     let (_directory, storage) = open_temporary();
     storage.publish_if_absent("a", b"bytes").unwrap();
     assert_eq!(read_all(&*storage.open("a").unwrap()), b"bytes");
+}
+
+/// Where the child of the test below finds the directory to lock.
+const LOCK_DIRECTORY: &str = "STOOK_TEST_LOCK_DIRECTORY";
+
+#[test]
+fn the_lock_of_a_killed_process_is_free() {
+    if let Some(directory) = std::env::var_os(LOCK_DIRECTORY) {
+        return hold_lock_until_killed(Path::new(&directory));
+    }
+    let (directory, storage) = open_temporary();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["storage::the_lock_of_a_killed_process_is_free", "--exact", "--nocapture"])
+        .env(LOCK_DIRECTORY, directory.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("held")), "the child took the lock");
+    let held = storage.lock("lock", "parent").unwrap_err().to_string();
+    assert!(held.contains(&format!("child, process {} on ", child.id())), "{held}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(storage.lock("lock", "parent").unwrap());
+}
+
+fn hold_lock_until_killed(directory: &Path) {
+    let storage = LocalStorage::open(directory, LocalStorageOptions::default()).unwrap();
+    let _lock = storage.lock("lock", "child").unwrap();
+    println!("held");
+    // Ends too when the parent dies without killing it.
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).unwrap();
 }
