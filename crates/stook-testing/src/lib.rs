@@ -2,5 +2,6 @@
 
 pub mod conformance;
 pub mod fault;
+pub mod fuzz;
 pub mod model;
 pub mod sim;

@@ -1,0 +1,106 @@
+# Everything that is done to this repository has a target here; `make` alone lists them.
+#
+# A target that needs a tool has it looked for, and installed where that is possible, by scripts/need.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help run test test-system format lint unit doc tidy deny advisories msrv fuzz-smoke python \
+	fuzz bench golden clean
+
+# Seconds per fuzz target, in `make fuzz` and in `make test`.
+SECONDS ?= 60
+SMOKE_SECONDS ?= 10
+
+# step NAME: a headline with the time since the step before, so that a slow one is seen.
+step = @printf '== %s (%s)\n' '$(1)' "$$(date -u +%H:%M:%S)"
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+
+run: ## Pack many small files, load them, compare and plot. DIR=… takes an own folder.
+	@scripts/need rust
+	cargo build --release --locked -p stook-cli
+	target/release/stook study many-small-files $(if $(DIR),--dir '$(DIR)')
+
+# One recipe rather than prerequisites: the order is that of the cost of finding a fault, also under -j.
+test: ## Check everything. As root it ends with the tests that need root.
+	@for target in format lint unit doc tidy deny msrv fuzz-smoke python; do $(MAKE) "$$target"; done
+	@if [ "$$(id -u)" = 0 ]; then \
+		$(MAKE) test-system; \
+	else \
+		printf '%s\n' '== left out, because this is not root: make test-system'; \
+		cargo test --quiet --locked -p stook-cli --test system -- --list --format terse; \
+	fi
+
+test-system: ## Test what needs root: loop devices, dropped caches, mounts.
+	$(call step,system tests)
+	@scripts/need rust system
+	@[ "$$(id -u)" = 0 ] || { echo 'make test-system needs root'; exit 1; }
+	cargo test --locked -p stook-cli --test system -- --test-threads=1
+
+format: ## Check the formatting.
+	$(call step,format)
+	@scripts/need rust
+	cargo fmt --all --check
+
+lint: ## Run clippy on all targets.
+	$(call step,lint)
+	@scripts/need rust
+	cargo clippy --quiet --locked --all-targets --all-features -- -D warnings
+
+unit: ## Run the tests that need no privilege.
+	$(call step,tests)
+	@scripts/need rust
+	cargo test --quiet --locked
+
+doc: ## Build the documentation; a broken link is an error.
+	$(call step,documentation)
+	@scripts/need rust
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --no-deps --document-private-items
+
+tidy: ## Check the rules that no compiler knows.
+	$(call step,tidy)
+	@scripts/need rust
+	cargo run --quiet --locked -p xtask -- tidy
+
+deny: ## Check licences, sources and versions of the dependencies.
+	$(call step,dependencies)
+	@scripts/need rust deny
+	target/tools/bin/cargo-deny --log-level error --locked check --hide-inclusion-graph licenses bans sources
+
+advisories: ## Check the dependencies for known vulnerabilities (needs GitHub).
+	$(call step,advisories)
+	@scripts/need rust deny
+	target/tools/bin/cargo-deny --locked check advisories
+
+msrv: ## Build what is published with the oldest compiler that is promised.
+	$(call step,oldest compiler)
+	@scripts/need rust msrv
+	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \
+	cargo "+$$version.0" check --quiet --locked -p stook -p stook-cli
+
+fuzz-smoke:
+	$(call step,fuzz targets)
+	@scripts/need rust fuzz
+	scripts/fuzz '$(SMOKE_SECONDS)'
+
+python: ## Test the Python parts.
+	$(call step,python)
+	python3 -m unittest discover --start-directory tests/python --top-level-directory .
+
+fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
+	@scripts/need rust fuzz
+	scripts/fuzz '$(SECONDS)' $(TARGET)
+
+bench: ## Compare with other systems; writes benchmarks/runs/.
+	@scripts/need rust system
+	cargo run --release --locked -p stook-peers -- pack
+
+golden: ## Write the golden files of the formats anew (only for a new format version).
+	cargo run --locked -p xtask -- golden
+
+clean: ## Remove what was built and what fuzzing left.
+	cargo clean
+	rm -rf fuzz/artifacts fuzz/corpus-run

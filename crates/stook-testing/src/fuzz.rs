@@ -1,0 +1,44 @@
+//! What each fuzz target does with its input, as plain functions.
+//!
+//! A target in `fuzz/fuzz_targets/NAME.rs` only calls the function of its name, and [`replay`] gives the
+//! same function the seeds in `fuzz/seeds/NAME/`, so that every input that was ever worth keeping is run by
+//! `cargo test` too. A function here returns for any input, or panics because a property is broken; it
+//! never touches the file system outside a temporary directory and never prints.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use stook::report::units;
+
+/// A function that is fuzzed: any bytes in, a panic out where a property does not hold.
+pub type Target = fn(&[u8]);
+
+/// Every fuzz target by its name: that of its file in `fuzz/fuzz_targets/`, of its folder in `fuzz/seeds/`
+/// and of its function here.
+pub const TARGETS: &[(&str, Target)] = &[("parse_size", parse_size)];
+
+/// Sizes: what is read is what was written, and a refusal quotes the text.
+pub fn parse_size(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match units::parse_size(text) {
+        Ok(len_bytes) => {
+            assert_eq!(units::parse_size(&len_bytes.to_string()), Ok(len_bytes));
+            assert_eq!(units::parse_size(&text.to_ascii_uppercase()), Ok(len_bytes));
+        }
+        Err(error) => assert!(error.to_string().starts_with(&format!("{text:?}"))),
+    }
+}
+
+/// Runs `target` on every file of `folder` and returns how many there were.
+///
+/// # Errors
+/// Those of listing and reading the folder.
+pub fn replay(folder: &Path, target: Target) -> io::Result<usize> {
+    let mut count = 0;
+    for entry in fs::read_dir(folder)? {
+        target(&fs::read(entry?.path())?);
+        count += 1;
+    }
+    Ok(count)
+}
