@@ -8,7 +8,7 @@ use super::format::frame::FrameKind;
 use super::format::manifest::Manifest;
 use super::frames::{Frames, Step, Trouble};
 use super::names::Name;
-use super::pack::Pack;
+use super::open::Pack;
 use super::recover::go_behind;
 use super::run::Run;
 use super::segment::Segment;

@@ -8,7 +8,7 @@ use super::error::{Damage, Error, Result};
 use super::format::frame::{BodyLen, FrameKind, HEADER_LEN};
 use super::frames::{Chunk, Frames, Step, Trouble};
 use super::key::Key;
-use super::pack::Pack;
+use super::open::Pack;
 use super::recover::go_behind;
 use super::scan::{OnDamage, ScanOptions};
 use super::segment::Segment;

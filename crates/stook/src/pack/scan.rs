@@ -6,7 +6,7 @@ use super::error::{Damage, Error, Result};
 use super::format::frame::{BodyLen, FrameHeader, FrameKind};
 use super::frames::{BodySpan, Chunk, Frames, Head, Step, Trouble};
 use super::key::Key;
-use super::pack::Pack;
+use super::open::Pack;
 use super::recover::go_behind;
 use super::segment::Segment;
 use super::stream::told;
@@ -156,10 +156,8 @@ impl<'p> Scan<'p> {
     /// One frame further: a live record, or nothing to show.
     fn step(&mut self) -> Result<Option<At>, Trouble> {
         let Some((segment, frames)) = &mut self.current else { return Ok(None) };
-        if std::mem::take(&mut self.unfinished) {
-            if !frames.skip_frame()? {
-                while let Chunk::Bytes(_) = frames.next_chunk()? {}
-            }
+        if std::mem::take(&mut self.unfinished) && !frames.skip_frame()? {
+            while let Chunk::Bytes(_) = frames.next_chunk()? {}
         }
         match frames.step()? {
             Step::End => {

@@ -10,10 +10,13 @@ use super::reader::Reader;
 use super::run::{Run, RunCursor};
 use crate::extent::ByteRange;
 
+/// Sort form and offset: versions of one key stand newest first.
+type VersionKey = (Box<[u8]>, Reverse<u64>);
+
 /// Keys and places of the frames behind the last checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    places: BTreeMap<(Box<[u8]>, Reverse<u64>), Option<u64>>,
+    places: BTreeMap<VersionKey, Option<u64>>,
     /// Its records.
     pub(crate) tally: Tally,
 }

@@ -198,6 +198,7 @@ impl PackWriter {
 
     /// Removes what writers that died left behind: files that the manifest cannot name any more.
     pub(super) fn remove_leftovers(&mut self, files: &[Entry]) -> Result<()> {
+        self.storage.remove_leftovers()?;
         let generation = self.manifest.generation;
         for file in files {
             let stale = match Name::parse(&file.name) {
