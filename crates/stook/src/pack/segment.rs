@@ -156,6 +156,16 @@ impl Segment {
 
     fn open_sealed(&mut self, reader: &Reader, findings: &mut Findings) -> Result<()> {
         match self.read_index(reader, FooterKind::Sealed, self.source.clone()) {
+            Ok(run) if (run.frames.start(), run.frames.end()) != (UNIT as u64, self.entry.frames_end) => {
+                let what = format!(
+                    "the footer speaks of frames {}, the manifest of frames up to {}",
+                    run.frames, self.entry.frames_end
+                );
+                let file = self.source.path().to_path_buf();
+                let offset = self.source.len().saturating_sub(FOOTER_LEN as u64);
+                findings.damages.push(Damage { file, offset, key: None, what });
+                self.open_tail(reader, self.frames_end, usize::MAX, findings)
+            }
             Ok(run) => {
                 self.frames_end = run.frames.end();
                 self.checkpointed_len = self.frames_end;

@@ -11,6 +11,9 @@ use super::segment::{Findings, Segment, refused};
 use crate::extent::ByteRange;
 use crate::storage::{Entry, Storage};
 
+/// How often opening begins again when files vanish under it.
+const LOAD_TRIES_MAX: u32 = 10;
+
 /// One state of a pack.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
@@ -38,6 +41,21 @@ pub(crate) struct Found {
 impl Snapshot {
     /// The newest state in a storage.
     pub(crate) fn load(storage: &dyn Storage, reader: &Reader) -> Result<Self> {
+        let mut tries = 0;
+        loop {
+            match Self::load_once(storage, reader) {
+                // A writer may publish and remove generations between the listing and the opening.
+                Err(Error::Core(error))
+                    if error.io_kind() == Some(std::io::ErrorKind::NotFound) && tries < LOAD_TRIES_MAX =>
+                {
+                    tries += 1;
+                }
+                loaded => return loaded,
+            }
+        }
+    }
+
+    fn load_once(storage: &dyn Storage, reader: &Reader) -> Result<Self> {
         let files = storage.list()?;
         let generation = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
