@@ -27,6 +27,7 @@ pub fn engine_conformance(factory: &dyn EngineFactory, directory: &Path) {
     errors_tell_path_and_offset_and_spare_the_others(factory, directory);
     dropping_waits_for_all_that_was_submitted(factory, directory);
     syncs_and_empty_writes_move_nothing(factory, directory);
+    offsets_past_4_gib_are_reached(factory, directory);
     an_engine_works_on_another_thread(factory, directory);
 }
 
@@ -251,6 +252,20 @@ fn syncs_and_empty_writes_move_nothing(factory: &dyn EngineFactory, directory: &
     assert_eq!((completion.token, completion.result.unwrap()), (2, 0));
     assert!(completion.buffer.is_none());
     assert_eq!(file.len().unwrap(), 3);
+}
+
+fn offsets_past_4_gib_are_reached(factory: &dyn EngineFactory, directory: &Path) {
+    const FAR: u64 = (1 << 32) + 8192;
+    let file = file_of(directory, "far", b"near");
+    let mut engine = factory.build(2).unwrap();
+    for access in BOTH {
+        let bytes = noise(10, 8192);
+        assert_eq!(one(&mut *engine, write(0, &file, access, FAR, &bytes)).result.unwrap(), 8192);
+        let found = one(&mut *engine, read(0, &file, access, FAR - 1, 8000)).buffer.unwrap();
+        assert!(found.data()[0] == 0 && found.data()[1..] == bytes[..7999]);
+        assert_eq!(one(&mut *engine, read(0, &file, access, 0, 4)).buffer.unwrap().data(), b"near");
+        file.set_len(4).unwrap();
+    }
 }
 
 fn an_engine_works_on_another_thread(factory: &dyn EngineFactory, directory: &Path) {

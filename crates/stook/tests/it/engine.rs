@@ -60,6 +60,22 @@ proptest! {
     }
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_device_is_told_with_path_and_offset() {
+    let full = Arc::new(File::open_writable("/dev/full").unwrap());
+    for backend in backends() {
+        let mut engine = backend.build(2).unwrap();
+        for access in [Access::Direct, Access::Cached] {
+            let request = write(0, &full, access, 4096, &[1; 4096]);
+            let error = run_all(&mut *engine, vec![request]).pop().unwrap().result.unwrap_err();
+            let told = matches!(&error, Error::Io { operation: "write", path, offset: Some(4096), source }
+                if path == full.path() && source.raw_os_error() == Some(libc::ENOSPC));
+            assert!(told, "{error:?}");
+        }
+    }
+}
+
 fn with_file(test: impl Fn(FaultEngineFactory, Arc<File>)) {
     for backend in backends() {
         let directory = tempfile::tempdir().unwrap();
