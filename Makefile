@@ -48,7 +48,7 @@ format: ## Check the formatting.
 lint: ## Run clippy on all targets.
 	$(call step,lint)
 	@scripts/need rust
-	cargo clippy --quiet --locked --all-targets --all-features -- -D warnings
+	cargo clippy --quiet --locked --profile lint --all-targets --all-features -- -D warnings
 
 unit: ## Run the tests that need no privilege.
 	$(call step,tests)
@@ -58,7 +58,7 @@ unit: ## Run the tests that need no privilege.
 doc: ## Build the documentation; a broken link is an error.
 	$(call step,documentation)
 	@scripts/need rust
-	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --no-deps --document-private-items
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --profile lint --no-deps --document-private-items
 
 tidy: ## Check the rules that no compiler knows.
 	$(call step,tidy)
@@ -79,7 +79,7 @@ msrv: ## Build what is published with the oldest compiler that is promised.
 	$(call step,oldest compiler)
 	@scripts/need rust msrv
 	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \
-	cargo "+$$version.0" check --quiet --locked -p stook -p stook-cli
+	cargo "+$$version.0" check --quiet --locked --profile lint -p stook -p stook-cli
 
 fuzz-smoke:
 	$(call step,fuzz targets)
@@ -88,7 +88,7 @@ fuzz-smoke:
 
 python: ## Test the Python parts.
 	$(call step,python)
-	python3 -m unittest discover --start-directory tests/python --top-level-directory .
+	python3 -m unittest discover --start-directory tests/python
 
 fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz

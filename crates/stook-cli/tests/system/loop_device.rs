@@ -1,0 +1,63 @@
+//! A file system of its own, on a block device made of a file.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// An ext4 file system on a loop device; both go when it goes.
+pub(crate) struct LoopDevice {
+    device: String,
+    mountpoint: PathBuf,
+    // Last, because it holds the file and the mount point.
+    _folder: TempDir,
+}
+
+impl LoopDevice {
+    /// Mounts an empty file system of `len_bytes` on a device with sectors of `sector_bytes`.
+    pub(crate) fn mount(len_bytes: u64, sector_bytes: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        File::create(&image).unwrap().set_len(len_bytes).unwrap();
+        let sector_size = format!("--sector-size={sector_bytes}");
+        let device = run(Command::new("losetup").args(["--find", "--show", &sector_size]).arg(&image));
+        // From here on the value exists, so that a step that fails still detaches the device.
+        let mounted = Self { device, mountpoint: folder.path().join("mounted"), _folder: folder };
+        std::fs::create_dir(&mounted.mountpoint).unwrap();
+        run(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0", &mounted.device]));
+        run(Command::new("mount").arg(&mounted.device).arg(&mounted.mountpoint));
+        mounted
+    }
+
+    /// The root of the file system.
+    pub(crate) fn path(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Mounts it anew so that nothing may be written.
+    pub(crate) fn make_read_only(&self) {
+        run(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.mountpoint));
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // Either may have nothing to do, when a step of `mount` failed.
+        for command in
+            [Command::new("umount").arg(&self.mountpoint), Command::new("losetup").args(["-d", &self.device])]
+        {
+            match command.output() {
+                Ok(output) if output.status.success() => {}
+                outcome => eprintln!("{command:?} did not work: {outcome:?}"),
+            }
+        }
+    }
+}
+
+/// What a command printed. It must succeed.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
