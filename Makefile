@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help run test test-system format lint unit doc tidy deny advisories msrv fuzz-smoke python \
-	fuzz bench golden clean
+	fuzz bench clean
 
 # Seconds per fuzz target, in `make fuzz` and in `make test`.
 SECONDS ?= 60
@@ -97,9 +97,6 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 bench: ## Compare with other systems; writes benchmarks/runs/.
 	@scripts/need rust system
 	cargo run --release --locked -p stook-peers -- pack
-
-golden: ## Write the golden files of the formats anew (only for a new format version).
-	cargo run --locked -p xtask -- golden
 
 clean: ## Remove what was built and what fuzzing left.
 	cargo clean
