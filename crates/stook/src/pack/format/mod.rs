@@ -20,6 +20,9 @@ pub const VERSION: u16 = 1;
 /// The unit in which index pages are laid out, and the length of the segment header, in bytes.
 pub const UNIT: usize = 4096;
 
+/// The longest a segment can be in bytes: offsets of frames are stored as multiples of 8 in 40 bits.
+pub const SEGMENT_LEN_MAX: u64 = 1 << 43;
+
 /// Why bytes were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {

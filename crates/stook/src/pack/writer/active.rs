@@ -2,12 +2,12 @@
 
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
-use crate::pack::format::UNIT;
 use crate::pack::format::footer::{Footer, FooterKind, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
 use crate::pack::format::index::{EncodedIndex, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::segment::{Salt, SegmentHeader};
+use crate::pack::format::{SEGMENT_LEN_MAX, UNIT};
 use crate::pack::key::Key;
 use crate::pack::names::Name;
 use crate::pack::reader::Reader;
@@ -206,6 +206,13 @@ impl Active {
 
     /// Appends bytes of a record's body as they come.
     pub(crate) fn append_raw(&mut self, parts: &[&[u8]]) -> Result<()> {
+        if self.len() > SEGMENT_LEN_MAX - CHECKPOINT_LEN {
+            return Err(Error::Limit {
+                what: "the length of a segment in bytes",
+                found: self.len(),
+                limit: SEGMENT_LEN_MAX - CHECKPOINT_LEN,
+            });
+        }
         Ok(self.appender.append(parts)?)
     }
 

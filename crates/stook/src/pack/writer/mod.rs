@@ -15,6 +15,7 @@ use active::{Active, Parts};
 pub use body::RecordWriter;
 
 use super::error::{Damage, Error, Result};
+use super::format::SEGMENT_LEN_MAX;
 use super::format::attributes::Attributes;
 use super::format::deletes::{Death, Deaths};
 use super::format::frame::HEADER_LEN;
@@ -137,6 +138,7 @@ impl PackWriter {
                 options.chunk_log2
             )));
         }
+        check_segment_len(options.segment_len)?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         if newest(&storage.list()?).is_some() {
             return Err(Error::Exists { path: storage.path("") });
@@ -363,6 +365,7 @@ impl PackWriter {
         if self.stopped {
             return Err(Error::Stopped);
         }
+        check_segment_len(frame_len)?;
         let group = self.group(group)?;
         self.guard(|writer| {
             let segment_len = writer.manifest.segment_len;
@@ -473,6 +476,16 @@ impl PackWriter {
         self.stopped |= changed.is_err();
         changed
     }
+}
+
+/// Neither a segment nor a record in it can be longer than offsets reach.
+fn check_segment_len(len: u64) -> Result<()> {
+    // Room for the header, the index and the footer stays.
+    let limit = SEGMENT_LEN_MAX / 2;
+    if len > limit {
+        return Err(Error::Limit { what: "the length of a segment or a record in bytes", found: len, limit });
+    }
+    Ok(())
 }
 
 fn take_lock(storage: &dyn Storage, host: &dyn Host) -> Result<Box<dyn Lock>> {
