@@ -1,11 +1,11 @@
 //! A storage in memory that records every change and rebuilds what a medium may hold after a crash.
 //!
-//! [`SimStorage`] is a [`Storage`] like the local directory. It records an [`Operation`] for every
+//! [`SimStorage`] is a [`Storage`](stook::storage::Storage) like the local directory. It records an [`Operation`] for every
 //! change that reaches its medium, and [`SimStorage::crash_states`] builds storages as they may be
 //! found when power fails while a given operation is under way: unsynced bytes lost, cut, torn
 //! inside a sector, or later pages kept and earlier ones lost; truncates undone; names made, moved or
 //! removed in any subset that keeps the order of changes to the same name; lengths that arrived
-//! without their bytes. [`explore`] runs a workload and has every crash point checked;
+//! without their bytes. [`explore()`] runs a workload and has every crash point checked;
 //! [`explore_failures`] makes every operation fail in turn.
 //!
 //! It is deterministic: the same workload, seed and numbers give the same states. It never touches

@@ -1,7 +1,7 @@
 //! The backend that is always there: a pool of threads that share one queue and call `pread`,
 //! `pwrite` and `fdatasync`.
 //!
-//! It decides nothing about the transfers; [`Transfer`] does.
+//! It decides nothing about the transfers; `Transfer` does.
 #![expect(unsafe_code, reason = "system calls on memory that a transfer owns")]
 
 use std::collections::VecDeque;

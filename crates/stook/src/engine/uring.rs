@@ -1,6 +1,6 @@
 //! The backend for Linux `io_uring`: one ring per engine, one system call that submits and reaps.
 //!
-//! It decides nothing about the transfers; [`Transfer`] does. It asks for no `SINGLE_ISSUER` ring,
+//! It decides nothing about the transfers; `Transfer` does. It asks for no `SINGLE_ISSUER` ring,
 //! because an engine may be made by one thread and used by another, and for no `DEFER_TASKRUN`, which
 //! needs that and has cost more than it saved where it was measured.
 #![expect(unsafe_code, reason = "the ring reads and writes memory that a transfer owns")]

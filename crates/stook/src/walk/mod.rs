@@ -3,7 +3,7 @@
 //! Listing and reading overlap: all threads share one queue of directories *and* files, so that the
 //! device sees many requests whatever the shape of the tree. What was found goes to one consumer
 //! ([`Walk::run`]) through a hand-over bounded in bytes and in entries, or is consumed by the
-//! threads themselves ([`Walk::visit`]). [`read_tree`] is the bare reading that other ways of
+//! threads themselves ([`Walk::visit`]). [`read_tree()`] is the bare reading that other ways of
 //! storing the same bytes are compared with.
 //!
 //! What callers may rely on:
@@ -11,7 +11,7 @@
 //!   tree and never runs in circles, whatever happens to the tree meanwhile;
 //! - any name is fine, and no path is too long: everything is opened relative to its directory;
 //! - the bytes and the metadata of a file belong together: a file that changes while it is read is
-//!   an error ([`Error::SourceChanged`](crate::Error::SourceChanged)), never a mix;
+//!   an error ([`Error::SourceChanged`]), never a mix;
 //! - an entry that cannot be read is reported with its path, and the walk goes on;
 //! - memory and open files are bounded, however large, flat or deep the tree is.
 //!

@@ -2,7 +2,7 @@
 //!
 //! All names are looked up relative to the directory that was opened, so that nothing lands elsewhere
 //! when somebody moves the directory meanwhile. What a crash can leave is written down at
-//! [`Storage`](super::Storage); how it is come by here:
+//! [`Storage`]; how it is come by here:
 //! - appenders gather blocks and write them through an engine ([`appender`]); one queue of bounded
 //!   depth and memory serves all appenders of a storage ([`queue`]);
 //! - publication is temporary file, write, sync, rename that refuses to replace, sync of the
