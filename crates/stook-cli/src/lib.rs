@@ -15,6 +15,7 @@ pub mod exit;
 pub mod interrupt;
 pub mod output;
 pub mod progress;
+pub mod study;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
