@@ -22,7 +22,7 @@ help: ## List the targets.
 run: ## Pack many small files, load them, compare and plot. DIR=… takes an own folder.
 	@scripts/need rust
 	cargo build --release --locked -p stook-cli
-	target/release/stook study many-small-files $(if $(DIR),--dir '$(DIR)')
+	target/release/stook study many-small-files --work target/study --out target/study $(if $(DIR),--dir '$(DIR)')
 
 # One recipe rather than prerequisites: the order is that of the cost of finding a fault, also under -j.
 # `tidy` is not among them, because it is a test of xtask and so a part of `unit`.
