@@ -4,6 +4,12 @@
 //! `after_help`) and `pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode>`, plus one
 //! variant and one line here. Its heading in `stook --help` is in [`crate::cli::HEADINGS`].
 
+pub mod check;
+pub mod get;
+pub mod info;
+pub mod load;
+pub mod ls;
+pub mod put;
 pub mod study;
 
 use std::process::ExitCode;
@@ -15,6 +21,18 @@ use crate::context::Context;
 pub enum Command {
     /// Measures again what a published study measured
     Study(study::Args),
+    /// Lists the keys of a pack
+    Ls(ls::Args),
+    /// Tells what is in a pack and in what state it is
+    Info(info::Args),
+    /// Reads records of a pack, to stdout or into files
+    Get(get::Args),
+    /// Puts a file, or stdin, into a pack
+    Put(put::Args),
+    /// Reads a whole pack at the speed of the device, every checksum verified
+    Load(load::Args),
+    /// Looks for damage in a pack
+    Check(check::Args),
 }
 
 /// Runs a command.
@@ -24,5 +42,11 @@ pub enum Command {
 pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
         Command::Study(args) => study::run(args, context),
+        Command::Ls(args) => ls::run(args, context),
+        Command::Info(args) => info::run(args, context),
+        Command::Get(args) => get::run(args, context),
+        Command::Put(args) => put::run(args, context),
+        Command::Load(args) => load::run(args, context),
+        Command::Check(args) => check::run(args, context),
     }
 }

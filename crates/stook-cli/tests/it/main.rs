@@ -1,7 +1,14 @@
 //! Runs the built `stook` and looks at what it prints and how it exits.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod check;
 mod frame;
+mod get;
+mod info;
+mod load;
+mod ls;
+mod packs;
+mod put;
 
 use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};

@@ -9,6 +9,7 @@ pub mod format;
 mod frames;
 mod host;
 mod key;
+mod listing;
 mod load;
 mod names;
 mod open;

@@ -60,7 +60,7 @@ pub struct KeyEntry {
     pub key: Key,
     /// Bytes the record takes in its segment; `None` when the index does not say.
     pub stored_bytes: Option<u64>,
-    found: Found,
+    pub(super) found: Found,
 }
 
 /// What is known of a segment without reading its records.
@@ -212,7 +212,7 @@ impl Pack {
     }
 
     /// Reads, as one batch, the index pages that will be looked at for these keys.
-    fn read_pages_for(&self, keys: &[Key]) -> Result<()> {
+    pub(super) fn read_pages_for(&self, keys: &[Key]) -> Result<()> {
         if keys.len() < 2 {
             return Ok(());
         }
@@ -366,13 +366,14 @@ impl Pack {
         let heads = wanted.iter().zip(bytes).map(|(&(segment, place, _), bytes)| {
             let bytes = bytes?;
             match parse_head(segment, place, &bytes) {
-                Ok((_, head)) => Ok(head),
+                Ok((header, head)) => self.with_length(segment, place, &header, head),
                 // Key and attributes may be longer than what was read.
                 Err(_) if bytes.len() as u64 >= HEAD_READ_LEN => {
                     let len = place.len_min().min(256 * 1024);
                     let range = ByteRange::at(place.offset, len).unwrap_or_default();
                     let bytes = self.reader.read(segment.source.as_ref(), range)?;
-                    parse_head(segment, place, &bytes).map(|(_, head)| head)
+                    let (header, head) = parse_head(segment, place, &bytes)?;
+                    self.with_length(segment, place, &header, head)
                 }
                 Err(error) => Err(error),
             }

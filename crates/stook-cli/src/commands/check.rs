@@ -1,0 +1,97 @@
+//! `stook check`: every damage of a pack, with file, offset and key.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use stook::pack::CheckReport;
+use stook::report::json::Document;
+use stook::report::units::{bytes_decimal, count};
+
+use crate::context::Context;
+use crate::output::printable;
+use crate::progress::Unit;
+use crate::{exit, packs};
+
+const EXAMPLES: &str = "\
+What is looked at: every record, live or dead, every page of the indexes,
+whether indexes and records agree, whether deletions speak of records, whether
+a key is alive twice. Nothing is changed.
+
+Examples:
+  stook check photos.stook
+  stook check photos.stook --json | jq -r '.damages[].key'
+
+Exit code 1 when there is damage; what is whole can still be read.";
+
+/// What `stook check` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The pack
+    pack: PathBuf,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    records: u64,
+    live_records: u64,
+    body_bytes: u64,
+    damages: Vec<packs::JsonDamage<'a>>,
+    notes: &'a [String],
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the pack cannot be opened or read.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let pack = packs::open(&args.pack)?;
+    let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
+    let bar = context.progress("checking", Unit::Bytes, Some(total));
+    let report = pack.check(|passed| bar.add(passed.saturating_sub(bar.done())))?;
+    drop(bar);
+    if context.json() {
+        print_json(context, &report)?;
+    } else {
+        print_text(context, &report)?;
+    }
+    Ok(exit::code_for(report.damages.len() as u64))
+}
+
+fn print_json(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
+    let document = Report {
+        records: report.records,
+        live_records: report.live_records,
+        body_bytes: report.body_bytes,
+        damages: packs::JsonDamage::all(&report.damages),
+        notes: &report.notes,
+    };
+    let mut output = context.output();
+    output.json(&Document::new("check", document))?;
+    Ok(output.finish()?)
+}
+
+fn print_text(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
+    let mut output = context.output();
+    for damage in &report.damages {
+        output.line(damage)?;
+    }
+    if !context.quiet() {
+        for note in &report.notes {
+            output.line(format_args!("note: {}", printable(note.as_bytes())))?;
+        }
+        let verdict = match report.damages.len() {
+            0 => "no damage".to_owned(),
+            1 => "1 damage".to_owned(),
+            many => format!("{} damages", count(many as u64)),
+        };
+        output.line(format_args!(
+            "{verdict}: {} records are whole ({} live), {} of bodies verified",
+            count(report.records),
+            count(report.live_records),
+            bytes_decimal(report.body_bytes)
+        ))?;
+    }
+    Ok(output.finish()?)
+}

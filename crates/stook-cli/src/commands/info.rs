@@ -1,0 +1,310 @@
+//! `stook info`: what is in a pack, in what state it is, and what is to be done about it.
+//!
+//! It reads what opening a pack reads, and no record.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use stook::pack::format::manifest::SegmentState;
+use stook::pack::{Pack, SegmentInfo, TornTail};
+use stook::report::json::{Document, TextOrBytes};
+use stook::report::units::{bytes_decimal, count, percent, significant};
+
+use crate::context::Context;
+use crate::output::{Align, Output, Table, printable};
+use crate::{exit, packs};
+
+const EXAMPLES: &str = "\
+Examples:
+  stook info photos.stook
+  stook info photos.stook --group thumbnails
+  stook info photos.stook --json | jq .dead_bytes";
+
+/// From this share of dead bytes on, room is worth getting back.
+const DEAD_SHARE_NOTABLE: f64 = 0.2;
+
+/// What `stook info` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The pack
+    pack: PathBuf,
+    /// Only this group; may be given more than once
+    #[arg(long = "group", value_name = "NAME")]
+    groups: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Info<'a> {
+    complete: bool,
+    generation: u64,
+    nonce: String,
+    #[serde(flatten)]
+    total: Sums,
+    file_bytes: u64,
+    overhead_bytes_per_record: Option<f64>,
+    index_memory_bytes: u64,
+    groups: Vec<Group>,
+    segments: Vec<Segment>,
+    torn_tails: Vec<Torn>,
+    damages: Vec<packs::JsonDamage<'a>>,
+    roots: Vec<Root<'a>>,
+    action: &'static str,
+    action_text: String,
+}
+
+/// Counts of records and bytes; bytes are those of frames: heads, keys, attributes, bodies, checksums.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Sums {
+    live_records: u64,
+    dead_records: u64,
+    live_bytes: u64,
+    dead_bytes: u64,
+    body_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Group {
+    name: String,
+    segments: u64,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
+#[derive(Debug, Serialize)]
+struct Segment {
+    id: u64,
+    group: String,
+    state: &'static str,
+    file_bytes: u64,
+    #[serde(flatten)]
+    sums: Sums,
+    index_memory_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Torn {
+    segment_id: u64,
+    offset_bytes: u64,
+    len_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Root<'a> {
+    #[serde(flatten)]
+    path: TextOrBytes<'a>,
+}
+
+impl Sums {
+    fn of(segment: &SegmentInfo) -> Self {
+        Self {
+            live_records: segment.tally.records.saturating_sub(segment.dead_records),
+            dead_records: segment.dead_records,
+            live_bytes: segment.frame_bytes.saturating_sub(segment.dead_bytes),
+            dead_bytes: segment.dead_bytes,
+            body_bytes: segment.tally.body_bytes,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.live_records += other.live_records;
+        self.dead_records += other.dead_records;
+        self.live_bytes += other.live_bytes;
+        self.dead_bytes += other.dead_bytes;
+        self.body_bytes += other.body_bytes;
+    }
+
+    fn records(&self) -> u64 {
+        self.live_records + self.dead_records
+    }
+
+    fn dead_share(&self) -> f64 {
+        self.dead_bytes as f64 / (self.live_bytes + self.dead_bytes).max(1) as f64
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the pack cannot be opened.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let pack = packs::open(&args.pack)?;
+    packs::check_groups(&pack, &args.pack, &args.groups)?;
+    let info = gather(&pack, &args.groups);
+    let damages = info.damages.len() as u64;
+    let mut output = context.output();
+    if context.json() {
+        output.json(&Document::new("info", info))?;
+    } else {
+        print_text(&pack, &info, &mut output)?;
+    }
+    output.finish()?;
+    Ok(exit::code_for(damages))
+}
+
+fn gather<'a>(pack: &'a Pack, only: &[String]) -> Info<'a> {
+    let mut segments = pack.segments();
+    segments.retain(|segment| only.is_empty() || only.contains(&segment.group));
+    let mut total = Sums::default();
+    let mut groups: BTreeMap<&str, (u64, Sums)> = BTreeMap::new();
+    for segment in &segments {
+        let sums = Sums::of(segment);
+        total.add(sums);
+        let group = groups.entry(&segment.group).or_default();
+        group.0 += 1;
+        group.1.add(sums);
+    }
+    let (action, action_text) = recommend(pack, &total);
+    let group = |(name, (segments, sums)): (&str, _)| Group { name: name.to_owned(), segments, sums };
+    let file_bytes =
+        if only.is_empty() { pack.file_bytes() } else { segments.iter().map(|s| s.file_bytes).sum() };
+    let overhead = file_bytes.saturating_sub(total.body_bytes) as f64;
+    Info {
+        complete: pack.is_complete(),
+        generation: pack.generation(),
+        nonce: pack.nonce(),
+        total,
+        file_bytes,
+        overhead_bytes_per_record: (total.records() > 0).then(|| overhead / total.records() as f64),
+        index_memory_bytes: segments.iter().map(|segment| segment.index_memory_bytes).sum(),
+        groups: groups.into_iter().map(group).collect(),
+        segments: segments.iter().map(segment).collect(),
+        torn_tails: pack.torn_tails().iter().map(torn).collect(),
+        damages: packs::JsonDamage::all(pack.damages()),
+        roots: pack.roots().iter().map(|root| Root { path: TextOrBytes::new("path", root) }).collect(),
+        action,
+        action_text,
+    }
+}
+
+fn segment(info: &SegmentInfo) -> Segment {
+    Segment {
+        id: info.id,
+        group: info.group.clone(),
+        state: match info.state {
+            SegmentState::Active => "active",
+            SegmentState::Sealed => "sealed",
+        },
+        file_bytes: info.file_bytes,
+        sums: Sums::of(info),
+        index_memory_bytes: info.index_memory_bytes,
+    }
+}
+
+fn torn(torn: &TornTail) -> Torn {
+    Torn { segment_id: torn.segment, offset_bytes: torn.offset, len_bytes: torn.len }
+}
+
+/// What is to be done, for programs and for people; the most urgent only.
+fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
+    if !pack.damages().is_empty() {
+        let text =
+            "damage was found: run `stook check` to list all of it, and restore from a copy what it hits";
+        return ("check", text.into());
+    }
+    if !pack.is_complete() {
+        let text = "the pack is incomplete: run the `stook pack` that was building it again, and it goes on";
+        return ("finish", text.into());
+    }
+    if total.dead_share() >= DEAD_SHARE_NOTABLE {
+        let text = format!(
+            "{} of the bytes belong to records that were replaced; compacting in place comes with a later \
+             release, until then `stook unpack` and `stook pack` into a new pack get the room back",
+            percent(total.dead_share())
+        );
+        return ("compact", text);
+    }
+    ("none", "nothing to do".into())
+}
+
+fn print_text(pack: &Pack, info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
+    let state = if info.complete { "complete" } else { "incomplete" };
+    let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
+    table.row(["state".into(), format!("{state}, generation {}", info.generation)]);
+    table.row(["nonce".into(), info.nonce.clone()]);
+    for root in pack.roots() {
+        table.row(["packed from".into(), printable(root)]);
+    }
+    let total = &info.total;
+    table.row(["live".into(), amount(total.live_records, total.live_bytes)]);
+    let dead = amount(total.dead_records, total.dead_bytes);
+    table.row(["dead".into(), format!("{dead} ({})", percent(total.dead_share()))]);
+    let overhead = info
+        .overhead_bytes_per_record
+        .map_or(String::new(), |bytes| format!(", {} bytes a record besides its body", significant(bytes)));
+    table.row(["on disk".into(), format!("{}{overhead}", bytes_decimal(info.file_bytes))]);
+    table.row(["index in memory".into(), bytes_decimal(info.index_memory_bytes)]);
+    table.row(["to do".into(), info.action_text.clone()]);
+    output.table(&table)?;
+    print_tables(info, output)?;
+    for torn in &info.torn_tails {
+        output.line(format_args!(
+            "segment {} has an unfinished end of {} bytes at offset {}; readers ignore it, the next writer cuts it",
+            torn.segment_id, torn.len_bytes, torn.offset_bytes
+        ))?;
+    }
+    for damage in pack.damages() {
+        output.line(damage)?;
+    }
+    Ok(())
+}
+
+fn print_tables(info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
+    if info.segments.is_empty() {
+        return Ok(());
+    }
+    let mut groups = Table::new([
+        ("group", Align::Left),
+        ("segments", Align::Right),
+        ("live records", Align::Right),
+        ("live", Align::Right),
+        ("dead records", Align::Right),
+        ("dead", Align::Right),
+    ]);
+    for group in &info.groups {
+        let sums = &group.sums;
+        let cells = [
+            group_name(&group.name),
+            count(group.segments),
+            count(sums.live_records),
+            bytes_decimal(sums.live_bytes),
+            count(sums.dead_records),
+            bytes_decimal(sums.dead_bytes),
+        ];
+        groups.row(cells);
+    }
+    let mut segments = Table::new([
+        ("segment", Align::Right),
+        ("group", Align::Left),
+        ("state", Align::Left),
+        ("records", Align::Right),
+        ("dead", Align::Right),
+        ("file", Align::Right),
+    ]);
+    for segment in &info.segments {
+        segments.row([
+            segment.id.to_string(),
+            group_name(&segment.group),
+            segment.state.to_owned(),
+            count(segment.sums.records()),
+            count(segment.sums.dead_records),
+            bytes_decimal(segment.file_bytes),
+        ]);
+    }
+    for table in [groups, segments] {
+        output.line("")?;
+        output.table(&table)?;
+    }
+    Ok(())
+}
+
+fn group_name(name: &str) -> String {
+    if name.is_empty() { "(default)".into() } else { printable(name.as_bytes()) }
+}
+
+fn amount(records: u64, len_bytes: u64) -> String {
+    let noun = if records == 1 { "record" } else { "records" };
+    format!("{} {noun}, {}", count(records), bytes_decimal(len_bytes))
+}

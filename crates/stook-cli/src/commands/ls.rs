@@ -1,0 +1,301 @@
+//! `stook ls`: the keys of a pack, in their order.
+//!
+//! Keys stream from the indexes; records are only looked at for `-l`, a batch of heads at a time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde::Serialize;
+use stook::pack::{FileKind, Key, KeyEntry, KeyValue, Pack, RecordHead};
+use stook::report::json::Document;
+use time::OffsetDateTime;
+
+use crate::context::Context;
+use crate::exit::UsageError;
+use crate::output::Output;
+use crate::{exit, interrupt, packs};
+
+const EXAMPLES: &str = "\
+Keys come in their order: byte strings, then numbers (id:1, id:2, …). Control
+characters and bytes that are not UTF-8 are shown as \\xNN; --null prints keys
+as they are. In a pattern `*` and `?` stop at `/`, and `**` does not; a numeric
+key is matched as id:N. --long shows mode, owner, length, time (UTC) and group.
+
+Examples:
+  stook ls photos.stook
+  stook ls photos.stook -l --prefix 2024/
+  stook ls photos.stook '**/*.jpg' -0 |
+    stook get photos.stook --from-file - -0 --output out";
+
+/// Heads read in one batch for `-l`.
+const BATCH: usize = 4096;
+
+/// What `stook ls` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The pack
+    pack: PathBuf,
+    /// Only keys that match one of these patterns
+    #[arg(value_name = "GLOB")]
+    globs: Vec<String>,
+    /// Mode, owner, length, time and group beside each key
+    #[arg(long, short)]
+    long: bool,
+    /// Only keys that begin so
+    #[arg(long)]
+    prefix: Option<std::ffi::OsString>,
+    /// Only this group; may be given more than once
+    #[arg(long = "group", value_name = "NAME")]
+    groups: Vec<String>,
+    /// End each key with a NUL byte, and print it as it is
+    #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
+    null: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    key: packs::JsonKey<'a>,
+    group: &'a str,
+    stored_bytes: Option<u64>,
+    #[serde(flatten)]
+    head: Option<HeadFields>,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadFields {
+    body_bytes: Option<u64>,
+    kind: Option<&'static str>,
+    mode: Option<u32>,
+    mtime_ns: Option<i64>,
+    owner_user_id: Option<u32>,
+    owner_group_id: Option<u32>,
+    sequence: u64,
+    time_ns: i64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the pack or its index cannot be read.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let globs = globs(&args.globs)?;
+    let pack = packs::open(&args.pack)?;
+    packs::check_groups(&pack, &args.pack, &args.groups)?;
+    for damage in pack.damages() {
+        context.failure(&stook::pack::Error::Damaged(damage.clone()));
+    }
+    let prefix = match &args.prefix {
+        // All numeric keys; none of them begins like another.
+        Some(prefix) if prefix == "id:" => Key::id(0).sort_form().iter().copied().take(1).collect(),
+        Some(prefix) => packs::parse_key(prefix)?.sort_form().to_vec(),
+        None => Vec::new(),
+    };
+    let mut failures = pack.damages().len() as u64;
+    let mut output = context.output();
+    let mut batch = Vec::new();
+    for entry in pack.keys(&prefix)? {
+        let entry = entry?;
+        let in_group = args.groups.is_empty() || args.groups.iter().any(|g| g == pack.group_of_entry(&entry));
+        if !in_group || !globs.as_ref().is_none_or(|globs| matches(globs, &entry.key)) {
+            continue;
+        }
+        if args.long {
+            batch.push(entry);
+            if batch.len() == BATCH {
+                failures += print_long(&pack, &mut batch, context, &mut output)?;
+            }
+        } else {
+            print_short(&pack, &entry, &args, context, &mut output)?;
+        }
+    }
+    failures += print_long(&pack, &mut batch, context, &mut output)?;
+    output.finish()?;
+    Ok(exit::code_for(failures))
+}
+
+fn globs(patterns: &[String]) -> Result<Option<GlobSet>, UsageError> {
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+        set.add(glob.map_err(|error| UsageError::new(format!("the pattern is wrong: {error}")))?);
+    }
+    set.build().map(Some).map_err(|error| UsageError::new(format!("the patterns are too many: {error}")))
+}
+
+fn matches(globs: &GlobSet, key: &Key) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    match key.value() {
+        KeyValue::Bytes(bytes) => globs.is_match(std::ffi::OsStr::from_bytes(bytes)),
+        KeyValue::Id(_) => globs.is_match(key.to_string()),
+    }
+}
+
+fn print_short(
+    pack: &Pack,
+    entry: &KeyEntry,
+    args: &Args,
+    context: &Context,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    interrupt::check()?;
+    if context.json() {
+        let group = pack.group_of_entry(entry);
+        let line =
+            Line { key: packs::JsonKey(&entry.key), group, stored_bytes: entry.stored_bytes, head: None };
+        output.json_line(&Document::new("ls", line))?;
+    } else if args.null {
+        output.bytes(&typed(&entry.key))?;
+        output.bytes(b"\0")?;
+    } else {
+        output.line(&entry.key)?;
+    }
+    Ok(())
+}
+
+/// The key as `stook get` takes it, with no byte escaped.
+fn typed(key: &Key) -> Vec<u8> {
+    match key.value() {
+        KeyValue::Id(_) => key.to_string().into_bytes(),
+        // An empty line would be no key.
+        KeyValue::Bytes(b"") => b"bytes:".to_vec(),
+        KeyValue::Bytes(bytes) if bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") => {
+            [b"bytes:", bytes].concat()
+        }
+        KeyValue::Bytes(bytes) => bytes.to_vec(),
+    }
+}
+
+/// Prints a batch of entries with their heads, and tells how many of these could not be read.
+fn print_long(
+    pack: &Pack,
+    batch: &mut Vec<KeyEntry>,
+    context: &Context,
+    output: &mut Output,
+) -> anyhow::Result<u64> {
+    interrupt::check()?;
+    let mut failures = 0;
+    let entries = std::mem::take(batch);
+    for (entry, head) in entries.iter().zip(pack.heads(&entries)?) {
+        let group = pack.group_of_entry(entry);
+        match head {
+            Ok(head) if context.json() => {
+                let key = packs::JsonKey(&entry.key);
+                let line = Line { key, group, stored_bytes: entry.stored_bytes, head: Some(fields(&head)) };
+                output.json_line(&Document::new("ls", line))?;
+            }
+            Ok(head) => output.line(long_line(&head, group))?,
+            Err(error) => {
+                failures += 1;
+                context.failure(&error);
+            }
+        }
+    }
+    Ok(failures)
+}
+
+fn fields(head: &RecordHead) -> HeadFields {
+    let attributes = &head.attributes;
+    HeadFields {
+        body_bytes: head.body_len,
+        kind: attributes.file_kind().map(|kind| match kind {
+            FileKind::File => "file",
+            FileKind::Directory => "directory",
+            FileKind::Symlink => "symlink",
+            FileKind::HardLink => "hard_link",
+        }),
+        mode: attributes.mode(),
+        mtime_ns: attributes.mtime_ns(),
+        owner_user_id: attributes.owner().map(|(user, _)| user),
+        owner_group_id: attributes.owner().map(|(_, group)| group),
+        sequence: head.sequence,
+        time_ns: head.time_ns,
+    }
+}
+
+/// Columns of fixed width, since a long list cannot be held back until its widest cell is known.
+fn long_line(head: &RecordHead, group: &str) -> String {
+    let attributes = &head.attributes;
+    let owner = attributes.owner().map_or("-".to_owned(), |(user, group)| format!("{user}:{group}"));
+    let len = head.body_len.map_or("?".to_owned(), |len| len.to_string());
+    let time = attributes.mtime_ns().unwrap_or(head.time_ns);
+    let group = if group.is_empty() { "-" } else { group };
+    let group = crate::output::printable(group.as_bytes());
+    format!(
+        "{}  {owner:>9}  {len:>12}  {}  {group:<8}  {}",
+        mode_text(attributes.file_kind(), attributes.mode()),
+        time_text(time),
+        head.key
+    )
+}
+
+/// Ten characters as `ls -l` has them; `-` for what the record does not say.
+fn mode_text(kind: Option<FileKind>, mode: Option<u32>) -> String {
+    let mut text = String::with_capacity(10);
+    text.push(match kind {
+        Some(FileKind::Directory) => 'd',
+        Some(FileKind::Symlink) => 'l',
+        Some(FileKind::HardLink) => 'h',
+        Some(FileKind::File) | None => '-',
+    });
+    let mode = mode.unwrap_or(0);
+    for (shift, special_bit, special) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (bits & 1 != 0, mode & special_bit != 0) {
+            (true, true) => special,
+            (false, true) => special.to_ascii_uppercase(),
+            (true, false) => 'x',
+            (false, false) => '-',
+        });
+    }
+    text
+}
+
+/// UTC, to the second.
+fn time_text(ns: i64) -> String {
+    let Ok(time) = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ns)) else {
+        return format!("{ns} ns");
+    };
+    let (date, (hour, minute, second)) = (time.date(), time.to_hms());
+    let (year, month, day) = date.to_calendar_date();
+    format!("{year}-{:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z", u8::from(month))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_look_as_ls_shows_them() {
+        assert_eq!(mode_text(Some(FileKind::File), Some(0o644)), "-rw-r--r--");
+        assert_eq!(mode_text(Some(FileKind::Directory), Some(0o1777)), "drwxrwxrwt");
+        assert_eq!(mode_text(Some(FileKind::Symlink), Some(0o6750)), "lrwsr-s---");
+        assert_eq!(mode_text(None, Some(0o1000)), "---------T");
+    }
+
+    #[test]
+    fn times_before_1970_and_of_any_size_are_told() {
+        assert_eq!(time_text(0), "1970-01-01 00:00:00Z");
+        assert_eq!(time_text(-1), "1969-12-31 23:59:59Z");
+        assert_eq!(time_text(i64::MAX), "2262-04-11 23:47:16Z");
+    }
+
+    #[test]
+    fn keys_as_typed_parse_to_the_same_key() {
+        for key in [
+            Key::id(7),
+            Key::bytes("id:7").unwrap(),
+            Key::bytes("").unwrap(),
+            Key::bytes(b"bytes:\xff\n").unwrap(),
+        ] {
+            assert_eq!(Key::parse(&typed(&key)).unwrap(), key);
+        }
+    }
+}

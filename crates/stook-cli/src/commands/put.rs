@@ -1,0 +1,262 @@
+//! `stook put`: one file, or what comes through stdin, into a pack.
+//!
+//! When it returns, the record is on the medium. When it fails, nothing of it counts.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stook::engine::File;
+use stook::pack::format::attributes::{Name, Value};
+use stook::pack::{Attributes, Error, FileKind, Key, PackWriter, RecordWriter, WriterOptions};
+use stook::report::json::Document;
+use stook::report::units::{bytes_decimal, bytes_exact};
+use stook::source::{FileSource, Source as _};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
+
+use crate::context::Context;
+use crate::exit::UsageError;
+use crate::progress::{Progress, Unit};
+use crate::{interrupt, packs};
+
+const EXAMPLES: &str = "\
+Makes the pack when there is none (not with --no-create). An older record with
+this key is replaced. A file takes its mode and modification time along; it
+must not change while it is read. The key `id:7` is the number 7, and
+`bytes:id:7` the text.
+
+Examples:
+  stook put photos.stook 2024/cat.jpg cat.jpg
+  tar c src | stook put backups.stook src.tar
+  stook put log.stook id:7 event.json --group events --attr source=web";
+
+/// Bytes read at once.
+const READ_LEN: usize = 1 << 20;
+
+/// Left in a directory by a writer that died before it made a pack there.
+const LOCK: &str = "writer.lock";
+
+/// What `stook put` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The pack
+    pack: PathBuf,
+    /// The key of the record
+    key: OsString,
+    /// The file to read; stdin if it is `-` or not given
+    file: Option<PathBuf>,
+    /// The group to put it into
+    #[arg(long, value_name = "NAME", default_value = "")]
+    group: String,
+    /// An attribute of the record, as text; may be given more than once
+    #[arg(long = "attr", value_name = "NAME=VALUE")]
+    attributes: Vec<String>,
+    /// Fail when there is no pack yet
+    #[arg(long)]
+    no_create: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    key: packs::JsonKey<'a>,
+    group: &'a str,
+    sequence: u64,
+    body_bytes: u64,
+    replaced: bool,
+    created: bool,
+}
+
+/// Where the body comes from.
+#[derive(Debug)]
+enum Input {
+    Stdin,
+    /// A regular file, whose length is known and which must not change.
+    File(FileSource),
+    /// A pipe or device that has a name.
+    Stream(fs::File, PathBuf),
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the input cannot be read or changes meanwhile, or the pack cannot be written.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let key = packs::parse_key(&args.key)?;
+    let input = open_input(args.file.as_deref(), context)?;
+    let attributes = attributes(&args.attributes, &input)?;
+    // Refused before a pack is made for it.
+    attributes.encode()?;
+    let (mut writer, created) = open_pack(&args.pack, !args.no_create)?;
+    for torn in &writer.recovery().torn {
+        context.remark(format_args!(
+            "cut an unfinished end of {} from segment {:016x}: a writer died there",
+            bytes_exact(torn.len),
+            torn.segment
+        ));
+    }
+    let replaced = writer.contains(&key)?;
+    let (sequence, body_bytes) = put(&mut writer, &args.group, &key, &attributes, input, context)?;
+    writer.finish(false)?;
+    let mut output = context.output();
+    if context.json() {
+        let key = packs::JsonKey(&key);
+        let report = Report { key, group: &args.group, sequence, body_bytes, replaced, created };
+        output.json(&Document::new("put", report))?;
+    } else if !context.quiet() {
+        let how = if replaced { ", in place of an older record" } else { "" };
+        let made = if created { format!("; made {}", args.pack.display()) } else { String::new() };
+        output.line(format_args!("put {key}: {}{how}{made}", bytes_decimal(body_bytes)))?;
+    }
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+        if io::stdin().is_terminal() {
+            context.remark("reading the record from this terminal; Ctrl-D ends it");
+        }
+        return Ok(Input::Stdin);
+    };
+    let file = fs::File::open(path).map_err(|error| stook::Error::io("open", path, error))?;
+    let metadata = file.metadata().map_err(|error| stook::Error::io("get the metadata of", path, error))?;
+    if metadata.is_dir() {
+        return Err(UsageError::new(format!(
+            "{} is a directory: `stook pack` takes trees, `stook put` one file",
+            path.display()
+        ))
+        .into());
+    }
+    Ok(match metadata.is_file() {
+        true => Input::File(FileSource::new(Arc::new(File::from_std(file, path, false)))?),
+        false => Input::Stream(file, path.to_path_buf()),
+    })
+}
+
+fn attributes(given: &[String], input: &Input) -> anyhow::Result<Attributes> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut all = match input {
+        Input::File(source) => {
+            let mode = source.file().metadata()?.mode() & 0o7777;
+            Attributes::of_file(FileKind::File, mode, source.identity().mtime_ns, None)
+        }
+        Input::Stdin | Input::Stream(..) => Attributes::new(),
+    };
+    for text in given {
+        let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            return Err(UsageError::new(format!("--attr {text:?} is not NAME=VALUE")).into());
+        };
+        all.set(Name::Text(name.to_owned()), Value::Text(value.to_owned()));
+    }
+    Ok(all)
+}
+
+/// The writer of a pack, and whether the pack was made for it.
+fn open_pack(path: &Path, create: bool) -> anyhow::Result<(PackWriter, bool)> {
+    let options = LocalStorageOptions::default();
+    let storage = match LocalStorage::open(path, options.clone()) {
+        Err(error) if create && error.io_kind() == Some(io::ErrorKind::NotFound) => {
+            LocalStorage::create(path, options)?
+        }
+        opened => opened?,
+    };
+    let files = storage.list()?;
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    // Whatever else is in the directory, nobody meant it to become a pack.
+    let is_empty = files.iter().all(|file| file.name == LOCK) && !has_directories(path)?;
+    if !(create && is_empty) {
+        return Ok((PackWriter::open(storage, WriterOptions::default())?, false));
+    }
+    let mut writer = PackWriter::create(storage, WriterOptions::default())?;
+    // An empty pack is all it is meant to be: a put that dies leaves it so.
+    writer.set_complete(true);
+    writer.publish()?;
+    Ok((writer, true))
+}
+
+fn has_directories(path: &Path) -> anyhow::Result<bool> {
+    let entries = fs::read_dir(path).map_err(|error| stook::Error::io("list", path, error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| stook::Error::io("list", path, error))?;
+        if entry.file_name() != LOCK {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn put(
+    writer: &mut PackWriter,
+    group: &str,
+    key: &Key,
+    attributes: &Attributes,
+    input: Input,
+    context: &Context,
+) -> anyhow::Result<(u64, u64)> {
+    match input {
+        Input::File(source) => {
+            let len = source.len();
+            let bar = context.progress("putting", Unit::Bytes, Some(len));
+            let mut record = writer.begin(group, key, attributes, Some(len))?;
+            copy_file(&source, &mut record, &bar)?;
+            Ok((record.finish()?, len))
+        }
+        Input::Stdin => {
+            let record = writer.begin(group, key, attributes, None)?;
+            copy_stream(&mut io::stdin().lock(), "stdin", record, context)
+        }
+        Input::Stream(mut file, path) => {
+            let record = writer.begin(group, key, attributes, None)?;
+            copy_stream(&mut file, &path.display().to_string(), record, context)
+        }
+    }
+}
+
+fn copy_file(source: &FileSource, record: &mut RecordWriter<'_>, bar: &Progress) -> anyhow::Result<()> {
+    let mut buffer = vec![0; READ_LEN];
+    let (mut at, len) = (0, source.len());
+    while at < len {
+        interrupt::check()?;
+        let wanted = usize::try_from(len - at).unwrap_or(READ_LEN).min(READ_LEN);
+        let Some(part) = buffer.get_mut(..wanted) else { break };
+        if let Err(error) = source.file().read_exact_at(part, at) {
+            // A file that was cut is told as one that changed.
+            source.check_unchanged()?;
+            return Err(error.into());
+        }
+        record.write(part)?;
+        at += wanted as u64;
+        bar.add(wanted as u64);
+    }
+    Ok(source.check_unchanged()?)
+}
+
+fn copy_stream(
+    input: &mut dyn Read,
+    name: &str,
+    mut record: RecordWriter<'_>,
+    context: &Context,
+) -> anyhow::Result<(u64, u64)> {
+    let bar = context.progress("putting", Unit::Bytes, None);
+    let mut buffer = vec![0; READ_LEN];
+    loop {
+        interrupt::check()?;
+        let got = match input.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(source) => return Err(Error::Outside { operation: "read", name: name.into(), source }.into()),
+        };
+        let part = buffer.get(..got).context("a read gave more bytes than there was room for")?;
+        record.write(part)?;
+        bar.add(got as u64);
+    }
+    Ok((record.finish()?, bar.done()))
+}

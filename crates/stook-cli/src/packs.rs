@@ -1,0 +1,133 @@
+//! What the commands on packs share: opening, addresses, groups, keys and damage as JSON.
+//!
+//! Nothing here prints; commands do.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
+use stook::pack::{Damage, Key, KeyValue, OpenOptions, Pack};
+use stook::report::json::TextOrBytes;
+
+use crate::exit::UsageError;
+
+/// Opens a pack for reading.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn open(path: &Path) -> anyhow::Result<Pack> {
+    Ok(Pack::open_path(path, OpenOptions::default())?)
+}
+
+/// Every group somebody asks for has to be there: a misspelt one would look like an empty pack.
+///
+/// # Errors
+/// When one is missing.
+pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Result<()> {
+    let Some(missing) = groups.iter().find(|group| !pack.groups().contains(group)) else { return Ok(()) };
+    let have: Vec<String> = pack.groups().iter().map(|group| format!("{group:?}")).collect();
+    let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
+    Err(anyhow!("{} has no group {missing:?}; it has: {have}", path.display()))
+}
+
+/// The pack and the key of an address `PACK//KEY`; no key in a plain path.
+pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
+    let bytes = address.as_bytes();
+    // A path that is there is meant as it stands, however many slashes it has.
+    if Path::new(address).exists() {
+        return (PathBuf::from(address), None);
+    }
+    let split = bytes.windows(2).enumerate().skip(1).find_map(|(at, two)| {
+        let pack = OsStr::from_bytes(bytes.get(..at)?);
+        (two == b"//" && Path::new(pack).is_dir()).then_some(at)
+    });
+    match split {
+        Some(at) => {
+            let (pack, key) = bytes.split_at(at);
+            let key = key.get(2..).unwrap_or_default();
+            (PathBuf::from(OsStr::from_bytes(pack)), Some(OsString::from_vec(key.to_vec())))
+        }
+        None => (PathBuf::from(address), None),
+    }
+}
+
+/// The key somebody typed.
+///
+/// # Errors
+/// A [`UsageError`] when it is none.
+pub fn parse_key(text: &OsStr) -> Result<Key, UsageError> {
+    Key::parse(text.as_bytes()).map_err(|error| UsageError::new(error.to_string()))
+}
+
+/// A key in JSON, to be flattened into its object: `key`, `key_b64`, or `key_id` for a numeric one.
+#[derive(Debug, Clone, Copy)]
+pub struct JsonKey<'a>(pub &'a Key);
+
+impl Serialize for JsonKey<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.value() {
+            KeyValue::Bytes(bytes) => TextOrBytes::key(bytes).serialize(serializer),
+            KeyValue::Id(id) => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry("key_id", &id)?;
+                map.end()
+            }
+        }
+    }
+}
+
+/// A path in JSON: `NAME`, or `NAME_b64` where it is not UTF-8.
+pub fn json_path<'a>(name: &'static str, path: &'a Path) -> TextOrBytes<'a> {
+    TextOrBytes::new(name, path.as_os_str().as_bytes())
+}
+
+/// A damage in JSON.
+#[derive(Debug, Serialize)]
+pub struct JsonDamage<'a> {
+    #[serde(flatten)]
+    file: TextOrBytes<'a>,
+    offset_bytes: u64,
+    #[serde(flatten)]
+    key: Option<JsonKey<'a>>,
+    what: &'a str,
+}
+
+impl<'a> JsonDamage<'a> {
+    /// All of a list.
+    pub fn all(damages: &'a [Damage]) -> Vec<Self> {
+        let one = |damage: &'a Damage| Self {
+            file: json_path("file", &damage.file),
+            offset_bytes: damage.offset,
+            key: damage.key.as_ref().map(JsonKey),
+            what: &damage.what,
+        };
+        damages.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_split_at_the_first_directory_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let pack = dir.path().join("a.stook");
+        std::fs::create_dir(&pack).unwrap();
+        let address = |key: &str| OsString::from(format!("{}//{key}", pack.display()));
+        assert_eq!(split_address(&address("x//y")), (pack.clone(), Some("x//y".into())));
+        assert_eq!(split_address(pack.as_os_str()), (pack.clone(), None));
+        assert_eq!(split_address(OsStr::new("no//where")), (PathBuf::from("no//where"), None));
+    }
+
+    #[test]
+    fn keys_are_text_base64_or_a_number() {
+        let json = |key: Key| serde_json::to_string(&JsonKey(&key)).unwrap();
+        assert_eq!(json(Key::bytes("a").unwrap()), r#"{"key":"a"}"#);
+        assert_eq!(json(Key::bytes(b"\xff").unwrap()), r#"{"key_b64":"/w=="}"#);
+        assert_eq!(json(Key::id(u64::MAX)), r#"{"key_id":18446744073709551615}"#);
+    }
+}

@@ -1,0 +1,55 @@
+//! `stook check`.
+
+use stook::pack::Key;
+
+use super::packs::{Place, documented, key, long_body, refuses_what_is_no_pack};
+
+#[test]
+fn a_whole_pack_has_no_damage() {
+    let place = Place::filled();
+    let (code, stdout, stderr) = place.run("check", &[]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert_eq!(stdout, "no damage: 7 records are whole (6 live), 5.00 MB of bodies verified\n");
+    let (code, report) = place.json("check", &[]);
+    documented("check", &report);
+    assert_eq!((code, &report["live_records"]), (0, &6.into()));
+    let bytes = 12 + 3 + 6 + 5 + 3 + long_body().len() as u64;
+    assert_eq!(report["body_bytes"], bytes);
+    assert_eq!(place.run("check", &["--quiet"]).1, "");
+}
+
+#[test]
+fn each_damaged_record_is_named_and_exits_1() {
+    let place = Place::filled();
+    let (first, _) = place.hurt(&key("a/one"), 2);
+    let (second, _) = place.hurt(&Key::id(7), 1);
+    let (code, stdout, _) = place.run("check", &[]);
+    assert_eq!(code, 1);
+    for (file, name) in [(first, "a/one"), (second, "id:7")] {
+        let line = stdout.lines().find(|line| line.contains(&format!("(record {name})"))).unwrap();
+        assert!(line.starts_with(&format!("{} is damaged at offset ", file.display())), "{line}");
+    }
+    assert!(stdout.contains("2 damages: 5 records are whole"), "{stdout}");
+    let (code, report) = place.json("check", &[]);
+    documented("check", &report);
+    assert_eq!(code, 1);
+    let damages = report["damages"].as_array().unwrap();
+    assert!(damages.iter().any(|d| d["key"] == "a/one" && d["offset_bytes"].as_u64() > Some(0)), "{report}");
+    assert!(damages.iter().any(|d| d["key_id"] == 7), "{report}");
+}
+
+#[test]
+fn foreign_files_and_an_unfinished_build_are_noted_and_no_damage() {
+    let place = Place::new();
+    place.writer().finish(true).unwrap();
+    std::fs::write(place.pack.join("notes\x1b.txt"), "x").unwrap();
+    let (code, stdout, _) = place.run("check", &[]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("notes\\x1b.txt is no file of a pack"), "{stdout}");
+    assert!(stdout.contains("note: the pack is incomplete"), "{stdout}");
+}
+
+#[test]
+fn what_is_no_pack_is_refused() {
+    refuses_what_is_no_pack("check", &[]);
+}

@@ -1,0 +1,181 @@
+//! `stook get`.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
+
+use stook::pack::{Attributes, FileKind, Key};
+
+use super::packs::{Place, documented, fed, key, long_body, refuses_what_is_no_pack};
+
+#[test]
+fn one_record_goes_to_stdout_whatever_its_key_and_length() {
+    let place = Place::filled();
+    assert_eq!(place.run("get", &["a/two"]), (0, "second".into(), String::new()));
+    assert_eq!(place.run("get", &["id:7"]).1, "seven");
+    assert_eq!(place.run("get", &["empty"]), (0, String::new(), String::new()));
+    let output = place.command("get", &["long"]).output().unwrap();
+    assert!(output.status.success() && output.stdout == long_body());
+    let address = format!("{}//a/one", place.pack.display());
+    assert_eq!(super::ended(&mut super::stook(["get", &address])).1, "first of all");
+}
+
+#[test]
+fn a_file_is_written_whole_or_not_at_all() {
+    let place = Place::filled();
+    fs::write(place.path("out"), "before").unwrap();
+    place.hurt(&key("a/two"), 0);
+    let (code, stdout, stderr) = place.run("get", &["a/two", "--output", "out"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.contains("(record a/two)") && stderr.contains("is damaged at offset"), "{stderr}");
+    assert_eq!(fs::read(place.path("out")).unwrap(), b"before");
+    assert_eq!(place.run("get", &["a/one", "-o", "out"]).0, 0);
+    assert_eq!(fs::read(place.path("out")).unwrap(), b"first of all");
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 2, "no draft stays");
+}
+
+#[test]
+fn damage_gives_no_unverified_byte_and_the_others_are_got() {
+    let place = Place::filled();
+    place.hurt(&key("a/one"), 5);
+    assert_eq!(place.run("get", &["a/one"]).1, "");
+    let (code, stdout, stderr) = place.run("get", &["a/one", "a/two", "--concat"]);
+    assert_eq!((code, stdout.as_str()), (1, "second"));
+    assert!(stderr.contains("a/one"), "{stderr}");
+    place.hurt(&key("long"), 3_000_000);
+    let output = place.command("get", &["long"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.len() < 3_000_001 && long_body().starts_with(&output.stdout));
+}
+
+#[test]
+fn many_records_become_files_below_a_directory() {
+    let place = Place::filled();
+    let list = b"a/one\0a/two\0b\n\xff\0empty\0long\0id:7\0absent\0";
+    let mut command = place.command("get", &["--from-file", "-", "-0", "--output"]);
+    let (code, stdout, stderr) = fed(command.arg(place.path("out")), list);
+    assert_eq!((code, stdout.as_slice()), (1, &b""[..]));
+    assert!(stderr.contains("has no record absent"), "{stderr}");
+    assert!(stderr.contains("got 6 records, 5.00 MB"), "{stderr}");
+    assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"first of all");
+    assert_eq!(fs::read(place.path("out/id:7")).unwrap(), b"seven");
+    assert_eq!(fs::read(place.path("out/long")).unwrap(), long_body());
+    let odd = std::ffi::OsStr::from_bytes(b"b\n\xff");
+    assert_eq!(fs::read(place.path("out").join(odd)).unwrap(), b"odd");
+    assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 5);
+}
+
+#[test]
+fn bodies_are_joined_in_the_order_asked_for() {
+    let place = Place::filled();
+    let (code, stdout, _) = place.run("get", &["id:7", "a/two", "empty", "a/one", "a/two", "--concat"]);
+    assert_eq!((code, stdout.as_str()), (0, "sevensecondfirst of allsecond"));
+    let (code, stdout, _) = place.run("get", &["a/two", "id:7", "--concat", "-o", "joined"]);
+    assert_eq!((code, stdout.as_str()), (0, ""));
+    assert_eq!(fs::read(place.path("joined")).unwrap(), b"secondseven");
+}
+
+#[test]
+fn a_long_list_of_keys_is_got_in_order() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let all: Vec<u64> = (0..20_000).collect();
+    for id in &all {
+        writer.put("", &Key::id(*id), &Attributes::new(), format!("{id},").as_bytes()).unwrap();
+    }
+    writer.finish(true).unwrap();
+    let list: String = all.iter().rev().map(|id| format!("id:{id}\n")).collect();
+    let (code, stdout, _) =
+        fed(&mut place.command("get", &["--from-file", "-", "--concat"]), list.as_bytes());
+    assert_eq!(code, 0);
+    let expected: String = all.iter().rev().map(|id| format!("{id},")).collect();
+    assert!(stdout == expected.as_bytes());
+}
+
+#[test]
+fn keys_and_links_never_lead_out_of_the_directory() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let bad = ["../escaped", "/tmp/escaped", "a/../../escaped", "link/escaped", ""];
+    for name in bad.iter().chain(&["good"]) {
+        writer.put("", &key(name), &Attributes::new(), b"x").unwrap();
+    }
+    writer.finish(true).unwrap();
+    fs::create_dir(place.path("out")).unwrap();
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    symlink(place.path("elsewhere"), place.path("out/link")).unwrap();
+    let list = "../escaped\0/tmp/escaped\0a/../../escaped\0link/escaped\0bytes:\0good\0";
+    let mut command = place.command("get", &["--from-file", "-", "-0", "--json", "--output"]);
+    let (code, stdout, stderr) = fed(command.arg(place.path("out")), list.as_bytes());
+    assert_eq!(code, 1);
+    let lines: Vec<serde_json::Value> = stdout
+        .split(|b| *b == b'\n')
+        .filter(|l| !l.is_empty())
+        .map(|l| serde_json::from_slice(l).unwrap())
+        .collect();
+    lines.iter().for_each(|line| documented("get", line));
+    let status: Vec<_> = lines.iter().map(|line| line["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["refused", "refused", "refused", "refused", "refused", "ok"], "{stderr}");
+    assert_eq!(fs::read_dir(place.path("elsewhere")).unwrap().count(), 0);
+    assert!(!place.path("escaped").exists());
+    assert_eq!(fs::read(place.path("out/good")).unwrap(), b"x");
+}
+
+#[test]
+fn a_further_name_of_a_file_gives_the_file() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let link = Attributes::of_file(FileKind::HardLink, 0o644, 0, None);
+    writer.put("", &key("first"), &Attributes::new(), b"content").unwrap();
+    writer.put("", &key("second"), &link, b"first").unwrap();
+    writer.put("", &key("lost"), &link, b"nowhere").unwrap();
+    writer.finish(true).unwrap();
+    assert_eq!(place.run("get", &["second"]).1, "content");
+    assert_eq!(place.run("get", &["first", "second", "--concat"]).1, "contentcontent");
+    let (code, _, stderr) = place.run("get", &["lost"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("nowhere"), "{stderr}");
+}
+
+#[test]
+fn what_is_asked_for_wrongly_exits_2_and_what_is_not_there_1() {
+    let place = Place::filled();
+    let (code, _, stderr) = place.run("get", &["a/one", "a/two"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("--output"), "{stderr}");
+    assert_eq!(place.run("get", &["id:x"]).0, 2);
+    assert_eq!(place.run("get", &["a/one", "--json"]).0, 2);
+    assert_eq!(place.run("get", &[]).0, 2);
+    let (code, stdout, stderr) = place.run("get", &["absent"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.contains("has no record absent"), "{stderr}");
+    let (code, _, stderr) = place.run("get", &["a/one", "--group", "g"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("has no record a/one in g"), "{stderr}");
+}
+
+#[test]
+fn a_device_is_written_to_and_stays_a_device() {
+    let place = Place::filled();
+    assert_eq!(place.run("get", &["long", "--output", "/dev/null"]).0, 0);
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+}
+
+#[test]
+fn a_reader_that_has_read_enough_is_no_failure() {
+    let place = Place::filled();
+    let mut child =
+        place.command("get", &["long"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 4]).unwrap();
+    drop(stdout);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn what_is_no_pack_is_refused() {
+    refuses_what_is_no_pack("get", &["key"]);
+}

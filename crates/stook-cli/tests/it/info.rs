@@ -1,0 +1,67 @@
+//! `stook info`.
+
+use super::packs::{Place, documented, refuses_what_is_no_pack};
+
+#[test]
+fn live_and_dead_are_told_apart_for_the_pack_its_groups_and_segments() {
+    let place = Place::filled();
+    let (code, info) = place.json("info", &[]);
+    assert_eq!(code, 0);
+    documented("info", &info);
+    assert_eq!((&info["live_records"], &info["dead_records"]), (&6.into(), &1.into()));
+    assert_eq!(info["complete"], true);
+    assert_eq!(info["action"], "none");
+    assert_eq!(info["groups"][0]["name"], "");
+    assert_eq!(
+        (&info["groups"][0]["live_records"], &info["groups"][0]["dead_records"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(info["segments"].as_array().unwrap().len(), 2);
+    let disk: u64 =
+        std::fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    assert_eq!(info["file_bytes"], disk);
+    let (_, group) = place.json("info", &["--group", "g"]);
+    assert_eq!((&group["live_records"], &group["dead_records"]), (&4.into(), &0.into()));
+}
+
+#[test]
+fn people_are_told_the_same_and_what_to_do() {
+    let (code, stdout, stderr) = Place::filled().run("info", &[]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for part in ["complete, generation", "6 records", "1 record,", "nothing to do", "(default)", "sealed"] {
+        assert!(stdout.contains(part), "{part} is missing in:\n{stdout}");
+    }
+}
+
+#[test]
+fn an_unfinished_pack_says_so_and_how_it_goes_on() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.set_roots(vec![b"/some/\x1btree".to_vec()]);
+    writer.publish().unwrap();
+    drop(writer);
+    let (code, stdout, _) = place.run("info", &[]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("incomplete") && stdout.contains("run the `stook pack`"), "{stdout}");
+    assert!(stdout.contains("/some/\\x1btree"), "{stdout}");
+    let (_, info) = place.json("info", &[]);
+    documented("info", &info);
+    assert_eq!((&info["complete"], &info["action"]), (&false.into(), &"finish".into()));
+}
+
+#[test]
+fn damage_that_opening_meets_is_listed_and_exits_1() {
+    let place = Place::filled();
+    std::fs::remove_file(place.pack.join("segment-0000000000000001")).unwrap();
+    let (code, stdout, _) = place.run("info", &[]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("the file is missing") && stdout.contains("stook check"), "{stdout}");
+    let (code, info) = place.json("info", &[]);
+    assert_eq!((code, &info["action"]), (1, &"check".into()));
+    documented("info", &info);
+}
+
+#[test]
+fn what_is_no_pack_is_refused() {
+    refuses_what_is_no_pack("info", &[]);
+}

@@ -1,0 +1,102 @@
+//! `stook ls`.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use stook::pack::{Attributes, Key};
+
+use super::packs::{Place, documented, key, refuses_what_is_no_pack};
+
+#[test]
+fn keys_come_in_order_and_are_safe_on_a_terminal() {
+    let (code, stdout, stderr) = Place::filled().run("ls", &[]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert_eq!(stdout, "a/one\na/two\nb\\x0a\\xff\nempty\nlong\nid:7\n");
+}
+
+#[test]
+fn globs_prefixes_and_groups_choose() {
+    let place = Place::filled();
+    let listed = |args: &[&str]| place.run("ls", args).1;
+    assert_eq!(listed(&["*"]), "b\\x0a\\xff\nempty\nlong\nid:7\n", "a star stops at a slash");
+    assert_eq!(listed(&["**/o*", "id:*"]), "a/one\nid:7\n");
+    assert_eq!(listed(&["--prefix", "a/t"]), "a/two\n");
+    assert_eq!(listed(&["--prefix", "id:"]), "id:7\n");
+    assert_eq!(listed(&["--group", ""]), "a/one\na/two\n");
+    assert_eq!(listed(&["--group", "g", "--group", "", "*o*"]), "long\n");
+    assert_eq!(listed(&["nothing"]), "");
+    let (code, _, stderr) = place.run("ls", &["--group", "h"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("no group \"h\"; it has: \"\", \"g\""), "{stderr}");
+    assert_eq!(place.run("ls", &["[a"]).0, 2);
+    assert_eq!(place.run("ls", &["--prefix", "id:x"]).0, 2);
+}
+
+#[test]
+fn long_lines_tell_mode_owner_length_time_and_group() {
+    let place = Place::filled();
+    let stdout = place.run("ls", &["-l", "--prefix", "a/one"]).1;
+    assert_eq!(stdout, "-rw-r-----        5:6            12  2023-11-14 22:13:20Z  -         a/one\n");
+    let stdout = place.run("ls", &["-l", "--group", "g", "long"]).1;
+    assert!(stdout.contains(" 5000000 ") && stdout.contains("  g         long\n"), "{stdout}");
+}
+
+#[test]
+fn framed_bodies_have_their_length_too() {
+    for len in [0, 1, 65_535, 65_536, 65_537, 200_001] {
+        let place = Place::new();
+        let mut writer = place.writer();
+        let mut record = writer.begin("", &key("x"), &Attributes::new(), None).unwrap();
+        record.write(&vec![7; len]).unwrap();
+        record.finish().unwrap();
+        writer.finish(true).unwrap();
+        assert_eq!(place.json("ls", &["-l"]).1["body_bytes"], len);
+    }
+}
+
+#[test]
+fn json_lines_are_as_documented() {
+    let place = Place::filled();
+    for args in [&["--json"][..], &["--json", "-l"]] {
+        let (code, stdout, _) = place.run("ls", args);
+        assert_eq!(code, 0);
+        let lines: Vec<serde_json::Value> =
+            stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        lines.iter().for_each(|line| documented("ls", line));
+        assert_eq!(lines.len(), 6);
+        assert_eq!((&lines[0]["key"], &lines[0]["group"]), (&"a/one".into(), &"".into()));
+        assert_eq!(lines[2]["key_b64"], "Ygr/");
+        assert_eq!(lines[5]["key_id"], 7);
+    }
+}
+
+#[test]
+fn an_empty_pack_has_no_lines() {
+    let place = Place::new();
+    place.writer().finish(true).unwrap();
+    assert_eq!(place.run("ls", &["-l"]), (0, String::new(), String::new()));
+}
+
+#[test]
+fn a_reader_that_has_read_enough_is_no_failure() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for id in 0..50_000 {
+        writer.put("", &Key::id(id), &Attributes::new(), b"").unwrap();
+    }
+    writer.finish(true).unwrap();
+    for args in [&[][..], &["-l"], &["--json"], &["-0"]] {
+        let mut child =
+            place.command("ls", args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 4]).unwrap();
+        drop(stdout);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]), "{args:?}");
+    }
+}
+
+#[test]
+fn what_is_no_pack_is_refused() {
+    refuses_what_is_no_pack("ls", &[]);
+}

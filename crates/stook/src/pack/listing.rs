@@ -1,0 +1,78 @@
+//! What lists and summaries of a pack ask for: where keys are, which stretches of which files are read.
+//!
+//! Nothing here reads a body.
+
+use std::sync::Arc;
+
+use super::error::Result;
+use super::format::frame::{BodyLen, FrameHeader, TRAILER_LEN, Trailer};
+use super::format::index::Place;
+use super::key::Key;
+use super::names::Name;
+use super::open::{KeyEntry, Pack};
+use super::record::RecordHead;
+use super::segment::Segment;
+use crate::extent::ByteRange;
+use crate::source::Source;
+
+/// A trailer is followed by at most this many bytes that fill up its frame.
+const PADDING_MAX: u64 = 7;
+
+impl Pack {
+    /// Where the live records with these keys are, in their order; the pages of the index are read as one batch.
+    ///
+    /// # Errors
+    /// What reading the index meets.
+    pub fn locate(&self, keys: &[Key]) -> Result<Vec<Option<KeyEntry>>> {
+        self.read_pages_for(keys)?;
+        let entry = |key: &Key| {
+            let found = self.find(key)?;
+            Ok(found.map(|found| KeyEntry { key: key.clone(), stored_bytes: found.place.len, found }))
+        };
+        keys.iter().map(entry).collect()
+    }
+
+    /// The group in which a record is.
+    pub fn group_of_entry(&self, entry: &KeyEntry) -> &str {
+        self.snapshot.segments.get(entry.found.segment).map_or("", |segment| self.group_of(segment))
+    }
+
+    /// What a scan of these groups (all if empty) goes through: ranges of segments, in its order.
+    pub fn stretches(&self, groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {
+        let wanted =
+            |segment: &&Segment| groups.is_empty() || groups.iter().any(|g| g == self.group_of(segment));
+        let stretch = |segment: &Segment| (segment.source.clone(), segment.frames());
+        self.snapshot
+            .segments
+            .iter()
+            .filter(wanted)
+            .map(stretch)
+            .filter(|(_, range)| !range.is_empty())
+            .collect()
+    }
+
+    /// Bytes of all files that belong to the pack, by their lengths when it was opened.
+    pub fn file_bytes(&self) -> u64 {
+        let files = self.snapshot.files.iter().filter(|file| Name::parse(&file.name).is_some());
+        files.map(|file| file.len).sum()
+    }
+
+    /// The head, with the length of a framed body as its trailer tells it. A trailer that cannot be told from
+    /// damage leaves the length unsaid: whoever reads the body will meet the damage.
+    pub(super) fn with_length(
+        &self,
+        segment: &Segment,
+        place: Place,
+        header: &FrameHeader,
+        head: RecordHead,
+    ) -> Result<RecordHead> {
+        let (BodyLen::Framed, Some(len)) = (header.body, place.len) else { return Ok(head) };
+        let len = len.min(TRAILER_LEN + PADDING_MAX);
+        let from = place.offset.saturating_add(place.len_min() - len);
+        let range = ByteRange::at(from, len).unwrap_or_default();
+        let bytes = self.reader.read(segment.source.as_ref(), range)?;
+        let mut ends = bytes.windows(TRAILER_LEN as usize).rev();
+        let trailer = ends.find_map(|end| Trailer::decode(end, header.crc).ok());
+        Ok(RecordHead { body_len: trailer.map(|trailer| trailer.body_len), ..head })
+    }
+}
