@@ -42,6 +42,8 @@ pub enum StorageCall {
     Sync,
     /// [`Appender::truncate`].
     Truncate,
+    /// [`Appender::rewrite`].
+    Rewrite,
 }
 
 /// How a call fails.
@@ -262,6 +264,11 @@ impl Appender for FaultAppender {
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.meet_plainly(StorageCall::Truncate)?;
         self.inner.truncate(len)
+    }
+
+    fn rewrite(&mut self, from: u64) -> Result<()> {
+        self.meet_plainly(StorageCall::Rewrite)?;
+        self.inner.rewrite(from)
     }
 }
 

@@ -3,4 +3,5 @@
 //! They are slow and use memory for every byte; nothing but tests may use them.
 
 pub mod extent;
+pub mod pack;
 pub mod plan;

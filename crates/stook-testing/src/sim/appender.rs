@@ -104,6 +104,19 @@ impl Appender for SimAppender {
         self.written = len;
         Ok(())
     }
+
+    fn rewrite(&mut self, from: u64) -> Result<()> {
+        self.flush()?;
+        let bytes = {
+            let state = self.storage.state();
+            let held = state.live.files.get(&self.inode).map(Arc::clone).unwrap_or_default();
+            Bytes::copy_from_slice(held.get(from as usize..).unwrap_or_default())
+        };
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.perform("rewrite", Operation::Write { inode: self.inode, offset: from, bytes })
+    }
 }
 
 /// A file of the simulator, open for reading.

@@ -15,6 +15,9 @@ use super::key::Key;
 use super::window::Window;
 use crate::error::Result;
 
+/// Chunk checksums of a long body that are read at once, in bytes.
+const SUMS_READ_LEN: u64 = 64 << 10;
+
 /// What comes next in a segment.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -121,7 +124,7 @@ enum BodyState {
     /// Nothing of it is left to look at.
     Done,
     /// Contiguous; the chunk checksums that are still needed.
-    Known { len: u64, left: u64, chunk: u64, sums: Bytes },
+    Known { len: u64, left: u64, chunk: u64, sums: Bytes, sums_from: u64 },
     /// In pieces; what has been seen of it.
     Framed { seen: u64 },
     /// All pieces were seen; the trailer comes next.
@@ -159,6 +162,7 @@ impl Frames {
         };
         let header = match FrameHeader::decode(&fixed, &self.salt) {
             Ok(header) => header,
+            Err(invalid) if invalid.unsupported => return self.unknown_frame(offset, &fixed, invalid),
             Err(invalid) => return Ok(Step::Invalid(self.broken_header(offset, &fixed, invalid)?)),
         };
         let head_len = header.head_len() as usize;
@@ -189,6 +193,30 @@ impl Frames {
         Ok(Step::Frame)
     }
 
+    /// A frame of a kind or codec that is not known here. If it is as it was written, it is not for this version
+    /// to step over, let alone to cut off.
+    fn unknown_frame(&mut self, offset: u64, fixed: &[u8; HEADER_LEN], invalid: Invalid) -> Result<Step> {
+        let [key_len, attributes_len] = FrameHeader::lens(fixed);
+        let bytes = self.window.peek(HEADER_LEN + key_len + attributes_len)?;
+        let rest = bytes.get(HEADER_LEN..).unwrap_or_default();
+        let whole = rest.split_at_checked(key_len).is_some_and(|(key, attributes)| {
+            FrameHeader::is_as_written(fixed, &self.salt, offset, key, attributes)
+        });
+        if whole {
+            let what = format!("{}: this needs a newer version of stook", invalid.what);
+            let source = std::io::Error::new(std::io::ErrorKind::Unsupported, what);
+            return Err(crate::Error::io_at("read", self.window.path(), offset, source));
+        }
+        let offset_of_it = offset + invalid.offset;
+        Ok(Step::Invalid(Broken {
+            frame: offset,
+            offset: offset_of_it,
+            key: None,
+            what: invalid.what,
+            next: None,
+        }))
+    }
+
     /// A header that cannot be read may still be a whole frame whose used flag was hit: then its length
     /// and key are known all the same.
     fn broken_header(&mut self, offset: u64, fixed: &[u8; HEADER_LEN], invalid: Invalid) -> Result<Broken> {
@@ -210,6 +238,7 @@ impl Frames {
         let (key, attributes) = rest.split_at(usize::from(header.key_len).min(rest.len()));
         if header.verify(&mended, &self.salt, offset, key, attributes) {
             broken.key = Key::from_stored(header.key_kind, key);
+            (self.head.offset, self.head.header) = (offset, header);
             broken.next = header.frame_len(&self.salt).and_then(|len| offset.checked_add(len));
         }
         Ok(broken)
@@ -263,9 +292,7 @@ impl Frames {
         self.body = match self.head.header.body {
             BodyLen::Framed => BodyState::Framed { seen: 0 },
             BodyLen::Known(len) => {
-                let at = self.head.body_offset() + len;
-                let sums = self.window.read_apart(at, checksums_len(len, self.salt.chunk_len))?;
-                BodyState::Known { len, left: len, chunk: 0, sums }
+                BodyState::Known { len, left: len, chunk: 0, sums: Bytes::new(), sums_from: 0 }
             }
         };
         Ok(())
@@ -287,7 +314,7 @@ impl Frames {
     }
 
     fn next_known(&mut self) -> Checked<Chunk> {
-        let BodyState::Known { len: body_len, left, chunk, sums } = &mut self.body else {
+        let BodyState::Known { len: body_len, left, chunk, sums, sums_from } = &mut self.body else {
             return Ok(Chunk::End { len: 0, counts: true });
         };
         let frame_len = self.head.header.frame_len(&self.salt).unwrap_or(0);
@@ -302,11 +329,18 @@ impl Frames {
         let len = (*left).min(self.salt.chunk_len);
         let number = *chunk;
         let offset = self.window.pos();
-        let at = number as usize * 4;
+        if *left == *body_len || (number - *sums_from) as usize * 4 >= sums.len() {
+            // Not all at once: a hole of any length has checksums of a fraction of that length.
+            let all = checksums_len(*body_len, self.salt.chunk_len);
+            let from = self.head.offset + self.head.header.head_len() + *body_len + number * 4;
+            *sums = self.window.read_apart(from, (all - number * 4).min(SUMS_READ_LEN))?;
+            *sums_from = number;
+        }
+        let at = (number - *sums_from) as usize * 4;
         let sum = sums.get(at..at + 4).and_then(|sum| sum.first_chunk::<4>()).copied().unwrap_or_default();
+        let bytes = self.window.peek(len as usize)?;
         *left -= len;
         *chunk += 1;
-        let bytes = self.window.peek(len as usize)?;
         if let Err(invalid) = verify_chunks(bytes, &sum, self.salt.chunk_len, number) {
             let next = self.head.offset.checked_add(frame_len);
             return Err(Trouble::Broken(self.broken(offset, invalid.what, next)));
@@ -352,6 +386,10 @@ impl Frames {
         match trailer {
             Ok(trailer) => {
                 let end = (offset + TRAILER_LEN).next_multiple_of(8);
+                if end > self.window.end() {
+                    let what = "the frame ends in the middle of its padding".to_owned();
+                    return Err(Trouble::Broken(self.broken(offset, what, None)));
+                }
                 self.window.skip(end - offset)?;
                 Ok(trailer)
             }

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use super::error::{Damage, Result};
-use super::format::frame::FrameKind;
+use super::format::frame::{BodyLen, FrameHeader, FrameKind};
 use super::format::index::Place;
 use super::frames::{Broken, Frames, Step, Trouble};
+use super::key::Key;
 use super::tail::Tail;
 
 /// What a writer that died had not yet made durable.
@@ -36,6 +37,8 @@ pub(crate) struct Recovered {
     pub(crate) tail: Tail,
     /// Those behind the committed length, in order.
     pub(crate) fresh: Vec<Fresh>,
+    /// The longest length that a sync mark says was durable; 0 if there is none.
+    pub(crate) durable_len: u64,
     /// End of what is whole.
     pub(crate) frames_end: u64,
     /// What follows it, if it was never durable.
@@ -64,6 +67,7 @@ pub(crate) fn recover(
                     if let Some(body_len) = body_len {
                         found.add(frames, body_len, committed_len);
                     }
+                    found.durable_len = found.durable_len.max(marked_len(frames).unwrap_or(0));
                     continue;
                 }
                 Err(Trouble::Source(error)) => return Err(error.into()),
@@ -72,6 +76,8 @@ pub(crate) fn recover(
             Step::Invalid(broken) => broken,
         };
         let at = broken.frame;
+        // Its header was whole when its key is known.
+        let header = broken.key.clone().map(|key| (key, frames.head().header));
         if at >= committed_len && !vouched_for(frames, at)? {
             let end = frames.window.end();
             found.frames_end = at;
@@ -80,8 +86,13 @@ pub(crate) fn recover(
         }
         let next = broken.next;
         found.damages.push(broken.into_damage(path));
-        if !go_behind(frames, at, next)? {
-            found.frames_end = frames.window.end();
+        let goes_on = go_behind(frames, at, next)?;
+        let end = if goes_on { frames.window.pos() } else { frames.window.end() };
+        if let Some((key, header)) = header {
+            found.add_broken(&key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
+        }
+        if !goes_on {
+            found.frames_end = end;
             return Ok(found);
         }
     }
@@ -92,9 +103,26 @@ impl Recovered {
         let head = frames.head();
         let Some(key) = head.key() else { return };
         let place = Place::new(head.offset, frames.window.pos() - head.offset);
-        let (sequence, time_ns) = (head.header.sequence, head.header.time_ns);
+        let at = (head.header.sequence, head.header.time_ns);
+        self.list(&key, place, at, body_len, committed_len);
+    }
+}
+
+impl Recovered {
+    /// A record whose body is damaged is listed all the same: whoever asks for its key is told, and does not
+    /// get the version before it.
+    fn add_broken(&mut self, key: &Key, header: &FrameHeader, place: Place, committed_len: u64) {
+        let body_len = match header.body {
+            BodyLen::Known(len) => len,
+            BodyLen::Framed => 0,
+        };
+        self.list(key, place, (header.sequence, header.time_ns), body_len, committed_len);
+    }
+
+    fn list(&mut self, key: &Key, place: Place, at: (u64, i64), body_len: u64, committed_len: u64) {
+        let (sequence, time_ns) = at;
         self.tail.add(key.sort_form(), place, body_len, sequence, time_ns);
-        if head.offset >= committed_len {
+        if place.offset >= committed_len {
             self.fresh.push(Fresh { form: key.sort_form().into(), place, sequence, time_ns });
         }
     }
@@ -125,18 +153,22 @@ pub(crate) fn go_behind(frames: &mut Frames, at: u64, next: Option<u64>) -> Resu
 
 /// Whether a sync mark behind `at` says that `at` had been durable.
 fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
-    let mut from = at.saturating_add(8);
-    while frames.resync(from)? {
-        // Resync stands at a frame that was just verified.
-        let Step::Frame = frames.step()? else { return Ok(false) };
-        let head = frames.head();
-        if head.header.kind == FrameKind::SyncMark
-            && let Ok(durable_len) = <[u8; 8]>::try_from(head.attributes.as_slice())
-            && u64::from_le_bytes(durable_len) > at
-        {
-            return Ok(true);
-        }
-        from = head.offset + 8;
+    let mut stands = frames.resync(at.saturating_add(8))?;
+    while stands {
+        stands = match frames.step()? {
+            Step::End => false,
+            Step::Invalid(broken) => frames.resync(broken.frame.saturating_add(8))?,
+            Step::Frame if marked_len(frames).is_some_and(|len| len > at) => return Ok(true),
+            // The length of a frame whose header is whole can be believed.
+            Step::Frame => frames.skip_frame()? || frames.resync(frames.window.pos())?,
+        };
     }
     Ok(false)
+}
+
+/// The length that a frame says was durable before it was written, if it is a sync mark.
+fn marked_len(frames: &Frames) -> Option<u64> {
+    let head = frames.head();
+    let len = head.attributes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
+    len.filter(|&len| head.header.kind == FrameKind::SyncMark && len <= head.offset)
 }

@@ -10,7 +10,8 @@ use super::error::{Damage, Error, Result};
 use super::format::footer::Tally;
 use super::format::index::{EncodedIndex, IndexBuilder, Page, Place, Top};
 use super::format::{Invalid, UNIT};
-use super::reader::Reader;
+use super::reader::{DEPTH, Reader};
+use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::source::Source;
 
@@ -113,6 +114,24 @@ impl Run {
         let bytes = self.pages.get(number).and_then(OnceLock::get).map_or(&[][..], |bytes| bytes);
         let first = self.top.page(number).map_or(0, |(first, _)| first);
         Page::parse(bytes).map_err(|invalid| self.damaged(first, invalid))
+    }
+
+    /// Whether every page is what was written. They are read for it and not kept.
+    pub(crate) fn is_whole(&self, reader: &Reader) -> Result<bool> {
+        let mut number = 0;
+        while number < self.pages.len() {
+            let batch: Vec<_> =
+                (number..self.pages.len()).take(DEPTH).filter_map(|n| self.missing(n)).collect();
+            let reads = batch.iter().map(|&(source, range)| (source, range, Access::Cached));
+            for (n, bytes) in (number..).zip(reader.read_many(reads)?) {
+                let first = self.top.page(n).map_or(0, |(first, _)| first);
+                if Page::verify(&bytes?, self.salt_crc, first).is_err() {
+                    return Ok(false);
+                }
+            }
+            number += DEPTH;
+        }
+        Ok(true)
     }
 
     /// The places of all versions of a key, newest first.

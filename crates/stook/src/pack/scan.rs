@@ -105,19 +105,39 @@ impl<'p> Scan<'p> {
     /// As [`next`](Self::next), whatever is to be done about damage: what was handed out of the record is not
     /// all of it.
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
-        let Some((segment, frames)) = &mut self.current else { return Ok(None) };
-        if !self.unfinished {
-            return Ok(None);
-        }
+        let current = self.current.as_mut().filter(|_| self.unfinished);
+        let Some((segment, frames)) = current else { return Ok(None) };
+        let segment = *segment;
         match frames.next_chunk() {
-            Ok(Chunk::Bytes(span)) => Ok(Some(frames.view(span).1)),
+            Ok(Chunk::Bytes(span)) => Ok(self.current.as_ref().map(|(_, frames)| frames.view(span).1)),
             Ok(Chunk::End { counts, .. }) => {
                 self.unfinished = false;
                 debug_assert!(counts, "an abandoned record is in no index, and was not handed out");
                 Ok(None)
             }
-            Err(trouble) => Err(told(segment, trouble)),
+            Err(trouble) => Err(self.leave_record(segment, trouble)?),
         }
+    }
+
+    /// Goes behind a record whose body could not be read to its end, or ends the scan.
+    fn leave_record(&mut self, segment: &Segment, trouble: Trouble) -> Result<Error> {
+        self.unfinished = false;
+        let goes_on = match (&trouble, &mut self.current) {
+            (Trouble::Broken(broken), Some((_, frames))) if self.options.on_damage == OnDamage::Skip => {
+                go_behind(frames, broken.frame, broken.next)?
+            }
+            _ => self.end(),
+        };
+        if !goes_on {
+            self.close()?;
+        }
+        Ok(told(segment, trouble))
+    }
+
+    /// After an error that is not to be skipped there is nothing more to come.
+    fn end(&mut self) -> bool {
+        self.segments.clear();
+        false
     }
 
     fn advance(&mut self) -> Result<Option<At>> {
@@ -196,12 +216,18 @@ impl<'p> Scan<'p> {
     fn meet(&mut self, trouble: Trouble) -> Result<()> {
         let Some((segment, frames)) = &mut self.current else { return Ok(()) };
         let broken = match trouble {
-            Trouble::Source(error) => return Err(error.into()),
+            Trouble::Source(error) => {
+                self.end();
+                self.close()?;
+                return Err(error.into());
+            }
             Trouble::Broken(broken) => broken,
         };
         let (frame, next) = (broken.frame, broken.next);
         let damage = broken.into_damage(segment.source.path());
         if self.options.on_damage == OnDamage::Stop {
+            self.end();
+            self.close()?;
             return Err(Error::Damaged(damage));
         }
         self.damages.push(damage);

@@ -22,6 +22,9 @@ use crate::storage::{Entry, Storage};
 /// Read at once from the end of a sealed segment: nearly always footer and top are in it.
 const TAIL_READ_LEN: u64 = 64 * 1024;
 
+/// Longest deletion vector and longest top of an index that are read, in bytes.
+const SIDE_LEN_MAX: u64 = 1 << 30;
+
 /// A segment and everything known about it.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -45,6 +48,10 @@ pub(crate) struct Segment {
     pub(crate) deaths: Deaths,
     /// Uncommitted records killed some more, which no deletion vector says yet.
     pub(crate) replayed: bool,
+    /// It grows, and this much of it is known to be on the medium; what follows was read, which is not the same.
+    pub(crate) durable_len: u64,
+    /// It grows, and not all of its frames are what was written.
+    pub(crate) damaged: bool,
     /// Its deletion vector could not be read: dead records may look alive.
     pub(crate) vector_lost: bool,
 }
@@ -115,11 +122,14 @@ impl Segment {
             tally: entry.tally,
             deaths: Deaths::new(),
             replayed: false,
+            damaged: false,
+            durable_len: entry.committed_len,
             vector_lost: false,
             entry,
             source,
         };
         if source_is_short(&segment) {
+            segment.damaged = true;
             let what = format!(
                 "the file has {} bytes, {} were committed",
                 segment.source.len(),
@@ -199,6 +209,10 @@ impl Segment {
                 Invalid::damaged(24, "the footer of another segment"),
             ));
         }
+        if footer.top.len() > SIDE_LEN_MAX {
+            let invalid = Invalid::damaged(80, "the top of the index is longer than any can be");
+            return Err(refused(source.as_ref(), footer_at, invalid));
+        }
         let top = match footer.top.start().checked_sub(tail_at) {
             Some(from) => tail.slice(from as usize..from as usize + footer.top.len() as usize),
             None => reader.read(source.as_ref(), footer.top)?,
@@ -226,13 +240,15 @@ impl Segment {
                 Ok(run)
                     if run.frames.start() == self.checkpointed_len
                         && run.frames.end() > self.checkpointed_len
-                        && run.frames.end() <= self.entry.committed_len =>
+                        && run.frames.end() <= self.entry.committed_len
+                        && run.is_whole(reader)? =>
                 {
                     self.checkpointed_len = run.frames.end();
                     tally.join(&run.tally);
                     self.runs.push(run);
                 }
-                Ok(_) | Err(Error::Damaged(_)) => break,
+                // One bit can make it look like that of a newer version; a scan does without it.
+                Ok(_) | Err(Error::Damaged(_) | Error::Unsupported { .. }) => break,
                 Err(other) => return Err(other),
             }
         }
@@ -259,6 +275,8 @@ impl Segment {
         self.tally.join(&recovered.tail.tally);
         let range = ByteRange::new(from, self.frames_end).unwrap_or_default();
         self.runs.extend(recovered.tail.to_run(range, self.salt.crc)?);
+        self.durable_len = self.durable_len.max(recovered.durable_len);
+        self.damaged |= !recovered.damages.is_empty();
         findings.damages.extend(recovered.damages);
         findings.torn.extend(recovered.torn);
         findings.fresh.extend(recovered.fresh.into_iter().map(|fresh| (number, fresh)));
@@ -285,7 +303,7 @@ impl Segment {
             }
             Err(error) => return Err(error.into()),
         };
-        if source.len() != vector.len {
+        if source.len() != vector.len || vector.len > SIDE_LEN_MAX {
             findings
                 .damages
                 .push(damaged(0, format!("the file has {} bytes, not {}", source.len(), vector.len)));

@@ -89,6 +89,12 @@ impl Snapshot {
         fresh.sort_by_key(|(_, record)| record.sequence);
         let mut newest: std::collections::HashMap<Box<[u8]>, Found> = std::collections::HashMap::new();
         for (segment, record) in fresh {
+            self.manifest.sequence_next = self.manifest.sequence_next.max(record.sequence.saturating_add(1));
+            self.manifest.time_last_ns = self.manifest.time_last_ns.max(record.time_ns);
+            let overwritten = self.segments.get(segment).map(|segment| &segment.deaths);
+            if overwritten.is_some_and(|deaths| deaths.contains_key(&record.place.offset)) {
+                continue;
+            }
             let old = match newest.get(&record.form) {
                 Some(&old) => Some(old),
                 None => self.committed(&record.form, reader)?,
@@ -102,8 +108,6 @@ impl Snapshot {
                 old.entry.dead_bytes = old.entry.dead_bytes.saturating_add(found.place.len_min());
                 old.replayed = true;
             }
-            self.manifest.sequence_next = self.manifest.sequence_next.max(record.sequence.saturating_add(1));
-            self.manifest.time_last_ns = self.manifest.time_last_ns.max(record.time_ns);
             newest.insert(record.form, Found { segment, place: record.place });
         }
         Ok(())

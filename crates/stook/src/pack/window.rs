@@ -4,6 +4,7 @@
 //! crosses from one read into the next; only what crosses the end of the ring is copied. With a ring as
 //! long as the source nothing is ever copied, and the whole of it is kept.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -85,6 +86,11 @@ impl Window {
         })
     }
 
+    /// The path of the source, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        self.source.path()
+    }
+
     /// Offset in the source of the next byte.
     pub(crate) fn pos(&self) -> u64 {
         self.pos
@@ -164,11 +170,16 @@ impl Window {
         Ok(())
     }
 
-    /// Goes to any offset of the range. What the ring still holds is used again when it holds the whole range;
-    /// else reads that ran ahead are given up.
+    /// Goes to any offset of the range. What the ring still holds is used again; reads that ran ahead are given
+    /// up only for places far off.
     pub(crate) fn seek(&mut self, to: u64) -> Result<()> {
         let to = to.min(self.end);
-        if self.holds_all() && to >= self.start {
+        let blocks = self.options.blocks as u64;
+        let near = to.checked_sub(self.start).is_some_and(|distance| {
+            let block = distance / self.options.block_len as u64;
+            block + blocks > self.next && block <= self.next
+        });
+        if near || self.holds_all() && to >= self.start {
             self.pos = to;
             return Ok(());
         }

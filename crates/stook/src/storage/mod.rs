@@ -71,6 +71,16 @@ pub trait Appender: Send + fmt::Debug {
     /// # Errors
     /// What the system met; `InvalidInput` when `len` is more than there is.
     fn truncate(&mut self, len: u64) -> Result<()>;
+
+    /// Writes what the file holds from offset `from` on once more, unchanged.
+    ///
+    /// After a failed sync the system may show bytes that never reached the medium and that no later sync
+    /// takes there. Whoever goes on with a file whose last sync is not known to have succeeded calls this
+    /// first; the next [`sync`](Self::sync) then speaks for these bytes too.
+    ///
+    /// # Errors
+    /// What reading or writing met.
+    fn rewrite(&mut self, from: u64) -> Result<()>;
 }
 
 /// A flat namespace of files that grow or are published whole.

@@ -172,6 +172,27 @@ impl FrameHeader {
         Ok(Self { live, kind, key_kind, key_len, attributes_len, body, sequence, time_ns, crc })
     }
 
+    /// Lengths of key and attributes that the fixed part of any frame gives, in bytes.
+    pub(crate) fn lens(bytes: &[u8; HEADER_LEN]) -> [usize; 2] {
+        let [.., low, high] = bytes.first_chunk::<14>().copied().unwrap_or([0; 14]);
+        let key_len = u16::from_le_bytes([low, high]);
+        let [.., low, high] = bytes.first_chunk::<16>().copied().unwrap_or([0; 16]);
+        [usize::from(key_len), usize::from(u16::from_le_bytes([low, high]))]
+    }
+
+    /// Whether the checksum of a frame at `offset` is right, be it one this version knows or not.
+    pub(crate) fn is_as_written(
+        bytes: &[u8; HEADER_LEN],
+        salt: &Salt,
+        offset: u64,
+        key: &[u8],
+        attributes: &[u8],
+    ) -> bool {
+        let stored =
+            bytes.get(8..).and_then(|bytes| bytes.first_chunk::<4>()).copied().map(u32::from_le_bytes);
+        stored == Some(header_crc(salt, offset, bytes, key, attributes))
+    }
+
     /// Whether the checksum over the fixed part, key and attributes is right for a frame at `offset`.
     pub fn verify(
         &self,

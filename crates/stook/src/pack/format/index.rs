@@ -7,6 +7,8 @@ const PAGE_HEAD_LEN: usize = 12;
 const TOP_HEAD_LEN: usize = 16;
 const VALUE_LEN: usize = 9;
 const SPAN_LONG: u32 = u32::MAX;
+/// Units of a page: its only entry may have the longest key.
+const PAGE_UNITS: std::ops::RangeInclusive<u32> = 1..=17;
 /// A sort form is a kind byte and at most 65,535 bytes.
 const FORM_LEN_MAX: usize = 1 << 16;
 
@@ -240,7 +242,9 @@ impl Top {
         let separators = cursor.take(separators_len as usize)?.to_vec();
         let ends_rise =
             separator_ends.is_sorted() && separator_ends.last().copied().unwrap_or(0) == separators_len;
-        let units_rise = first_units.iter().zip(first_units.iter().skip(1)).all(|(a, b)| a < b);
+        let mut steps = first_units.iter().zip(first_units.iter().skip(1));
+        let units_rise =
+            steps.all(|(a, b)| b.checked_sub(*a).is_some_and(|units| PAGE_UNITS.contains(&units)));
         if !ends_rise || !units_rise || first_units.first() != Some(&0) && pages > 0 {
             return Err(Invalid::damaged(16, "the pages of the index do not follow one another"));
         }

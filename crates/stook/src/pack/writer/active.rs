@@ -16,8 +16,8 @@ use crate::pack::segment::Segment;
 use crate::pack::tail::Tail;
 use crate::storage::{Appender, Storage};
 
-/// Most that a checkpoint leaves to be scanned after a crash, in bytes.
-pub(crate) const CHECKPOINT_LEN: u64 = 64 << 20;
+/// What is left of the longest segment for its index, in bytes.
+const INDEX_ROOM: u64 = 64 << 20;
 
 const PADDING: [u8; 8] = [0; 8];
 
@@ -92,6 +92,7 @@ impl Active {
             appender.truncate(segment.frames_end)?;
             appender.sync()?;
         }
+        appender.rewrite(segment.durable_len.min(segment.frames_end))?;
         let mut active = Self {
             header: segment.header,
             salt: segment.salt,
@@ -142,9 +143,9 @@ impl Active {
         self.durable_len < self.appender.len()
     }
 
-    /// Whether it is time for a checkpoint.
-    pub(crate) fn checkpoint_due(&self) -> bool {
-        self.len() - self.checkpointed_len >= CHECKPOINT_LEN
+    /// Whether this many bytes or more follow the last checkpoint.
+    pub(crate) fn checkpoint_due(&self, checkpoint_len: u64) -> bool {
+        self.len() - self.checkpointed_len >= checkpoint_len
     }
 
     /// Waits until all of it is on the medium.
@@ -206,11 +207,11 @@ impl Active {
 
     /// Appends bytes of a record's body as they come.
     pub(crate) fn append_raw(&mut self, parts: &[&[u8]]) -> Result<()> {
-        if self.len() > SEGMENT_LEN_MAX - CHECKPOINT_LEN {
+        if self.len() > SEGMENT_LEN_MAX - INDEX_ROOM {
             return Err(Error::Limit {
                 what: "the length of a segment in bytes",
                 found: self.len(),
-                limit: SEGMENT_LEN_MAX - CHECKPOINT_LEN,
+                limit: SEGMENT_LEN_MAX - INDEX_ROOM,
             });
         }
         Ok(self.appender.append(parts)?)

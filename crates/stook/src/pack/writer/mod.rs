@@ -18,7 +18,7 @@ use super::error::{Damage, Error, Result};
 use super::format::SEGMENT_LEN_MAX;
 use super::format::attributes::Attributes;
 use super::format::deletes::{Death, Deaths};
-use super::format::frame::HEADER_LEN;
+use super::format::frame::{HEADER_LEN, checksums_len};
 use super::format::index::Place;
 use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::segment::{CHUNK_LOG2, SegmentHeader};
@@ -30,7 +30,7 @@ use super::recover::TornTail;
 use super::segment::Segment;
 use super::snapshot::{Snapshot, newest};
 use crate::engine::{Backend, EngineFactory};
-use crate::storage::{Lock, Storage};
+use crate::storage::{Entry, Lock, Storage};
 
 /// When a record that was put is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,6 +53,9 @@ pub struct WriterOptions {
     pub segment_len: u64,
     /// Chunk size of bodies as a power of two, 12 to 24; for new packs.
     pub chunk_log2: u8,
+    /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more than that is
+    /// scanned after a crash.
+    pub checkpoint_len: u64,
     /// Makes engines for reading what is there.
     pub engines: Arc<dyn EngineFactory>,
     /// Clock, randomness, name of this process.
@@ -65,6 +68,7 @@ impl Default for WriterOptions {
             durability: Durability::default(),
             segment_len: 4 << 30,
             chunk_log2: 16,
+            checkpoint_len: 64 << 20,
             engines: Arc::new(Backend::Auto),
             host: Arc::new(SystemHost),
         }
@@ -104,6 +108,10 @@ pub struct PackWriter {
     reader: Reader,
     /// The generation published last.
     manifest: Manifest,
+    /// The generation before that one, 0 if there is none.
+    generation_before: u64,
+    /// The highest generation that any file was ever seen to be of.
+    generation_last: u64,
     /// Which of [`Manifest::groups`] a name is.
     groups: HashMap<String, u32>,
     active: BTreeMap<u32, Active>,
@@ -140,9 +148,7 @@ impl PackWriter {
         }
         check_segment_len(options.segment_len)?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
-        if newest(&storage.list()?).is_some() {
-            return Err(Error::Exists { path: storage.path("") });
-        }
+        refuse_what_is_there(storage.as_ref())?;
         let mut nonces = [[0; 16]; 2];
         nonces.iter_mut().try_for_each(|nonce| options.host.random(nonce))?;
         let manifest = Manifest {
@@ -174,9 +180,13 @@ impl PackWriter {
             return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
         }
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
+        // A writer that was killed may have published what no power failure would survive; what is built on
+        // it must not be the first to last.
+        storage.sync_directory()?;
         let reader = Reader::new(options.engines.clone());
         let snapshot = Snapshot::load(storage.as_ref(), &reader)?;
         let mut manifest = snapshot.manifest;
+        let segment_next = manifest.segment_next;
         let mut nonce = [0; 16];
         options.host.random(&mut nonce)?;
         manifest.writer_nonce = nonce;
@@ -193,8 +203,28 @@ impl PackWriter {
                 writer.sealed.insert(entry.id, Sealed { entry: *entry, segment: None });
             }
         }
-        writer.remove_leftovers(&snapshot.files)?;
+        writer.step_over_names(&snapshot.files);
+        writer.remove_leftovers(&snapshot.files, segment_next)?;
         Ok(writer)
+    }
+
+    /// A name that a file had is not given to another, even though no manifest came to speak of it: whether it
+    /// is gone for good cannot be known when a sync of the directory failed.
+    fn step_over_names(&mut self, files: &[Entry]) {
+        for name in files.iter().filter_map(|file| Name::parse(&file.name)) {
+            match name {
+                Name::Segment(id) => {
+                    self.manifest.segment_next = self.manifest.segment_next.max(id.saturating_add(1));
+                }
+                Name::Manifest(generation) | Name::Deletes(_, generation) => {
+                    self.generation_last = self.generation_last.max(generation);
+                    if matches!(name, Name::Manifest(_)) && generation < self.manifest.generation {
+                        self.generation_before = self.generation_before.max(generation);
+                    }
+                }
+                Name::Checkpoint(..) | Name::Lock => {}
+            }
+        }
     }
 
     fn with(
@@ -208,6 +238,8 @@ impl PackWriter {
             reader: Reader::new(options.engines.clone()),
             storage,
             options,
+            generation_before: 0,
+            generation_last: manifest.generation,
             manifest,
             groups,
             active: BTreeMap::new(),
@@ -240,16 +272,33 @@ impl PackWriter {
         };
         self.unpublished |= dead.dirty;
         self.dead.insert(entry.id, dead);
-        let another_is_active = self.active.contains_key(&entry.group);
+        let may_grow = !segment.damaged && !self.active.contains_key(&entry.group);
         match entry.state {
-            SegmentState::Active if !another_is_active => {
+            SegmentState::Active if may_grow => {
                 let active = Active::reopen(self.storage.as_ref(), segment, &self.reader)?;
                 self.active.insert(entry.group, active);
             }
-            _ => {
+            SegmentState::Active => self.leave_as_it_is(segment)?,
+            SegmentState::Sealed => {
                 self.sealed.insert(entry.id, Sealed { entry, segment: Some(segment) });
             }
         }
+        Ok(())
+    }
+
+    /// A damaged segment is not appended to: where its frames end is not certain. What was found in it is
+    /// committed, so that what is put from now on is newer than all of it.
+    fn leave_as_it_is(&mut self, segment: Segment) -> Result<()> {
+        let mut entry = segment.entry;
+        if segment.frames_end > entry.committed_len {
+            let mut appender = self.storage.open_append(&Name::Segment(entry.id).to_string())?;
+            appender.rewrite(segment.durable_len)?;
+            appender.sync()?;
+            (entry.committed_len, entry.frames_end) = (segment.frames_end, segment.frames_end);
+            entry.tally = segment.tally;
+            self.unpublished = true;
+        }
+        self.sealed.insert(entry.id, Sealed { entry, segment: Some(segment) });
         Ok(())
     }
 
@@ -293,6 +342,15 @@ impl PackWriter {
         body: &[u8],
         sums: &[u8],
     ) -> Result<u64> {
+        let sums_len = checksums_len(body.len() as u64, 1 << self.manifest.chunk_log2);
+        if attributes.len() > usize::from(u16::MAX) || sums.len() as u64 != sums_len {
+            return Err(Error::Invalid(format!(
+                "{} bytes of attributes and {} bytes of checksums do not belong to a body of {} bytes",
+                attributes.len(),
+                sums.len(),
+                body.len()
+            )));
+        }
         let frame_len = HEADER_LEN + key.sort_form().len() + attributes.len() + body.len() + sums.len();
         let group = self.ready(group, frame_len as u64)?;
         let sequence = self.next_sequence();
@@ -459,7 +517,8 @@ impl PackWriter {
             Durability::Interval(interval) if self.synced_at.elapsed() >= interval => self.sync_all()?,
             Durability::Interval(_) => {}
         }
-        if self.active_of(group)?.checkpoint_due() {
+        let checkpoint_len = self.options.checkpoint_len;
+        if self.active_of(group)?.checkpoint_due(checkpoint_len) {
             let storage = self.storage.clone();
             self.active_of(group)?.checkpoint(storage.as_ref())?;
             self.publish_now()?;
@@ -486,6 +545,23 @@ fn check_segment_len(len: u64) -> Result<()> {
         return Err(Error::Limit { what: "the length of a segment or a record in bytes", found: len, limit });
     }
     Ok(())
+}
+
+/// A new pack is made where no pack is, nor what is left of one that lost its manifests: its segments would be
+/// taken for leftovers.
+fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
+    let files = storage.list()?;
+    if newest(&files).is_some() {
+        return Err(Error::Exists { path: storage.path("") });
+    }
+    let remains = files.iter().find(|file| !matches!(Name::parse(&file.name), None | Some(Name::Lock)));
+    match remains {
+        None => Ok(()),
+        Some(file) => Err(Error::NotAPack {
+            path: storage.path(""),
+            why: format!("it holds {}, but no manifest; make the new pack in another place", file.name),
+        }),
+    }
 }
 
 fn take_lock(storage: &dyn Storage, host: &dyn Host) -> Result<Box<dyn Lock>> {

@@ -1,6 +1,6 @@
 //! What makes the work of a writer count: syncs, seals, generations.
 
-use super::{Active, Dead, PackWriter, Sealed};
+use super::{Active, PackWriter, Sealed};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, VectorRef};
@@ -103,7 +103,7 @@ impl PackWriter {
         for active in self.active.values_mut() {
             active.sync()?;
         }
-        let generation = self.manifest.generation + 1;
+        let generation = self.generation_last + 1;
         self.write_vectors(generation)?;
         self.storage.sync_directory()?;
         let manifest = Manifest {
@@ -114,6 +114,7 @@ impl PackWriter {
         };
         self.storage.publish_if_absent(&Name::Manifest(generation).to_string(), &manifest.encode())?;
         let before = std::mem::replace(&mut self.manifest, manifest);
+        self.generation_last = generation;
         self.active.values_mut().for_each(|active| active.published = true);
         self.unpublished = false;
         self.remove_older(&before);
@@ -165,7 +166,7 @@ impl PackWriter {
                 manifest.segments.iter().find(|entry| entry.id == segment).and_then(|entry| entry.vector);
             vector.is_some_and(|vector| vector.generation == generation)
         };
-        let old = before.generation.saturating_sub(1);
+        let old = std::mem::replace(&mut self.generation_before, before.generation);
         let mut garbage = std::mem::take(&mut self.garbage);
         if old > 0 {
             garbage.push(Name::Manifest(old));
@@ -197,17 +198,20 @@ impl PackWriter {
     }
 
     /// Removes what writers that died left behind: files that the manifest cannot name any more.
-    pub(super) fn remove_leftovers(&mut self, files: &[Entry]) -> Result<()> {
+    pub(super) fn remove_leftovers(&mut self, files: &[Entry], segment_next: u64) -> Result<()> {
         self.storage.remove_leftovers()?;
         let generation = self.manifest.generation;
         for file in files {
             let stale = match Name::parse(&file.name) {
-                Some(Name::Manifest(other)) => other + 1 < generation,
-                Some(Name::Segment(id)) => id >= self.manifest.segment_next && !self.sealed.contains_key(&id),
+                Some(Name::Manifest(other)) => other < self.generation_before,
+                Some(Name::Segment(id)) => id >= segment_next,
                 Some(Name::Checkpoint(id, _)) => !self.active.values().any(|active| active.header.id == id),
                 Some(Name::Deletes(id, other)) => {
-                    let current = self.dead.get(&id).and_then(|dead: &Dead| dead.vector);
-                    other + 1 < generation && current.is_none_or(|vector| vector.generation != other)
+                    // Asked of the manifest: a segment that could not be opened keeps its vector too.
+                    let named = self.manifest.segments.iter().any(|entry| {
+                        entry.id == id && entry.vector.is_some_and(|vector| vector.generation == other)
+                    });
+                    (other < self.generation_before || other > generation) && !named
                 }
                 Some(Name::Lock) | None => false,
             };

@@ -31,6 +31,9 @@ const BLOCKS_BEFORE_ROOM: u32 = 4;
 /// Full blocks that begin and end at multiples of this take the way that the options name.
 const DIRECT_ALIGNMENT: u64 = 4096;
 
+/// How much is read and written at once when a file is rewritten, in bytes.
+const REWRITE_LEN: usize = 1 << 20;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct LocalAppender {
@@ -188,6 +191,25 @@ impl Appender for LocalAppender {
             return Err(Error::io("truncate", &self.path, source));
         }
         self.guarded("truncate", |this| this.cut(len))
+    }
+
+    fn rewrite(&mut self, from: u64) -> Result<()> {
+        self.guarded("rewrite", |this| {
+            this.flush_all()?;
+            let mut at = from;
+            let mut bytes = vec![0; REWRITE_LEN];
+            while at < this.written {
+                let len = usize::try_from(this.written - at).unwrap_or(REWRITE_LEN).min(REWRITE_LEN);
+                let part = bytes.get_mut(..len).unwrap_or_default();
+                this.file.read_exact_at(part, at)?;
+                // Zeros that were lost read as zeros again, and holes stay holes.
+                if part.iter().any(|&byte| byte != 0) {
+                    this.file.write_all_at(part, at)?;
+                }
+                at += len as u64;
+            }
+            Ok(())
+        })
     }
 }
 

@@ -1,0 +1,245 @@
+//! Packs: a `BTreeMap` to compare one with, a machine whose clock and chance are chosen, and every way of
+//! reading a pack held against the map.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stook::engine::{Completion, Engine, EngineFactory, Request};
+use stook::pack::{Error, Host, Key, OnDamage, OpenOptions, Pack, ScanOptions, WriterOptions};
+use stook::storage::Storage;
+
+use crate::conformance::pattern;
+use crate::sim::SimStorage;
+
+/// What a pack holds: the body of every live key.
+pub type PackModel = BTreeMap<Key, Vec<u8>>;
+
+/// A machine whose clock stands where it is put, and whose chance depends on a seed alone.
+#[derive(Debug)]
+pub struct ScriptedHost {
+    state: Mutex<(i64, u64)>,
+}
+
+impl ScriptedHost {
+    /// A machine whose nonces are told apart from those of other seeds.
+    pub fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new((1_000, seed << 32)) })
+    }
+
+    /// Puts the clock to a time, ns.
+    pub fn set_clock(&self, now_ns: i64) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0 = now_ns;
+    }
+}
+
+impl Host for ScriptedHost {
+    fn now_ns(&self) -> i64 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> stook::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1 += 1;
+        bytes.copy_from_slice(&pattern(bytes.len(), state.1));
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        "a test".into()
+    }
+}
+
+/// Makes engines that are never asked for anything: simulated files are read without one.
+#[derive(Debug, Clone, Copy)]
+pub struct NoEngines;
+
+#[derive(Debug)]
+struct NoEngine(usize);
+
+impl EngineFactory for NoEngines {
+    fn build(&self, depth: usize) -> stook::Result<Box<dyn Engine>> {
+        Ok(Box::new(NoEngine(depth)))
+    }
+}
+
+impl Engine for NoEngine {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn depth(&self) -> usize {
+        self.0
+    }
+
+    fn in_flight(&self) -> usize {
+        0
+    }
+
+    fn submit(&mut self, request: Request) {
+        panic!("{request:?} was submitted, though its file is simulated");
+    }
+
+    fn reap(&mut self, _: usize, _: &mut Vec<Completion>) -> stook::Result<()> {
+        Ok(())
+    }
+}
+
+/// Options for a pack in a [`SimStorage`]: 4 KiB chunks, and segments and checkpoints so short that a few
+/// records fill them.
+pub fn tiny_writer(host: Arc<dyn Host>) -> WriterOptions {
+    WriterOptions {
+        chunk_log2: 12,
+        segment_len: 64 << 10,
+        checkpoint_len: 8 << 10,
+        engines: Arc::new(NoEngines),
+        host,
+        ..WriterOptions::default()
+    }
+}
+
+/// Opens the pack in a simulated storage.
+///
+/// # Errors
+/// Those of [`Pack::open`].
+pub fn open_simulated(storage: &SimStorage) -> Result<Pack, Error> {
+    let options = OpenOptions { engines: Arc::new(NoEngines), ..OpenOptions::default() };
+    Pack::open(Arc::new(storage.clone()) as Arc<dyn Storage>, options)
+}
+
+/// All live records, as a scan gives them.
+///
+/// # Errors
+/// What the scan meets.
+///
+/// # Panics
+/// When a key is handed out twice.
+pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
+    let mut all = PackModel::new();
+    let mut scan = pack.scan(ScanOptions::default());
+    while let Some(record) = scan.next()? {
+        let key = record.key().expect("a record has a key");
+        let mut body = record.body().map(<[u8]>::to_vec);
+        if body.is_none() {
+            let mut long = Vec::new();
+            while let Some(chunk) = scan.next_chunk()? {
+                long.extend_from_slice(chunk);
+            }
+            body = Some(long);
+        }
+        assert!(all.insert(key.clone(), body.unwrap_or_default()).is_none(), "{key} is scanned twice");
+    }
+    Ok(all)
+}
+
+/// Holds every way of reading a pack that is whole against what it must hold.
+///
+/// # Panics
+/// When one differs.
+pub fn assert_holds(pack: &Pack, model: &PackModel) {
+    assert_eq!(pack.damages(), &[]);
+    let listed: Vec<Key> = pack.keys(&[]).expect("keys").map(|entry| entry.expect("a key").key).collect();
+    assert!(listed.iter().eq(model.keys()), "{listed:?} are listed, {:?} were put", model.keys());
+    assert_eq!(pack.len(), model.len() as u64);
+    assert!(scanned(pack).expect("a scan") == *model, "a scan gives other records");
+    let records = pack.get_many(&listed).expect("a batch");
+    for ((key, body), record) in model.iter().zip(records) {
+        let record = record.expect("a record").expect("a listed key has a record");
+        assert!(record.head.key == *key && record.body == body, "{key} is another in a batch");
+        let single = pack.get(key).expect("a record");
+        assert!(single.is_some_and(|single| single.body == body), "{key} is another alone");
+    }
+    let loaded = pack.load(&ScanOptions::default()).expect("it loads");
+    let held: PackModel =
+        loaded.iter().map(|record| (record.key().expect("a key"), record.body.to_vec())).collect();
+    assert!(held == *model && loaded.len() == model.len(), "other records are loaded");
+    let report = pack.check(|_| {}).expect("it is checked");
+    assert_eq!(report.damages, []);
+    assert_eq!(report.live_records, model.len() as u64);
+}
+
+/// What a damaged pack still says: every damage it tells, in whatever way, and the records it gives. A
+/// record that is refused is told and not given.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The records that were given, by whichever way gave them.
+    pub given: Vec<(Key, Vec<u8>)>,
+    /// Everything that was said to be wrong.
+    pub complaints: Vec<String>,
+}
+
+/// Reads all it can of a pack in every way: `keys` one by one and as a batch, the list of keys, a scan and a
+/// load that skip damage, a check.
+pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
+    let mut told = Told::default();
+    told.complaints.extend(pack.damages().iter().map(ToString::to_string));
+    told.complaints.extend(pack.torn_tails().iter().map(|torn| format!("{torn:?}")));
+    for key in keys {
+        match pack.get(key) {
+            Ok(Some(record)) => told.given.push((record.head.key, record.body.to_vec())),
+            Ok(None) => {}
+            Err(error) => told.complaints.push(format!("get: {error}")),
+        }
+    }
+    match pack.get_many(keys) {
+        Err(error) => told.complaints.push(format!("get_many: {error}")),
+        Ok(records) => {
+            for record in records {
+                match record {
+                    Ok(Some(record)) => told.given.push((record.head.key, record.body.to_vec())),
+                    Ok(None) => {}
+                    Err(error) => told.complaints.push(format!("get_many: {error}")),
+                }
+            }
+        }
+    }
+    match pack.keys(&[]) {
+        Err(error) => told.complaints.push(format!("keys: {error}")),
+        Ok(all) => told.complaints.extend(all.filter_map(Result::err).map(|error| format!("keys: {error}"))),
+    }
+    scan_what_is_whole(pack, &mut told);
+    load_what_is_whole(pack, &mut told);
+    match pack.check(|_| {}) {
+        Err(error) => told.complaints.push(format!("check: {error}")),
+        Ok(report) => told.complaints.extend(report.damages.iter().map(|damage| format!("check: {damage}"))),
+    }
+    told
+}
+
+fn scan_what_is_whole(pack: &Pack, told: &mut Told) {
+    let mut scan = pack.scan(ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() });
+    loop {
+        let (key, body) = match scan.next() {
+            Err(error) => return told.complaints.push(format!("scan: {error}")),
+            Ok(None) => break,
+            Ok(Some(record)) => (record.key(), record.body().map(<[u8]>::to_vec)),
+        };
+        let Some(key) = key else { continue };
+        let mut long = Vec::new();
+        let body = match body {
+            Some(body) => Ok(body),
+            None => loop {
+                match scan.next_chunk() {
+                    Err(error) => break Err(error),
+                    Ok(None) => break Ok(long),
+                    Ok(Some(chunk)) => long.extend_from_slice(chunk),
+                }
+            },
+        };
+        match body {
+            Ok(body) => told.given.push((key, body)),
+            Err(error) => told.complaints.push(format!("scan: {error}")),
+        }
+    }
+    told.complaints.extend(scan.damages().iter().map(|damage| format!("scan: {damage}")));
+}
+
+fn load_what_is_whole(pack: &Pack, told: &mut Told) {
+    match pack.load(&ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() }) {
+        Err(error) => told.complaints.push(format!("load: {error}")),
+        Ok(loaded) => {
+            let records = loaded.iter().filter_map(|record| Some((record.key()?, record.body.to_vec())));
+            told.given.extend(records);
+            told.complaints.extend(loaded.damages().iter().map(|damage| format!("load: {damage}")));
+        }
+    }
+}

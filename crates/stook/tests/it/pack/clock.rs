@@ -1,0 +1,52 @@
+//! Clocks that go backwards.
+
+use std::sync::Arc;
+
+use stook::pack::{Attributes, Key, PackWriter, ScanOptions, WriterOptions};
+use stook::storage::Storage;
+use stook_testing::model::pack::{ScriptedHost, open_simulated, tiny_writer};
+use stook_testing::sim::SimStorage;
+
+/// Sequence number and time of every record.
+fn times(storage: &SimStorage) -> Vec<(u64, i64)> {
+    let pack = open_simulated(storage).unwrap();
+    let mut scan = pack.scan(ScanOptions::default());
+    let mut times = Vec::new();
+    while let Some(record) = scan.next().unwrap() {
+        times.push((record.sequence(), record.time_ns()));
+    }
+    times.sort_unstable();
+    times
+}
+
+#[test]
+fn times_never_fall_when_the_clock_does() {
+    let storage = SimStorage::new();
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let host = ScriptedHost::new(1);
+    let options = WriterOptions { segment_len: 9000, ..tiny_writer(host.clone()) };
+    host.set_clock(5_000);
+    let mut writer = PackWriter::create(shared.clone(), options.clone()).unwrap();
+    let clock = [5_000, 7_000, 6_000, -3, i64::MIN, 7_001, 0, i64::MAX, 12];
+    for (number, &now_ns) in clock.iter().enumerate() {
+        host.set_clock(now_ns);
+        let group = format!("g{}", number % 2);
+        writer.put(&group, &Key::id(number as u64), &Attributes::new(), &[1; 3000]).unwrap();
+        if number == 3 {
+            writer.sync().unwrap();
+            drop(writer);
+            writer = PackWriter::open(shared.clone(), options.clone()).unwrap();
+        }
+        if number == 5 {
+            writer.finish(true).unwrap();
+            writer = PackWriter::open(shared.clone(), options.clone()).unwrap();
+        }
+    }
+    writer.sync().unwrap();
+    let times = times(&storage);
+    assert_eq!(times.len(), clock.len());
+    assert!(times.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{times:?}");
+    let expected = [5_000, 7_000, 7_000, 7_000, 7_000, 7_001, 7_001, i64::MAX, i64::MAX];
+    assert!(times.iter().map(|(_, time)| *time).eq(expected), "{times:?}");
+    assert_eq!(open_simulated(&storage).unwrap().check(|_| {}).unwrap().damages, []);
+}

@@ -1,0 +1,175 @@
+//! Power fails, processes die, calls fail, at every single operation: what was acknowledged is there
+//! afterwards, and what was not is there whole or not at all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stook::pack::{Attributes, Error, Key, PackWriter, Result, WriterOptions};
+use stook::storage::Storage;
+use stook_testing::conformance::pattern;
+use stook_testing::model::pack::{
+    PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
+};
+use stook_testing::sim::{
+    Acknowledgements, CrashPoint, ExploreOptions, SimStorage, explore, explore_failures,
+};
+
+/// The newest version of every key that was promised to be safe.
+type Promise = BTreeMap<u8, u64>;
+
+fn shared(storage: &SimStorage) -> Arc<dyn Storage> {
+    Arc::new(storage.clone())
+}
+
+fn options(seed: u64) -> WriterOptions {
+    WriterOptions { segment_len: 40 << 10, checkpoint_len: 6 << 10, ..tiny_writer(ScriptedHost::new(seed)) }
+}
+
+fn key(number: u8) -> Key {
+    if number.is_multiple_of(2) { Key::id(u64::from(number)) } else { Key::bytes([number; 5]).unwrap() }
+}
+
+/// Every version has a body of its own, so that what is found tells which it is.
+fn body(number: u8, version: u64) -> Vec<u8> {
+    let len = [700, 0, 4096, 5000, 9001, 40][(usize::from(number) + version as usize) % 6];
+    let mut body = pattern(len, u64::from(number) << 32 | version);
+    body.extend(version.to_le_bytes());
+    body
+}
+
+fn version(number: u8, found: &[u8]) -> u64 {
+    let version = found.last_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)).unwrap();
+    assert!(found == body(number, version), "{number} is not any version of what was put");
+    version
+}
+
+/// A workload: puts in two groups, and acknowledgements of what was put so far.
+struct Work<'a> {
+    writer: PackWriter,
+    given: &'a Acknowledgements<Promise>,
+    put: Promise,
+    count: u64,
+}
+
+impl Work<'_> {
+    fn put(&mut self, number: u8) -> Result<()> {
+        self.count += 1;
+        let (group, body) = (if number < 3 { "a" } else { "b" }, body(number, self.count));
+        match self.count % 4 {
+            0 | 1 => drop(self.writer.put(group, &key(number), &Attributes::new(), &body)?),
+            rest => {
+                let announced = (rest == 2).then_some(body.len() as u64);
+                let mut record = self.writer.begin(group, &key(number), &Attributes::new(), announced)?;
+                body.chunks(3000).try_for_each(|part| record.write(part))?;
+                record.finish()?;
+            }
+        }
+        self.put.insert(number, self.count);
+        Ok(())
+    }
+
+    fn acknowledge(&self) {
+        self.given.acknowledge(self.put.clone());
+    }
+}
+
+/// Creates a pack, lets segments roll and checkpoints appear, overwrites, reopens, seals.
+fn work(storage: &SimStorage, given: &Acknowledgements<Promise>) -> Result<()> {
+    let writer = PackWriter::create(shared(storage), options(1))?;
+    let mut work = Work { writer, given, put: Promise::new(), count: 0 };
+    for number in [0, 1, 3, 0, 4] {
+        work.put(number)?;
+    }
+    work.writer.sync()?;
+    work.acknowledge();
+    for number in [1, 5, 3, 2, 0, 1] {
+        work.put(number)?;
+    }
+    work.writer.publish()?;
+    work.acknowledge();
+    for number in [4, 3, 2, 2, 1] {
+        work.put(number)?;
+        work.writer.sync()?;
+        work.acknowledge();
+    }
+    let Work { writer, put, count, .. } = work;
+    writer.finish(false)?;
+    let mut work = Work { writer: PackWriter::open(shared(storage), options(2))?, given, put, count };
+    for number in [3, 3, 5, 0, 1, 4, 0] {
+        work.put(number)?;
+    }
+    work.writer.sync()?;
+    work.acknowledge();
+    work.put(2)?;
+    let put = work.put.clone();
+    work.writer.set_complete(true);
+    work.writer.finish(true)?;
+    given.acknowledge(put);
+    Ok(())
+}
+
+/// Which version of every key a pack holds.
+fn versions(storage: &SimStorage) -> (Promise, PackModel) {
+    let pack = open_simulated(storage).unwrap();
+    let held = scanned(&pack).unwrap();
+    assert_holds(&pack, &held);
+    let number = |wanted: &Key| (0..=u8::MAX).find(|&number| key(number) == *wanted).unwrap();
+    (held.iter().map(|(key, body)| (number(key), version(number(key), body))).collect(), held)
+}
+
+fn assert_kept(found: &Promise, promises: &[Promise]) {
+    let Some(promise) = promises.last() else { return };
+    for (number, version) in promise {
+        let kept = found.get(number).is_some_and(|found| found >= version);
+        assert!(kept, "version {version} of {number} was acknowledged, {:?} is there", found.get(number));
+    }
+}
+
+/// Opens for reading, then for writing, goes on, finishes; nothing that was there may go.
+fn recovers(state: &SimStorage, promises: &[Promise], _: &CrashPoint) {
+    let (found, held) = match open_simulated(state) {
+        Err(Error::NotAPack { .. }) => {
+            assert!(promises.is_empty());
+            let writer = PackWriter::create(shared(state), options(3)).unwrap();
+            writer.finish(true).unwrap();
+            return assert_holds(&open_simulated(state).unwrap(), &PackModel::new());
+        }
+        _ => versions(state),
+    };
+    assert_kept(&found, promises);
+    let mut writer = PackWriter::open(shared(state), options(4)).unwrap();
+    assert_eq!(writer.recovery().damages, []);
+    assert_eq!(versions(state).0, found, "a writer changes nothing by opening");
+    writer.put("a", &key(9), &Attributes::new(), &body(9, 1)).unwrap();
+    writer.put("b", &key(10), &Attributes::new(), &body(10, 2)).unwrap();
+    writer.sync().unwrap();
+    let mut more = held;
+    more.insert(key(9), body(9, 1));
+    more.insert(key(10), body(10, 2));
+    for again in state.crash_states(state.operation_count(), &ExploreOptions { seed: 7, variants: 2 }) {
+        assert_holds(&open_simulated(&again).unwrap(), &more);
+    }
+    drop(writer);
+    let mut writer = PackWriter::open(shared(state), options(5)).unwrap();
+    assert_eq!(writer.recovery().torn, [], "what was mended stays mended");
+    writer.put("a", &key(9), &Attributes::new(), &body(9, 3)).unwrap();
+    writer.finish(true).unwrap();
+    more.insert(key(9), body(9, 3));
+    assert_holds(&open_simulated(state).unwrap(), &more);
+}
+
+#[test]
+fn a_crash_at_any_operation_loses_nothing_acknowledged() {
+    let exploring = ExploreOptions { seed: 3, variants: 9 };
+    let checked =
+        explore(&exploring, &SimStorage::new(), |storage, given| work(storage, given).unwrap(), recovers);
+    assert!(checked > 500, "{checked}");
+}
+
+#[test]
+fn a_failure_or_death_at_any_operation_loses_nothing_acknowledged() {
+    let exploring = ExploreOptions { seed: 5, variants: 2 };
+    let run = |storage: &SimStorage, given: &Acknowledgements<Promise>| drop(work(storage, given));
+    let checked = explore_failures(&exploring, &SimStorage::new(), run, recovers);
+    assert!(checked > 500, "{checked}");
+}

@@ -1,0 +1,275 @@
+//! Storages and devices that fail under a pack, at every call: it is told, and nothing acknowledged is lost.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stook::engine::Backend;
+use stook::pack::{
+    Attributes, Error, Key, OnDamage, OpenOptions, Pack, PackWriter, Result, Scan, ScanOptions, WriterOptions,
+};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
+use stook_testing::conformance::pattern;
+use stook_testing::fault::{
+    EngineCall, EngineFault, FaultEngineFactory, FaultStorage, StorageCall, StorageFault,
+};
+use stook_testing::model::pack::{
+    PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
+};
+use stook_testing::sim::{ExploreOptions, Failure, SimStorage};
+
+/// What a run got done: what was put, and what of it was acknowledged.
+#[derive(Default)]
+struct Done {
+    put: Vec<(Key, Vec<u8>)>,
+    acknowledged: usize,
+}
+
+impl Done {
+    fn put(&mut self, writer: &mut PackWriter, group: &str, number: usize, len: usize) -> Result<()> {
+        let (key, body) = (Key::id(number as u64 % 7), pattern(len, number as u64));
+        self.put.push((key.clone(), body.clone()));
+        if number.is_multiple_of(3) {
+            let mut record = writer.begin(group, &key, &Attributes::new(), None)?;
+            record.write(&body)?;
+            record.finish()?;
+        } else {
+            writer.put(group, &key, &Attributes::new(), &body)?;
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) {
+        self.acknowledged = self.put.len();
+    }
+
+    /// A record is there if it, or one put later under its key, was acknowledged; and any that is there was put.
+    fn assert_kept(&self, held: &PackModel, what: &str) {
+        for (key, body) in held {
+            assert!(
+                self.put.iter().any(|put| (&put.0, &put.1) == (key, body)),
+                "{what}: {key} was never put"
+            );
+        }
+        for key in (0..7).map(Key::id) {
+            let versions = || self.put.iter().enumerate().filter(|(_, put)| put.0 == key);
+            let Some(last) = versions().map(|(at, _)| at).rfind(|at| *at < self.acknowledged) else {
+                continue;
+            };
+            let found = versions().find(|(_, put)| Some(&put.1) == held.get(&key)).map(|(at, _)| at);
+            assert!(
+                found.is_some_and(|found| found >= last),
+                "{what}: {key} was acknowledged and is not there"
+            );
+        }
+    }
+}
+
+/// Puts and syncs until something fails, and makes sure that then nothing more can be put.
+fn run(storage: &Arc<dyn Storage>, options: &WriterOptions, done: &mut Done) -> Result<()> {
+    let mut writer = PackWriter::create(storage.clone(), options.clone())?;
+    let outcome = write_all(&mut writer, done);
+    if outcome.is_err() {
+        let again = writer.put("a", &Key::id(99), &Attributes::new(), b"more");
+        assert!(matches!(again, Err(Error::Stopped)), "{again:?}");
+        assert!(matches!(writer.sync(), Err(Error::Stopped)));
+        assert!(matches!(writer.publish(), Err(Error::Stopped)));
+        assert!(matches!(writer.finish(true), Err(Error::Stopped)));
+        return outcome;
+    }
+    writer.finish(true)?;
+    done.acknowledge();
+    let mut writer = PackWriter::open(storage.clone(), options.clone())?;
+    done.put(&mut writer, "a", 20, 5000)?;
+    writer.sync()?;
+    done.acknowledge();
+    Ok(())
+}
+
+fn write_all(writer: &mut PackWriter, done: &mut Done) -> Result<()> {
+    for (number, len) in [500, 9000, 4096, 0, 12_000, 700, 30_000, 20, 15_000].into_iter().enumerate() {
+        done.put(writer, ["a", "b"][number % 2], number, len)?;
+        if number % 4 == 1 {
+            writer.sync()?;
+            done.acknowledge();
+        }
+        if number == 6 {
+            writer.publish()?;
+            done.acknowledge();
+        }
+    }
+    Ok(())
+}
+
+fn tiny() -> WriterOptions {
+    WriterOptions { segment_len: 40 << 10, ..tiny_writer(ScriptedHost::new(1)) }
+}
+
+#[test]
+fn a_call_of_the_storage_that_fails_is_told_and_nothing_acknowledged_is_lost() {
+    for fault in
+        [StorageFault::Fails(Failure::Io), StorageFault::Fails(Failure::NoSpace), StorageFault::Short]
+    {
+        for nth in 0.. {
+            let medium = SimStorage::new();
+            let faulty = Arc::new(FaultStorage::new(Arc::new(medium.clone())));
+            faulty.inject(None, nth, fault);
+            let storage: Arc<dyn Storage> = faulty.clone();
+            let mut done = Done::default();
+            let outcome = run(&storage, &tiny(), &mut done);
+            let calls = faulty.calls();
+            if calls.len() <= nth {
+                outcome.unwrap();
+                assert!(nth > 60, "{nth}");
+                break;
+            }
+            let (call, name) = &calls[nth];
+            let what = format!("{fault:?} at call {nth}, {call:?} {name}");
+            match outcome {
+                Ok(()) => assert_eq!(*call, StorageCall::Unlink, "{what} is not told"),
+                Err(error) => assert!(error.to_string().contains("/simulated/"), "{what}: {error}"),
+            }
+            recovers(&medium, &done, &what);
+        }
+    }
+}
+
+fn recovers(medium: &SimStorage, done: &Done, what: &str) {
+    let held = match open_simulated(medium) {
+        Err(Error::NotAPack { .. }) => PackModel::new(),
+        pack => scanned(&pack.unwrap()).unwrap(),
+    };
+    done.assert_kept(&held, what);
+    if open_simulated(medium).is_err() {
+        return;
+    }
+    let mut writer = PackWriter::open(Arc::new(medium.clone()), tiny()).unwrap();
+    writer.put("a", &Key::id(50), &Attributes::new(), b"goes on").unwrap();
+    writer.finish(true).unwrap();
+    let mut more = held;
+    more.insert(Key::id(50), b"goes on".to_vec());
+    for state in medium.crash_states(medium.operation_count(), &ExploreOptions { seed: 1, variants: 2 }) {
+        assert_holds(&open_simulated(&state).unwrap(), &more);
+    }
+}
+
+fn local(directory: &Path, engines: &FaultEngineFactory) -> Arc<dyn Storage> {
+    let options = LocalStorageOptions { engine: Arc::new(engines.clone()), ..LocalStorageOptions::default() };
+    Arc::new(LocalStorage::open(directory, options).unwrap())
+}
+
+#[test]
+fn a_device_that_fails_a_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
+    let faults = [
+        (EngineCall::Write, EngineFault::Fails),
+        (EngineCall::Write, EngineFault::NoSpace),
+        (EngineCall::Write, EngineFault::Short),
+        (EngineCall::Sync, EngineFault::Fails),
+    ];
+    for (call, fault) in faults {
+        for nth in (0..).step_by(2) {
+            let directory = tempfile::tempdir().unwrap();
+            let engines = FaultEngineFactory::new(Backend::Auto);
+            engines.fail(Some(call), nth, fault);
+            let options = WriterOptions { engines: WriterOptions::default().engines, ..tiny() };
+            let mut done = Done::default();
+            let outcome = run(&local(directory.path(), &engines), &options, &mut done);
+            let met = engines.operations().iter().any(|operation| operation.fault.is_some());
+            let what = format!("{fault:?} at {call:?} {nth}");
+            assert_eq!(outcome.is_err(), met, "{what}: {outcome:?}");
+            if let Err(error) = &outcome {
+                assert!(error.to_string().contains(directory.path().to_str().unwrap()), "{what}: {error}");
+            }
+            let pack = Pack::open_path(directory.path(), OpenOptions::default()).unwrap();
+            let held = scanned(&pack).unwrap();
+            done.assert_kept(&held, &what);
+            let fine = local(directory.path(), &FaultEngineFactory::new(Backend::Auto));
+            PackWriter::open(fine, options).unwrap().finish(true).unwrap();
+            assert_holds(&Pack::open_path(directory.path(), OpenOptions::default()).unwrap(), &held);
+            if !met {
+                assert!(nth > 4, "{what}");
+                break;
+            }
+        }
+    }
+}
+
+fn rest_of_body(scan: &mut Scan<'_>) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = scan.next_chunk()? {
+        body.extend_from_slice(chunk);
+    }
+    Ok(body)
+}
+
+/// Reads everything, each thing once, and gives what was read and what was refused.
+fn read_all(
+    directory: &Path,
+    engines: &FaultEngineFactory,
+    on_damage: OnDamage,
+) -> (Vec<(Key, Vec<u8>)>, Vec<Error>) {
+    let (mut given, mut errors) = (Vec::new(), Vec::new());
+    let options = OpenOptions { engines: Arc::new(engines.clone()), ..OpenOptions::default() };
+    let pack = match Pack::open_path(directory, options) {
+        Ok(pack) => pack,
+        Err(error) => return (given, vec![error]),
+    };
+    for key in (0..7).map(Key::id) {
+        match pack.get(&key) {
+            Ok(record) => given.extend(record.map(|record| (key, record.body.to_vec()))),
+            Err(error) => errors.push(error),
+        }
+    }
+    let options = ScanOptions { on_damage, ..ScanOptions::default() };
+    let mut scan = pack.scan(options.clone());
+    loop {
+        match scan.next() {
+            Ok(Some(record)) => {
+                let (key, body) = (record.key().unwrap(), record.body().map(<[u8]>::to_vec));
+                match body.map_or_else(|| rest_of_body(&mut scan), Ok) {
+                    Ok(body) => given.push((key, body)),
+                    Err(error) => errors.push(error),
+                }
+            }
+            Ok(None) => break,
+            Err(error) => errors.push(error),
+        }
+    }
+    assert_eq!(scan.damages(), [], "a device that fails is not a damaged record");
+    match pack.load(&options) {
+        Ok(loaded) => given.extend(loaded.iter().map(|record| (record.key().unwrap(), record.body.to_vec()))),
+        Err(error) => errors.push(error),
+    }
+    errors.extend(pack.check(|_| {}).err());
+    assert_eq!(pack.damages(), []);
+    (given, errors)
+}
+
+#[test]
+fn a_read_that_fails_is_told_and_gives_no_wrong_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = WriterOptions { engines: WriterOptions::default().engines, ..tiny() };
+    let mut done = Done::default();
+    run(&local(directory.path(), &FaultEngineFactory::new(Backend::Auto)), &options, &mut done).unwrap();
+    let engines = FaultEngineFactory::new(Backend::Auto);
+    let (whole, errors) = read_all(directory.path(), &engines, OnDamage::Stop);
+    assert!(errors.is_empty() && whole.len() == 21, "{errors:?}, {}", whole.len());
+    let reads = engines.operations().len();
+    for fault in [EngineFault::Fails, EngineFault::Short, EngineFault::Delayed] {
+        for nth in 0..reads {
+            let engines = FaultEngineFactory::new(Backend::Auto);
+            engines.fail(Some(EngineCall::Read), nth, fault);
+            let on_damage = if nth % 2 == 0 { OnDamage::Stop } else { OnDamage::Skip };
+            let (given, errors) = read_all(directory.path(), &engines, on_damage);
+            assert!(given.iter().all(|record| whole.contains(record)), "{fault:?} at read {nth}");
+            if fault == EngineFault::Delayed {
+                assert!(
+                    errors.is_empty() && given.len() == whole.len(),
+                    "{fault:?} at read {nth}: {errors:?}"
+                );
+                continue;
+            }
+            let told = errors.iter().all(|error| matches!(error, Error::Core(_)));
+            assert!(told && errors.len() == 1, "{fault:?} at read {nth}: {errors:?}");
+        }
+    }
+}
