@@ -87,8 +87,12 @@ fn print_text(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
             many => format!("{} damages", count(many as u64)),
         };
         output.line(format_args!(
-            "{verdict}: {} records are whole ({} live), {} of bodies verified",
-            count(report.records),
+            "{verdict}: {} whole ({} live), {} of bodies verified",
+            if report.records == 1 {
+                "1 record is".to_owned()
+            } else {
+                format!("{} records are", count(report.records))
+            },
             count(report.live_records),
             bytes_decimal(report.body_bytes)
         ))?;

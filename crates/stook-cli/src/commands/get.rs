@@ -180,12 +180,21 @@ impl Getter<'_> {
     }
 
     fn missing(&mut self, key: &Key) -> anyhow::Result<()> {
+        // A record that was hit where no index stands behind it yet is met only when the pack is opened.
+        let hit = self.pack.damages().iter().find(|damage| damage.key.as_ref() == Some(key));
+        if let Some(damage) = hit {
+            return self.failed(key, Error::Damaged(damage.clone()));
+        }
         self.failures += 1;
         let in_group = match self.args.groups.as_slice() {
             [] => String::new(),
             groups => format!(" in {}", groups.join(", ")),
         };
-        let text = format!("{} has no record {key}{in_group}", self.name.display());
+        let lost = match self.pack.damages().is_empty() {
+            true => "",
+            false => "; the pack is damaged, and it may have been lost: `stook check` tells more",
+        };
+        let text = format!("{} has no record {key}{in_group}{lost}", self.name.display());
         self.context.failure(anyhow::anyhow!("{text}").as_ref());
         self.line(key, "missing", None, None, Some(text))
     }

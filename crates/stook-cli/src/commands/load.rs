@@ -91,13 +91,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let cached_share = cached_share(&stretches)?;
     let mut device = Vec::new();
     if args.device_share {
-        device.push(read_raw(&stretches)?);
+        device.push(read_raw(&stretches, context)?);
     }
     let started = Instant::now();
     let mut outcome = load(&pack, &args, segment_bytes, context)?;
     let elapsed = started.elapsed();
     if args.device_share {
-        device.push(read_raw(&stretches)?);
+        device.push(read_raw(&stretches, context)?);
     }
     add_damages(&pack, &mut outcome);
     let device_s = device.iter().map(Duration::as_secs_f64).sum::<f64>() / device.len() as f64;
@@ -147,8 +147,9 @@ fn tell(context: &Context, report: &Report<'_>, outcome: &Outcome, elapsed: Dura
         return Ok(output.finish()?);
     }
     output.line(format_args!(
-        "{} records, {} in {}: {}",
+        "{} {}, {} in {}: {}",
         count(report.records),
+        if report.records == 1 { "record" } else { "records" },
         bytes_decimal(report.bytes),
         duration(elapsed),
         rate_of(report.bytes, elapsed)
@@ -245,7 +246,9 @@ fn cached_share(stretches: &[Stretch]) -> anyhow::Result<Option<f64>> {
 }
 
 /// How long the device takes for these bytes when nobody looks at them.
-fn read_raw(stretches: &[Stretch]) -> anyhow::Result<Duration> {
+fn read_raw(stretches: &[Stretch], context: &Context) -> anyhow::Result<Duration> {
+    let total = stretches.iter().map(|(_, range)| range.len()).sum();
+    let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
     let mut engine = Backend::Auto.build(READ_DEPTH)?;
     let mut reads = Vec::new();
     for (file, range) in files(stretches)? {
@@ -272,7 +275,7 @@ fn read_raw(stretches: &[Stretch]) -> anyhow::Result<Duration> {
         }
         engine.reap(1, &mut completions)?;
         for completion in completions.drain(..) {
-            completion.result?;
+            bar.add(completion.result? as u64);
             idle.extend(completion.buffer);
         }
     }

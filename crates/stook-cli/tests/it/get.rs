@@ -51,6 +51,23 @@ fn damage_gives_no_unverified_byte_and_the_others_are_got() {
 }
 
 #[test]
+fn damage_in_a_segment_without_an_index_is_told_as_damage_and_not_as_absence() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.put("", &key("hit"), &Attributes::new(), b"a body").unwrap();
+    writer.put("", &key("whole"), &Attributes::new(), b"another").unwrap();
+    writer.publish().unwrap();
+    drop(writer);
+    place.hurt(&key("hit"), 3);
+    let (code, stdout, stderr) = place.run("get", &["hit"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.contains("(record hit)"), "{stderr}");
+    assert_eq!(place.run("get", &["whole"]).1, "another");
+    let (_, _, stderr) = place.run("get", &["absent"]);
+    assert!(stderr.contains("has no record absent; the pack is damaged"), "{stderr}");
+}
+
+#[test]
 fn many_records_become_files_below_a_directory() {
     let place = Place::filled();
     let list = b"a/one\0a/two\0b\n\xff\0empty\0long\0id:7\0absent\0";
