@@ -11,7 +11,7 @@ use stook::report::units::{bytes_decimal, count};
 use crate::context::Context;
 use crate::output::printable;
 use crate::progress::Unit;
-use crate::{exit, packs};
+use crate::{exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 What is looked at: every record, live or dead, every page of the indexes,
@@ -49,7 +49,15 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = packs::open(&args.pack)?;
     let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("checking", Unit::Bytes, Some(total));
-    let report = pack.check(|passed| bar.add(passed.saturating_sub(bar.done())))?;
+    let report = pack.check(|passed| {
+        if interrupt::interrupted() {
+            // A check cannot be stopped half-way, and has nothing to tidy up.
+            context.remark("");
+            context.failure(&interrupt::Interrupted);
+            std::process::exit(i32::from(exit::INTERRUPTED));
+        }
+        bar.add(passed.saturating_sub(bar.done()));
+    })?;
     drop(bar);
     if context.json() {
         print_json(context, &report)?;
