@@ -22,6 +22,8 @@ mod segment;
 mod snapshot;
 mod stream;
 mod tail;
+#[cfg(unix)]
+pub mod tree;
 mod window;
 mod writer;
 

@@ -86,6 +86,13 @@ pub struct SegmentInfo {
     pub index_memory_bytes: u64,
 }
 
+impl KeyEntry {
+    /// Sorts entries as their records are on the medium.
+    pub fn position(&self) -> (usize, u64) {
+        (self.found.segment, self.found.place.offset)
+    }
+}
+
 impl Pack {
     /// Opens the pack in a directory.
     ///
