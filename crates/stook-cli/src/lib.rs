@@ -12,10 +12,12 @@ pub mod cli;
 pub mod commands;
 pub mod context;
 pub mod exit;
+pub mod failures;
 pub mod interrupt;
 pub mod output;
 pub mod packs;
 pub mod progress;
+pub mod select;
 pub mod study;
 
 use std::ffi::OsString;

@@ -9,8 +9,10 @@ pub mod get;
 pub mod info;
 pub mod load;
 pub mod ls;
+pub mod pack;
 pub mod put;
 pub mod study;
+pub mod unpack;
 
 use std::process::ExitCode;
 
@@ -21,6 +23,10 @@ use crate::context::Context;
 pub enum Command {
     /// Measures again what a published study measured
     Study(study::Args),
+    /// Packs trees of files; run again, adds only what is new or changed
+    Pack(pack::Args),
+    /// Writes the files of a pack into a directory
+    Unpack(unpack::Args),
     /// Lists the keys of a pack
     Ls(ls::Args),
     /// Tells what is in a pack and in what state it is
@@ -42,6 +48,8 @@ pub enum Command {
 pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
         Command::Study(args) => study::run(args, context),
+        Command::Pack(args) => pack::run(args, context),
+        Command::Unpack(args) => unpack::run(args, context),
         Command::Ls(args) => ls::run(args, context),
         Command::Info(args) => info::run(args, context),
         Command::Get(args) => get::run(args, context),

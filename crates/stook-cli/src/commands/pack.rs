@@ -1,0 +1,311 @@
+//! `stook pack DIR… PACK`: trees of files into a pack.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stook::pack::tree::{Grouping, PackSummary, PackTree};
+use stook::pack::{Error, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::report::json::{Document, TextOrBytes};
+use stook::report::units;
+use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::walk::{Decision, Kind};
+
+use crate::context::Context;
+use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
+use crate::failures::{self, Failed};
+use crate::interrupt::interrupted;
+use crate::output::printable;
+use crate::progress::Unit;
+use crate::select::Selection;
+
+/// Free space below which the tree is counted before anything is written, in bytes.
+const COUNT_FIRST_BELOW: u64 = 32 << 30;
+
+/// Packs trees of files; run again, adds only what is new or changed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook pack photos photos.stook                 everything under photos, keys relative to it
+  stook pack train test data.stook               several trees, keys begin with train/ and test/
+  stook pack logs logs.stook --exclude '*.tmp'   without temporary files
+  stook pack data data.stook --group-by top      one group for each directory at the top
+  stook pack photos photos.stook                 again: adds what is new or changed since, and
+                                                 finishes what was interrupted
+
+Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
+directories and, as root, owners. Links are never followed. Pipes, sockets and devices are named and left out.")]
+pub struct Args {
+    /// Directories (or files) to pack
+    #[arg(required = true, value_name = "DIR")]
+    sources: Vec<PathBuf>,
+    /// The pack: made if it is not there
+    #[arg(required = true, value_name = "PACK")]
+    pack: PathBuf,
+    /// Take only paths that match; a pattern without a slash matches names anywhere
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Leave out paths that match, directories with all that is in them
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Put everything into this group
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    group: String,
+    /// Spread over groups: `none`, `top` (by first directory) or `hash:N`
+    #[arg(long, value_name = "HOW", default_value = "none", conflicts_with = "group")]
+    group_by: String,
+    /// Seal segments when they are this long; for a new pack
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
+    segment_size: u64,
+    /// Threads that walk and read
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    threads: u64,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    units::parse_size(text).map_err(|error| chain(&error))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    pack: TextOrBytes<'a>,
+    dry_run: bool,
+    complete: bool,
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    hard_links: u64,
+    replaced: u64,
+    unchanged: u64,
+    bytes: u64,
+    seconds: f64,
+    special: Vec<Special<'a>>,
+    failures: Vec<Failed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Special<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    kind: String,
+}
+
+/// Packs.
+///
+/// # Errors
+/// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let selection = Selection::new(&args.include, &args.exclude)?;
+    for source in &args.sources {
+        source.symlink_metadata().with_context(|| format!("cannot read {}", source.display()))?;
+    }
+    let started = Instant::now();
+    let mut tree = PackTree {
+        roots: args.sources.clone(),
+        grouping: grouping(&args)?,
+        with_owner: rustix::process::geteuid().is_root(),
+        threads: args.threads as usize,
+        select: Box::new(|key, kind| select(&selection, key, kind)),
+        own: args.pack.exists().then(|| args.pack.clone()),
+    };
+    let opened = if args.dry_run { dry(&args)? } else { open(&args, &tree, context)? };
+    tree.own = args.pack.exists().then(|| args.pack.clone());
+    let progress = context.progress("packing", Unit::Bytes, None);
+    let mut told = 0;
+    let mut on_progress = |_entries: u64, bytes: u64| {
+        progress.add(bytes - told);
+        told = bytes;
+        !interrupted()
+    };
+    let (mut writer, before) = opened;
+    let packed = tree.run(writer.as_mut(), before.as_ref(), &mut on_progress);
+    drop(progress);
+    let complete = matches!(&packed, Ok(summary) if !summary.interrupted && summary.failures.is_empty());
+    if let Some(mut writer) = writer {
+        // What was packed is kept even if the rest could not be: the next run goes on from there.
+        match &packed {
+            Ok(summary) => {
+                if complete {
+                    writer.set_complete(true);
+                }
+                let fresh = before.is_none();
+                writer.finish(fresh && !summary.interrupted).context("cannot finish the pack")?;
+            }
+            Err(_) => drop(writer),
+        }
+    }
+    let summary = packed.with_context(|| format!("packing into {} stopped", args.pack.display()))?;
+    print(&args, &summary, complete, started.elapsed().as_secs_f64(), context)?;
+    if summary.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(code_for(summary.failures.len() as u64))
+}
+
+/// An exclusion prunes; an inclusion cannot, for what it wants may be below.
+fn select(selection: &Selection, key: &[u8], kind: Kind) -> Decision {
+    match (selection.excludes(key), selection.takes(key), kind) {
+        (true, ..) => Decision::Prune,
+        (false, true, _) => Decision::Take,
+        (false, false, _) => Decision::Skip,
+    }
+}
+
+fn grouping(args: &Args) -> Result<Grouping, UsageError> {
+    let wrong = || UsageError::new(format!("--group-by {} is none of `none`, `top`, `hash:N`", args.group_by));
+    Ok(match args.group_by.as_str() {
+        "none" => Grouping::Named(args.group.clone()),
+        "top" => Grouping::Top,
+        other => {
+            let groups = other.strip_prefix("hash:").and_then(|count| count.parse().ok());
+            Grouping::Hash(groups.filter(|count| (1..=10_000).contains(count)).ok_or_else(wrong)?)
+        }
+    })
+}
+
+type Opened = (Option<PackWriter>, Option<Pack>);
+
+fn dry(args: &Args) -> anyhow::Result<Opened> {
+    match args.pack.exists() {
+        true => Ok((None, Some(Pack::open_path(&args.pack, OpenOptions::default())?))),
+        false => Ok((None, None)),
+    }
+}
+
+fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<Opened> {
+    let parent = match args.pack.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    check_space(parent, tree)?;
+    let options = WriterOptions { segment_len: args.segment_size, ..WriterOptions::default() };
+    let there = args.pack.exists();
+    let storage = match there {
+        true => LocalStorage::open(&args.pack, LocalStorageOptions::default())?,
+        false => LocalStorage::create(&args.pack, LocalStorageOptions::default())?,
+    };
+    let storage = Arc::new(storage);
+    if there {
+        match PackWriter::open(storage.clone(), options.clone()) {
+            Ok(mut writer) => {
+                for torn in &writer.recovery().torn {
+                    context.remark(format_args!(
+                        "An earlier run was cut off: {} at the end of segment {:016x} were dropped, the rest is whole.",
+                        units::bytes_decimal(torn.len),
+                        torn.segment
+                    ));
+                }
+                writer.set_complete(false);
+                writer.publish()?;
+                let before = Pack::open_path(&args.pack, OpenOptions::default())?;
+                return Ok((Some(writer), Some(before)));
+            }
+            // An empty directory is where a pack can be made.
+            Err(Error::NotAPack { .. }) if is_empty(&args.pack)? => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut writer = PackWriter::create(storage, options)?;
+    let roots = args.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
+    writer.set_roots(roots.collect());
+    Ok((Some(writer), None))
+}
+
+/// Whether a directory holds nothing but what a writer that died at once leaves.
+fn is_empty(path: &Path) -> anyhow::Result<bool> {
+    for entry in path.read_dir().with_context(|| format!("cannot read {}", path.display()))? {
+        let name = entry.with_context(|| format!("cannot read {}", path.display()))?.file_name();
+        let name = name.to_string_lossy();
+        if name != "writer.lock" && !name.starts_with(".tmp-") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Where space is scarce, counts the bytes of the tree first.
+fn check_space(parent: &Path, tree: &PackTree<'_>) -> anyhow::Result<()> {
+    let free = stook::storage::free_bytes(parent)?;
+    if free >= COUNT_FIRST_BELOW {
+        return Ok(());
+    }
+    let counted = tree.run(None, None, &mut |_, _| !interrupted())?;
+    // Heads, checksums and index take about 150 bytes a record.
+    let needed = counted.bytes + 150 * counted.added();
+    if needed > free {
+        anyhow::bail!(
+            "{} would be needed in {}, and {} are free: make room, or choose another place",
+            units::bytes_decimal(needed),
+            parent.display(),
+            units::bytes_decimal(free)
+        );
+    }
+    Ok(())
+}
+
+fn print(args: &Args, summary: &PackSummary, complete: bool, seconds: f64, context: &Context) -> anyhow::Result<()> {
+    failures::tell(context, &summary.failures);
+    let mut output = context.output();
+    if context.json() {
+        let special = summary.special.iter();
+        let report = Report {
+            pack: TextOrBytes::new("pack", args.pack.as_os_str().as_encoded_bytes()),
+            dry_run: args.dry_run,
+            complete,
+            files: summary.files,
+            directories: summary.directories,
+            symlinks: summary.symlinks,
+            hard_links: summary.hard_links,
+            replaced: summary.replaced,
+            unchanged: summary.unchanged,
+            bytes: summary.bytes,
+            seconds,
+            special: special
+                .map(|(key, kind)| Special { key: TextOrBytes::key(key), kind: kind.to_string() })
+                .collect(),
+            failures: Failed::all(&summary.failures),
+        };
+        output.json(&Document::new("pack", report))?;
+        return Ok(output.finish()?);
+    }
+    for (key, kind) in &summary.special {
+        context.remark(format_args!("Left out: {} is a {kind}.", printable(key)));
+    }
+    if !context.quiet() {
+        output.line(sentence(args, summary, seconds))?;
+    }
+    Ok(output.finish()?)
+}
+
+fn sentence(args: &Args, summary: &PackSummary, seconds: f64) -> String {
+    let verb = if args.dry_run { "Would pack" } else { "Packed" };
+    let mut text = format!(
+        "{verb} {} files, {} directories, {} links: {}",
+        units::count(summary.files),
+        units::count(summary.directories),
+        units::count(summary.symlinks + summary.hard_links),
+        units::bytes_decimal(summary.bytes),
+    );
+    if !args.dry_run {
+        let speed = units::rate(summary.bytes as f64 / seconds.max(1e-9));
+        text.push_str(&format!(" in {seconds:.2} s, {speed}"));
+    }
+    if summary.unchanged > 0 {
+        text.push_str(&format!("; {} unchanged", units::count(summary.unchanged)));
+    }
+    if summary.replaced > 0 {
+        text.push_str(&format!("; {} replaced", units::count(summary.replaced)));
+    }
+    if summary.interrupted {
+        text.push_str("; interrupted, run it again to go on");
+    } else if !summary.failures.is_empty() {
+        text.push_str(&format!("; {} failed", units::count(summary.failures.len() as u64)));
+    }
+    text
+}

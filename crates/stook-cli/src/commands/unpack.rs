@@ -1,0 +1,151 @@
+//! `stook unpack PACK DIR`: the tree of files that is in a pack.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use serde::Serialize;
+use stook::pack::tree::{UnpackSummary, UnpackTree};
+use stook::report::json::{Document, TextOrBytes};
+use stook::report::units;
+
+use crate::context::Context;
+use crate::exit::{INTERRUPTED, code_for};
+use crate::failures::{self, Failed};
+use crate::interrupt::interrupted;
+use crate::output::printable;
+use crate::packs;
+use crate::progress::Unit;
+use crate::select::Selection;
+
+/// Writes the files of a pack into a directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook unpack photos.stook photos                   the whole tree
+  stook unpack photos.stook out --include '*.jpg'    only these
+  stook unpack photos.stook out --prefix 2024/       only what begins so
+  stook unpack photos.stook photos --overwrite       replace files that are there
+
+Files appear when they are whole and verified. Files that are there are kept and named, unless --overwrite is given.
+Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
+pub struct Args {
+    /// The pack
+    #[arg(value_name = "PACK")]
+    pack: PathBuf,
+    /// Where to; made if it is not there
+    #[arg(value_name = "DIR")]
+    target: PathBuf,
+    /// Take only paths that match; a pattern without a slash matches names anywhere
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Leave out paths that match
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Take only paths that begin so
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    prefix: String,
+    /// Take only this group; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    group: Vec<String>,
+    /// Replace files that are there
+    #[arg(long)]
+    overwrite: bool,
+    /// Do not restore owners (only root does)
+    #[arg(long)]
+    no_owner: bool,
+    /// Threads that write small files
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: u64,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    hard_links: u64,
+    bytes: u64,
+    seconds: f64,
+    kept: Vec<TextOrBytes<'a>>,
+    failures: Vec<Failed<'a>>,
+}
+
+/// Unpacks.
+///
+/// # Errors
+/// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let selection = Selection::new(&args.include, &args.exclude)?;
+    let pack = packs::open(&args.pack)?;
+    packs::check_groups(&pack, &args.pack, &args.group)?;
+    if !pack.is_complete() {
+        context.remark(format_args!("{} is incomplete: this is what is in it so far.", args.pack.display()));
+    }
+    let excluded_above = |key: &[u8]| {
+        let parents = key.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        parents.filter_map(|(at, _)| key.get(..at)).any(|parent| selection.excludes(parent))
+    };
+    let tree = UnpackTree {
+        target: args.target.clone(),
+        overwrite: args.overwrite,
+        with_owner: !args.no_owner && rustix::process::geteuid().is_root(),
+        groups: args.group.clone(),
+        threads: args.threads as usize,
+        select: Box::new(|key| {
+            key.starts_with(args.prefix.as_bytes()) && selection.takes(key) && !excluded_above(key)
+        }),
+    };
+    let total = pack.segments().iter().map(|segment| segment.tally.body_bytes).sum();
+    let progress = context.progress("unpacking", Unit::Bytes, Some(total));
+    let started = Instant::now();
+    let mut told = 0;
+    let summary = tree.run(&pack, &mut |_, bytes| {
+        progress.add(bytes - told);
+        told = bytes;
+        !interrupted()
+    })?;
+    drop(progress);
+    print(&summary, started.elapsed().as_secs_f64(), context)?;
+    if summary.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(code_for(summary.failures.len() as u64))
+}
+
+fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Result<()> {
+    failures::tell(context, &summary.failures);
+    let mut output = context.output();
+    if context.json() {
+        let report = Report {
+            files: summary.files,
+            directories: summary.directories,
+            symlinks: summary.symlinks,
+            hard_links: summary.hard_links,
+            bytes: summary.bytes,
+            seconds,
+            kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
+            failures: Failed::all(&summary.failures),
+        };
+        output.json(&Document::new("unpack", report))?;
+        return Ok(output.finish()?);
+    }
+    for key in &summary.kept {
+        context.remark(format_args!("Kept: {} is there already.", printable(key)));
+    }
+    if !context.quiet() {
+        output.line(format_args!(
+            "Unpacked {} files, {} directories, {} links: {} in {seconds:.2} s, {}{}",
+            units::count(summary.files),
+            units::count(summary.directories),
+            units::count(summary.symlinks + summary.hard_links),
+            units::bytes_decimal(summary.bytes),
+            units::rate(summary.bytes as f64 / seconds.max(1e-9)),
+            match summary.failures.len() as u64 {
+                0 => String::new(),
+                failed => format!("; {} failed", units::count(failed)),
+            },
+        ))?;
+    }
+    Ok(output.finish()?)
+}
