@@ -19,7 +19,8 @@ pub struct Failed<'a> {
 impl<'a> Failed<'a> {
     /// All of them.
     pub fn all(failures: &'a [Failure]) -> Vec<Self> {
-        let one = |failure: &'a Failure| Self { key: TextOrBytes::key(&failure.key), error: chain(&failure.error) };
+        let one =
+            |failure: &'a Failure| Self { key: TextOrBytes::key(&failure.key), error: chain(&failure.error) };
         failures.iter().map(one).collect()
     }
 }

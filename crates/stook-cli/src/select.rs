@@ -46,7 +46,9 @@ fn patterns(patterns: &[String]) -> Result<GlobSet, UsageError> {
     for pattern in patterns {
         let anywhere = if pattern.contains('/') { pattern.clone() } else { format!("**/{pattern}") };
         let glob = GlobBuilder::new(anywhere.trim_start_matches('/')).literal_separator(true).build();
-        set.add(glob.map_err(|error| UsageError::new(format!("{pattern:?} is not a pattern: {}", error.kind())))?);
+        set.add(
+            glob.map_err(|error| UsageError::new(format!("{pattern:?} is not a pattern: {}", error.kind())))?,
+        );
     }
     set.build().map_err(|error| UsageError::new(format!("these patterns cannot be used together: {error}")))
 }

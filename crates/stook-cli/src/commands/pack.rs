@@ -158,7 +158,8 @@ fn select(selection: &Selection, key: &[u8], kind: Kind) -> Decision {
 }
 
 fn grouping(args: &Args) -> Result<Grouping, UsageError> {
-    let wrong = || UsageError::new(format!("--group-by {} is none of `none`, `top`, `hash:N`", args.group_by));
+    let wrong =
+        || UsageError::new(format!("--group-by {} is none of `none`, `top`, `hash:N`", args.group_by));
     Ok(match args.group_by.as_str() {
         "none" => Grouping::Named(args.group.clone()),
         "top" => Grouping::Top,
@@ -249,7 +250,13 @@ fn check_space(parent: &Path, tree: &PackTree<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, summary: &PackSummary, complete: bool, seconds: f64, context: &Context) -> anyhow::Result<()> {
+fn print(
+    args: &Args,
+    summary: &PackSummary,
+    complete: bool,
+    seconds: f64,
+    context: &Context,
+) -> anyhow::Result<()> {
     failures::tell(context, &summary.failures);
     let mut output = context.output();
     if context.json() {
@@ -292,7 +299,8 @@ fn sentence(args: &Args, summary: &PackSummary, seconds: f64) -> String {
         units::count(summary.symlinks + summary.hard_links),
         units::bytes_decimal(summary.bytes),
     );
-    if !args.dry_run {
+    // A speed of next to nothing says nothing.
+    if !args.dry_run && summary.bytes > 1_000_000 {
         let speed = units::rate(summary.bytes as f64 / seconds.max(1e-9));
         text.push_str(&format!(" in {seconds:.2} s, {speed}"));
     }

@@ -135,12 +135,16 @@ fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Re
     }
     if !context.quiet() {
         output.line(format_args!(
-            "Unpacked {} files, {} directories, {} links: {} in {seconds:.2} s, {}{}",
+            "Unpacked {} files, {} directories, {} links: {}{}{}",
             units::count(summary.files),
             units::count(summary.directories),
             units::count(summary.symlinks + summary.hard_links),
             units::bytes_decimal(summary.bytes),
-            units::rate(summary.bytes as f64 / seconds.max(1e-9)),
+            match summary.bytes > 1_000_000 {
+                true =>
+                    format!(" in {seconds:.2} s, {}", units::rate(summary.bytes as f64 / seconds.max(1e-9))),
+                false => String::new(),
+            },
             match summary.failures.len() as u64 {
                 0 => String::new(),
                 failed => format!("; {} failed", units::count(failed)),

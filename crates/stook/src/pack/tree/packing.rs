@@ -106,7 +106,10 @@ pub struct PackTree<'a> {
 
 impl std::fmt::Debug for PackTree<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PackTree").field("roots", &self.roots).field("grouping", &self.grouping).finish_non_exhaustive()
+        f.debug_struct("PackTree")
+            .field("roots", &self.roots)
+            .field("grouping", &self.grouping)
+            .finish_non_exhaustive()
     }
 }
 
@@ -154,7 +157,9 @@ impl PackTree<'_> {
                 true => Decision::Prune,
                 false => (self.select)(key, kind),
             })
-            .wanted(|candidate| !dry && !existing.has_file(candidate.key, candidate.metadata, self.with_owner));
+            .wanted(|candidate| {
+                !dry && !existing.has_file(candidate.key, candidate.metadata, self.with_owner)
+            });
         let mut packing = Packing {
             tree: self,
             writer,
@@ -226,7 +231,11 @@ impl Packing<'_, '_> {
             return Ok(());
         }
         let Ok(name) = Key::bytes(&key) else {
-            let error = Error::Limit { what: "the length of a path in bytes", found: key.len() as u64, limit: 65_535 };
+            let error = Error::Limit {
+                what: "the length of a path in bytes",
+                found: key.len() as u64,
+                limit: 65_535,
+            };
             self.summary.failures.push(Failure { key, error });
             return Ok(());
         };
@@ -304,7 +313,14 @@ impl Packing<'_, '_> {
         Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner)
     }
 
-    fn put(&mut self, key: &[u8], name: &Key, kind: FileKind, metadata: &Metadata, body: &[u8]) -> Result<()> {
+    fn put(
+        &mut self,
+        key: &[u8],
+        name: &Key,
+        kind: FileKind,
+        metadata: &Metadata,
+        body: &[u8],
+    ) -> Result<()> {
         self.summary.replaced += u64::from(self.existing.has(key));
         let attributes = self.attributes(kind, metadata).encode()?;
         let group = self.tree.grouping.of(key, kind == FileKind::Directory);
@@ -315,7 +331,13 @@ impl Packing<'_, '_> {
     }
 
     /// Streams a file. `Interrupted` stands for a failure of the file, which has been noted.
-    fn put_large(&mut self, key: &[u8], name: &Key, metadata: &Metadata, file: &LargeFile) -> Result<(), Stop> {
+    fn put_large(
+        &mut self,
+        key: &[u8],
+        name: &Key,
+        metadata: &Metadata,
+        file: &LargeFile,
+    ) -> Result<(), Stop> {
         let attributes = self.attributes(FileKind::File, metadata);
         let group = self.tree.grouping.of(key, false);
         self.buffer.resize(STREAM_LEN, 0);

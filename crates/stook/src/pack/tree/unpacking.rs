@@ -47,6 +47,9 @@ pub struct UnpackSummary {
     pub interrupted: bool,
 }
 
+/// The hook that selects what is unpacked, by path.
+type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
 /// How a pack is to be unpacked.
 pub struct UnpackTree<'a> {
     /// Where to.
@@ -60,7 +63,7 @@ pub struct UnpackTree<'a> {
     /// Threads that write small files.
     pub threads: usize,
     /// Which keys are unpacked.
-    pub select: Box<dyn Fn(&[u8]) -> bool + 'a>,
+    pub select: Select<'a>,
 }
 
 impl std::fmt::Debug for UnpackTree<'_> {
@@ -149,8 +152,7 @@ impl UnpackTree<'_> {
         let options = ScanOptions { groups: self.groups.clone(), on_damage: OnDamage::Skip };
         let mut scan = pack.scan(options);
         let mut seen = 0;
-        loop {
-            let Some(record) = scan.next()? else { break };
+        while let Some(record) = scan.next()? {
             let (key, attributes) = (record.key(), record.attributes().to_vec());
             let body = record.body().map(<[u8]>::to_vec);
             seen += 1;
@@ -214,7 +216,9 @@ impl UnpackTree<'_> {
                 let written = shared.write_long(&parent, &name, dress, &mut || next_chunk(scan));
                 shared.note(path, written);
             }
-            (_, None) => shared.fail(path.to_vec(), Error::Invalid("the target of a link is too long".into())),
+            (_, None) => {
+                shared.fail(path.to_vec(), Error::Invalid("the target of a link is too long".into()))
+            }
         }
         Ok(())
     }
@@ -226,8 +230,9 @@ impl UnpackTree<'_> {
         attributes: &[u8],
         target: &mut Target,
     ) -> Result<(Arc<OwnedFd>, OsString, FileKind, Dress)> {
-        let parts = target::parts(path)
-            .map_err(|why| Error::Invalid(format!("refused: its path would lead out of the target: {why}")))?;
+        let parts = target::parts(path).map_err(|why| {
+            Error::Invalid(format!("refused: its path would lead out of the target: {why}"))
+        })?;
         let attributes = Attributes::decode(attributes).map_err(|invalid| Error::Invalid(invalid.what))?;
         let kind = match attributes.get(&crate::pack::format::attributes::Name::Id(1)) {
             // A record that was put by hand is a file.
@@ -241,7 +246,13 @@ impl UnpackTree<'_> {
             mtime_ns: attributes.mtime_ns(),
             owner: attributes.owner().filter(|_| self.with_owner),
         };
-        let io = |error| Error::from(crate::Error::io("make the directory for", self.target.join(OsStr::from_bytes(path)), error));
+        let io = |error| {
+            Error::from(crate::Error::io(
+                "make the directory for",
+                self.target.join(OsStr::from_bytes(path)),
+                error,
+            ))
+        };
         match (parts.split_last(), kind) {
             (_, FileKind::Directory) => {
                 let directory = target.directory(&parts).map_err(io)?;
@@ -286,7 +297,8 @@ fn link(
         (Ok(parts), Ok(first)) => (parts, first),
         (Err(why), _) | (_, Err(why)) => return Err(refused(why)),
     };
-    let (Some((name, parents)), Some((first_name, first_parents))) = (parts.split_last(), first.split_last()) else {
+    let (Some((name, parents)), Some((first_name, first_parents))) = (parts.split_last(), first.split_last())
+    else {
         return Err(refused("a link needs two names"));
     };
     let (parent, first_parent) = (target.directory(parents)?, target.directory(first_parents)?);
