@@ -5,6 +5,8 @@
 //! `cargo test` too. A function here returns for any input, or panics because a property is broken; it
 //! never touches the file system outside a temporary directory and never prints.
 
+pub mod pack;
+
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -16,7 +18,19 @@ pub type Target = fn(&[u8]);
 
 /// Every fuzz target by its name: that of its file in `fuzz/fuzz_targets/`, of its folder in `fuzz/seeds/`
 /// and of its function here.
-pub const TARGETS: &[(&str, Target)] = &[("parse_size", parse_size)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("parse_size", parse_size),
+    ("pack_attributes", pack::pack_attributes),
+    ("pack_deletes", pack::pack_deletes),
+    ("pack_footer", pack::pack_footer),
+    ("pack_frame", pack::pack_frame),
+    ("pack_index_page", pack::pack_index_page),
+    ("pack_index_top", pack::pack_index_top),
+    ("pack_key", pack::pack_key),
+    ("pack_manifest", pack::pack_manifest),
+    ("pack_segment_header", pack::pack_segment_header),
+    ("pack_whole", pack::pack_whole),
+];
 
 /// Sizes: what is read is what was written, and a refusal quotes the text.
 pub fn parse_size(data: &[u8]) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stook_testing::fuzz::{TARGETS, replay};
+use stook_testing::fuzz::{TARGETS, pack, replay};
 
 fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
@@ -35,5 +35,19 @@ fn targets_binaries_and_seed_folders_have_the_same_names() {
     let manifest = fs::read_to_string(fuzz_folder().join("Cargo.toml")).unwrap();
     for name in &targets {
         assert!(manifest.contains(&format!("name = \"{name}\"")), "fuzz/Cargo.toml has no binary {name}");
+    }
+}
+
+/// With `STOOK_WRITE_SEEDS` set they are written instead: after a change of the format.
+#[test]
+fn seeds_made_from_real_packs_are_what_the_code_writes_today() {
+    let write = std::env::var_os("STOOK_WRITE_SEEDS").is_some();
+    for (target, name, bytes) in pack::seeds() {
+        let path = fuzz_folder().join("seeds").join(target).join(format!("real-{name}"));
+        if write {
+            fs::write(&path, &bytes).unwrap();
+        }
+        let kept = fs::read(&path).unwrap_or_default();
+        assert!(kept == bytes, "{} is stale: set STOOK_WRITE_SEEDS and run this test", path.display());
     }
 }

@@ -1,0 +1,4 @@
+//! Fuzzes deletion vectors.
+#![no_main]
+
+stook_fuzz::fuzz_target!(|data: &[u8]| stook_testing::fuzz::pack::pack_deletes(data));

@@ -1,0 +1,4 @@
+//! Fuzzes frame headers, pieces and trailers.
+#![no_main]
+
+stook_fuzz::fuzz_target!(|data: &[u8]| stook_testing::fuzz::pack::pack_frame(data));

@@ -1,0 +1,4 @@
+//! Fuzzes tops of indexes.
+#![no_main]
+
+stook_fuzz::fuzz_target!(|data: &[u8]| stook_testing::fuzz::pack::pack_index_top(data));
