@@ -7,8 +7,10 @@ mod get;
 mod info;
 mod load;
 mod ls;
+mod pack;
 mod packs;
 mod put;
+mod trees;
 
 use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};
