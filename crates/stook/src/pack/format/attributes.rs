@@ -1,5 +1,7 @@
 //! Small typed attributes of a record.
 
+use std::collections::BTreeSet;
+
 use super::bytes::Cursor;
 use super::{Decoded, Invalid};
 use crate::pack::error::{Error, Result};
@@ -14,6 +16,9 @@ pub const MTIME_NS: u8 = 3;
 pub const USER_ID: u8 = 4;
 /// Group id of the owner.
 pub const GROUP_ID: u8 = 5;
+
+/// Up to this many attributes are compared one by one.
+const FEW: usize = 16;
 
 /// What a packed file was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +57,7 @@ impl FileKind {
 }
 
 /// Which attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// A number: 1 to 127 as the format defines them, 128 to 255 the caller's own.
     Id(u8),
@@ -176,10 +181,20 @@ impl Attributes {
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut cursor = Cursor::new(bytes);
         let mut all = Self::new();
+        let mut names = BTreeSet::new();
         while cursor.left() > 0 {
             let at = cursor.at();
             let (name, value) = decode_one(&mut cursor)?;
-            if all.get(&name).is_some() {
+            // A few are compared one by one; thousands, which only an attacker packs, are looked up.
+            let twice = match all.0.len() {
+                0..FEW => all.get(&name).is_some(),
+                FEW => {
+                    names.extend(all.0.iter().map(|(name, _)| name.clone()));
+                    !names.insert(name.clone())
+                }
+                _ => !names.insert(name.clone()),
+            };
+            if twice {
                 return Err(Invalid::damaged(at, "an attribute stands twice"));
             }
             all.0.push((name, value));
@@ -299,6 +314,14 @@ mod tests {
         assert!(Attributes::decode(&[1, 9, 1]).unwrap_err().unsupported);
         assert!(Attributes::decode(&[0, 4, 0, 1]).is_err(), "empty name");
         assert!(Attributes::decode(&[7, 6, 1, 0, 0xff]).is_err(), "not UTF-8");
+        let many: Vec<u8> = (1..=40).flat_map(|id| [id, 4, 9]).collect();
+        assert_eq!(Attributes::decode(&many).unwrap().0.len(), 40);
+        for repeated in 1..=40 {
+            assert!(
+                Attributes::decode(&[&many[..], &[repeated, 4, 9]].concat()).is_err(),
+                "{repeated} twice"
+            );
+        }
         let mut all = Attributes::new();
         all.set(Name::Id(0), Value::U8(1));
         assert!(all.encode().is_err());

@@ -293,3 +293,49 @@ fn damage_that_a_later_mark_vouches_for_is_told_and_never_cut() {
         }
     }
 }
+
+/// A frame as a newer version may write it: the bytes of a whole one with another kind or codec, and a header
+/// checksum that is right for that.
+fn of_a_newer_version(segment: &[u8], at: usize, byte: usize, value: u8) -> Vec<u8> {
+    let mut bytes = segment.to_vec();
+    bytes[at + byte] = value;
+    let lens = [bytes[at + 12], bytes[at + 13], bytes[at + 14], bytes[at + 15]];
+    let rest = 40 + usize::from(u16::from_le_bytes([lens[0], lens[1]]));
+    let rest = rest + usize::from(u16::from_le_bytes([lens[2], lens[3]]));
+    let crc = crc32c::crc32c(&bytes[48..64]);
+    let crc = crc32c::crc32c_append(crc, &(at as u64).to_le_bytes());
+    let covered = [&bytes[at..at + 4], &bytes[at + 5..at + 8], &bytes[at + 12..at + rest]].concat();
+    let crc = crc32c::crc32c_append(crc, &covered);
+    bytes[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_frame_of_a_newer_version_is_refused_and_not_cut_as_a_torn_tail() {
+    let storage = SimStorage::new();
+    let options = || WriterOptions { checkpoint_len: 1 << 30, ..tiny_writer(ScriptedHost::new(1)) };
+    let mut writer = PackWriter::create(shared(&storage), options()).unwrap();
+    writer.put("", &Key::id(1), &Attributes::new(), b"committed").unwrap();
+    writer.publish().unwrap();
+    writer.put("", &Key::bytes("two").unwrap(), &Attributes::new(), b"the last").unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let pack = open_simulated(&storage).unwrap();
+    let at = pack.get(&Key::bytes("two").unwrap()).unwrap().unwrap().head.offset as usize;
+    let name = "segment-0000000000000001";
+    let (bytes, files) = (contents(&storage, name), super::damage::files_of(&storage));
+    assert!(of_a_newer_version(&bytes, at, 5, 1) == bytes, "the checksum is made as the format says");
+    for (byte, value) in [(5, 2), (5, 3), (5, 77), (6, 1)] {
+        let newer = of_a_newer_version(&bytes, at, byte, value);
+        let storage = super::damage::storage_with(&files, name, Some(&newer));
+        let refused = open_simulated(&storage).unwrap_err();
+        let reason = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(reason.contains("newer version"), "{refused}: {reason}");
+        PackWriter::open(shared(&storage), options()).unwrap_err();
+        assert!(contents(&storage, name) == newer, "byte {byte}, value {value}");
+        let mut torn = newer.clone();
+        torn[at + 8] ^= 1;
+        let storage = super::damage::storage_with(&files, name, Some(&torn));
+        assert_eq!(open_simulated(&storage).unwrap().torn_tails().len(), 1, "a checksum that is wrong");
+    }
+}
