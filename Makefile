@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help run test test-system format lint unit doc tidy deny advisories msrv fuzz-smoke python \
-	fuzz bench clean
+	fuzz bench golden clean
 
 # Seconds per fuzz target, in `make fuzz` and in `make test`.
 SECONDS ?= 60
@@ -89,6 +89,7 @@ fuzz-smoke:
 
 python: ## Test the Python parts.
 	$(call step,python)
+	@scripts/need rust
 	python3 -m unittest discover --start-directory tests/python
 
 fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
@@ -98,6 +99,11 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 bench: ## Compare with other systems; writes benchmarks/runs/.
 	@scripts/need rust system
 	cargo run --release --locked -p stook-peers -- pack
+
+golden: ## Write the golden packs anew (only for a new version of the format).
+	@scripts/need rust
+	STOOK_WRITE_GOLDEN=1 cargo test --quiet --locked -p stook --test it -- --exact \
+		pack::golden::golden_packs_are_made_byte_for_byte_as_when_they_were_committed
 
 clean: ## Remove what was built and what fuzzing left.
 	cargo clean

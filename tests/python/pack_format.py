@@ -1,0 +1,259 @@
+"""Decoders of the parts of a pack that are not frames: manifests, indexes, attributes, checksums.
+
+Written from docs/formats/pack-v1.md and nothing else, as the whole of the Python reader is.
+"""
+
+import bisect
+import struct
+
+UNIT = 4096
+FOOTER_LEN = 256
+LONG_FRAME = 0xFFFFFFFF
+SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid"}
+FIXED_TYPES = {1: "<Q", 2: "<q", 3: "<I", 4: "<B"}
+
+
+class Damage(Exception):
+    """Something in a file is not what the format says."""
+
+    def __init__(self, where, offset, what):
+        super().__init__(f"{where}: offset {offset}: {what}")
+
+
+def _crc_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_CRC_TABLE = _crc_table()
+
+
+def crc32c(*parts):
+    crc = 0xFFFFFFFF
+    for part in parts:
+        for byte in part:
+            crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+def zigzag(value):
+    return (value >> 1) ^ -(value & 1)
+
+
+class View:
+    """Bytes of a file with checked access: a length that leads out of them is damage."""
+
+    def __init__(self, data, where, start=0):
+        self.data, self.where, self.at = data, where, start
+
+    def damage(self, what, offset=None):
+        return Damage(self.where, self.at if offset is None else offset, what)
+
+    def slice(self, offset, length):
+        if offset < 0 or length < 0 or offset + length > len(self.data):
+            raise self.damage(f"{length} bytes expected, the file has {len(self.data)}", offset)
+        return self.data[offset : offset + length]
+
+    def field(self, form, offset):
+        return struct.unpack(form, self.slice(offset, struct.calcsize(form)))[0]
+
+    def take(self, length):
+        piece = self.slice(self.at, length)
+        self.at += length
+        return piece
+
+    def next(self, form):
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def leb128(self):
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.next("<B")
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >= 1 << 64:
+                    break
+                return value
+        raise self.damage("a LEB128 number of more than 64 bits")
+
+    def expect(self, found, wanted, what, offset=None):
+        if found != wanted:
+            raise self.damage(f"{what} is {found!r}, not {wanted!r}", offset)
+
+    def head(self, magic, start=0, zeros=()):
+        """Checks what all files share: magic, version, reserved bytes and required flags."""
+        self.expect(self.slice(start, 8), b"\x89STK" + magic + b"\n", "magic", start)
+        self.expect(self.field("<H", start + 8), 1, "version", start + 8)
+        self.expect(self.field("<I", start + 12), 0, "required flags", start + 12)
+        for offset, length in ((10, 2), *zeros):
+            self.expect(self.slice(start + offset, length), bytes(length), "reserved bytes", start + offset)
+
+    def closing_crc(self, start, end):
+        self.expect(self.field("<I", end - 4), crc32c(self.slice(start, end - 4 - start)), "checksum", end - 4)
+
+
+def sort_form(key):
+    """The bytes by which keys are compared; `key` is bytes or an int."""
+    return b"\x02" + key.to_bytes(8, "big") if isinstance(key, int) else b"\x01" + key
+
+
+def key_of(form):
+    if form[:1] == b"\x01" and len(form) <= 65536:
+        return form[1:]
+    if form[:1] == b"\x02" and len(form) == 9:
+        return int.from_bytes(form[1:], "big")
+    raise ValueError(f"{form[:20]!r} is not the sort form of a key")
+
+
+def key_text(key):
+    """A key for JSON: id:7, text:… for printable ASCII, else hex:…"""
+    if isinstance(key, int):
+        return f"id:{key}"
+    return f"text:{key.decode()}" if all(0x20 <= byte < 0x7F for byte in key) else f"hex:{key.hex()}"
+
+
+def parse_key(text):
+    kind, _, rest = text.partition(":")
+    if kind == "id":
+        return int(rest)
+    return bytes.fromhex(rest) if kind == "hex" else (rest if kind == "text" else text).encode()
+
+
+def parse_attributes(data, where, offset):
+    """{name: value}; ids of the format get its names, others `#id`, named ones `=name`."""
+    view, found = View(data, f"{where}: attributes at {offset}"), {}
+    while view.at < len(data):
+        ident, kind = view.take(2)
+        name = SYSTEM_ATTRIBUTES.get(ident, f"#{ident}")
+        if ident == 0:
+            length = view.next("<B")
+            if length == 0:
+                raise view.damage("an attribute name is empty")
+            name = "=" + view.take(length).decode()
+        if name in found:
+            raise view.damage(f"attribute {name} stands twice")
+        if kind in FIXED_TYPES:
+            found[name] = view.next(FIXED_TYPES[kind])
+        elif kind in (5, 6):
+            value = view.take(view.next("<H"))
+            found[name] = value.decode() if kind == 6 else {"hex": value.hex()}
+        else:
+            raise view.damage(f"unknown attribute type {kind}")
+    return found
+
+
+class Manifest:
+    def __init__(self, data, where, generation):
+        view = View(data, where)
+        view.head(b"MAN")
+        view.expect(view.field("<Q", 16), generation, "generation", 16)
+        view.expect(view.field("<Q", 24), len(data), "length", 24)
+        view.closing_crc(0, len(data))
+        self.nonce, self.generation = view.slice(32, 16), generation
+        self.groups, self.segments, self.roots, seen = [], [], [], set()
+        parsers = {1: self._state, 2: self._groups, 3: self._segments, 4: self._roots}
+        view.at = 72
+        while view.at < len(data) - 4:
+            tag, flags, length = view.next("<H"), view.next("<H"), view.next("<I")
+            section = View(view.take(length), f"{where}: section {tag}")
+            view.expect(any(view.take(-length % 8)), False, "padding")
+            if tag in seen or (tag not in parsers and flags & 1):
+                raise view.damage(f"section {tag} stands twice or is unknown and required")
+            seen.add(tag)
+            parsers.get(tag, lambda _: None)(section)
+        view.expect(view.at, len(data) - 4, "end of the sections")
+        view.expect({1, 2, 3} - seen, set(), "missing sections")
+
+    def _state(self, view):
+        self.complete = view.field("<B", 0) == 1
+        self.chunk_log2 = view.field("<B", 1)
+        names = ("next_sequence", "last_time_ns", "next_segment", "segment_len")
+        self.state = dict(zip(names, struct.unpack("<QqQQ", view.slice(8, 32))))
+
+    def _names(self, view):
+        return [view.take(view.next("<H")) for _ in range(view.next("<I"))]
+
+    def _groups(self, view):
+        self.groups = [name.decode() for name in self._names(view)]
+
+    def _roots(self, view):
+        self.roots = self._names(view)
+
+    def _segments(self, view):
+        count, entry_len = view.next("<I"), view.next("<I")
+        if entry_len < 144:
+            raise view.damage(f"segment entries of {entry_len} bytes")
+        names = ("id", "nonce", "group", "state", "committed", "frames_end", "records", "body_len", "dead",
+                 "dead_len", "sequence_low", "sequence_high", "time_first", "time_last", "deletes_generation",
+                 "deletes_len", "deletes_crc")
+        for _ in range(count):
+            values = struct.unpack("<Q16sIB3xQQQQQQQQqqQQI12x", view.take(entry_len)[:144])
+            self.segments.append(dict(zip(names, values)))
+
+
+class Index:
+    """Index, top and footer of a sealed segment or of a checkpoint."""
+
+    def __init__(self, view, magic, nonce, segment_id):
+        self.view, self.nonce, foot = view, nonce, len(view.data) - FOOTER_LEN
+        view.slice(foot, FOOTER_LEN)
+        view.head(magic, foot)
+        view.closing_crc(foot, len(view.data))
+        view.expect(view.field("<I", foot + 20), UNIT, "unit", foot + 20)
+        view.expect(view.slice(foot + 24, 16), nonce, "segment nonce", foot + 24)
+        view.expect(view.field("<Q", foot + 40), segment_id, "segment id", foot + 40)
+        names = ("first", "end", "index", "index_len", "top", "top_len", "filter", "filter_len", "records",
+                 "body_len", "sequence_low", "sequence_high", "time_first", "time_last")
+        self.footer = dict(zip(names, struct.unpack("<12Q2q", view.slice(foot + 48, 112))))
+        self._read_top(self.footer["top"], self.footer["top_len"])
+
+    def _read_top(self, start, length):
+        view, top = self.view, View(self.view.slice(start, length), f"{self.view.where}: top at {start}")
+        view.expect(start % 8, 0, "offset of the top modulo 8", start)
+        top.expect(top.field("<I", 0), crc32c(self.nonce, top.slice(4, length - 4)), "checksum", 0)
+        count, separators_len, self.units = struct.unpack("<III", top.slice(4, 12))
+        top.expect(16 + 8 * count + separators_len, length, "length")
+        top.expect(self.units * UNIT, self.footer["index_len"], "length of the index")
+        top.expect(self.footer["index"] % UNIT, 0, "offset of the index modulo 4096")
+        ends = struct.unpack(f"<{count}I", top.slice(16, 4 * count))
+        self.first_units = struct.unpack(f"<{count}I", top.slice(16 + 4 * count, 4 * count))
+        starts, base = (0, *ends[:-1]), 16 + 8 * count
+        self.separators = [top.slice(base + a, b - a) for a, b in zip(starts, ends)]
+
+    def page(self, number):
+        """Entries of a page: [(sort form, offset of the frame, length of the frame or None)]."""
+        first = self.first_units[number]
+        last = (*self.first_units[1:], self.units)[number]
+        start = self.footer["index"] + first * UNIT
+        data = self.view.slice(start, (last - first) * UNIT)
+        page = View(data, f"{self.view.where}: page at {start}")
+        page.expect(page.field("<I", 0), crc32c(self.nonce, struct.pack("<I", first), data[4:]), "checksum", 0)
+        count, prefix_len = page.field("<H", 4), page.field("<I", 8)
+        if count == 0 or (last - first > 1 and count > 1):
+            raise page.damage(f"{count} entries in {last - first} units", 4)
+        prefix, form = page.slice(12, prefix_len), "H" if last - first == 1 else "I"
+        ends_len = count * struct.calcsize("<" + form)
+        ends = struct.unpack(f"<{count}{form}", page.slice(12 + prefix_len, ends_len))
+        base, values = 12 + prefix_len + ends_len, len(data) - 9 * count
+        if base + ends[-1] > values:
+            raise page.damage("suffixes reach into the values")
+        entries = []
+        for i, (a, b) in enumerate(zip((0, *ends[:-1]), ends)):
+            offset = int.from_bytes(page.slice(values + 5 * i, 5), "little") * 8
+            length = page.field("<I", len(data) - 4 * count + 4 * i)
+            entries.append((prefix + page.slice(base + a, b - a), offset, None if length == LONG_FRAME else length * 8))
+        return entries
+
+    def entries(self):
+        for number in range(len(self.first_units)):
+            yield from self.page(number)
+
+    def find(self, form):
+        """Offset of the newest frame with the key of this sort form, or None; reads one page."""
+        number = bisect.bisect_right(self.separators, form) - 1
+        page = self.page(number) if number >= 0 else []
+        return next((offset for found, offset, _ in page if found == form), None)
