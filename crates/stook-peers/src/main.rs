@@ -1,2 +1,28 @@
-//! Placeholder replaced in the same series of commits.
-fn main() {}
+//! Benchmarks of Stook side by side with other systems.
+//!
+//! Everything is measured in turn with what it is compared with (A B A B …), and only the ratios of such
+//! pairs count. Raw results are written below `benchmarks/runs/`. What was made for it is removed at the end.
+
+mod pack;
+mod result;
+
+use clap::Parser;
+
+/// Compares Stook with other systems on this machine
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Packs against loose files, tar, SQLite, LMDB and redb
+    Pack(pack::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Pack(args) => pack::run(&args),
+    }
+}

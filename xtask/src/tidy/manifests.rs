@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("stook-cli", &["stook", "stook-mount"]),
     ("stook-fuzz", &["stook", "stook-testing"]),
     ("stook-mount", &["stook"]),
-    ("stook-peers", &["stook", "stook-testing"]),
+    ("stook-peers", &["stook", "stook-cli", "stook-testing"]),
     ("stook-python", &["stook"]),
     ("stook-testing", &["stook"]),
     ("xtask", &[]),

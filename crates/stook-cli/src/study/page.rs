@@ -25,6 +25,11 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
         .section(format!("Reading {}, cold", units::bytes_decimal(study.returned.bytes)), vec![
             Block::Bars(bars(study)),
             Block::Table(table(study)),
+            Block::Text(
+                "Spread is the least and the most of the rounds in seconds, processor what one round took of all \
+                 processors together, speed-up how many times as fast as one reader of the loose files."
+                    .to_owned(),
+            ),
         ])
         .section("Beside the published figures", published(study))
         .section("What was concluded then, and what holds here", vec![Block::Table(conclusions(study))])
@@ -56,8 +61,10 @@ fn figures(study: &Study) -> Vec<Figure> {
     let share = pack.share_of_limit.as_ref().map(|share| units::percent(share.ratio));
     let mut figures = vec![
         Figure { value: units::factor(pack.speedup), label: "as fast as the files with one reader".into() },
-        Figure { value: units::rate(pack.bytes_per_s), label: "all checksums verified".into() },
-        Figure { value: share.unwrap_or_default(), label: "of the speed of the device".into() },
+        Figure {
+            value: share.unwrap_or_default(),
+            label: format!("of the speed of the device: {}", units::rate(pack.bytes_per_s)),
+        },
     ];
     if let Some(parallel) = parallel(study) {
         let value = units::factor(pack.speedup / parallel.speedup);
@@ -101,25 +108,25 @@ fn table(study: &Study) -> Table {
     let table = Table::new(format!("Medians of {} rounds", study.method.runs))
         .column("", Align::Left)
         .column("Time", Align::Right)
-        .column("Least to most", Align::Right)
+        .column("Spread", Align::Right)
+        .column("Processor", Align::Right)
         .column("Speed", Align::Right)
-        .column("Against one reader", Align::Right)
-        .column("Of the device", Align::Right)
-        .column("Processor", Align::Right);
+        .column("Speed-up", Align::Right)
+        .column("Of device", Align::Right);
     study.rows.iter().fold(table, |table, row| {
         let cpu: f64 = row.runs.iter().map(|run| run.user_cpu_s + run.system_cpu_s).sum();
         let label = if row.reader.is_none() { "Limit of the device" } else { &row.label };
         let cells = [
             label.to_owned(),
             format!("{:.2} s", row.seconds),
-            format!("{:.2} to {:.2} s", row.summary.min, row.summary.max),
-            units::rate(row.bytes_per_s),
-            units::factor(row.speedup),
-            row.share_of_limit.as_ref().filter(|_| row.reader.is_some()).map_or(String::new(), share),
+            format!("{:.2} – {:.2}", row.summary.min, row.summary.max),
             match row.reader {
                 Some(_) => format!("{:.2} s", cpu / row.runs.len().max(1) as f64),
                 None => String::new(),
             },
+            units::rate(row.bytes_per_s),
+            units::factor(row.speedup),
+            row.share_of_limit.as_ref().filter(|_| row.reader.is_some()).map_or(String::new(), share),
         ];
         table.row(cells, tone(row))
     })

@@ -1,0 +1,230 @@
+//! Packs against loose files, tar, SQLite, LMDB and redb, and against what the device gives.
+
+mod build;
+mod counting;
+mod large;
+mod lmdb;
+mod load;
+mod random;
+mod stores;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use stook_cli::study::cold::{Cold, Next};
+use stook_cli::study::environment::{Environment, version_of};
+use stook_cli::study::limit::{self, Fio};
+use stook_cli::study::meter::Taken;
+use stook_cli::study::plain;
+use stook_cli::study::readers::{Data, Reader};
+use stook_cli::study::sample::{self, Sample};
+
+use crate::result::{Results, Series};
+
+/// Flags of the comparison.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Pairs of every comparison
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Only these sections
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Section>,
+    /// Where the data is made; up to 12 GB, removed at the end
+    #[arg(long, default_value = "target/peers")]
+    work: PathBuf,
+    /// Where the raw results go
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Keep the data for the next run
+    #[arg(long)]
+    keep: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Section {
+    /// Cold load against the limit of the device
+    Limit,
+    /// Cold load against other ways of keeping the records
+    Peers,
+    /// Building against merely reading
+    Build,
+    /// Cold random gets against the device
+    Random,
+    /// Warm load and warm gets
+    Warm,
+    /// Overhead, opening and growth
+    Large,
+}
+
+const ALL: [Section; 6] =
+    [Section::Limit, Section::Peers, Section::Build, Section::Random, Section::Warm, Section::Large];
+
+/// The records of the targets.
+const SAMPLE: Sample = Sample { files: 50_000, size: 20_000 };
+
+/// Everything a section needs.
+pub(crate) struct Bench {
+    /// Where data may be made.
+    pub(crate) work: PathBuf,
+    /// The records as files and as a pack.
+    pub(crate) data: Data,
+    /// Files of the pack that hold its records.
+    pub(crate) segments: Vec<PathBuf>,
+    /// Their bytes.
+    pub(crate) pack_bytes: u64,
+    /// How caches are emptied.
+    pub(crate) cold: Cold,
+    /// Pairs.
+    pub(crate) rounds: usize,
+    /// What was measured.
+    pub(crate) results: Results,
+}
+
+/// A way of doing something, measured in turn with others.
+pub(crate) struct Way<'a> {
+    /// What it is called.
+    pub(crate) name: String,
+    /// What it reads, to be emptied from caches; nothing if it is to be warm.
+    pub(crate) cold: Option<PathBuf>,
+    /// Does it. What it returns replaces the time that went by, for tools that tell their own.
+    pub(crate) run: Box<dyn FnMut() -> anyhow::Result<Option<f64>> + 'a>,
+}
+
+impl<'a> Way<'a> {
+    /// A way that reads `path` cold.
+    pub(crate) fn cold(
+        name: impl Into<String>,
+        path: &Path,
+        run: impl FnMut() -> anyhow::Result<Option<f64>> + 'a,
+    ) -> Self {
+        Self { name: name.into(), cold: Some(path.to_path_buf()), run: Box::new(run) }
+    }
+
+    /// A way that reads what is in memory.
+    pub(crate) fn warm(
+        name: impl Into<String>,
+        run: impl FnMut() -> anyhow::Result<Option<f64>> + 'a,
+    ) -> Self {
+        Self { name: name.into(), cold: None, run: Box::new(run) }
+    }
+}
+
+impl Bench {
+    /// Measures all ways in turn, `rounds` times.
+    pub(crate) fn interleave(
+        &self,
+        section: &str,
+        rounds: usize,
+        ways: &mut [Way<'_>],
+    ) -> anyhow::Result<Series> {
+        let mut series = Series::new();
+        for round in 1..=rounds {
+            for way in &mut *ways {
+                if let Some(path) = &way.cold {
+                    let paths = [path.clone()];
+                    self.cold.prepare(Next { paths: &paths, memory_bytes: SAMPLE.bytes() * 5 / 4 })?;
+                }
+                let (mut taken, own) = Taken::by(|| (way.run)()).with_context(|| way.name.clone())?;
+                taken.seconds = own.unwrap_or(taken.seconds);
+                eprintln!(
+                    "{section} {round}/{rounds} {}: {:.3} s (CPU {:.2} + {:.2})",
+                    way.name, taken.seconds, taken.user_cpu_s, taken.system_cpu_s
+                );
+                series.entry(way.name.clone()).or_default().push(taken);
+            }
+        }
+        Ok(series)
+    }
+
+    /// fio over the pack, as a way.
+    pub(crate) fn limit_way(&self, name: &str) -> Way<'_> {
+        Way::cold(name, &self.data.pack, || {
+            Ok(Some(limit::sequential(&self.segments, true)?.seconds_for(self.pack_bytes)))
+        })
+    }
+
+    /// A reader of the study, as a way.
+    pub(crate) fn reader_way(&self, reader: Reader) -> Way<'_> {
+        Way::cold(reader.label(), reader.path(&self.data), move || {
+            let (taken, amount) = reader.timed(&self.data)?;
+            if amount.bytes != SAMPLE.bytes() {
+                bail!("{} returned {} bytes", reader.label(), amount.bytes);
+            }
+            Ok(Some(taken.seconds))
+        })
+    }
+}
+
+/// Runs the sections and writes what was found.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if Fio::version().is_none() {
+        bail!("fio is the limit that all is compared with: install it");
+    }
+    sample::prepare_work(&args.work)?;
+    let name = |kind: &str| args.work.join(format!("{}.{kind}", SAMPLE.name()));
+    let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
+    eprintln!("Making the sample");
+    SAMPLE.tree(&args.work, || {})?;
+    plain::pack(&data.tree, &data.pack, || {})?;
+    let segments = plain::segment_files(&data.pack)?;
+    let pack_bytes =
+        segments.iter().map(|file| Ok(std::fs::metadata(file)?.len())).sum::<std::io::Result<u64>>()?;
+    let cold = Cold::detect();
+    let results = Results {
+        environment: Environment::of(&args.work),
+        tools: tools(),
+        command: std::env::args().collect(),
+        cold: cold.describe(),
+        ..Results::default()
+    };
+    let mut bench =
+        Bench { work: args.work.clone(), data, segments, pack_bytes, cold, rounds: args.rounds, results };
+    let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
+    for section in sections {
+        match section {
+            Section::Limit => load::limit(&mut bench)?,
+            Section::Peers => load::peers(&mut bench)?,
+            Section::Build => build::run(&mut bench)?,
+            Section::Random => random::cold(&mut bench)?,
+            Section::Warm => random::warm(&mut bench)?,
+            Section::Large => large::run(&mut bench)?,
+        }
+        write(args, &bench.results)?;
+    }
+    println!("{}", bench.results.markdown());
+    if !args.keep {
+        sample::clean(&args.work)?;
+    }
+    Ok(())
+}
+
+fn write(args: &Args, results: &Results) -> anyhow::Result<()> {
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => {
+            let date = results.environment.time.get(..10).unwrap_or("undated");
+            Path::new("benchmarks/runs").join(format!("{date}-pack"))
+        }
+    };
+    std::fs::create_dir_all(&out)?;
+    sample::publish(&out.join("pack.json"), &serde_json::to_vec_pretty(results)?)?;
+    sample::publish(&out.join("pack.md"), results.markdown().as_bytes())
+}
+
+fn tools() -> std::collections::BTreeMap<String, String> {
+    let mut tools = std::collections::BTreeMap::new();
+    for (name, argument) in
+        [("fio", "--version"), ("tar", "--version"), ("python3", "--version"), ("rustc", "--version")]
+    {
+        if let Some(version) = version_of(name, argument) {
+            tools.insert(name.to_owned(), version);
+        }
+    }
+    tools.insert("SQLite".to_owned(), rusqlite::version().to_owned());
+    tools.insert("LMDB".to_owned(), heed::lmdb_version().string.to_owned());
+    tools.insert("redb".to_owned(), "4.5 (crate)".to_owned());
+    tools.insert("tar crate".to_owned(), "0.4 (crate)".to_owned());
+    tools
+}
