@@ -11,6 +11,7 @@ use stook::engine::EngineFactory;
 use stook::pack::{Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook_cli::study::limit::Fio;
+use stook_cli::study::plain;
 use stook_cli::study::readers::Reader;
 use stook_cli::study::sample;
 
@@ -204,7 +205,8 @@ fn warm_get(bench: &mut Bench) -> anyhow::Result<()> {
     let numbers = Random(0x9e37_79b9_7f4a_7c15).some(WARM_RECORDS, WARM_RECORDS);
     let keys: Vec<Key> = numbers.iter().map(|&number| Key::id(number)).collect();
     let raw: Vec<[u8; 8]> = numbers.iter().map(|number| number.to_be_bytes()).collect();
-    // Once without a clock, so that everything is in memory.
+    // Once without a clock, so that everything is in the page cache.
+    read_files(&plain::segment_files(&pack_path)?)?;
     let wanted = WARM_RECORDS * WARM_LEN as u64;
     anyhow::ensure!(get_all(&pack, &keys)? == wanted && lmdb.get(raw.iter().map(|key| &key[..]))? == wanted);
     let few = keys.get(..(WARM_RECORDS / 10) as usize).context("too few keys")?;

@@ -231,6 +231,22 @@ impl File {
         Ok(done)
     }
 
+    /// Fills all of `bytes` if all of them are in the page cache: `false` when some are not, when the file ends
+    /// first, or when the system cannot tell. Never waits for the device.
+    #[cfg(target_os = "linux")]
+    pub fn read_if_cached(&self, bytes: &mut [u8], offset: u64) -> bool {
+        let wanted = bytes.len();
+        let mut parts = [io::IoSliceMut::new(bytes)];
+        let flags = rustix::io::ReadWriteFlags::NOWAIT;
+        rustix::io::preadv2(&self.cached, &mut parts, offset, flags).is_ok_and(|got| got == wanted)
+    }
+
+    /// Fills all of `bytes` if all of them are in the page cache, which this system cannot tell.
+    #[cfg(not(target_os = "linux"))]
+    pub fn read_if_cached(&self, _bytes: &mut [u8], _offset: u64) -> bool {
+        false
+    }
+
     /// Fills all of `bytes` through the page cache.
     ///
     /// # Errors

@@ -132,4 +132,10 @@ pub trait EngineFactory: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When the wanted backend is refused by the system.
     fn build(&self, depth: usize) -> Result<Box<dyn Engine>>;
+
+    /// Whether small reads of what is in the page cache may go around its engines
+    /// ([`File::read_if_cached`]). Not those that count or fail on demand.
+    fn may_be_bypassed(&self) -> bool {
+        false
+    }
 }

@@ -241,7 +241,7 @@ impl Pack {
 
     fn read_found(&self, keys: &[Key], found: &[Option<Found>]) -> Result<Vec<Result<Option<Record>>>> {
         let whole = |found: &Found| found.place.len.filter(|&len| len <= WHOLE_FRAME_MAX);
-        let mut accesses = vec![None; self.snapshot.segments.len()];
+        let mut of_segment = vec![Vec::new(); self.snapshot.segments.len()];
         let mut wanted = Vec::with_capacity(found.len());
         for (number, found) in found.iter().enumerate() {
             let Some(found) = found else { continue };
@@ -249,19 +249,26 @@ impl Pack {
                 continue;
             };
             let range = ByteRange::at(found.place.offset, len).unwrap_or_default();
-            let access = self.access_for(segment, range, accesses.get_mut(found.segment), keys.len());
-            wanted.push((number, segment, found.place, range, access));
-        }
-        let reads =
-            wanted.iter().map(|&(_, segment, _, range, access)| (segment.source.as_ref(), range, access));
-        let bytes = self.reader.read_many(reads)?;
-        let mut records: Vec<Result<Option<Record>>> = found.iter().map(|_| Ok(None)).collect();
-        for (&(number, segment, place, ..), bytes) in wanted.iter().zip(bytes) {
-            let record = bytes.map_err(Error::from).and_then(|bytes| parse_record(segment, place, &bytes));
-            if let Some(slot) = records.get_mut(number) {
-                *slot = record;
+            if let Some(ranges) = of_segment.get_mut(found.segment) {
+                ranges.push(range);
             }
+            wanted.push((number, segment, *found, range));
         }
+        let decided = self.snapshot.segments.iter().zip(&of_segment);
+        let accesses: Vec<Access> = decided
+            .map(|(segment, ranges)| self.access.decide_for(segment.source.as_ref(), ranges))
+            .collect();
+        let access = |found: &Found| accesses.get(found.segment).copied().unwrap_or(Access::Cached);
+        let reads =
+            wanted.iter().map(|(_, segment, found, range)| (segment.source.as_ref(), *range, access(found)));
+        let mut records: Vec<Result<Option<Record>>> = found.iter().map(|_| Ok(None)).collect();
+        self.reader.read_each(reads, |read, bytes| {
+            let Some(&(number, segment, found, _)) = wanted.get(read) else { return };
+            if let Some(slot) = records.get_mut(number) {
+                *slot =
+                    bytes.map_err(Error::from).and_then(|bytes| parse_record(segment, found.place, &bytes));
+            }
+        })?;
         for ((key, found), slot) in keys.iter().zip(found).zip(&mut records) {
             // Framed bodies and very long ones come in pieces.
             if let (Some(found), Ok(None)) = (found, &slot) {
@@ -280,19 +287,6 @@ impl Pack {
         let file = self.storage.path(&super::names::Name::Segment(record.head.segment).to_string());
         let what = format!("the index names this place for {key}, here is {}", record.head.key);
         Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what })
-    }
-
-    /// The rule asks the page cache once for a batch, and for the record itself when there is only one.
-    fn access_for(
-        &self,
-        segment: &Segment,
-        range: ByteRange,
-        known: Option<&mut Option<Access>>,
-        batch: usize,
-    ) -> Access {
-        let Some(known) = known else { return Access::Cached };
-        let asked = if batch == 1 { range } else { segment.frames() };
-        *known.get_or_insert_with(|| self.access.decide(segment.source.as_ref(), asked))
     }
 
     fn read_stream(&self, key: &Key, found: Found) -> Result<Option<Record>> {

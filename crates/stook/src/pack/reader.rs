@@ -16,6 +16,15 @@ pub(crate) const DEPTH: usize = 32;
 /// One read of a scan, bytes.
 const BLOCK_LEN: usize = 1 << 20;
 
+/// The same through the page cache: what was copied from it is still near the processor when it is looked at.
+const CACHED_BLOCK_LEN: usize = 256 << 10;
+
+/// Longer ranges are not worth a try whether they are in the page cache.
+const AT_ONCE_LEN_MAX: u64 = 1 << 20;
+
+/// So many ranges of a batch tell what to do with all of it.
+const SAMPLED_RANGES: usize = 16;
+
 /// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
 const RING_BLOCKS: usize = 32;
 
@@ -79,42 +88,72 @@ impl Reader {
     /// The bytes of many ranges, at queue depth; each is there or tells why not.
     pub(crate) fn read_many<'a>(
         &self,
-        ranges: impl Iterator<Item = (&'a dyn Source, ByteRange, Access)>,
+        ranges: impl ExactSizeIterator<Item = (&'a dyn Source, ByteRange, Access)>,
     ) -> Result<Vec<crate::Result<Bytes>>> {
-        let mut session = match take(&self.idle.sessions) {
-            Some(session) => session,
-            None => Session::new(
-                self.engines.as_ref(),
-                SessionOptions { depth: DEPTH, ..SessionOptions::default() },
-            )?,
-        };
-        let mut results: Vec<crate::Result<Bytes>> = Vec::new();
+        let mut results: Vec<crate::Result<Bytes>> = (0..ranges.len()).map(|_| Ok(Bytes::new())).collect();
+        self.read_each(ranges, |number, result| {
+            if let Some(slot) = results.get_mut(number) {
+                *slot = result;
+            }
+        })?;
+        Ok(results)
+    }
+
+    /// The same, each handed to `take` with its number as soon as it is there, in any order: the device goes on
+    /// with the others meanwhile.
+    pub(crate) fn read_each<'a>(
+        &self,
+        ranges: impl Iterator<Item = (&'a dyn Source, ByteRange, Access)>,
+        mut take_result: impl FnMut(usize, crate::Result<Bytes>),
+    ) -> Result<()> {
+        let mut session: Option<Session> = None;
+        let bypassed = self.engines.may_be_bypassed();
         let mut ranges = ranges.zip(0u64..);
         let mut more = true;
         loop {
-            while more && !session.is_full() {
+            while more && !session.as_ref().is_some_and(Session::is_full) {
                 let Some(((source, range, access), token)) = ranges.next() else {
                     more = false;
                     break;
                 };
-                results.push(Ok(Bytes::new()));
+                if bypassed && let Some(bytes) = read_if_cached(source, range, access) {
+                    take_result(token as usize, Ok(bytes));
+                    continue;
+                }
+                let session = match &mut session {
+                    Some(session) => session,
+                    none => none.insert(self.session()?),
+                };
                 if let Err(error) = session.submit(token, source, range, access) {
-                    set(&mut results, token, Err(error));
+                    take_result(token as usize, Err(error));
                 }
             }
-            match session.next() {
-                Some((token, result)) => set(&mut results, token, result),
+            match session.as_mut().and_then(Session::next) {
+                Some((token, result)) => take_result(token as usize, result),
                 None if !more => break,
                 None => {}
             }
         }
-        keep(&self.idle.sessions, session);
-        Ok(results)
+        if let Some(session) = session {
+            keep(&self.idle.sessions, session);
+        }
+        Ok(())
+    }
+
+    fn session(&self) -> Result<Session> {
+        match take(&self.idle.sessions) {
+            Some(session) => Ok(session),
+            None => {
+                let options = SessionOptions { depth: DEPTH, ..SessionOptions::default() };
+                Ok(Session::new(self.engines.as_ref(), options)?)
+            }
+        }
     }
 
     /// A window over a stretch of a source.
     pub(crate) fn window(&self, source: Arc<dyn Source>, range: ByteRange, access: Access) -> Result<Window> {
-        let options = WindowOptions { block_len: BLOCK_LEN, blocks: RING_BLOCKS, access };
+        let block_len = block_len(access);
+        let options = WindowOptions { block_len, blocks: RING_BLOCKS * BLOCK_LEN / block_len, access };
         Ok(Window::new(self.engine()?, source, range, options)?)
     }
 
@@ -125,15 +164,23 @@ impl Reader {
         range: ByteRange,
         access: Access,
     ) -> Result<Window> {
-        let options = WindowOptions { block_len: BLOCK_LEN, blocks: usize::MAX / BLOCK_LEN, access };
+        let block_len = block_len(access);
+        let options = WindowOptions { block_len, blocks: usize::MAX / block_len, access };
         Ok(Window::new(self.engine()?, source, range, options)?)
     }
 }
 
-fn set<T>(results: &mut [T], token: u64, value: T) {
-    if let Some(slot) = results.get_mut(token as usize) {
-        *slot = value;
+/// Bytes that are in the page cache, copied at once: a trip through an engine would take longer than that.
+fn read_if_cached(source: &dyn Source, range: ByteRange, access: Access) -> Option<Bytes> {
+    if access != Access::Cached || range.len() > AT_ONCE_LEN_MAX {
+        return None;
     }
+    let mut leaves = Vec::with_capacity(1);
+    // Whatever goes wrong here goes wrong again on the long way, and is told there.
+    source.resolve(range, &mut leaves).ok()?;
+    let [Leaf::File { file, range }] = leaves.as_slice() else { return None };
+    let mut bytes = vec![0; range.len() as usize];
+    file.read_if_cached(&mut bytes, range.start()).then(|| bytes.into())
 }
 
 /// The bytes of leaves, read at once where they are in files.
@@ -167,26 +214,41 @@ pub enum AccessRule {
     Cached,
 }
 
+fn block_len(access: Access) -> usize {
+    match access {
+        Access::Direct => BLOCK_LEN,
+        Access::Cached => CACHED_BLOCK_LEN,
+    }
+}
+
 impl AccessRule {
     /// What the rule says for a range of a source.
     pub(crate) fn decide(self, source: &dyn Source, range: ByteRange) -> Access {
+        self.decide_for(source, std::slice::from_ref(&range))
+    }
+
+    /// What the rule says for a batch of ranges of a source: some of them speak for all.
+    pub(crate) fn decide_for(self, source: &dyn Source, ranges: &[ByteRange]) -> Access {
         match self {
-            Self::Direct => Access::Direct,
-            Self::Cached => Access::Cached,
-            Self::Auto => {
-                let mut leaves = Vec::with_capacity(1);
-                if source.resolve(range, &mut leaves).is_err() {
-                    // Whoever reads will meet the error and tell it.
-                    return Access::Cached;
-                }
-                match leaves.as_slice() {
-                    [Leaf::File { file, range }] => {
-                        let share = CacheResidency::of(file, *range).cached_share(range.len());
-                        if share.is_some_and(|share| share < 0.5) { Access::Direct } else { Access::Cached }
-                    }
-                    _ => Access::Cached,
-                }
-            }
+            Self::Direct => return Access::Direct,
+            Self::Cached => return Access::Cached,
+            Self::Auto => {}
         }
+        let (mut asked, mut cached) = (0, 0.0);
+        let mut leaves = Vec::with_capacity(1);
+        for range in ranges.iter().step_by(ranges.len().div_ceil(SAMPLED_RANGES).max(1)) {
+            leaves.clear();
+            // Whoever reads will meet the error and tell it.
+            let resolved = source.resolve(*range, &mut leaves);
+            let (Ok(()), [Leaf::File { file, range }]) = (resolved, leaves.as_slice()) else {
+                return Access::Cached;
+            };
+            let Some(share) = CacheResidency::of(file, *range).cached_share(range.len()) else {
+                return Access::Cached;
+            };
+            asked += range.len();
+            cached += share * range.len() as f64;
+        }
+        if asked > 0 && cached < asked as f64 / 2.0 { Access::Direct } else { Access::Cached }
     }
 }

@@ -56,6 +56,9 @@ pub(crate) struct Window {
 
 const ALIGNMENT: u64 = 4096;
 
+/// Blocks that are asked for at once through the page cache.
+const CACHED_AHEAD: u64 = 2;
+
 impl Window {
     /// A window over `range` of a source.
     pub(crate) fn new(
@@ -232,19 +235,24 @@ impl Window {
                 Some(Slot::InFlight(_)) => {}
                 _ => self.next = self.next.min(block),
             }
-            self.schedule()?;
+            self.schedule(block)?;
             if !matches!(self.slots.get(slot), Some(Slot::Ready(held)) if *held == block) {
                 self.reap()?;
             }
         }
     }
 
-    /// Asks for as many blocks ahead as ring and engine have room for.
-    fn schedule(&mut self) -> Result<()> {
+    /// Asks for `wanted` and for as many blocks ahead as ring and engine have room for. Through the page cache
+    /// the system reads ahead itself, and blocks that are copied too early have left the processor's caches.
+    fn schedule(&mut self, wanted: u64) -> Result<()> {
         let block_len = self.options.block_len as u64;
         let total = (self.end - self.start).div_ceil(block_len);
         let current = (self.pos - self.start) / block_len;
-        let limit = total.min(current + self.options.blocks as u64);
+        let ahead = match self.options.access {
+            Access::Direct => self.options.blocks as u64,
+            Access::Cached => CACHED_AHEAD.min(self.options.blocks as u64),
+        };
+        let limit = total.min((current + ahead).max(wanted + 1));
         self.next = self.next.max(current);
         while self.next < limit && self.engine.in_flight() < self.engine.depth() {
             let block = self.next;
