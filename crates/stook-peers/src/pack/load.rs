@@ -4,7 +4,7 @@ use stook_cli::study::readers::{LARGE_BUFFER_LEN, Reader};
 
 use super::stores::Store;
 use super::{Bench, SAMPLE, Way};
-use crate::result::Target;
+use crate::result::{Results, Target};
 
 /// Pairs for the comparison with the device, whose speed drifts.
 const LIMIT_ROUNDS: usize = 11;
@@ -88,35 +88,27 @@ pub(crate) fn peers(bench: &mut Bench) -> anyhow::Result<()> {
             stook_cli::study::sample::remove(&store.path(&bench.work, &bench.data.tree))?;
         }
     }
+    ratios(&mut bench.results, section, &one.label(), &parallel.label())
+}
+
+/// How the pack stands to the others.
+fn ratios(results: &mut Results, section: &str, one: &str, parallel: &str) -> anyhow::Result<()> {
     let (stream, memory) = (STREAM.label(), MEMORY.label());
-    let results = &mut bench.results;
-    results.faster(
-        section,
-        "streaming against files, one reader",
-        Target::AtLeast(10.0),
-        &stream,
-        &one.label(),
-    )?;
-    results.faster(
-        section,
-        "in memory against files, one reader",
-        Target::AtLeast(10.0),
-        &memory,
-        &one.label(),
-    )?;
+    results.faster(section, "streaming against files, one reader", Target::AtLeast(10.0), &stream, one)?;
+    results.faster(section, "in memory against files, one reader", Target::AtLeast(10.0), &memory, one)?;
     results.faster(
         section,
         "streaming against the best parallel reader",
         Target::AtLeast(1.5),
         &stream,
-        &parallel.label(),
+        parallel,
     )?;
     results.faster(
         section,
         "in memory against the best parallel reader",
         Target::AtLeast(1.5),
         &memory,
-        &parallel.label(),
+        parallel,
     )?;
     for store in Store::ALL {
         let target = match store {
