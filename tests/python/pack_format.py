@@ -7,6 +7,7 @@ import bisect
 import struct
 
 UNIT = 4096
+PAGE_UNITS_MAX = 17
 FOOTER_LEN = 256
 LONG_FRAME = 0xFFFFFFFF
 SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid"}
@@ -18,6 +19,10 @@ class Damage(Exception):
 
     def __init__(self, where, offset, what):
         super().__init__(f"{where}: offset {offset}: {what}")
+
+
+class Unsupported(Exception):
+    """A file is of a newer version, or needs something that this reader does not know."""
 
 
 def _crc_table():
@@ -69,6 +74,12 @@ class View:
     def next(self, form):
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
+    def text(self, data):
+        try:
+            return data.decode()
+        except UnicodeDecodeError as problem:
+            raise self.damage(f"{data!r} is not UTF-8") from problem
+
     def leb128(self):
         value = 0
         for shift in range(0, 70, 7):
@@ -87,8 +98,9 @@ class View:
     def head(self, magic, start=0, zeros=()):
         """Checks what all files share: magic, version, reserved bytes and required flags."""
         self.expect(self.slice(start, 8), b"\x89STK" + magic + b"\n", "magic", start)
-        self.expect(self.field("<H", start + 8), 1, "version", start + 8)
-        self.expect(self.field("<I", start + 12), 0, "required flags", start + 12)
+        version, flags = self.field("<H", start + 8), self.field("<I", start + 12)
+        if version != 1 or flags:
+            raise Unsupported(f"{self.where}: version {version}, required flags {flags:#x}")
         for offset, length in ((10, 2), *zeros):
             self.expect(self.slice(start + offset, length), bytes(length), "reserved bytes", start + offset)
 
@@ -133,14 +145,14 @@ def parse_attributes(data, where, offset):
             length = view.next("<B")
             if length == 0:
                 raise view.damage("an attribute name is empty")
-            name = "=" + view.take(length).decode()
+            name = "=" + view.text(view.take(length))
         if name in found:
             raise view.damage(f"attribute {name} stands twice")
         if kind in FIXED_TYPES:
             found[name] = view.next(FIXED_TYPES[kind])
         elif kind in (5, 6):
             value = view.take(view.next("<H"))
-            found[name] = value.decode() if kind == 6 else {"hex": value.hex()}
+            found[name] = view.text(value) if kind == 6 else {"hex": value.hex()}
         else:
             raise view.damage(f"unknown attribute type {kind}")
     return found
@@ -161,8 +173,9 @@ class Manifest:
             tag, flags, length = view.next("<H"), view.next("<H"), view.next("<I")
             section = View(view.take(length), f"{where}: section {tag}")
             view.expect(any(view.take(-length % 8)), False, "padding")
-            if tag in seen or (tag not in parsers and flags & 1):
-                raise view.damage(f"section {tag} stands twice or is unknown and required")
+            if tag not in parsers and flags & 1:
+                raise Unsupported(f"{where}: section {tag} is required and not known here")
+            view.expect(tag in seen, False, f"a second section {tag}")
             seen.add(tag)
             parsers.get(tag, lambda _: None)(section)
         view.expect(view.at, len(data) - 4, "end of the sections")
@@ -178,7 +191,7 @@ class Manifest:
         return [view.take(view.next("<H")) for _ in range(view.next("<I"))]
 
     def _groups(self, view):
-        self.groups = [name.decode() for name in self._names(view)]
+        self.groups = [view.text(name) for name in self._names(view)]
 
     def _roots(self, view):
         self.roots = self._names(view)
@@ -229,6 +242,8 @@ class Index:
         first = self.first_units[number]
         last = (*self.first_units[1:], self.units)[number]
         start = self.footer["index"] + first * UNIT
+        if not 0 < last - first <= PAGE_UNITS_MAX:
+            raise self.view.damage(f"a page of {last - first} units", start)
         data = self.view.slice(start, (last - first) * UNIT)
         page = View(data, f"{self.view.where}: page at {start}")
         page.expect(page.field("<I", 0), crc32c(self.nonce, struct.pack("<I", first), data[4:]), "checksum", 0)

@@ -14,7 +14,7 @@ import struct
 import sys
 
 from pack_format import (
-    Damage, Index, Manifest, View, crc32c, key_of, key_text, parse_attributes, parse_key, sort_form, zigzag,
+    Damage, Index, Manifest, Unsupported, View, crc32c, key_of, key_text, parse_attributes, parse_key, sort_form, zigzag,
 )
 
 HEADER_LEN = 4096
@@ -27,30 +27,37 @@ ACTIVE, SEALED = 1, 2
 
 
 class Frame:
-    """A frame whose header and, for a record, body verify."""
+    """A frame whose header verifies; where it ends is known after `finish`."""
 
-    def __init__(self, segment, offset, check_body=True):
+    def __init__(self, segment, offset):
         view, nonce = segment.view, segment.nonce
         head = view.slice(offset, FRAME_HEADER_LEN)
         marker, flag, self.kind, codec, key_kind, crc, key_len, attributes_len, self.body_len, self.sequence, \
             self.time_ns = struct.unpack("<IBBBBIHHQQq", head)
         view.expect(marker, segment.marker, "marker", offset)
-        if flag not in (LIVE, DEAD) or self.kind not in (RECORD, SYNC_MARK, FILLER) or codec != 0:
-            raise view.damage(f"unknown flag {flag}, kind {self.kind} or codec {codec}", offset + 4)
+        if flag not in (LIVE, DEAD):
+            raise view.damage(f"used flag {flag:#x}", offset + 4)
         rest = view.slice(offset + FRAME_HEADER_LEN, key_len + attributes_len)
         place = struct.pack("<Q", offset)
         view.expect(crc, crc32c(nonce, place, head[:4], head[5:8], head[12:], rest), "header checksum", offset + 8)
+        if self.kind not in (RECORD, SYNC_MARK, FILLER) or codec != 0:
+            raise Unsupported(f"{view.where}: frame at {offset} of kind {self.kind}, codec {codec}")
         self.segment, self.offset, self.header_crc, self.dead = segment, offset, crc, flag == DEAD
         self.key, self.attributes, self.abandoned = None, rest[key_len:], False
         self.body_at = offset + FRAME_HEADER_LEN + len(rest)
         self._check_kind(view, key_kind, rest[:key_len])
-        self._pieces = []
+        self._pieces, self.end = [], None
+
+    def finish(self):
+        """Verifies the body, if it is a record's, and finds the end; returns the frame."""
+        view = self.segment.view
         end = self._framed_end(view) if self.body_len == FRAMED else self._plain_end()
         self.end = end + -end % 8
         if any(view.slice(end, self.end - end)):
             raise view.damage("padding is not zero", end)
-        if check_body and self.kind == RECORD:
+        if self.kind == RECORD:
             self.body()
+        return self
 
     def _check_kind(self, view, key_kind, key):
         if self.kind == RECORD and (key_kind == 1 or (key_kind == 2 and len(key) == 8)):
@@ -106,6 +113,8 @@ class Frame:
 class Segment:
     def __init__(self, pack, entry):
         self.entry, self.id, self.nonce = entry, entry["id"], entry["nonce"]
+        if entry["group"] >= len(pack.manifest.groups):
+            raise Damage("manifest", 72, f"segment {self.id} is of group {entry['group']}, which is not listed")
         self.group = pack.manifest.groups[entry["group"]]
         self.view = view = pack.file(f"segment-{self.id:016x}")
         view.head(b"SEG", zeros=((21, 1), (68, 4)))
@@ -156,7 +165,7 @@ class Segment:
                 view = pack.file(f"checkpoint-{self.id:016x}-{at:016x}")
                 index = Index(view, b"CKP", self.nonce, self.id)
                 all(True for _ in index.entries())
-            except (Damage, FileNotFoundError):
+            except (Damage, Unsupported, FileNotFoundError):
                 return at
             if index.footer["first"] != at or not at < index.footer["end"] <= self.entry["committed"]:
                 return at
@@ -165,23 +174,24 @@ class Segment:
 
     def _scan(self, at):
         while at < len(self.view.data):
+            frame = None
             try:
                 frame = Frame(self, at)
+                at = frame.finish().end
             except Damage as problem:
                 later = list(self.frames_behind(at))
-                durable = [struct.unpack("<Q", f.attributes)[0] for f in later if f.kind == SYNC_MARK]
-                if at >= max(self.entry["committed"], *durable, 0):
+                marks = [(struct.unpack("<Q", f.attributes)[0], f.offset) for f in later if f.kind == SYNC_MARK]
+                if at >= max([self.entry["committed"]] + [durable for durable, offset in marks if durable <= offset]):
                     self.torn = {"segment": self.id, "offset": at, "length": len(self.view.data) - at}
                     return
                 self.damages.append(str(problem))
-                if not later:
-                    return
-                frame = later[0]
-            self.tail.append(frame)
-            at = frame.end
+                at = later[0].offset if later else len(self.view.data)
+            # A record whose body alone is damaged hides the versions before it all the same.
+            if frame:
+                self.tail.append(frame)
 
     def frames_behind(self, at):
-        """Valid frames after the place of damage: the marker is looked for at multiples of 8."""
+        """Frames with a valid header after the place of damage: the marker is looked for at multiples of 8."""
         needle = struct.pack("<I", self.marker)
         at = self.view.data.find(needle, at + 1)
         while at >= 0:
@@ -191,13 +201,13 @@ class Segment:
                 frame = None
             if frame:
                 yield frame
-            at = self.view.data.find(needle, frame.end if frame else at + 1)
+            at = self.view.data.find(needle, at + 1)
 
     def walk(self, end):
         """All frames up to `end`, which must be where one ends."""
         at = HEADER_LEN
         while at < end:
-            frame = Frame(self, at)
+            frame = Frame(self, at).finish()
             yield frame
             at = frame.end
         self.view.expect(at, end, "end of the frames", at)
@@ -238,26 +248,26 @@ class Pack:
             frame = offset and Frame(segment, offset)
             if frame and (best is None or frame.sequence > best.sequence):
                 best = frame
-        return best if best and best.offset not in best.segment.dead else None
-
-    def records(self):
-        """Frames of the records that count, in key order."""
-        forms = sorted({form for segment in self.segments for form, _ in segment.all_records()})
-        found = (self.get(key_of(form)) for form in forms)
-        return [frame for frame in found if frame]
+        return best.finish() if best and best.offset not in best.segment.dead else None
 
     def list(self):
-        return {"generation": self.manifest.generation, "complete": self.manifest.complete,
-                "records": [frame.describe() for frame in self.records()],
-                "torn": [segment.torn for segment in self.segments if segment.torn],
-                "damages": [damage for segment in self.segments for damage in segment.damages]}
+        """What counts, in key order, and what is wrong."""
+        records, damages = [], {damage for segment in self.segments for damage in segment.damages}
+        for form in sorted({form for segment in self.segments for form, _ in segment.all_records()}):
+            try:
+                frame = self.get(key_of(form))
+                records += [frame.describe()] if frame else []
+            except Damage as problem:
+                damages.add(str(problem))
+        return {"generation": self.manifest.generation, "complete": self.manifest.complete, "records": records,
+                "torn": [segment.torn for segment in self.segments if segment.torn], "damages": sorted(damages)}
 
 
 def verify_segment(segment):
     """Walks all frames and the indexes and checks that they, the footer and the manifest agree."""
     view, entry = segment.view, segment.entry
     end = entry["frames_end"] if entry["state"] == SEALED else entry["committed"]
-    if segment.tail:
+    if segment.tail and not segment.damages:
         end = max(end, segment.tail[-1].end)
     records = [f for f in segment.walk(end) if f.kind == RECORD and not f.abandoned]
     for frame in records:
@@ -302,12 +312,12 @@ def verify_index(index, frames):
 
 
 def verify(pack):
-    """{"ok", "records", "segments"}; raises Damage with the first thing that is wrong."""
-    for segment in pack.segments:
-        for damage in segment.damages:
-            raise Damage(segment.view.where, 0, damage)
+    """{"ok", "records", "live", …}; walking the frames raises Damage with the first thing that is wrong."""
     total = sum(verify_segment(segment) for segment in pack.segments)
-    return {"ok": True, "segments": len(pack.segments), "records": total, "live": len(pack.records())}
+    listed = pack.list()
+    for damage in listed["damages"]:
+        raise Damage(pack.path, 0, damage)
+    return {"ok": True, "segments": len(pack.segments), "records": total, "live": len(listed["records"])}
 
 
 def run(arguments):
@@ -334,7 +344,7 @@ def main():
     try:
         json.dump(run(parser.parse_args()), sys.stdout, indent=1)
         print()
-    except (Damage, OSError, KeyError) as problem:
+    except (Damage, Unsupported, OSError, KeyError, ValueError) as problem:
         sys.exit(f"pack_reader: {type(problem).__name__}: {problem}")
 
 

@@ -115,7 +115,7 @@ class Flips(unittest.TestCase):
                 try:
                     pack = reader.Pack(copy)
                     reader.verify(pack)
-                except reader.Damage:
+                except (reader.Damage, reader.Unsupported):
                     told += 1
                 else:
                     self.assertEqual(pack.list()["records"], expected)
@@ -141,6 +141,37 @@ class Flips(unittest.TestCase):
         paths = sorted((GOLDEN / "checkpoint.stook").glob("checkpoint-*"))
         flips = [(path.name, at, 0) for path in paths for at in (0, 13, 4095, 4100, path.stat().st_size - 1)]
         self.assertEqual(self.check("checkpoint", flips), 0)
+
+    def test_a_damaged_body_hides_older_versions_and_leaves_the_rest(self):
+        segment = reader.Pack(GOLDEN / "torn.stook").segments[0]
+        newest = next(f for f in reversed(segment.tail) if f.key == b"a3")
+        expected = json.loads((GOLDEN / "torn.expected.json").read_text(encoding="utf-8"))["records"]
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "p.stook")
+            shutil.copytree(GOLDEN / "torn.stook", copy)
+            damaged(copy / segment.view.where, newest.body_at + 7, 1)
+            listed = reader.Pack(copy).list()
+            self.assertEqual(listed["records"], [record for record in expected if record["key"] != "text:a3"])
+            self.assertTrue(listed["damages"])
+            with self.assertRaises(reader.Damage):
+                reader.Pack(copy).get(b"a3")
+
+    def test_a_frame_of_a_newer_version_is_neither_damage_nor_a_torn_tail(self):
+        segment = reader.Pack(GOLDEN / "torn.stook").segments[0]
+        last = segment.tail[-1]
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "p.stook")
+            shutil.copytree(GOLDEN / "torn.stook", copy)
+            path = copy / segment.view.where
+            data = bytearray(path.read_bytes())
+            data[last.offset + 5] = 77
+            head = data[last.offset : last.body_at]
+            place = last.offset.to_bytes(8, "little")
+            crc = form.crc32c(segment.nonce, place, head[:4], head[5:8], head[12:])
+            data[last.offset + 8 : last.offset + 12] = crc.to_bytes(4, "little")
+            path.write_bytes(data)
+            with self.assertRaises(reader.Unsupported):
+                reader.Pack(copy)
 
 
 class AgainstStook(unittest.TestCase):
