@@ -145,11 +145,11 @@ impl Run {
                 places.extend(page.place(entry));
                 entry += 1;
             }
-            // Only a page that ends in this key can have more of it behind it.
-            if entry < page.len() || places.is_empty() {
+            number += 1;
+            // Only a page that ends in this key can have more of it behind it, and the top tells whether it has.
+            if entry < page.len() || !self.top.continues(number, form) {
                 break;
             }
-            number += 1;
         }
         Ok(places)
     }

@@ -277,6 +277,11 @@ impl Top {
         low - 1
     }
 
+    /// Whether older versions of this key go on in this page: its separator then is the sort form and a zero.
+    pub fn continues(&self, number: usize, form: &[u8]) -> bool {
+        number < self.pages() && self.separator(number).strip_suffix(&[0]) == Some(form)
+    }
+
     fn separator(&self, number: usize) -> &[u8] {
         let start =
             number.checked_sub(1).and_then(|before| self.separator_ends.get(before)).copied().unwrap_or(0);
@@ -453,6 +458,9 @@ mod tests {
             assert!(page.is_at(entry, form));
             assert_eq!(page.place(entry), Some(*place));
         }
+        let crossing = (1..top.pages()).filter(|&page| top.continues(page, b"\x01dir050/x")).count();
+        assert!(crossing >= 3, "1,500 versions fill several pages, and each says so");
+        assert!((1..top.pages()).all(|page| !top.continues(page, b"\x01dir050/x\0")));
         for absent in [&b""[..], b"\x01", b"\x01dir050/w", b"\x01dir050/x\0\0", b"\x02", &[1; 65_534]] {
             let page = page(&index, &top, top.find(absent));
             assert!(!page.is_at(page.lower_bound(absent), absent));
