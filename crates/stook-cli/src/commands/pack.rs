@@ -89,6 +89,7 @@ struct Report<'a> {
     unchanged: u64,
     bytes: u64,
     seconds: f64,
+    interrupted: bool,
     special: Vec<Special<'a>>,
     failures: Vec<Failed<'a>>,
 }
@@ -118,6 +119,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         select: Box::new(|key, kind| select(&selection, key, kind)),
         own: args.pack.exists().then(|| args.pack.clone()),
     };
+    tree.check()?;
     let opened = if args.dry_run { dry(&args)? } else { open(&args, &tree, context)? };
     tree.own = args.pack.exists().then(|| args.pack.clone());
     let progress = context.progress("packing", Unit::Bytes, None);
@@ -134,17 +136,23 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(mut writer) = writer {
         // What was packed is kept even if the rest could not be: the next run goes on from there.
         match &packed {
-            Ok(summary) => {
+            Ok(_) => {
                 if complete {
                     writer.set_complete(true);
                 }
-                let fresh = before.is_none();
-                writer.finish(fresh && !summary.interrupted).context("cannot finish the pack")?;
+                // What a build leaves is sealed; what later runs add stays open for the next.
+                let building = before.as_ref().is_none_or(|before| !before.is_complete());
+                writer.finish(building && complete).context("cannot finish the pack")?;
             }
             Err(_) => drop(writer),
         }
     }
-    let summary = packed.with_context(|| format!("packing into {} stopped", args.pack.display()))?;
+    let summary = packed.with_context(|| {
+        format!(
+            "packing into {} stopped; what is in it is safe, and running again goes on",
+            args.pack.display()
+        )
+    })?;
     print(&args, &summary, complete, started.elapsed().as_secs_f64(), context)?;
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
@@ -188,13 +196,14 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    check_space(parent, tree)?;
+    let there = args.pack.exists();
+    let old = there.then(|| Pack::open_path(&args.pack, OpenOptions::default()).ok()).flatten();
+    check_space(parent, tree, old)?;
     let options = WriterOptions {
         segment_len: args.segment_size,
         checkpoint_len: CHECKPOINT_LEN,
         ..WriterOptions::default()
     };
-    let there = args.pack.exists();
     let storage = match there {
         true => LocalStorage::open(&args.pack, LocalStorageOptions::default())?,
         false => LocalStorage::create(&args.pack, LocalStorageOptions::default())?,
@@ -210,9 +219,9 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
                         torn.segment
                     ));
                 }
+                let before = Pack::open_path(&args.pack, OpenOptions::default())?;
                 writer.set_complete(false);
                 writer.publish()?;
-                let before = Pack::open_path(&args.pack, OpenOptions::default())?;
                 return Ok((Some(writer), Some(before)));
             }
             // An empty directory is where a pack can be made.
@@ -239,12 +248,13 @@ fn is_empty(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// Where space is scarce, counts the bytes of the tree first.
-fn check_space(parent: &Path, tree: &PackTree<'_>) -> anyhow::Result<()> {
+fn check_space(parent: &Path, tree: &PackTree<'_>, before: Option<Pack>) -> anyhow::Result<()> {
     let free = stook::storage::free_bytes(parent)?;
     if free >= COUNT_FIRST_BELOW {
         return Ok(());
     }
-    let counted = tree.run(None, None, &mut |_, _| !interrupted())?;
+    let counted = tree.run(None, before.as_ref(), &mut |_, _| !interrupted())?;
+    crate::interrupt::check()?;
     // Heads, checksums and index take about 150 bytes a record.
     let needed = counted.bytes + 150 * counted.added();
     if needed > free {
@@ -272,7 +282,7 @@ fn print(
         let report = Report {
             pack: TextOrBytes::new("pack", args.pack.as_os_str().as_encoded_bytes()),
             dry_run: args.dry_run,
-            complete,
+            complete: complete && !args.dry_run,
             files: summary.files,
             directories: summary.directories,
             symlinks: summary.symlinks,
@@ -281,6 +291,7 @@ fn print(
             unchanged: summary.unchanged,
             bytes: summary.bytes,
             seconds,
+            interrupted: summary.interrupted,
             special: special
                 .map(|(key, kind)| Special { key: TextOrBytes::key(key), kind: kind.to_string() })
                 .collect(),
@@ -288,6 +299,9 @@ fn print(
         };
         output.json(&Document::new("pack", report))?;
         return Ok(output.finish()?);
+    }
+    for key in &summary.own {
+        context.remark(format_args!("Left out: {} is the pack itself.", printable(key)));
     }
     for (key, kind) in &summary.special {
         context.remark(format_args!("Left out: {} is a {kind}.", printable(key)));

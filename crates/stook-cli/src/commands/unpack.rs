@@ -1,6 +1,6 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -27,8 +27,9 @@ Examples:
   stook unpack photos.stook out --prefix 2024/       only what begins so
   stook unpack photos.stook photos --overwrite       replace files that are there
 
-Files appear when they are whole and verified. Files that are there are kept and named, unless --overwrite is given.
-Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
+Files appear when they are whole and verified; at the end everything is synced. Files that are there are kept and
+named, and directories keep their modes and times, unless --overwrite is given. Long zeroes become holes. If owners
+are not restored, root drops set-user-id and set-group-id bits. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack
     #[arg(value_name = "PACK")]
@@ -67,6 +68,7 @@ struct Report<'a> {
     hard_links: u64,
     bytes: u64,
     seconds: f64,
+    interrupted: bool,
     kept: Vec<TextOrBytes<'a>>,
     failures: Vec<Failed<'a>>,
 }
@@ -79,6 +81,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&args.include, &args.exclude)?;
     let pack = packs::open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.group)?;
+    if resolved(&args.target).starts_with(resolved(&args.pack)) {
+        anyhow::bail!("{} is inside the pack; name another place to unpack to", args.target.display());
+    }
     if !pack.is_complete() {
         context.remark(format_args!("{} is incomplete: this is what is in it so far.", args.pack.display()));
     }
@@ -113,6 +118,16 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(code_for(summary.failures.len() as u64))
 }
 
+/// The path without links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match found {
+        Some((above, resolved)) => resolved.join(path.strip_prefix(above).unwrap_or(Path::new(""))),
+        None => path,
+    }
+}
+
 fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Result<()> {
     failures::tell(context, &summary.failures);
     let mut output = context.output();
@@ -124,6 +139,7 @@ fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Re
             hard_links: summary.hard_links,
             bytes: summary.bytes,
             seconds,
+            interrupted: summary.interrupted,
             kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
             failures: Failed::all(&summary.failures),
         };
@@ -145,11 +161,22 @@ fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Re
                     format!(" in {seconds:.2} s, {}", units::rate(summary.bytes as f64 / seconds.max(1e-9))),
                 false => String::new(),
             },
-            match summary.failures.len() as u64 {
-                0 => String::new(),
-                failed => format!("; {} failed", units::count(failed)),
-            },
+            ending(summary),
         ))?;
     }
     Ok(output.finish()?)
+}
+
+fn ending(summary: &UnpackSummary) -> String {
+    let mut text = String::new();
+    if !summary.kept.is_empty() {
+        text.push_str(&format!("; {} kept", units::count(summary.kept.len() as u64)));
+    }
+    if summary.interrupted {
+        text.push_str("; interrupted, what is there is whole");
+    }
+    if !summary.failures.is_empty() {
+        text.push_str(&format!("; {} failed", units::count(summary.failures.len() as u64)));
+    }
+    text
 }

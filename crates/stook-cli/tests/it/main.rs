@@ -8,9 +8,11 @@ mod info;
 mod load;
 mod ls;
 mod pack;
+mod pack_runs;
 mod packs;
 mod put;
 mod trees;
+mod unpack;
 
 use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::pack::error::Result;
+use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
-use crate::pack::key::Key;
-use crate::pack::open::Pack;
-use crate::walk::{Kind, Metadata};
+use crate::pack::open::{KeyEntry, Pack};
+use crate::walk::Metadata;
 
 /// Heads that are read as one batch.
 const BATCH_LEN: usize = 4096;
@@ -21,14 +20,22 @@ pub(super) struct Known {
     owner: Option<(u32, u32)>,
 }
 
+/// The longest target of a link that is looked at, in bytes; longer ones count as changed.
+const TARGET_LEN_MAX: u64 = 65_535;
+
 /// The file records of a pack by key.
 #[derive(Debug, Default)]
-pub(super) struct Existing(HashMap<Box<[u8]>, Known>);
+pub(super) struct Existing {
+    known: HashMap<Box<[u8]>, Known>,
+    /// What links lead to.
+    targets: HashMap<Box<[u8]>, Box<[u8]>>,
+}
 
 impl Existing {
-    /// Reads the heads of all records.
+    /// Reads the heads of all records, and the targets of links. What is damaged counts as not there, so that it
+    /// is packed again.
     pub(super) fn read(pack: &Pack) -> Result<Self> {
-        let mut all = HashMap::new();
+        let mut all = Self::default();
         let mut batch = Vec::with_capacity(BATCH_LEN);
         let mut keys = pack.keys(&[])?;
         loop {
@@ -36,52 +43,79 @@ impl Existing {
                 batch.push(entry?);
             }
             if batch.is_empty() {
-                return Ok(Self(all));
+                return Ok(all);
             }
             // In the order of the medium, so that neighbours come with one read.
             batch.sort_by_key(|entry| entry.position());
-            for head in pack.heads(&batch)? {
-                let head = head?;
-                let known = Known::of(&head.attributes, head.body_len);
-                if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
-                    all.insert(key.into(), known);
-                }
-            }
+            all.read_batch(pack, &batch)?;
             batch.clear();
         }
     }
 
+    fn read_batch(&mut self, pack: &Pack, batch: &[KeyEntry]) -> Result<()> {
+        let mut links = Vec::new();
+        for head in pack.heads(batch)? {
+            let Some(head) = whole(head)? else { continue };
+            let known = Known::of(&head.attributes, head.body_len);
+            if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
+                self.known.insert(key.into(), known);
+                if known.is_link() && known.len <= TARGET_LEN_MAX {
+                    links.push(head.key);
+                }
+            }
+        }
+        for (key, record) in links.iter().zip(pack.get_many(&links)?) {
+            if let (Some(key), Some(Some(record))) = (key.as_bytes(), whole(record)?) {
+                self.targets.insert(key.into(), record.body.as_ref().into());
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a regular file with this metadata is there already.
     pub(super) fn has_file(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        self.0.get(key).is_some_and(|known| *known == Known::file(metadata, with_owner))
+        self.known.get(key).is_some_and(|known| *known == Known::file(metadata, with_owner))
     }
 
     /// Whether a directory with this metadata is there already.
     pub(super) fn has_directory(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
         let wanted = Known { kind: FileKind::Directory, len: 0, ..Known::file(metadata, with_owner) };
-        self.0.get(key) == Some(&wanted)
+        self.known.get(key) == Some(&wanted)
     }
 
-    /// Whether a link with this target is there already; only then is its body read.
+    /// Whether a name of a file is there already, as a file or as a link to another name of it.
+    pub(super) fn has_name(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
+        self.known.get(key).is_some_and(|known| {
+            let file = Known::file(metadata, with_owner);
+            *known == file
+                || Known { len: file.len, kind: file.kind, ..*known } == file && known.is_hard_link()
+        })
+    }
+
+    /// Whether a link with this target is there already.
     pub(super) fn has_link(
         &self,
-        pack: Option<&Pack>,
-        key: &Key,
-        wanted: (FileKind, &Metadata, &[u8]),
+        key: &[u8],
+        kind: FileKind,
+        metadata: &Metadata,
+        target: &[u8],
         with_owner: bool,
-    ) -> Result<bool> {
-        let (kind, metadata, target) = wanted;
+    ) -> bool {
         let wanted = Known { kind, len: target.len() as u64, ..Known::file(metadata, with_owner) };
-        let (Some(pack), Some(bytes)) = (pack, key.as_bytes()) else { return Ok(false) };
-        if self.0.get(bytes) != Some(&wanted) {
-            return Ok(false);
-        }
-        Ok(pack.get(key)?.is_some_and(|record| record.body == target))
+        self.known.get(key) == Some(&wanted) && self.targets.get(key).is_some_and(|have| **have == *target)
     }
 
     /// Whether anything has this key.
     pub(super) fn has(&self, key: &[u8]) -> bool {
-        self.0.contains_key(key)
+        self.known.contains_key(key)
+    }
+}
+
+/// `None` for what is damaged.
+fn whole<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(Error::Damaged(_)) => Ok(None),
+        other => other.map(Some),
     }
 }
 
@@ -96,8 +130,15 @@ impl Known {
         })
     }
 
+    fn is_link(&self) -> bool {
+        matches!(self.kind, FileKind::Symlink | FileKind::HardLink)
+    }
+
+    fn is_hard_link(&self) -> bool {
+        self.kind == FileKind::HardLink
+    }
+
     fn file(metadata: &Metadata, with_owner: bool) -> Self {
-        debug_assert!(metadata.kind != Kind::Directory || metadata.links > 0);
         Self {
             kind: FileKind::File,
             len: metadata.len,

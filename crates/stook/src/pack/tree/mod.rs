@@ -4,9 +4,12 @@
 //! modification time and (for root) owner are attributes. Links are never followed, in neither direction.
 
 mod existing;
+mod links;
+mod names;
 mod packing;
 mod target;
 mod unpacking;
+mod writing;
 
 pub use packing::{Failure, Grouping, PackSummary, PackTree};
 pub use unpacking::{UnpackSummary, UnpackTree};

@@ -1,16 +1,16 @@
 //! A tree of files into a pack.
 
-use std::collections::HashMap;
 use std::io::Read;
 use std::path::PathBuf;
 
 use super::existing::Existing;
+use super::names::{Claims, FurtherName, Names};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
-use crate::pack::key::Key;
+use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::open::Pack;
 use crate::pack::writer::{PackWriter, chunk_sums};
-use crate::walk::{Content, Decision, Kind, LargeFile, Metadata, Walk, WalkItem, WalkOptions};
+use crate::walk::{Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions};
 
 /// One read of a file that is streamed, in bytes.
 const STREAM_LEN: usize = 1 << 20;
@@ -72,6 +72,8 @@ pub struct PackSummary {
     pub bytes: u64,
     /// Pipes, sockets and devices, which are left out: key and kind.
     pub special: Vec<(Vec<u8>, Kind)>,
+    /// Under which keys the pack itself would have been met. It is left out.
+    pub own: Vec<Vec<u8>>,
     /// What could not be packed.
     pub failures: Vec<Failure>,
     /// Whether it was stopped by the caller before its end.
@@ -149,43 +151,32 @@ impl PackTree<'_> {
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<PackSummary> {
         let existing = before.map(Existing::read).transpose()?.unwrap_or_default();
-        let dry = writer.is_none();
-        let own = self.own_keys()?;
-        let walk = Walk::new(&self.roots)?
-            .options(WalkOptions { threads: self.threads, ..WalkOptions::default() })
-            .select(|key, kind| match own.iter().any(|own| own == key) {
-                true => Decision::Prune,
-                false => (self.select)(key, kind),
-            })
-            .wanted(|candidate| {
-                !dry && !existing.has_file(candidate.key, candidate.metadata, self.with_owner)
-            });
         let mut packing = Packing {
             tree: self,
             writer,
-            before,
             existing: &existing,
-            summary: PackSummary::default(),
-            links: HashMap::new(),
+            summary: PackSummary { own: self.own_keys()?, ..PackSummary::default() },
+            names: Names::default(),
             buffer: Vec::new(),
+            progress,
+            seen: 0,
         };
-        let mut seen = 0;
-        let walked = walk.run(|event| {
-            match event {
-                Ok(item) => packing.take(item)?,
-                Err(error) => {
-                    let key = error.key().to_vec();
-                    packing.summary.failures.push(Failure { key, error: error.into_error().into() });
-                }
-            }
-            seen += 1;
-            if progress(seen, packing.summary.bytes) { Ok(()) } else { Err(Stop::Interrupted) }
-        });
-        match walked {
-            Ok(_) => Ok(packing.summary),
-            Err(Stop::Interrupted) => Ok(PackSummary { interrupted: true, ..packing.summary }),
-            Err(Stop::Failed(error)) => Err(error),
+        match packing.walk().and_then(|()| packing.link_names()) {
+            Ok(()) => {}
+            Err(Stop::Interrupted) => packing.summary.interrupted = true,
+            Err(Stop::Failed(error)) => return Err(error),
         }
+        Ok(packing.summary)
+    }
+
+    /// Checks that no root is the pack itself, and that the roots can be told apart, before anything is made.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when one is, what [`Walk::new`] says, or that a root cannot be found.
+    pub fn check(&self) -> Result<()> {
+        self.own_keys()?;
+        Walk::new(&self.roots)?;
+        Ok(())
     }
 }
 
@@ -200,6 +191,10 @@ impl PackTree<'_> {
         let mut keys = Vec::new();
         for root in &self.roots {
             let root = canonical(root)?;
+            if root.starts_with(&own) {
+                let why = format!("{} cannot be packed into itself; name another place", root.display());
+                return Err(Error::Invalid(why));
+            }
             let Ok(below) = own.strip_prefix(&root) else { continue };
             let key = match (self.roots.len(), root.file_name()) {
                 (2.., Some(name)) => PathBuf::from(name).join(below),
@@ -215,97 +210,163 @@ impl PackTree<'_> {
 struct Packing<'p, 'w> {
     tree: &'p PackTree<'p>,
     writer: Option<&'w mut PackWriter>,
-    before: Option<&'p Pack>,
     existing: &'p Existing,
     summary: PackSummary,
-    /// The first key of every inode that has more names.
-    links: HashMap<(u64, u64), Vec<u8>>,
+    names: Names,
     buffer: Vec<u8>,
+    progress: &'p mut dyn FnMut(u64, u64) -> bool,
+    seen: u64,
 }
 
 impl Packing<'_, '_> {
-    fn take(&mut self, item: WalkItem) -> Result<()> {
+    /// Goes through the whole tree.
+    fn walk(&mut self) -> Result<(), Stop> {
+        let (tree, existing, dry) = (self.tree, self.existing, self.writer.is_none());
+        let own = self.summary.own.clone();
+        let claims = Claims::default();
+        let walk = Walk::new(&tree.roots)?
+            .options(WalkOptions { threads: tree.threads, ..WalkOptions::default() })
+            .select(|key, kind| match own.iter().any(|own| own == key) {
+                true => Decision::Prune,
+                false => (tree.select)(key, kind),
+            })
+            .wanted(|candidate| !dry && claims.wants(candidate, existing, tree.with_owner));
+        walk.run(|event| self.take_event(event)).map(drop)
+    }
+
+    /// Packs the further names of files, when all names are known.
+    fn link_names(&mut self) -> Result<(), Stop> {
+        self.settle_names()?;
+        let unread = self.names.unread();
+        if self.writer.is_some() && !unread.is_empty() {
+            // Each is a link in the pack to a name that is no longer the same file.
+            let tree = self.tree;
+            let walk = Walk::new(&tree.roots)?
+                .options(WalkOptions { threads: tree.threads, ..WalkOptions::default() })
+                .select(|key, kind| unread.select(key, kind));
+            walk.run(|event| match &event {
+                Ok(item) if !unread.contains(&item.key) => Ok(()),
+                Err(error) if !unread.contains(error.key()) => Ok(()),
+                _ => self.take_event(event),
+            })?;
+            self.settle_names()?;
+        }
+        for FurtherName { key, metadata } in std::mem::take(&mut self.names).into_unsettled() {
+            if self.writer.is_none() && unread.contains(&key) {
+                self.count_file(&key, &metadata);
+            } else if self.writer.is_none() {
+                self.summary.replaced += u64::from(self.existing.has(&key));
+                self.summary.hard_links += 1;
+            } else if !self.summary.failures.iter().any(|failure| failure.key == key) {
+                let error =
+                    Error::Invalid("it could not be read under any of its names; pack it again".into());
+                self.summary.failures.push(Failure { key, error });
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_names(&mut self) -> Result<(), Stop> {
+        let owner = self.tree.with_owner;
+        for file in self.names.settle(self.existing, owner) {
+            self.summary.unchanged += u64::from(file.unchanged);
+            for FurtherName { key, metadata } in file.further {
+                if self.existing.has_link(&key, FileKind::HardLink, &metadata, &file.first, owner) {
+                    self.summary.unchanged += 1;
+                    continue;
+                }
+                self.put(&key, FileKind::HardLink, &metadata, &file.first)?;
+                self.summary.hard_links += 1;
+                self.tell(0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells how far it is, `ahead` bytes of the current file included.
+    fn tell(&mut self, ahead: u64) -> Result<(), Stop> {
+        if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Stop::Interrupted) }
+    }
+
+    fn take_event(&mut self, event: WalkEvent) -> Result<(), Stop> {
+        match event {
+            Ok(item) => self.take(item)?,
+            Err(error) => {
+                let key = error.key().to_vec();
+                self.summary.failures.push(Failure { key, error: error.into_error().into() });
+            }
+        }
+        self.seen += 1;
+        self.tell(0)
+    }
+
+    fn take(&mut self, item: WalkItem) -> Result<(), Stop> {
         let WalkItem { key, metadata, content } = item;
         if metadata.kind.is_special() {
             self.summary.special.push((key, metadata.kind));
             return Ok(());
         }
-        let Ok(name) = Key::bytes(&key) else {
+        if key.len() > KEY_LEN_MAX {
             let error = Error::Limit {
                 what: "the length of a path in bytes",
                 found: key.len() as u64,
-                limit: 65_535,
+                limit: KEY_LEN_MAX as u64,
             };
             self.summary.failures.push(Failure { key, error });
             return Ok(());
-        };
+        }
         let owner = self.tree.with_owner;
         match (metadata.kind, content) {
             (Kind::Directory, _) => {
                 if self.existing.has_directory(&key, &metadata, owner) {
                     self.summary.unchanged += 1;
                 } else {
-                    self.put(&key, &name, FileKind::Directory, &metadata, b"")?;
+                    self.put(&key, FileKind::Directory, &metadata, b"")?;
                     self.summary.directories += 1;
                 }
             }
             (Kind::Symlink, Content::Target(target)) => {
-                let wanted = (FileKind::Symlink, &metadata, target.as_slice());
-                if self.existing.has_link(self.before, &name, wanted, owner)? {
+                if self.existing.has_link(&key, FileKind::Symlink, &metadata, &target, owner) {
                     self.summary.unchanged += 1;
                 } else {
-                    self.put(&key, &name, FileKind::Symlink, &metadata, &target)?;
+                    self.put(&key, FileKind::Symlink, &metadata, &target)?;
                     self.summary.symlinks += 1;
                 }
             }
-            (_, content) => self.take_file(key, &name, &metadata, content)?,
+            (_, content) => self.take_file(key, metadata, content)?,
         }
         Ok(())
     }
 
-    fn take_file(&mut self, key: Vec<u8>, name: &Key, metadata: &Metadata, content: Content) -> Result<()> {
-        if metadata.links > 1 {
-            let inode = (metadata.device, metadata.inode);
-            if let Some(first) = self.links.get(&inode).cloned() {
-                return self.take_hard_link(&key, name, metadata, &first);
-            }
-            self.links.insert(inode, key.clone());
-        }
+    fn take_file(&mut self, key: Vec<u8>, metadata: Metadata, content: Content) -> Result<(), Stop> {
         match content {
             Content::Bytes(bytes) => {
-                self.put(&key, name, FileKind::File, metadata, &bytes)?;
+                self.put(&key, FileKind::File, &metadata, &bytes)?;
+                self.names.packed(&key, &metadata);
                 self.summary.files += 1;
                 self.summary.bytes += metadata.len;
             }
-            Content::Large(file) => match self.put_large(&key, name, metadata, &file) {
-                Ok(()) => {
+            Content::Large(file) => match self.put_large(&key, &metadata, &file)? {
+                None => {
+                    self.names.packed(&key, &metadata);
+                    self.summary.replaced += u64::from(self.existing.has(&key));
                     self.summary.files += 1;
                     self.summary.bytes += metadata.len;
                 }
-                // What the file did is its failure; what the pack did ends the packing.
-                Err(Stop::Interrupted) => {}
-                Err(Stop::Failed(error)) => return Err(error),
+                Some(error) => self.summary.failures.push(Failure { key, error }),
             },
-            _ if self.existing.has_file(&key, metadata, self.tree.with_owner) => self.summary.unchanged += 1,
-            // A dry run reads nothing.
-            _ => {
-                self.summary.replaced += u64::from(self.existing.has(&key));
-                self.summary.files += 1;
-                self.summary.bytes += metadata.len;
-            }
+            _ if metadata.links > 1 => self.names.wait(key, metadata),
+            _ if self.existing.has_file(&key, &metadata, self.tree.with_owner) => self.summary.unchanged += 1,
+            _ => self.count_file(&key, &metadata),
         }
         Ok(())
     }
 
-    fn take_hard_link(&mut self, key: &[u8], name: &Key, metadata: &Metadata, first: &[u8]) -> Result<()> {
-        let wanted = (FileKind::HardLink, metadata, first);
-        if self.existing.has_link(self.before, name, wanted, self.tree.with_owner)? {
-            self.summary.unchanged += 1;
-            return Ok(());
-        }
-        self.put(key, name, FileKind::HardLink, metadata, first)?;
-        self.summary.hard_links += 1;
-        Ok(())
+    /// A file that a dry run would pack.
+    fn count_file(&mut self, key: &[u8], metadata: &Metadata) {
+        self.summary.replaced += u64::from(self.existing.has(key));
+        self.summary.files += 1;
+        self.summary.bytes += metadata.len;
     }
 
     fn attributes(&self, kind: FileKind, metadata: &Metadata) -> Attributes {
@@ -313,61 +374,58 @@ impl Packing<'_, '_> {
         Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner)
     }
 
-    fn put(
-        &mut self,
-        key: &[u8],
-        name: &Key,
-        kind: FileKind,
-        metadata: &Metadata,
-        body: &[u8],
-    ) -> Result<()> {
+    fn put(&mut self, key: &[u8], kind: FileKind, metadata: &Metadata, body: &[u8]) -> Result<()> {
         self.summary.replaced += u64::from(self.existing.has(key));
         let attributes = self.attributes(kind, metadata).encode()?;
         let group = self.tree.grouping.of(key, kind == FileKind::Directory);
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(()) };
         let sums = chunk_sums(body, writer.chunk_log2());
-        writer.put_encoded(&group, name, &attributes, body, &sums)?;
+        writer.put_encoded(&group, &Key::bytes(key)?, &attributes, body, &sums)?;
         Ok(())
     }
 
-    /// Streams a file. `Interrupted` stands for a failure of the file, which has been noted.
+    /// Streams a file. Gives what the file did wrong, if it did; then nothing of it is kept. What the pack did
+    /// wrong is an error.
     fn put_large(
         &mut self,
         key: &[u8],
-        name: &Key,
         metadata: &Metadata,
         file: &LargeFile,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<Error>, Stop> {
         let attributes = self.attributes(FileKind::File, metadata);
         let group = self.tree.grouping.of(key, false);
         self.buffer.resize(STREAM_LEN, 0);
-        let Some(writer) = self.writer.as_deref_mut() else { return Ok(()) };
-        let mut noted = |error: Error| {
-            self.summary.failures.push(Failure { key: key.to_vec(), error });
-            Stop::Interrupted
+        let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
+        let mut opened = match file.open() {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Some(error.into())),
         };
-        let mut opened = file.open().map_err(|error| noted(error.into()))?;
-        let mut record = writer.begin(&group, name, &attributes, Some(metadata.len))?;
+        let mut record = writer.begin(&group, &Key::bytes(key)?, &attributes, Some(metadata.len))?;
+        let mut done = 0;
         loop {
             let read = match opened.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(noted(crate::Error::io("read", file.path(), error).into())),
+                Err(error) => return Ok(Some(crate::Error::io("read", file.path(), error).into())),
             };
-            match record.write(self.buffer.get(..read).unwrap_or_default()) {
-                Ok(()) => {}
-                Err(error @ Error::BodyLength { .. }) => return Err(noted(error)),
-                Err(error) => return Err(error.into()),
+            done += read as u64;
+            // More than it had: the check below would tell, but not before all of it was read.
+            if done > metadata.len {
+                break;
+            }
+            record.write(self.buffer.get(..read).unwrap_or_default())?;
+            if !(self.progress)(self.seen, self.summary.bytes + done) {
+                return Err(Stop::Interrupted);
             }
         }
-        file.check(&opened).map_err(|error| noted(error.into()))?;
-        match record.finish() {
-            Ok(_) => {}
-            Err(error @ Error::BodyLength { .. }) => return Err(noted(error)),
-            Err(error) => return Err(error.into()),
+        if let Err(error) = file.check(&opened) {
+            return Ok(Some(error.into()));
         }
-        self.summary.replaced += u64::from(self.existing.has(key));
-        Ok(())
+        match record.finish() {
+            Ok(_) => Ok(None),
+            Err(error @ Error::BodyLength { .. }) => Ok(Some(error)),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Every path is opened below one directory descriptor, part by part, without following any link: neither
 //! `..`, nor an absolute path, nor a link that was there or was just made can lead elsewhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -12,11 +12,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
 /// Directories whose descriptors are kept open.
 const OPEN_MAX: usize = 256;
+
+/// Directories deeper than this are kept open only if something is put right into them: the keys of all that
+/// lead to a very deep one would take far more memory than it is worth.
+const DEPTH_KEPT_MAX: usize = 64;
 
 /// The parts of a key that is a safe relative path, or why it is not one.
 pub(super) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
@@ -54,6 +58,8 @@ pub(super) struct Target {
     root: Arc<OwnedFd>,
     path: PathBuf,
     open: HashMap<Vec<u8>, Arc<OwnedFd>>,
+    /// Device and inode of directories that were not there before; the root counts if it was empty.
+    made: HashSet<(u64, u64)>,
 }
 
 impl Target {
@@ -62,7 +68,16 @@ impl Target {
         std::fs::create_dir_all(path)?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-        Ok(Self { root: Arc::new(root), path: path.to_path_buf(), open: HashMap::new() })
+        let mut target = Self {
+            root: Arc::new(root),
+            path: path.to_path_buf(),
+            open: HashMap::new(),
+            made: HashSet::new(),
+        };
+        if path.read_dir()?.next().is_none() {
+            target.made.insert(identity(&target.root)?);
+        }
+        Ok(target)
     }
 
     /// The path of a key, for messages.
@@ -75,31 +90,80 @@ impl Target {
         self.root.clone()
     }
 
+    /// Whether a directory is of this target's making.
+    pub(super) fn made(&self, directory: &OwnedFd) -> io::Result<bool> {
+        Ok(self.made.contains(&identity(directory)?))
+    }
+
     /// The directory of these parts, its missing parents and itself made with default modes.
     pub(super) fn directory(&mut self, parts: &[&OsStr]) -> io::Result<Arc<OwnedFd>> {
-        let Some((last, parents)) = parts.split_last() else { return Ok(self.root.clone()) };
+        self.descend(parts, true)
+    }
+
+    /// The directory of these parts, if it is there.
+    pub(super) fn existing(&mut self, parts: &[&OsStr]) -> io::Result<Option<Arc<OwnedFd>>> {
+        match self.descend(parts, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    fn descend(&mut self, parts: &[&OsStr], make: bool) -> io::Result<Arc<OwnedFd>> {
         let key = parts.iter().map(|part| part.as_bytes()).collect::<Vec<_>>().join(&b'/');
         if let Some(open) = self.open.get(&key) {
             return Ok(open.clone());
         }
-        let parent = self.directory(parents)?;
-        let open = match open_directory(&parent, last) {
-            Err(Errno::NOENT) => {
-                match rustix::fs::mkdirat(&parent, *last, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(error) => return Err(error.into()),
-                }
-                open_directory(&parent, last)?
+        // From the nearest parent that is open, down, part by part.
+        let (mut at, mut parent) = (0, self.root.clone());
+        for (end, _) in key.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/') {
+            if let Some(open) = key.get(..end).and_then(|above| self.open.get(above)) {
+                (at, parent) = (end + 1, open.clone());
+                break;
             }
-            other => other?,
+        }
+        let first = key.get(..at).unwrap_or_default().iter().filter(|byte| **byte == b'/').count();
+        for (depth, name) in parts.iter().enumerate().skip(first) {
+            at += name.len();
+            let here = key.get(..at).unwrap_or_default();
+            parent = Arc::new(if make { self.enter(&parent, name)? } else { open_directory(&parent, name)? });
+            if depth < DEPTH_KEPT_MAX || depth + 1 == parts.len() {
+                self.keep_open(here, &parent);
+            }
+            at += 1;
+        }
+        Ok(parent)
+    }
+
+    /// Opens a directory in another, made if it is not there.
+    fn enter(&mut self, parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+        match open_directory(parent, name) {
+            Err(Errno::NOENT) => {}
+            other => return Ok(other?),
+        }
+        let made = match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error.into()),
         };
+        let opened = open_directory(parent, name)?;
+        if made {
+            self.made.insert(identity(&opened)?);
+        }
+        Ok(opened)
+    }
+
+    fn keep_open(&mut self, key: &[u8], directory: &Arc<OwnedFd>) {
         if self.open.len() >= OPEN_MAX {
             self.open.clear();
         }
-        let open = Arc::new(open);
-        self.open.insert(key, open.clone());
-        Ok(open)
+        self.open.insert(key.to_vec(), directory.clone());
     }
+}
+
+#[expect(clippy::unnecessary_cast, reason = "the field types differ between platforms")]
+fn identity(directory: &OwnedFd) -> io::Result<(u64, u64)> {
+    let status = rustix::fs::fstat(directory)?;
+    Ok((status.st_dev as u64, status.st_ino as u64))
 }
 
 fn open_directory(parent: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
@@ -111,19 +175,21 @@ fn open_directory(parent: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Whether something has this name.
-pub(super) fn exists(parent: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+/// What has this name, if anything has.
+pub(super) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(_) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
+        Ok(status) => Ok(Some(status)),
+        Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Makes a file of its own name, to be renamed when it is whole.
-pub(super) fn create(parent: &OwnedFd, name: &OsStr) -> io::Result<File> {
+/// Makes a file of a temporary name, to be renamed when it is whole. A mode that is not known is what the
+/// process gives to new files.
+pub(super) fn create(parent: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<File> {
+    let mode = Mode::from_raw_mode(if mode.is_some() { 0o600 } else { 0o666 });
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o600))?))
+    Ok(File::from(rustix::fs::openat(parent, name, flags, mode)?))
 }
 
 /// Gives a finished file its name; `AlreadyExists` unless it may replace.

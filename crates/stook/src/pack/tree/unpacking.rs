@@ -3,35 +3,33 @@
 //! Files appear under their names when they are whole and verified, with mode, times and owner set. Small ones
 //! are written by several threads. Directories get their mode and time last, hard links when all files are there.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
+use super::links::{Link, Linking};
 use super::packing::Failure;
 use super::target::{self, Dress, Target};
+use super::writing::{Body, Place, Writing};
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::{Attributes, FileKind};
+use crate::pack::format::attributes::{Attributes, FileKind, KIND, Name};
 use crate::pack::key::{Key, KeyValue};
 use crate::pack::open::Pack;
-use crate::pack::scan::{OnDamage, Scan, ScanOptions};
-
-/// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
-const HOLE_LEN: usize = 64 << 10;
+use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 
 /// Small files waiting for a thread that writes them.
 const QUEUE_LEN: usize = 64;
+
+/// Bodies up to this length are handed to threads, in bytes; the others are written as they are read.
+const SMALL_MAX: usize = 1 << 20;
 
 /// What unpacking did.
 #[derive(Debug, Default)]
 pub struct UnpackSummary {
     /// Regular files written.
     pub files: u64,
-    /// Directories made or dressed.
+    /// Directories made, or given mode and time anew.
     pub directories: u64,
     /// Symbolic links made.
     pub symlinks: u64,
@@ -56,7 +54,8 @@ pub struct UnpackTree<'a> {
     pub target: PathBuf,
     /// Whether files that are there may be replaced; else they are kept.
     pub overwrite: bool,
-    /// Whether owners are restored.
+    /// Whether owners are restored. If they are not, root drops set-user-id and set-group-id bits, which would
+    /// mean somebody else.
     pub with_owner: bool,
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
@@ -74,31 +73,29 @@ impl std::fmt::Debug for UnpackTree<'_> {
 
 /// A small file on its way to a thread that writes it.
 struct Job {
-    parent: Arc<OwnedFd>,
-    key: Vec<u8>,
-    name: OsString,
-    dress: Dress,
+    place: Place,
     body: Vec<u8>,
 }
 
-/// What threads that write have in common.
-struct Shared {
-    overwrite: bool,
-    /// Numbers temporary names.
-    next: AtomicU64,
-    summary: Mutex<UnpackSummary>,
+impl Job {
+    fn write(&self, writing: &Writing) {
+        let written = writing.write_file(&self.place, &mut Body::Whole(Some(&self.body)), &mut |_| true);
+        writing.note(&self.place.key, written);
+    }
 }
 
-/// What is put off until all files are there.
-#[derive(Default)]
-struct Later {
-    directories: Vec<(Vec<u8>, Dress)>,
-    links: Vec<(Vec<u8>, Vec<u8>)>,
+/// What a record is, and where it goes.
+enum Placed {
+    Directory(Vec<u8>, Dress),
+    Other(FileKind, Place),
 }
 
 impl UnpackTree<'_> {
     /// Unpacks. `progress` is told records and bytes so far; when it says no, unpacking stops, with every file
     /// either whole or absent.
+    ///
+    /// Directories that were there keep mode and time, unless files are to be replaced too. Everything is synced
+    /// once, at the end; only what takes the place of something is synced before it does.
     ///
     /// Damaged records, unsafe paths and files that cannot be written are [failures](UnpackSummary::failures); the
     /// rest goes on.
@@ -107,346 +104,220 @@ impl UnpackTree<'_> {
     /// That the target cannot be made or synced, or what reading the pack meets.
     pub fn run(&self, pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<UnpackSummary> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
-        let mut target = Target::open(&self.target).map_err(io("open"))?;
-        let shared = Shared {
-            overwrite: self.overwrite,
-            next: AtomicU64::new(0),
-            summary: Mutex::new(UnpackSummary::default()),
+        let writing = Writing::new(self.overwrite).map_err(io("choose names of temporary files in"))?;
+        let mut unpacking = Unpacking {
+            tree: self,
+            pack,
+            target: Target::open(&self.target).map_err(io("open"))?,
+            writing: &writing,
+            directories: Vec::new(),
+            links: Vec::new(),
+            progress,
+            seen: 0,
         };
-        let mut later = Later::default();
         std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::sync_channel::<Job>(QUEUE_LEN);
             let receiver = Arc::new(Mutex::new(receiver));
             for _ in 0..self.threads.max(1) {
-                let (receiver, shared) = (receiver.clone(), &shared);
+                let (receiver, writing) = (receiver.clone(), &writing);
                 scope.spawn(move || {
                     loop {
                         let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
                         let Ok(job) = job else { return };
-                        shared.write_small(job);
+                        job.write(writing);
                     }
                 });
             }
             drop(receiver);
-            self.go_through(pack, &mut target, &shared, &mut later, &sender, progress)
+            unpacking.go_through(&sender)
         })?;
-        let interrupted = shared.summary().interrupted;
-        if !interrupted {
-            self.make_links(&mut target, &shared, later.links);
-        }
-        dress_directories(&mut target, &shared, later.directories);
+        unpacking.make_links();
+        unpacking.dress_directories();
         // One sync for all: each file was complete when it got its name, and now all are on the medium.
-        rustix::fs::syncfs(target.root()).map_err(|errno| io("sync")(errno.into()))?;
-        Ok(shared.summary.into_inner().unwrap_or_else(PoisonError::into_inner))
+        rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
+        Ok(writing.into_summary())
     }
+}
 
-    fn go_through(
-        &self,
-        pack: &Pack,
-        target: &mut Target,
-        shared: &Shared,
-        later: &mut Later,
-        sender: &mpsc::SyncSender<Job>,
-        progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<()> {
-        let options = ScanOptions { groups: self.groups.clone(), on_damage: OnDamage::Skip };
-        let mut scan = pack.scan(options);
-        let mut seen = 0;
+/// An unpacking on its way.
+struct Unpacking<'a> {
+    tree: &'a UnpackTree<'a>,
+    pack: &'a Pack,
+    target: Target,
+    writing: &'a Writing,
+    /// What is put off until everything is in them.
+    directories: Vec<(Vec<u8>, Dress)>,
+    /// What is put off until all files are there.
+    links: Vec<Link>,
+    progress: &'a mut dyn FnMut(u64, u64) -> bool,
+    seen: u64,
+}
+
+impl Unpacking<'_> {
+    fn go_through(&mut self, sender: &mpsc::SyncSender<Job>) -> Result<()> {
+        let options = ScanOptions { groups: self.tree.groups.clone(), on_damage: OnDamage::Skip };
+        let mut scan = self.pack.scan(options);
         while let Some(record) = scan.next()? {
-            let (key, attributes) = (record.key(), record.attributes().to_vec());
-            let body = record.body().map(<[u8]>::to_vec);
-            seen += 1;
-            if let Some(key) = key {
-                self.take(&key, &attributes, body, target, shared, later, sender, &mut scan)?;
+            self.seen += 1;
+            let placed = self.place(&record);
+            if let Some(Placed::Other(kind, place)) = self.told(placed) {
+                // A body that is not whole is a long one, and still to be read.
+                match (kind, record.body()) {
+                    (FileKind::File, Some(body)) if body.len() <= SMALL_MAX => {
+                        let job = Job { place, body: body.to_vec() };
+                        if let Err(mpsc::SendError(job)) = sender.send(job) {
+                            job.write(self.writing);
+                        }
+                    }
+                    (FileKind::File, Some(body)) => self.write(&place, &mut Body::Whole(Some(body))),
+                    (FileKind::File, None) => self.write(&place, &mut Body::Scan(&mut scan)),
+                    (FileKind::Symlink, Some(body)) => self.writing.make_symlink(&place, body),
+                    (FileKind::HardLink, Some(body)) => {
+                        self.links.push(Link { place, first: body.to_vec() });
+                    }
+                    _ => {
+                        let why = "the target of a link is too long".to_owned();
+                        self.writing.fail(place.key, Error::Invalid(why));
+                    }
+                }
             }
-            if !progress(seen, shared.summary().bytes) {
-                shared.summary().interrupted = true;
+            if !self.go_on() {
                 break;
             }
         }
-        for damage in pack.damages().iter().chain(scan.damages()) {
-            let key = damage.key.as_ref().and_then(Key::as_bytes).unwrap_or_default().to_vec();
-            shared.fail(key, Error::Damaged(damage.clone()));
-        }
+        self.tell_damage(&scan);
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one record and where it goes")]
-    fn take(
-        &self,
-        key: &Key,
-        attributes: &[u8],
-        body: Option<Vec<u8>>,
-        target: &mut Target,
-        shared: &Shared,
-        later: &mut Later,
-        sender: &mpsc::SyncSender<Job>,
-        scan: &mut Scan<'_>,
-    ) -> Result<()> {
+    fn tell_damage(&self, scan: &Scan<'_>) {
+        for damage in self.pack.damages().iter().chain(scan.damages()) {
+            let key = damage.key.as_ref().and_then(Key::as_bytes).unwrap_or_default().to_vec();
+            self.writing.fail(key, Error::Damaged(damage.clone()));
+        }
+    }
+
+    /// Whether the caller wants more; if not, that is noted.
+    fn go_on(&mut self) -> bool {
+        let mut summary = self.writing.summary();
+        summary.interrupted = summary.interrupted || !(self.progress)(self.seen, summary.bytes);
+        !summary.interrupted
+    }
+
+    /// Writes a file in this thread.
+    fn write(&mut self, place: &Place, body: &mut Body<'_, '_>) {
+        let (seen, progress) = (self.seen, &mut self.progress);
+        let bytes = self.writing.summary().bytes;
+        let written = self.writing.write_file(place, body, &mut |ahead| progress(seen, bytes + ahead));
+        self.writing.note(&place.key, written);
+    }
+
+    /// What a record is and where it goes; `None` for what is not wanted. Directories are dealt with here.
+    fn place(&mut self, record: &ScanRecord<'_>) -> Result<Option<Placed>, (Vec<u8>, Error)> {
+        let Some(key) = record.key() else { return Ok(None) };
         let path = match key.value() {
             KeyValue::Bytes(path) => path,
             KeyValue::Id(_) => {
                 let error = Error::Invalid(format!("{key} is a number, not a path; `stook get` gives it"));
-                shared.fail(key.to_string().into_bytes(), error);
-                return Ok(());
+                return Err((key.to_string().into_bytes(), error));
             }
         };
-        if !path.is_empty() && !(self.select)(path) {
-            return Ok(());
+        if !path.is_empty() && !(self.tree.select)(path) {
+            return Ok(None);
         }
-        let placed = self.place(path, attributes, target);
-        let (parent, name, kind, dress) = match placed {
-            Ok(placed) => placed,
-            Err(error) => {
-                shared.fail(path.to_vec(), error);
-                return Ok(());
-            }
-        };
-        match (kind, body) {
-            (FileKind::Directory, _) => later.directories.push((path.to_vec(), dress)),
-            (FileKind::HardLink, Some(body)) => later.links.push((path.to_vec(), body)),
-            (FileKind::Symlink, Some(body)) => shared.make_symlink(path, &parent, &name, &body, dress),
-            (FileKind::File, Some(body)) => {
-                let job = Job { parent, key: path.to_vec(), name, dress, body };
-                if let Err(mpsc::SendError(job)) = sender.send(job) {
-                    shared.write_small(job);
-                }
-            }
-            (FileKind::File, None) => {
-                let written = shared.write_long(&parent, &name, dress, &mut || next_chunk(scan));
-                shared.note(path, written);
-            }
-            (_, None) => {
-                shared.fail(path.to_vec(), Error::Invalid("the target of a link is too long".into()))
-            }
-        }
-        Ok(())
+        self.place_path(path, record.attributes()).map(Some).map_err(|error| (path.to_vec(), error))
     }
 
-    /// Where a record goes: its parent directory (made if need be), its name, what it is.
-    fn place(
-        &self,
-        path: &[u8],
-        attributes: &[u8],
-        target: &mut Target,
-    ) -> Result<(Arc<OwnedFd>, OsString, FileKind, Dress)> {
+    fn place_path(&mut self, path: &[u8], attributes: &[u8]) -> Result<Placed> {
         let parts = target::parts(path).map_err(|why| {
-            Error::Invalid(format!("refused: its path would lead out of the target: {why}"))
+            Error::Invalid(format!("refused: its path could lead out of the target: {why}"))
         })?;
         let attributes = Attributes::decode(attributes).map_err(|invalid| Error::Invalid(invalid.what))?;
-        let kind = match attributes.get(&crate::pack::format::attributes::Name::Id(1)) {
+        let kind = match attributes.get(&Name::Id(KIND)) {
             // A record that was put by hand is a file.
             None => FileKind::File,
             Some(_) => attributes
                 .file_kind()
                 .ok_or_else(|| Error::Invalid("a kind of file that this version cannot make".into()))?,
         };
-        let dress = Dress {
-            mode: attributes.mode(),
-            mtime_ns: attributes.mtime_ns(),
-            owner: attributes.owner().filter(|_| self.with_owner),
-        };
-        let io = |error| {
-            Error::from(crate::Error::io(
-                "make the directory for",
-                self.target.join(OsStr::from_bytes(path)),
-                error,
-            ))
-        };
+        let dress = self.dress(&attributes);
+        let shown = self.target.path_of(path);
+        let io = |error| Error::from(crate::Error::io("make the directory for", shown, error));
         match (parts.split_last(), kind) {
             (_, FileKind::Directory) => {
-                let directory = target.directory(&parts).map_err(io)?;
-                Ok((directory, OsString::new(), kind, dress))
+                self.target.directory(&parts).map_err(io)?;
+                Ok(Placed::Directory(path.to_vec(), dress))
             }
             (Some((name, parents)), _) => {
-                let parent = target.directory(parents).map_err(io)?;
-                Ok((parent, name.to_os_string(), kind, dress))
+                let parent = self.target.directory(parents).map_err(io)?;
+                let name: OsString = name.to_os_string();
+                Ok(Placed::Other(kind, Place { parent, name, key: path.to_vec(), dress }))
             }
             (None, _) => Err(Error::Invalid("the empty path can only be a directory".into())),
         }
     }
 
-    fn make_links(&self, target: &mut Target, shared: &Shared, links: Vec<(Vec<u8>, Vec<u8>)>) {
-        for (path, first) in links {
-            let made = link(target, &path, &first, self.overwrite, || shared.temporary());
-            let made = made.map(|done| done.then_some(0));
-            let made = made.map_err(|error| crate::Error::io("link", target.path_of(&path), error).into());
-            match made {
-                Ok(Some(_)) => shared.summary().hard_links += 1,
-                Ok(None) => shared.summary().kept.push(path),
-                Err(error) => shared.fail(path, error),
-            }
+    fn dress(&self, attributes: &Attributes) -> Dress {
+        let owner = attributes.owner().filter(|_| self.tree.with_owner);
+        let foreign = owner.is_none() && rustix::process::geteuid().is_root();
+        let mode = attributes.mode().map(|mode| if foreign { mode & 0o1777 } else { mode });
+        Dress { mode, mtime_ns: attributes.mtime_ns(), owner }
+    }
+
+    /// Notes failures and directories.
+    fn told(&mut self, placed: Result<Option<Placed>, (Vec<u8>, Error)>) -> Option<Placed> {
+        match placed {
+            Ok(Some(Placed::Directory(path, dress))) => self.directories.push((path, dress)),
+            Err((key, error)) => self.writing.fail(key, error),
+            Ok(placed) => return placed,
         }
+        None
     }
-}
 
-fn next_chunk(scan: &mut Scan<'_>) -> Result<Option<Vec<u8>>> {
-    Ok(scan.next_chunk()?.map(<[u8]>::to_vec))
-}
-
-/// Gives a file that was unpacked a further name; `false` when the name was taken and stays.
-fn link(
-    target: &mut Target,
-    path: &[u8],
-    first: &[u8],
-    overwrite: bool,
-    temporary: impl Fn() -> OsString,
-) -> io::Result<bool> {
-    let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
-    let (parts, first) = match (target::parts(path), target::parts(first)) {
-        (Ok(parts), Ok(first)) => (parts, first),
-        (Err(why), _) | (_, Err(why)) => return Err(refused(why)),
-    };
-    let (Some((name, parents)), Some((first_name, first_parents))) = (parts.split_last(), first.split_last())
-    else {
-        return Err(refused("a link needs two names"));
-    };
-    let (parent, first_parent) = (target.directory(parents)?, target.directory(first_parents)?);
-    let what = rustix::fs::statat(&*first_parent, *first_name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
-    if !rustix::fs::FileType::from_raw_mode(what.st_mode).is_file() {
-        return Err(refused("the first name is not a file"));
-    }
-    let linked = |to: &OsStr| {
-        let flags = rustix::fs::AtFlags::empty();
-        rustix::fs::linkat(&*first_parent, *first_name, &*parent, to, flags).map_err(io::Error::from)
-    };
-    match linked(name) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && overwrite => {
-            let temporary = temporary();
-            linked(&temporary)?;
-            target::publish(&parent, &temporary, name, true)?;
-            // Renaming one name of a file onto another name of the same file leaves both.
-            let _ = target::remove(&parent, &temporary);
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        other => other.map(|()| true),
-    }
-}
-
-/// Modes and times of directories, the deepest first, so that nothing is made in a directory afterwards.
-fn dress_directories(target: &mut Target, shared: &Shared, mut directories: Vec<(Vec<u8>, Dress)>) {
-    directories.sort_by(|a, b| b.0.cmp(&a.0));
-    for (path, dress) in directories {
-        let parts = target::parts(&path).unwrap_or_default();
-        let dressed = target.directory(&parts).and_then(|directory| target::dress(&*directory, dress));
-        match dressed {
-            Ok(()) => shared.summary().directories += 1,
-            Err(error) => {
-                let error = crate::Error::io("set mode and time of", target.path_of(&path), error);
-                shared.fail(path, error.into());
+    fn make_links(&mut self) {
+        let mut linking = Linking {
+            pack: self.pack,
+            target: &mut self.target,
+            writing: self.writing,
+            stands_for: HashMap::new(),
+        };
+        for link in std::mem::take(&mut self.links) {
+            let (interrupted, bytes) = {
+                let summary = self.writing.summary();
+                (summary.interrupted, summary.bytes)
+            };
+            if interrupted || !(self.progress)(self.seen, bytes) {
+                self.writing.summary().interrupted = true;
+                return;
             }
-        }
-    }
-}
-
-impl Shared {
-    fn summary(&self) -> std::sync::MutexGuard<'_, UnpackSummary> {
-        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn fail(&self, key: Vec<u8>, error: Error) {
-        self.summary().failures.push(Failure { key, error });
-    }
-
-    fn temporary(&self) -> OsString {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        OsString::from_vec(format!(".stook-{}-{number}.part", std::process::id()).into_bytes())
-    }
-
-    /// Notes what became of a file: bytes written, kept as it was, or failed.
-    fn note(&self, key: &[u8], written: Result<Option<u64>>) {
-        match written {
-            Ok(Some(bytes)) => {
-                let mut summary = self.summary();
-                summary.files += 1;
-                summary.bytes += bytes;
-            }
-            Ok(None) => self.summary().kept.push(key.to_vec()),
-            Err(error) => self.fail(key.to_vec(), error),
+            linking.make(link, &mut |ahead| (self.progress)(self.seen, bytes + ahead));
         }
     }
 
-    fn write_small(&self, job: Job) {
-        let Job { parent, key, name, dress, body } = job;
-        let mut body = Some(body);
-        let written = self.write_long(&parent, &name, dress, &mut || Ok(body.take()));
-        self.note(&key, written);
-    }
-
-    /// Writes a file under a temporary name and gives it its own when it is whole. `None` when there is one
-    /// that is to be kept.
-    fn write_long(
-        &self,
-        parent: &OwnedFd,
-        name: &OsStr,
-        dress: Dress,
-        next: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
-    ) -> Result<Option<u64>> {
-        let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
-        if !self.overwrite && target::exists(parent, name).map_err(io("look for"))? {
-            return Ok(None);
-        }
-        let temporary = self.temporary();
-        let mut file = target::create(parent, &temporary).map_err(io("create"))?;
-        let written = (|| {
-            let mut len = 0;
-            while let Some(chunk) = next()? {
-                write_sparse(&mut file, len, &chunk).map_err(io("write"))?;
-                len += chunk.len() as u64;
-            }
-            // A hole at the end has to be told.
-            if file.metadata().map_err(io("stat"))?.len() != len {
-                file.set_len(len).map_err(io("write"))?;
-            }
-            target::dress(&file, dress).map_err(io("set mode and time of"))?;
-            Ok(len)
-        })();
-        let published = written.and_then(|len| {
-            let published = target::publish(parent, &temporary, name, self.overwrite);
-            match published {
-                Ok(()) => Ok(Some(len)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.overwrite => Ok(None),
-                Err(error) => Err(io("name")(error)),
-            }
-        });
-        if !matches!(published, Ok(Some(_))) {
-            target::remove(parent, &temporary).map_err(io("remove the unfinished"))?;
-        }
-        published
-    }
-
-    fn make_symlink(&self, key: &[u8], parent: &OwnedFd, name: &OsStr, body: &[u8], dress: Dress) {
-        let link_to = OsStr::from_bytes(body);
-        let made = (|| {
-            match rustix::fs::symlinkat(link_to, parent, name) {
-                Err(rustix::io::Errno::EXIST) if self.overwrite => {
-                    let temporary = self.temporary();
-                    rustix::fs::symlinkat(link_to, parent, &temporary)?;
-                    target::publish(parent, &temporary, name, true)?;
+    /// Modes and times of directories, the deepest first, so that nothing is made in a directory afterwards.
+    fn dress_directories(&mut self) {
+        self.directories.sort_by(|a, b| b.0.cmp(&a.0));
+        for (path, dress) in std::mem::take(&mut self.directories) {
+            match self.dress_directory(&path, dress) {
+                Ok(dressed) => self.writing.summary().directories += u64::from(dressed),
+                Err(error) => {
+                    let shown = self.target.path_of(&path);
+                    let error = crate::Error::io("set mode and time of", shown, error);
+                    self.writing.fail(path, error.into());
                 }
-                Err(rustix::io::Errno::EXIST) => return Ok(false),
-                other => other?,
             }
-            target::dress_link(parent, name, dress)?;
-            Ok::<bool, io::Error>(true)
-        })();
-        match made {
-            Ok(true) => self.summary().symlinks += 1,
-            Ok(false) => self.summary().kept.push(key.to_vec()),
-            Err(error) => self.fail(key.to_vec(), crate::Error::io("make the link", name, error).into()),
         }
     }
-}
 
-/// Writes bytes at an offset, leaving long stretches of zeroes out.
-fn write_sparse(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    use std::io::{Seek as _, SeekFrom};
-    if bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0) {
-        return Ok(());
+    /// Whether mode and time were to be set.
+    fn dress_directory(&mut self, path: &[u8], dress: Dress) -> std::io::Result<bool> {
+        let parts: Vec<&OsStr> = target::parts(path).unwrap_or_default();
+        let Some(directory) = self.target.existing(&parts)? else {
+            return Err(std::io::ErrorKind::NotFound.into());
+        };
+        let wanted = self.tree.overwrite || self.target.made(&directory)?;
+        if wanted {
+            target::dress(&*directory, dress)?;
+        }
+        Ok(wanted)
     }
-    if file.stream_position()? != offset {
-        file.seek(SeekFrom::Start(offset))?;
-    }
-    file.write_all(bytes)
 }

@@ -10,4 +10,5 @@ mod limits;
 mod model;
 mod roundtrip;
 mod shapes;
+mod tree;
 mod truncate;

@@ -1,0 +1,120 @@
+//! `stook unpack`.
+
+use std::fs;
+use std::process::Stdio;
+
+use super::packs::{Place, documented, key, refuses_what_is_no_pack};
+use super::stook;
+
+#[test]
+fn records_that_were_put_come_out_as_files_and_numbers_are_told() {
+    let place = Place::filled();
+    let (code, stdout, stderr) = place.run("unpack", &["out"]);
+    assert_eq!(code, 1);
+    assert!(stdout.contains("Unpacked 5 files") && stdout.contains("1 failed"), "{stdout}");
+    assert!(stderr.contains("id:7") && stderr.lines().count() == 1, "{stderr}");
+    assert_eq!(fs::read(place.path("out/a/two")).unwrap(), b"second");
+    assert_eq!(fs::read(place.path("out/long")).unwrap(), super::packs::long_body());
+}
+
+#[test]
+fn what_is_there_is_kept_and_told() {
+    let place = Place::filled();
+    fs::create_dir_all(place.path("out/a")).unwrap();
+    fs::write(place.path("out/a/one"), "mine").unwrap();
+    let (_, stdout, stderr) = place.run("unpack", &["out"]);
+    assert!(stderr.contains("Kept: a/one is there already."), "{stderr}");
+    assert!(stdout.contains("1 kept"), "{stdout}");
+    assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"mine");
+    let (_, report) = place.json("unpack", &["out", "--overwrite"]);
+    documented("unpack", &report);
+    assert_eq!((&report["kept"], &report["files"]), (&serde_json::json!([]), &5.into()));
+    assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"first of all");
+}
+
+#[test]
+fn a_damaged_record_is_told_and_leaves_nothing() {
+    let place = Place::filled();
+    place.hurt(&key("long"), 3_000_000);
+    place.hurt(&key("a/one"), 0);
+    let (code, report) = place.json("unpack", &["out"]);
+    assert_eq!(code, 1);
+    let failures = report["failures"].as_array().unwrap();
+    for name in ["long", "a/one"] {
+        let of = |f: &&serde_json::Value| f["key"] == name;
+        let failure = failures.iter().find(of).unwrap();
+        assert!(failure["error"].as_str().unwrap().contains("is damaged at offset"), "{failure}");
+        assert!(!place.path("out").join(name).exists());
+    }
+    assert_eq!(fs::read(place.path("out/a/two")).unwrap(), b"second");
+}
+
+#[test]
+fn an_incomplete_pack_gives_what_it_has() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.put("", &key("x"), &stook::pack::Attributes::new(), b"x").unwrap();
+    writer.finish(false).unwrap();
+    let (code, _, stderr) = place.run("unpack", &["out"]);
+    assert_eq!(code, 0);
+    assert!(stderr.contains("is incomplete"), "{stderr}");
+    assert_eq!(fs::read(place.path("out/x")).unwrap(), b"x");
+}
+
+#[test]
+fn places_that_make_no_sense_are_refused() {
+    let place = Place::filled();
+    fs::write(place.path("file"), "x").unwrap();
+    let before = fs::read_dir(&place.pack).unwrap().count();
+    for (target, told) in
+        [("p.stook", "inside the pack"), ("p.stook/out", "inside the pack"), ("file", "file")]
+    {
+        let (code, stdout, stderr) = place.run("unpack", &[target]);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{target}: {stderr}");
+        assert!(stderr.contains(told), "{stderr}");
+    }
+    assert_eq!(fs::read_dir(&place.pack).unwrap().count(), before);
+    assert_eq!(place.run("unpack", &["out", "--group", "absent"]).0, 1);
+    assert_eq!(place.run("unpack", &["out", "--include", "["]).0, 2);
+    assert!(!place.path("out").exists());
+}
+
+#[test]
+fn what_is_no_pack_is_refused() {
+    refuses_what_is_no_pack("unpack", &["out"]);
+}
+
+#[test]
+fn ctrl_c_leaves_no_half_file() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.put("", &key("small"), &stook::pack::Attributes::new(), b"x").unwrap();
+    // Long enough for a signal to come in time, and without a byte on the disk.
+    let zeros = vec![0; 4 << 20];
+    let none = stook::pack::Attributes::new();
+    let mut record = writer.begin("", &key("long"), &none, Some(4 << 30)).unwrap();
+    (0..(4 << 30) / zeros.len()).for_each(|_| record.write(&zeros).unwrap());
+    record.finish().unwrap();
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let mut command = stook(["unpack", "p.stook", "out"]);
+    let child = command.current_dir(place.dir.path()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let child = child.unwrap();
+    while !part_in(&place) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, what is there is whole"));
+    let left: Vec<_> = fs::read_dir(place.path("out")).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(left, ["small"]);
+}
+
+fn part_in(place: &Place) -> bool {
+    let Ok(files) = fs::read_dir(place.path("out")) else { return false };
+    let names: Vec<_> = files.flatten().map(|file| file.file_name()).collect();
+    names.iter().any(|name| name.to_string_lossy().ends_with(".part"))
+        && names.iter().any(|name| name == "small")
+}

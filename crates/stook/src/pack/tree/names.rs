@@ -1,0 +1,131 @@
+//! Files with several names: which of them is packed with its bytes, and which as a link to that one.
+//!
+//! In a fresh pack the name that is met first is the file. Later runs keep to what the pack says, so that nothing
+//! is packed again only because names were met in another order.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use super::existing::Existing;
+use crate::walk::{Candidate, Decision, Kind, Metadata};
+
+/// Device and inode.
+type Inode = (u64, u64);
+
+fn inode(metadata: &Metadata) -> Inode {
+    (metadata.device, metadata.inode)
+}
+
+/// Which inodes some thread of the walk reads under one of their names.
+#[derive(Debug, Default)]
+pub(super) struct Claims(Mutex<HashSet<Inode>>);
+
+impl Claims {
+    /// Whether a file is to be read under this name.
+    pub(super) fn wants(&self, candidate: Candidate<'_>, existing: &Existing, with_owner: bool) -> bool {
+        let Candidate { key, metadata } = candidate;
+        if metadata.links < 2 {
+            return !existing.has_file(key, metadata, with_owner);
+        }
+        if existing.has_name(key, metadata, with_owner) {
+            return false;
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(inode(metadata))
+    }
+}
+
+/// One more name of a file.
+#[derive(Debug)]
+pub(super) struct FurtherName {
+    pub(super) key: Vec<u8>,
+    pub(super) metadata: Metadata,
+}
+
+/// The names of files that have several.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Under which key an inode was packed in this run.
+    packed: HashMap<Inode, Vec<u8>>,
+    /// Names that were met and not read, in an order that does not depend on the walk.
+    waiting: BTreeMap<Inode, BTreeMap<Vec<u8>, Metadata>>,
+}
+
+/// The names of one file, told apart.
+#[derive(Debug)]
+pub(super) struct Sorted {
+    /// The name that is a file in the pack.
+    pub(super) first: Vec<u8>,
+    /// Whether it was so before this run.
+    pub(super) unchanged: bool,
+    /// The others.
+    pub(super) further: Vec<FurtherName>,
+}
+
+impl Names {
+    /// Notes that a file was packed with its bytes.
+    pub(super) fn packed(&mut self, key: &[u8], metadata: &Metadata) {
+        if metadata.links > 1 {
+            self.packed.entry(inode(metadata)).or_insert_with(|| key.to_vec());
+        }
+    }
+
+    /// Notes a name under which the file was not read.
+    pub(super) fn wait(&mut self, key: Vec<u8>, metadata: Metadata) {
+        self.waiting.entry(inode(&metadata)).or_default().insert(key, metadata);
+    }
+
+    /// Takes out the files of which the pack has the bytes.
+    pub(super) fn settle(&mut self, existing: &Existing, with_owner: bool) -> Vec<Sorted> {
+        let mut sorted = Vec::new();
+        let packed = &self.packed;
+        self.waiting.retain(|inode, names| {
+            let before = || names.iter().find(|(key, metadata)| existing.has_file(key, metadata, with_owner));
+            let packed = packed.get(inode);
+            let Some(first) = packed.or_else(|| before().map(|(key, _)| key)).cloned() else { return true };
+            let unchanged = packed.is_none();
+            let names = std::mem::take(names).into_iter().filter(|(key, _)| *key != first);
+            let further = names.map(|(key, metadata)| FurtherName { key, metadata }).collect();
+            sorted.push(Sorted { first, unchanged, further });
+            false
+        });
+        sorted
+    }
+
+    /// One name for each file of which the pack does not have the bytes.
+    pub(super) fn unread(&self) -> Unread {
+        Unread(self.waiting.values().filter_map(|names| names.keys().next().cloned()).collect())
+    }
+
+    /// Gives up all that is left.
+    pub(super) fn into_unsettled(self) -> impl Iterator<Item = FurtherName> {
+        let names = self.waiting.into_values().flatten();
+        names.map(|(key, metadata)| FurtherName { key, metadata })
+    }
+}
+
+/// Names under which files are to be read after all.
+#[derive(Debug)]
+pub(super) struct Unread(BTreeSet<Vec<u8>>);
+
+impl Unread {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
+        self.0.contains(key)
+    }
+
+    /// How a walk gets to them without looking at much else.
+    pub(super) fn select(&self, key: &[u8], kind: Kind) -> Decision {
+        match kind {
+            Kind::Directory => {
+                let below = [key, b"/"].concat();
+                let next = self.0.range(below.clone()..).next();
+                if next.is_some_and(|key| key.starts_with(&below)) { Decision::Skip } else { Decision::Prune }
+            }
+            _ if self.contains(key) => Decision::Take,
+            _ => Decision::Skip,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Files and symbolic links on their way out of a pack.
+//!
+//! Each appears under its name when it is whole and verified, with owner, mode and time set. Threads share this;
+//! nothing here decides where something goes.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::packing::Failure;
+use super::target::{self, Dress};
+use super::unpacking::UnpackSummary;
+use crate::pack::error::{Error, Result};
+use crate::pack::scan::Scan;
+use crate::pack::stream::RecordReader;
+
+/// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
+const HOLE_LEN: usize = 64 << 10;
+
+/// Where something goes.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) parent: Arc<OwnedFd>,
+    pub(super) name: OsString,
+    pub(super) key: Vec<u8>,
+    pub(super) dress: Dress,
+}
+
+/// The bytes of a file, verified as they come.
+pub(super) enum Body<'a, 'p> {
+    /// All at once, if not taken yet.
+    Whole(Option<&'a [u8]>),
+    /// The long body of the record that a scan stands at.
+    Scan(&'a mut Scan<'p>),
+    /// One record.
+    Record(&'a mut RecordReader<'p>),
+}
+
+impl Body<'_, '_> {
+    fn next(&mut self) -> Result<Option<&[u8]>> {
+        match self {
+            Self::Whole(bytes) => Ok(bytes.take()),
+            Self::Scan(scan) => scan.next_chunk(),
+            Self::Record(record) => record.next_chunk(),
+        }
+    }
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It was written, with this many bytes.
+    New(u64),
+    /// There is one already, and it stays.
+    Kept,
+    /// The caller stopped in the middle, and nothing is left.
+    Interrupted,
+}
+
+/// What threads that write have in common.
+#[derive(Debug)]
+pub(super) struct Writing {
+    pub(super) overwrite: bool,
+    /// What temporary names begin with. No pack can know it.
+    prefix: String,
+    next: AtomicU64,
+    summary: Mutex<UnpackSummary>,
+}
+
+impl Writing {
+    pub(super) fn new(overwrite: bool) -> io::Result<Self> {
+        let chance = getrandom::u64().map_err(io::Error::other)?;
+        let prefix = format!(".stook-{chance:016x}-");
+        Ok(Self { overwrite, prefix, next: AtomicU64::new(0), summary: Mutex::default() })
+    }
+
+    pub(super) fn summary(&self) -> MutexGuard<'_, UnpackSummary> {
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn into_summary(self) -> UnpackSummary {
+        self.summary.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fail(&self, key: Vec<u8>, error: Error) {
+        self.summary().failures.push(Failure { key, error });
+    }
+
+    pub(super) fn temporary(&self) -> OsString {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        OsString::from_vec(format!("{}{number}.part", self.prefix).into_bytes())
+    }
+
+    /// Notes what became of a file.
+    pub(super) fn note(&self, key: &[u8], written: Result<Written>) {
+        match written {
+            Ok(Written::New(bytes)) => {
+                let mut summary = self.summary();
+                summary.files += 1;
+                summary.bytes += bytes;
+            }
+            Ok(Written::Kept) => self.summary().kept.push(key.to_vec()),
+            Ok(Written::Interrupted) => self.summary().interrupted = true,
+            Err(error) => self.fail(key.to_vec(), error),
+        }
+    }
+
+    /// Writes a file under a temporary name and gives it its own when it is whole. `go_on` is told the bytes
+    /// written so far.
+    pub(super) fn write_file(
+        &self,
+        place: &Place,
+        body: &mut Body<'_, '_>,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Written> {
+        let Place { parent, name, dress, .. } = place;
+        let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
+        let there = target::status(parent, name).map_err(io("look for"))?.is_some();
+        if there && !self.overwrite {
+            return Ok(Written::Kept);
+        }
+        let temporary = self.temporary();
+        let mut file = target::create(parent, &temporary, dress.mode).map_err(io("create"))?;
+        let published = fill(&mut file, body, go_on, name).and_then(|len| {
+            let Some(len) = len else { return Ok(Written::Interrupted) };
+            target::dress(&file, *dress).map_err(io("set mode and time of"))?;
+            if there {
+                // What takes the place of something must not be lost together with it.
+                file.sync_all().map_err(io("sync"))?;
+            }
+            match target::publish(parent, &temporary, name, self.overwrite) {
+                Ok(()) => Ok(Written::New(len)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.overwrite => {
+                    Ok(Written::Kept)
+                }
+                Err(error) => Err(io("give its name to")(error)),
+            }
+        });
+        if !matches!(published, Ok(Written::New(_))) {
+            target::remove(parent, &temporary).map_err(io("remove the unfinished"))?;
+        }
+        published
+    }
+
+    /// Makes a symbolic link.
+    pub(super) fn make_symlink(&self, place: &Place, link_to: &[u8]) {
+        let link_to = OsStr::from_bytes(link_to);
+        let made = match self.try_symlink(place, link_to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.overwrite => {
+                self.summary().kept.push(place.key.clone());
+                return;
+            }
+            made => made,
+        };
+        match made {
+            Ok(()) => self.summary().symlinks += 1,
+            Err(error) => {
+                self.fail(place.key.clone(), crate::Error::io("make the link", &place.name, error).into());
+            }
+        }
+    }
+
+    fn try_symlink(&self, place: &Place, link_to: &OsStr) -> io::Result<()> {
+        let Place { parent, name, dress, .. } = place;
+        // Asked first, so that a directory in which all is there keeps its time.
+        if !self.overwrite && target::status(parent, name)?.is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let temporary = self.temporary();
+        rustix::fs::symlinkat(link_to, parent, &temporary)?;
+        let published = target::dress_link(parent, &temporary, *dress)
+            .and_then(|()| target::publish(parent, &temporary, name, self.overwrite));
+        if published.is_err() {
+            target::remove(parent, &temporary)?;
+        }
+        published
+    }
+}
+
+/// Writes all of a body; `None` when the caller stopped it.
+fn fill(
+    file: &mut File,
+    body: &mut Body<'_, '_>,
+    go_on: &mut dyn FnMut(u64) -> bool,
+    name: &OsStr,
+) -> Result<Option<u64>> {
+    let io = |error| Error::from(crate::Error::io("write", name, error));
+    let (mut len, mut at) = (0, 0);
+    while let Some(bytes) = body.next()? {
+        let offset = len;
+        len += bytes.len() as u64;
+        if !is_hole(bytes) {
+            if at != offset {
+                file.seek(SeekFrom::Start(offset)).map_err(io)?;
+            }
+            file.write_all(bytes).map_err(io)?;
+            at = len;
+        }
+        if !go_on(len) {
+            return Ok(None);
+        }
+    }
+    // A hole at the end has to be told.
+    if at != len {
+        file.set_len(len).map_err(io)?;
+    }
+    Ok(Some(len))
+}
+
+fn is_hole(bytes: &[u8]) -> bool {
+    bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0)
+}
