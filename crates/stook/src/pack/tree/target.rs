@@ -160,7 +160,6 @@ impl Target {
     }
 }
 
-#[expect(clippy::unnecessary_cast, reason = "the field types differ between platforms")]
 fn identity(directory: &OwnedFd) -> io::Result<(u64, u64)> {
     let status = rustix::fs::fstat(directory)?;
     Ok((status.st_dev as u64, status.st_ino as u64))

@@ -212,19 +212,21 @@ impl Unpacking<'_> {
     }
 
     /// What a record is and where it goes; `None` for what is not wanted. Directories are dealt with here.
-    fn place(&mut self, record: &ScanRecord<'_>) -> Result<Option<Placed>, (Vec<u8>, Error)> {
+    fn place(&mut self, record: &ScanRecord<'_>) -> Result<Option<Placed>, Box<Failure>> {
         let Some(key) = record.key() else { return Ok(None) };
         let path = match key.value() {
             KeyValue::Bytes(path) => path,
             KeyValue::Id(_) => {
                 let error = Error::Invalid(format!("{key} is a number, not a path; `stook get` gives it"));
-                return Err((key.to_string().into_bytes(), error));
+                return Err(Box::new(Failure { key: key.to_string().into_bytes(), error }));
             }
         };
         if !path.is_empty() && !(self.tree.select)(path) {
             return Ok(None);
         }
-        self.place_path(path, record.attributes()).map(Some).map_err(|error| (path.to_vec(), error))
+        self.place_path(path, record.attributes())
+            .map(Some)
+            .map_err(|error| Box::new(Failure { key: path.to_vec(), error }))
     }
 
     fn place_path(&mut self, path: &[u8], attributes: &[u8]) -> Result<Placed> {
@@ -264,10 +266,10 @@ impl Unpacking<'_> {
     }
 
     /// Notes failures and directories.
-    fn told(&mut self, placed: Result<Option<Placed>, (Vec<u8>, Error)>) -> Option<Placed> {
+    fn told(&mut self, placed: Result<Option<Placed>, Box<Failure>>) -> Option<Placed> {
         match placed {
             Ok(Some(Placed::Directory(path, dress))) => self.directories.push((path, dress)),
-            Err((key, error)) => self.writing.fail(key, error),
+            Err(failure) => self.writing.fail(failure.key, failure.error),
             Ok(placed) => return placed,
         }
         None
