@@ -224,7 +224,7 @@ impl Pack {
             return Ok(());
         }
         for segment in &self.snapshot.segments {
-            for run in &segment.runs {
+            for run in segment.runs.iter().filter(|run| !run.is_held()) {
                 let mut wanted: Vec<usize> = keys.iter().map(|key| run.page_of(key.sort_form())).collect();
                 wanted.sort_unstable();
                 wanted.dedup();

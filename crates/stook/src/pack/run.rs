@@ -2,6 +2,7 @@
 //!
 //! Pages of a run on disk are read when they are first touched and kept; each is verified once.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -25,6 +26,8 @@ pub(crate) struct Run {
     salt_crc: u32,
     top: Top,
     pages: Vec<OnceLock<Bytes>>,
+    /// How many of the pages are here.
+    held: AtomicUsize,
     home: Option<Home>,
 }
 
@@ -49,8 +52,9 @@ impl Run {
             let start = first as usize * UNIT;
             OnceLock::from(all.slice(start..start + len))
         });
-        let pages = pages.collect();
-        Ok(Self { frames, tally, salt_crc, top, pages, home: None })
+        let pages: Vec<_> = pages.collect();
+        let held = AtomicUsize::new(pages.len());
+        Ok(Self { frames, tally, salt_crc, top, pages, held, home: None })
     }
 
     /// A run whose pages are in a file.
@@ -63,7 +67,8 @@ impl Run {
         salt_crc: u32,
     ) -> Self {
         let pages = (0..top.pages()).map(|_| OnceLock::new()).collect();
-        Self { frames, tally, salt_crc, top, pages, home: Some(Home { source, index }) }
+        let held = AtomicUsize::new(0);
+        Self { frames, tally, salt_crc, top, pages, held, home: Some(Home { source, index }) }
     }
 
     /// Bytes of anonymous memory it takes now.
@@ -80,6 +85,11 @@ impl Run {
     /// The page in which the newest version of a key would be.
     pub(crate) fn page_of(&self, form: &[u8]) -> usize {
         self.top.find(form)
+    }
+
+    /// Whether no page has to be read any more.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed) == self.pages.len()
     }
 
     /// Where a page is to be read from, unless it is here already.
@@ -102,7 +112,9 @@ impl Run {
             return Err(self.damaged(first, invalid));
         }
         // Another thread may have supplied the same bytes meanwhile.
-        let _ = slot.set(bytes);
+        if slot.set(bytes).is_ok() {
+            self.held.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
     }
 
