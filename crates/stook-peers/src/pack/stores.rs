@@ -108,7 +108,9 @@ impl Store {
             Self::Sqlite => read_sqlite(&path),
             Self::Lmdb => Lmdb::open(&path)?.read(),
             Self::Redb => {
-                let transaction = Database::open(&path)?.begin_read()?;
+                // It closes when it is dropped, whatever is still being read.
+                let database = Database::open(&path)?;
+                let transaction = database.begin_read()?;
                 let table = transaction.open_table(TABLE)?;
                 let mut bytes = 0;
                 for record in table.iter()? {
