@@ -59,6 +59,10 @@ pub(crate) fn peers(bench: &mut Bench) -> anyhow::Result<()> {
     names.sort();
     for store in Store::ALL {
         eprintln!("Building for {}", store.name());
+        if matches!(store, Store::TarPython | Store::Sqlite | Store::Lmdb | Store::Redb) {
+            // What an interrupted run left.
+            stook_cli::study::sample::remove(&store.path(&bench.work, &bench.data.tree))?;
+        }
         store.build(&bench.work, &bench.data.tree, &names)?;
     }
     stook_cli::study::plain::write(&bench.data.tree, &bench.data.plain, || {})?;

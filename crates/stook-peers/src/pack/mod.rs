@@ -175,7 +175,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let results = Results {
         environment: Environment::of(&args.work),
         tools: tools(),
-        command: std::env::args().collect(),
+        command: std::env::args().skip(1).collect(),
         cold: cold.describe(),
         ..Results::default()
     };
