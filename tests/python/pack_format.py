@@ -8,6 +8,7 @@ import struct
 
 UNIT = 4096
 PAGE_UNITS_MAX = 17
+RESTART = 16
 FOOTER_LEN = 256
 LONG_FRAME = 0xFFFFFFFF
 SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid"}
@@ -247,21 +248,51 @@ class Index:
         data = self.view.slice(start, (last - first) * UNIT)
         page = View(data, f"{self.view.where}: page at {start}")
         page.expect(page.field("<I", 0), crc32c(self.nonce, struct.pack("<I", first), data[4:]), "checksum", 0)
-        count, prefix_len = page.field("<H", 4), page.field("<I", 8)
+        count, offset_len, length_len = page.field("<H", 4), page.field("<B", 6), page.field("<B", 7)
         if count == 0 or (last - first > 1 and count > 1):
             raise page.damage(f"{count} entries in {last - first} units", 4)
-        prefix, form = page.slice(12, prefix_len), "H" if last - first == 1 else "I"
-        ends_len = count * struct.calcsize("<" + form)
-        ends = struct.unpack(f"<{count}{form}", page.slice(12 + prefix_len, ends_len))
-        base, values = 12 + prefix_len + ends_len, len(data) - 9 * count
-        if base + ends[-1] > values:
-            raise page.damage("suffixes reach into the values")
-        entries = []
-        for i, (a, b) in enumerate(zip((0, *ends[:-1]), ends)):
-            offset = int.from_bytes(page.slice(values + 5 * i, 5), "little") * 8
-            length = page.field("<I", len(data) - 4 * count + 4 * i)
-            entries.append((prefix + page.slice(base + a, b - a), offset, None if length == LONG_FRAME else length * 8))
+        if offset_len > 5 or length_len > 4:
+            raise page.damage(f"offsets of {offset_len} bytes, lengths of {length_len}", 6)
+        restarts = (count - 1) // RESTART
+        page.at = 17 + 2 * restarts
+        offsets = [self._number(page, 12, 5) + self._taken(page, offset_len) for _ in range(count)]
+        lengths = [self._number(page, 8, 4) + self._taken(page, length_len) for _ in range(count)]
+        if max(offsets) >= 1 << 40 or max(lengths) > LONG_FRAME:
+            raise page.damage("an offset or a length outside of any segment", 8)
+        forms = self._forms(page, count, [page.field("<H", 17 + 2 * n) for n in range(restarts)])
+        entries = [(form, offset * 8, None if length == LONG_FRAME else length * 8)
+                   for form, offset, length in zip(forms, offsets, lengths)]
+        order = [(form, -offset) for form, offset, _ in entries]
+        if any(a >= b for a, b in zip(order, order[1:])):
+            raise page.damage("the entries are not in order")
         return entries
+
+    @staticmethod
+    def _number(page, offset, length):
+        return int.from_bytes(page.slice(offset, length), "little")
+
+    @staticmethod
+    def _taken(page, length):
+        return int.from_bytes(page.take(length), "little")
+
+    @staticmethod
+    def _forms(page, count, restarts):
+        """The sort forms, each stored as its difference to the one before or, at a restart, to the first."""
+        start, forms = page.at, []
+        for number in range(count):
+            base = b"" if number == 0 else forms[-1]
+            if number and number % RESTART == 0:
+                page.expect(page.at - start, restarts[number // RESTART - 1], f"place of the key of entry {number}")
+                base = forms[0]
+            head = page.next("<B")
+            dropped, added = head >> 4, head & 15
+            dropped += page.leb128() if dropped == 15 else 0
+            added += page.leb128() if added == 15 else 0
+            if dropped > len(base):
+                raise page.damage(f"{dropped} bytes of a key of {len(base)} go")
+            forms.append(base[: len(base) - dropped] + page.take(added))
+        page.expect(any(page.data[page.at :]), False, "bytes behind the last key that are not zero")
+        return forms
 
     def entries(self):
         for number in range(len(self.first_units)):

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::error::{Damage, Error, Result};
 use super::format::frame::FrameKind;
+use super::format::index::Place;
 use super::format::manifest::Manifest;
 use super::frames::{Frames, Step, Trouble};
 use super::names::Name;
@@ -158,7 +159,7 @@ impl Pack {
         walked: &mut Walked,
         report: &mut CheckReport,
     ) -> Result<()> {
-        let mut form = Vec::new();
+        let mut buffer = Vec::new();
         for number in 0..run.pages() {
             let page = match run.page(number, &self.reader) {
                 Ok(page) => page,
@@ -170,26 +171,17 @@ impl Pack {
                 }
                 Err(error) => return Err(error),
             };
-            for entry in 0..page.len() {
-                let Some(place) = page.place(entry) else { continue };
-                form.clear();
-                page.form_into(entry, &mut form);
-                let what = match walked.records.get_mut(&place.offset) {
-                    None if is_broken(&walked.broken, place.offset) => continue,
-                    None => "the index names a record here, and there is none",
-                    Some(seen) => {
-                        seen.listed = true;
-                        let same = seen.form_hash == hasher.hash_one(&form);
-                        match same && place.len.is_none_or(|len| len == seen.len) {
-                            true => continue,
-                            false => "the index names another record here",
-                        }
-                    }
-                };
-                let key = super::key::Key::from_sort_form(&form);
-                let file = segment.source.path().to_path_buf();
-                report.damages.push(Damage { file, offset: place.offset, key, what: what.into() });
+            let mut entries = page.entries_in(std::mem::take(&mut buffer));
+            while let Some(place) = entries.place() {
+                let form = entries.form();
+                if let Some(what) = disagreement(walked, place, hasher.hash_one(form)) {
+                    let key = super::key::Key::from_sort_form(form);
+                    let file = segment.source.path().to_path_buf();
+                    report.damages.push(Damage { file, offset: place.offset, key, what: what.into() });
+                }
+                entries.advance();
             }
+            buffer = entries.into_buffer();
         }
         Ok(())
     }
@@ -215,6 +207,17 @@ impl Pack {
         }
         Ok(())
     }
+}
+
+/// What is wrong with an entry of an index; it counts as listed where there is a record.
+fn disagreement(walked: &mut Walked, place: Place, form_hash: u64) -> Option<&'static str> {
+    let Some(seen) = walked.records.get_mut(&place.offset) else {
+        let known = is_broken(&walked.broken, place.offset);
+        return (!known).then_some("the index names a record here, and there is none");
+    };
+    seen.listed = true;
+    let same = seen.form_hash == form_hash && place.len.is_none_or(|len| len == seen.len);
+    (!same).then_some("the index names another record here")
 }
 
 fn note_record(

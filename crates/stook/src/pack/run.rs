@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 use super::error::{Damage, Error, Result};
 use super::format::footer::Tally;
-use super::format::index::{EncodedIndex, IndexBuilder, Page, Place, Top};
+use super::format::index::{EncodedIndex, IndexBuilder, Place, Top};
+use super::format::page::{Page, PageCursor};
 use super::format::{Invalid, UNIT};
 use super::reader::{DEPTH, Reader};
 use crate::engine::Access;
@@ -152,14 +153,11 @@ impl Run {
         let mut number = self.page_of(form);
         while number < self.pages.len() {
             let page = self.page(number, reader)?;
-            let mut entry = page.lower_bound(form);
-            while page.is_at(entry, form) {
-                places.extend(page.place(entry));
-                entry += 1;
-            }
+            let found = page.find(form);
+            places.extend(found.clone().filter_map(|entry| page.place(entry)));
             number += 1;
             // Only a page that ends in this key can have more of it behind it, and the top tells whether it has.
-            if entry < page.len() || !self.top.continues(number, form) {
+            if found.end < page.len() || !self.top.continues(number, form) {
                 break;
             }
         }
@@ -182,8 +180,7 @@ pub(crate) struct RunCursor<'a> {
     run: &'a Run,
     reader: &'a Reader,
     page: usize,
-    entry: usize,
-    form: Vec<u8>,
+    entries: PageCursor<'a>,
     place: Place,
 }
 
@@ -194,20 +191,20 @@ impl<'a> RunCursor<'a> {
             return Ok(None);
         }
         let page = run.page_of(from);
-        let entry = run.page(page, reader)?.lower_bound(from);
+        let entries = run.page(page, reader)?.seek(from);
         let place = Place { offset: 0, len: None };
-        Self { run, reader, page, entry, form: Vec::new(), place }.settle()
+        Self { run, reader, page, entries, place }.settle()
     }
 
     /// The next entry; `None` after the last.
     pub(crate) fn next(mut self) -> Result<Option<Self>> {
-        self.entry += 1;
+        self.entries.advance();
         self.settle()
     }
 
     /// Sort form of the current entry.
     pub(crate) fn form(&self) -> &[u8] {
-        &self.form
+        self.entries.form()
     }
 
     /// Place of the current entry.
@@ -216,18 +213,18 @@ impl<'a> RunCursor<'a> {
     }
 
     fn settle(mut self) -> Result<Option<Self>> {
-        while self.page < self.run.pages() {
-            let page = self.run.page(self.page, self.reader)?;
-            if let Some(place) = page.place(self.entry) {
-                self.form.clear();
-                page.form_into(self.entry, &mut self.form);
+        loop {
+            if let Some(place) = self.entries.place() {
                 self.place = place;
                 return Ok(Some(self));
             }
             self.page += 1;
-            self.entry = 0;
+            if self.page >= self.run.pages() {
+                return Ok(None);
+            }
+            let page = self.run.page(self.page, self.reader)?;
+            self.entries = page.entries_in(self.entries.into_buffer());
         }
-        Ok(None)
     }
 }
 
@@ -266,7 +263,7 @@ impl<'a> MergeCursor<'a> {
     }
 
     fn order(a: &(usize, RunCursor<'a>), b: &(usize, RunCursor<'a>)) -> std::cmp::Ordering {
-        a.1.form.cmp(&b.1.form).then(b.1.place.offset.cmp(&a.1.place.offset)).then(b.0.cmp(&a.0))
+        a.1.form().cmp(b.1.form()).then(b.1.place.offset.cmp(&a.1.place.offset)).then(b.0.cmp(&a.0))
     }
 }
 

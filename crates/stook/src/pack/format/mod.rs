@@ -12,6 +12,7 @@ pub mod footer;
 pub mod frame;
 pub mod index;
 pub mod manifest;
+pub mod page;
 pub mod segment;
 
 /// The version of the format that this code writes, and the only one it reads.

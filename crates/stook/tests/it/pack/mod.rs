@@ -6,6 +6,7 @@ mod damage;
 mod faults;
 mod flip;
 mod golden;
+mod index_pages;
 mod limits;
 mod model;
 mod roundtrip;

@@ -102,7 +102,7 @@ fn overwritten(maker: &mut Maker) {
     for number in 0..20 {
         plain(maker, &mut writer, &format!("key{number:02}"), 100);
     }
-    for version in 0..450 {
+    for version in 0..1400 {
         maker.put(&mut writer, "", &key("many"), &Attributes::new(), &body(version, 3));
     }
     plain(maker, &mut writer, "many\0", 5);
