@@ -6,7 +6,7 @@ use stook::engine::{Backend, EngineFactory, File};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage, WriteAccess};
 use stook_testing::conformance::{engine_conformance, pattern, storage_conformance};
 
-use crate::loop_device::LoopDevice;
+use crate::loop_device::{BTRFS, EXT4, LoopDevice, XFS};
 
 const MIB: u64 = 1 << 20;
 
@@ -31,6 +31,30 @@ fn a_directory_is_a_storage_on_sectors_of_4096_bytes() {
             let path = device.path().join(format!("storage-{}", count.get()));
             Box::new(LocalStorage::create(path, options).unwrap())
         });
+    }
+}
+
+/// The room that is made ahead must not meet direct writes that are still on their way: XFS lost some of them.
+#[test]
+fn what_is_appended_is_there_on_every_file_system() {
+    for kind in [EXT4, XFS, BTRFS] {
+        let device = LoopDevice::mount_as(kind, 512 * MIB, 512);
+        let storage =
+            LocalStorage::create(device.path().join("storage"), LocalStorageOptions::default()).unwrap();
+        let bytes = pattern(5 * MIB as usize, 7);
+        for number in 0..40 {
+            let mut appender = storage.create("file").unwrap();
+            // Twice, because the end of a flush is where new blocks begin.
+            for half in [&bytes[..1_700_000], &bytes[1_700_000..]] {
+                half.chunks(100_000).for_each(|part| appender.append(&[part]).unwrap());
+                appender.sync().unwrap();
+            }
+            drop(appender);
+            let found = std::fs::read(storage.path("file")).unwrap();
+            let differs = found.iter().zip(&bytes).position(|(found, written)| found != written);
+            assert_eq!((found.len(), differs), (bytes.len(), None), "{kind:?}, file {number}");
+            storage.unlink("file").unwrap();
+        }
     }
 }
 

@@ -6,7 +6,15 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// An ext4 file system on a loop device; both go when it goes.
+/// A kind of file system, with the command that makes an empty one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind(&'static [&'static str]);
+
+pub(crate) const EXT4: Kind = Kind(&["mkfs.ext4", "-q", "-F", "-m", "0"]);
+pub(crate) const XFS: Kind = Kind(&["mkfs.xfs", "-q"]);
+pub(crate) const BTRFS: Kind = Kind(&["mkfs.btrfs", "-q"]);
+
+/// A file system on a loop device; both go when it goes.
 pub(crate) struct LoopDevice {
     device: String,
     mountpoint: PathBuf,
@@ -15,8 +23,13 @@ pub(crate) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Mounts an empty file system of `len_bytes` on a device with sectors of `sector_bytes`.
+    /// Mounts an empty ext4 of `len_bytes` on a device with sectors of `sector_bytes`.
     pub(crate) fn mount(len_bytes: u64, sector_bytes: u32) -> Self {
+        Self::mount_as(EXT4, len_bytes, sector_bytes)
+    }
+
+    /// The same with another file system.
+    pub(crate) fn mount_as(Kind(make): Kind, len_bytes: u64, sector_bytes: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         File::create(&image).unwrap().set_len(len_bytes).unwrap();
@@ -25,7 +38,7 @@ impl LoopDevice {
         // From here on the value exists, so that a step that fails still detaches the device.
         let mounted = Self { device, mountpoint: folder.path().join("mounted"), _folder: folder };
         std::fs::create_dir(&mounted.mountpoint).unwrap();
-        run(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0", &mounted.device]));
+        run(Command::new(make[0]).args(&make[1..]).arg(&mounted.device));
         run(Command::new("mount").arg(&mounted.device).arg(&mounted.mountpoint));
         mounted
     }

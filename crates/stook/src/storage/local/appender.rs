@@ -46,6 +46,8 @@ pub(super) struct LocalAppender {
     written: u64,
     /// How long the system takes the file to be when all in flight has arrived.
     system_len: u64,
+    /// Whether something may be in flight that makes the file longer when it arrives.
+    extending: bool,
     full_blocks: u32,
     /// Bytes appended since it was opened: large buffers are for those who need them.
     appended: u64,
@@ -63,6 +65,7 @@ impl LocalAppender {
             block: None,
             written: len,
             system_len: len,
+            extending: false,
             full_blocks: 0,
             appended: 0,
             poisoned: false,
@@ -114,6 +117,11 @@ impl LocalAppender {
         }
         self.full_blocks = self.full_blocks.saturating_add(1);
         if self.full_blocks > BLOCKS_BEFORE_ROOM && block.end() > self.system_len {
+            // XFS (Linux 6.18) zeroes from the end that it saw before it waited for direct writes: one that
+            // makes the file longer meanwhile would be lost.
+            if self.extending {
+                self.wait()?;
+            }
             self.set_system_len(block.end().saturating_add(ROOM_AHEAD))?;
         }
         self.write(block, self.queue.options.write_access.access())
@@ -122,8 +130,15 @@ impl LocalAppender {
     fn write(&mut self, block: Block, access: Access) -> Result<()> {
         let (start, end) = (block.start(), block.end());
         self.written = end;
+        self.extending |= end > self.system_len;
         self.system_len = self.system_len.max(end);
         self.queue.submit(self.owner, &self.file, access, start, block.into_buffer())
+    }
+
+    /// Waits until nothing is in flight.
+    fn wait(&mut self) -> Result<()> {
+        self.extending = false;
+        self.queue.wait(self.owner)
     }
 
     fn set_system_len(&mut self, len: u64) -> Result<()> {
@@ -136,7 +151,7 @@ impl LocalAppender {
         if let Some(block) = self.block.take() {
             self.write(block, Access::Cached)?;
         }
-        self.queue.wait(self.owner)?;
+        self.wait()?;
         self.full_blocks = 0;
         if self.system_len != self.written {
             self.set_system_len(self.written)?;
@@ -155,7 +170,7 @@ impl LocalAppender {
             self.queue.give_back(block.into_buffer());
         }
         if len < self.written {
-            self.queue.wait(self.owner)?;
+            self.wait()?;
             self.set_system_len(len)?;
             self.written = len;
         }
