@@ -28,8 +28,9 @@ Examples:
   stook unpack photos.stook photos --overwrite       replace files that are there
 
 Files appear when they are whole and verified; at the end everything is synced. Files that are there are kept and
-named, and directories keep their modes and times, unless --overwrite is given. Long zeroes become holes. If owners
-are not restored, root drops set-user-id and set-group-id bits. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
+named, and directories keep their modes and times, unless --overwrite is given. Long zeroes become holes. Only root
+restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
+dropped. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack
     #[arg(value_name = "PACK")]

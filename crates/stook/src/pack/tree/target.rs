@@ -50,6 +50,8 @@ pub(super) struct Dress {
     pub(super) mode: Option<u32>,
     pub(super) mtime_ns: Option<i64>,
     pub(super) owner: Option<(u32, u32)>,
+    /// Whom set-user-id and set-group-id bits were meant for, if that was recorded.
+    pub(super) meant_for: Option<(u32, u32)>,
 }
 
 /// The directory.
@@ -219,12 +221,23 @@ pub(super) fn dress(file: impl AsFd, dress: Dress) -> io::Result<()> {
         rustix::fs::fchown(&file, Some(user), Some(group))?;
     }
     if let Some(mode) = dress.mode {
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o7777))?;
+        let mode = mode & 0o7777 & !misplaced(&file, mode, dress.meant_for)?;
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     }
     if let Some(ns) = dress.mtime_ns {
         rustix::fs::futimens(&file, &times(ns))?;
     }
     Ok(())
+}
+
+/// The set-user-id and set-group-id bits of `mode` that would grant rights of somebody whom they were not
+/// meant for: a program that was root's must not become one that runs as whoever unpacked it.
+fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::Result<u32> {
+    let (0o2000.., Some((user, group))) = (mode & 0o6000, meant_for) else { return Ok(0) };
+    let status = rustix::fs::fstat(file)?;
+    let user_bit = if status.st_uid == user { 0 } else { 0o4000 };
+    let group_bit = if status.st_gid == group { 0 } else { 0o2000 };
+    Ok(user_bit | group_bit)
 }
 
 /// Owner and modification time of a link itself.

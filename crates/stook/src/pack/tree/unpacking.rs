@@ -54,8 +54,8 @@ pub struct UnpackTree<'a> {
     pub target: PathBuf,
     /// Whether files that are there may be replaced; else they are kept.
     pub overwrite: bool,
-    /// Whether owners are restored. If they are not, root drops set-user-id and set-group-id bits, which would
-    /// mean somebody else.
+    /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would mean somebody
+    /// else are dropped: by root all, by others those that were recorded with another owner or group.
     pub with_owner: bool,
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
@@ -259,10 +259,11 @@ impl Unpacking<'_> {
     }
 
     fn dress(&self, attributes: &Attributes) -> Dress {
-        let owner = attributes.owner().filter(|_| self.tree.with_owner);
+        let meant_for = attributes.owner();
+        let owner = meant_for.filter(|_| self.tree.with_owner);
         let foreign = owner.is_none() && rustix::process::geteuid().is_root();
         let mode = attributes.mode().map(|mode| if foreign { mode & 0o1777 } else { mode });
-        Dress { mode, mtime_ns: attributes.mtime_ns(), owner }
+        Dress { mode, mtime_ns: attributes.mtime_ns(), owner, meant_for }
     }
 
     /// Notes failures and directories.
