@@ -14,7 +14,7 @@ use crate::study::many_small_files::{self, Options, Study};
 use crate::study::page;
 use crate::study::published::PUBLISHED;
 use crate::study::readers::{PUBLISHED_BUFFER_LEN, Reader};
-use crate::study::sample::{self, Sample};
+use crate::study::sample::{self, Cleaned, Sample};
 
 /// Measures again what a published study measured
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,8 @@ Examples:
   stook study many-small-files --dir ~/photos      your own files, which are only read
   stook study many-small-files --clean             removes what was made
 
-Run it as root for cold figures: only root may empty the caches of the system.")]
+Run it as root for cold figures: only root may empty the caches of the system. --dir and --work must not lie
+in one another.")]
 pub struct Args {
     /// Which study
     #[arg(value_enum)]
@@ -48,6 +49,9 @@ pub struct Args {
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
+    /// Leave the caches of other programs alone, even as root: give up only what is read next
+    #[arg(long)]
+    keep_caches: bool,
     /// Remove what earlier runs made in --work, and measure nothing
     #[arg(long)]
     clean: bool,
@@ -74,19 +78,17 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         None => default_work()?,
     };
     if args.clean {
-        match sample::clean(&work)? {
-            Some(bytes) => {
-                context.remark(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)))
-            }
-            None => context.remark(format_args!("{} is not there", work.display())),
-        }
-        return Ok(ExitCode::SUCCESS);
+        return clean(&work, context);
     }
     let sample = Sample { files: args.files, size: args.size };
-    let options = Options { tree: args.dir, work, sample, runs: args.runs as usize };
+    let options =
+        Options { tree: args.dir, work, sample, runs: args.runs as usize, keep_caches: args.keep_caches };
+    if let Some(tree) = &options.tree {
+        many_small_files::check_given(tree, &options.work)?;
+    }
+    prepare_out(&args.out)?;
     let study = many_small_files::run(&options, &|line| context.remark(line))?;
     let document = Document::new("study", &study);
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let mut json = serde_json::to_vec_pretty(&document)?;
     json.push(b'\n');
     let (json_path, html_path) = (args.out.join("study.json"), args.out.join("study.html"));
@@ -101,6 +103,28 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     output.finish()?;
     told_where(context, &options.work, &[&json_path, &html_path]);
     Ok(ExitCode::SUCCESS)
+}
+
+fn clean(work: &Path, context: &Context) -> anyhow::Result<ExitCode> {
+    match sample::clean(work, many_small_files::makes)? {
+        Some(Cleaned { bytes, foreign: 0 }) => {
+            context.remark(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)));
+        }
+        Some(Cleaned { bytes, foreign }) => context.remark(format_args!(
+            "Removed what was made in {} ({}); it stays, because it holds something else ({foreign})",
+            work.display(),
+            units::bytes_decimal(bytes)
+        )),
+        None => context.remark(format_args!("{} is not there", work.display())),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever waited for a measurement must not learn at its end that there is no place for the result.
+fn prepare_out(out: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    rustix::fs::access(out, rustix::fs::Access::WRITE_OK)
+        .with_context(|| format!("cannot write to {}", out.display()))
 }
 
 fn told_where(context: &Context, work: &Path, results: &[&Path]) {

@@ -1,6 +1,6 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -15,6 +15,7 @@ use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
 use crate::output::printable;
 use crate::packs;
+use crate::paths::resolved;
 use crate::progress::Unit;
 use crate::select::Selection;
 
@@ -117,16 +118,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(code_for(summary.failures.len() as u64))
-}
-
-/// The path without links, as far as it is there.
-fn resolved(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    match found {
-        Some((above, resolved)) => resolved.join(path.strip_prefix(above).unwrap_or(Path::new(""))),
-        None => path,
-    }
 }
 
 fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Result<()> {

@@ -49,7 +49,7 @@ impl Cold {
                     .to_owned()
             }
             Self::Files(reason) => format!(
-                "The system's caches could not be dropped ({reason}). Instead the pages of the files that were read \
+                "The system's caches were not dropped ({reason}). Instead the pages of the files that were read \
                  next were given up one file at a time (`posix_fadvise(…, POSIX_FADV_DONTNEED)`). Names and inodes \
                  stayed in memory, so the loose files look better here than after a restart."
             ),

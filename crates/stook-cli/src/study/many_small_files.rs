@@ -5,11 +5,13 @@
 //! speed drifts does so for all of them; ratios are taken within rounds. What they return is compared once,
 //! outside of the measured time.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use stook::pack::{OpenOptions, Pack};
+use stook::report::json::TextOrBytes;
 use stook::report::stats::{PairedRatio, Summary};
 use stook::report::units;
 
@@ -22,7 +24,9 @@ use super::plain;
 use super::published::{Conclusion, Found, PUBLISHED, Published, conclusions};
 use super::readers::{Amount, Data, LARGE_BUFFER_LEN, PUBLISHED_BUFFER_LEN, Reader};
 use super::sample::{self, Sample};
+use crate::exit::UsageError;
 use crate::interrupt;
+use crate::paths::resolved;
 
 /// The numbers of readers among which the best is looked for.
 const READERS: [usize; 4] = [8, 32, 64, 128];
@@ -44,6 +48,8 @@ pub struct Options {
     pub sample: Sample,
     /// Rounds, at least 1.
     pub runs: usize,
+    /// Whether the caches of other programs are left alone, even where they could be emptied.
+    pub keep_caches: bool,
 }
 
 /// The result, as it is in `study.json`.
@@ -80,12 +86,17 @@ pub struct Method {
     pub limit_tool: String,
     /// Rounds.
     pub runs: usize,
-    /// The tree.
+    /// The tree: `tree`, or `tree_b64` where its path is not UTF-8.
+    #[serde(flatten, serialize_with = "as_text_or_bytes")]
     pub tree: PathBuf,
     /// What was read.
     pub data: String,
     /// The files of the pack, bytes.
     pub pack_bytes: u64,
+}
+
+fn as_text_or_bytes<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    TextOrBytes::new("tree", path.as_os_str().as_encoded_bytes()).serialize(serializer)
 }
 
 /// A way of reading and what it took.
@@ -95,6 +106,8 @@ pub struct Row {
     pub label: String,
     /// How it read; `None` for the limit.
     pub reader: Option<Reader>,
+    /// What it returned, which is the same for all; `None` for the limit, which hands out nothing.
+    pub returned: Option<Fingerprint>,
     /// Median of all rounds, seconds.
     pub seconds: f64,
     /// Bytes of records (of files of the pack, for the limit) per second.
@@ -114,6 +127,7 @@ struct Way {
     reader: Option<Reader>,
     label: String,
     bytes: u64,
+    returned: Option<Fingerprint>,
     runs: Vec<Taken>,
 }
 
@@ -129,6 +143,7 @@ impl Way {
         Ok(Row {
             label: self.label.clone(),
             reader: self.reader,
+            returned: self.returned,
             seconds: summary.median,
             bytes_per_s: self.bytes as f64 / summary.median,
             speedup: PairedRatio::of(files, &seconds, CONFIDENCE)?.ratio,
@@ -231,12 +246,13 @@ impl Bench<'_> {
     }
 
     /// What every way returns, which must be the same.
-    fn compare(&self, ways: &[Way]) -> anyhow::Result<Fingerprint> {
+    fn compare(&self, ways: &mut [Way]) -> anyhow::Result<Fingerprint> {
         let mut first: Option<(String, Fingerprint)> = None;
         for way in ways {
             let Some(reader) = way.reader else { continue };
             interrupt::check()?;
             let found = reader.fingerprint(self.data)?;
+            way.returned = Some(found);
             match &first {
                 None => first = Some((way.label.clone(), found)),
                 Some((_, expected)) if *expected == found => {}
@@ -265,7 +281,10 @@ pub fn run(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Study> {
             std::fs::metadata(file).with_context(|| format!("cannot look at {}", file.display()))?.len();
     }
     let (records, bytes) = plain::read(&data.plain, LARGE_BUFFER_LEN, |_, _, _| {})?;
-    let cold = Cold::detect();
+    let cold = match options.keep_caches {
+        true => Cold::Files("they were to be left alone".to_owned()),
+        false => Cold::detect(),
+    };
     if let Cold::Files(_) = cold {
         say(cold.describe());
     }
@@ -288,7 +307,7 @@ pub fn run(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Study> {
         plain_again.push(bench.round(&mut ways)?.seconds);
         if number == 1 {
             say("Comparing what was read".to_owned());
-            returned = bench.compare(&ways)?;
+            returned = bench.compare(&mut ways)?;
         }
     }
     result(options, &bench, &ways, &plain_again, (best, readers_tried), returned)
@@ -297,14 +316,26 @@ pub fn run(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Study> {
 /// The ways in the order in which a round takes them: the limit stands between the two that are compared
 /// with it.
 fn ways(best: usize, bytes: u64, pack_bytes: u64) -> Vec<Way> {
-    let way = |reader: Reader| Way { reader: Some(reader), label: reader.label(), bytes, runs: Vec::new() };
+    let way = |reader: Reader| Way {
+        reader: Some(reader),
+        label: reader.label(),
+        bytes,
+        returned: None,
+        runs: Vec::new(),
+    };
     vec![
         way(Reader::Files { threads: 1 }),
         way(Reader::Files { threads: best }),
         way(PLAIN),
         way(Reader::Plain { buffer_bytes: LARGE_BUFFER_LEN }),
         way(Reader::PackStream),
-        Way { reader: None, label: "Limit of the device".to_owned(), bytes: pack_bytes, runs: Vec::new() },
+        Way {
+            reader: None,
+            label: "Limit of the device".to_owned(),
+            bytes: pack_bytes,
+            returned: None,
+            runs: Vec::new(),
+        },
         way(Reader::PackMemory),
     ]
 }
@@ -384,6 +415,40 @@ fn verdict(pack: &Row, parallel: &Row) -> String {
     )
 }
 
+/// Refuses a tree that cannot be measured, before anything is made.
+///
+/// # Errors
+/// A [`UsageError`] that says why, or what looking at it meets.
+pub fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
+    let metadata = tree.metadata().with_context(|| format!("cannot read {}", tree.display()))?;
+    let wrong = |why: String| Err(UsageError::new(format!("{} {why}", tree.display())).into());
+    if !metadata.is_dir() {
+        return wrong("is not a directory".to_owned());
+    }
+    let (inner, outer) = (resolved(tree), resolved(work));
+    if inner.starts_with(&outer) || outer.starts_with(&inner) {
+        return wrong(format!("and {} must not lie in one another: name another --work", work.display()));
+    }
+    if sample::count(tree)?.files == 0 {
+        return wrong("has no files to read".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether something in a work directory has a name that this study gives: data, and results where they
+/// were put beside it.
+pub fn makes(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let name = name.strip_suffix(".partial").unwrap_or(name);
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let sample = |stem: &str| stem.split_once('x').is_some_and(|(files, size)| number(files) && number(size));
+    match name.rsplit_once('.') {
+        Some(("study", "json" | "html")) | Some(("given", "plain" | "stook")) => true,
+        Some((stem, "tree" | "plain" | "stook")) => sample(stem),
+        _ => false,
+    }
+}
+
 /// The tree, the plain file and the pack; what is there from an earlier run is kept.
 fn make(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Data> {
     sample::prepare_work(&options.work)?;
@@ -406,13 +471,7 @@ fn make(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Data> {
     // The user's tree may have changed since.
     sample::remove(&data.plain)?;
     sample::remove(&data.pack)?;
-    let bytes = stook::walk::Walk::new([tree])?
-        .options(stook::walk::WalkOptions { read_up_to: 0, ..Default::default() })
-        .visit(|_| std::ops::ControlFlow::Continue(()))?;
-    if bytes.files == 0 {
-        return Err(crate::exit::UsageError::new(format!("{} has no files to read", tree.display())).into());
-    }
-    sample::check_space(work, bytes.bytes.saturating_mul(2).saturating_mul(11) / 10)?;
+    sample::check_space(work, sample::count(tree)?.bytes.saturating_mul(2).saturating_mul(11) / 10)?;
     make_rest(&data, say)?;
     Ok(data)
 }
@@ -428,4 +487,27 @@ fn make_rest(data: &Data, say: &dyn Fn(String)) -> anyhow::Result<()> {
         plain::pack(&data.tree, &data.pack, || {})?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_are_given_here_count_as_made_here() {
+        for name in [
+            "50000x20000.tree",
+            "1x0.plain",
+            "1x0.stook.partial",
+            "given.stook",
+            "study.html",
+            "study.json.partial",
+        ] {
+            assert!(makes(OsStr::new(name)), "{name}");
+        }
+        for name in ["given.tree", "photos.stook", "x.tree", "1x.tree", "study.txt", "notes", ".partial", ""]
+        {
+            assert!(!makes(OsStr::new(name)), "{name}");
+        }
+    }
 }

@@ -1,22 +1,25 @@
 //! The tree that is measured: made once, always the same, kept for the next run.
 //!
 //! Everything made here lies in one work directory that carries a marker; [`clean`] removes nothing from
-//! a directory without it.
+//! a directory without it, and nothing that somebody else put there.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write as _};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
+use stook::walk::{Walk, WalkOptions, WalkSummary};
 
 use crate::interrupt;
 
 /// Says that a directory belongs to the studies.
 const MARKER: &str = "made-by-stook-study";
 const MARKER_TEXT: &str =
-    "Everything in this directory was made by `stook study`, and `--clean` removes it.\n";
+    "This directory was made by `stook study`, and `--clean` removes it with all that was made in it.\n";
 
 /// Files of one directory: few enough that a directory is small, as in the published study.
 const FILES_PER_DIRECTORY: u64 = 50;
@@ -84,17 +87,14 @@ impl Sample {
                         }
                         if let Err(error) = self.write_directory(root, directory, progress) {
                             next.store(directories, Ordering::Relaxed);
-                            failed
-                                .lock()
-                                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                                .get_or_insert(error);
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                             return;
                         }
                     }
                 });
             }
         });
-        match failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -148,28 +148,83 @@ pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
     fs::write(&marker, MARKER_TEXT).with_context(|| format!("cannot write {}", marker.display()))
 }
 
-/// Removes a work directory and all that was made in it; how many bytes that were, or `None` when there
-/// is none.
+/// What [`clean`] did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Bytes of the files that were removed.
+    pub bytes: u64,
+    /// Things that somebody else put into the work directory. They stay, and so does it.
+    pub foreign: u64,
+}
+
+/// Removes what was made in a work directory, then the directory itself; `None` when there is none. `ours`
+/// tells by its name whether something was made by us.
 ///
 /// # Errors
-/// When it does not carry the marker, or cannot be removed.
-pub fn clean(work: &Path) -> anyhow::Result<Option<u64>> {
-    match fs::metadata(work) {
+/// When it does not carry the marker, or something cannot be removed.
+pub fn clean(work: &Path, ours: impl Fn(&OsStr) -> bool) -> anyhow::Result<Option<Cleaned>> {
+    let work = match work.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.with_context(|| format!("cannot look at {}", work.display()))?,
     };
-    if !work.join(MARKER).is_file() {
+    let marker = work.join(MARKER);
+    if !marker.is_file() {
         bail!(
             "{} was not made by `stook study` (no file {MARKER} in it): nothing was removed",
             work.display()
         );
     }
-    let bytes = stook::walk::Walk::new([work])?
-        .options(stook::walk::WalkOptions { read_up_to: 0, ..Default::default() })
-        .visit(|_| std::ops::ControlFlow::Continue(()))?
-        .bytes;
-    fs::remove_dir_all(work).with_context(|| format!("cannot remove {}", work.display()))?;
-    Ok(Some(bytes))
+    let mut cleaned = Cleaned::default();
+    let context = || format!("cannot list {}", work.display());
+    for entry in fs::read_dir(&work).with_context(context)? {
+        let name = entry.with_context(context)?.file_name();
+        if name == MARKER {
+            continue;
+        }
+        if !ours(&name) {
+            cleaned.foreign += 1;
+            continue;
+        }
+        cleaned.bytes += bytes_of(&work.join(&name))?;
+        remove(&work.join(&name))?;
+    }
+    // Last, so that a clean that was stopped can be repeated.
+    cleaned.bytes += bytes_of(&marker)?;
+    remove(&marker)?;
+    if cleaned.foreign == 0 {
+        fs::remove_dir(&work).with_context(|| format!("cannot remove {}", work.display()))?;
+    }
+    Ok(Some(cleaned))
+}
+
+/// Bytes of a file, or of all files below a directory; a link has none.
+fn bytes_of(path: &Path) -> anyhow::Result<u64> {
+    let metadata =
+        fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    if metadata.is_symlink() {
+        return Ok(0);
+    }
+    Ok(count(path)?.bytes)
+}
+
+/// What there is in a tree, without reading any file.
+///
+/// # Errors
+/// When it cannot be listed.
+pub fn count(tree: &Path) -> anyhow::Result<WalkSummary> {
+    let options = WalkOptions { read_up_to: 0, ..WalkOptions::default() };
+    let failed = Mutex::new(None);
+    let summary = Walk::new([tree])?.options(options).visit(|event| match event {
+        Ok(_) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.into_error());
+            ControlFlow::Break(())
+        }
+    })?;
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error.into()),
+        None => Ok(summary),
+    }
 }
 
 /// Removes a file or a directory that may not be there.
@@ -255,6 +310,7 @@ mod tests {
     fn only_a_directory_with_the_marker_is_used_and_removed() {
         let parent = tempfile::tempdir().unwrap();
         let work = parent.path().join("work");
+        let clean = |work| clean(work, |name| name == "data" || name == "out");
         assert_eq!(clean(&work).unwrap(), None);
         fs::create_dir(&work).unwrap();
         fs::write(work.join("precious"), "x").unwrap();
@@ -265,7 +321,19 @@ mod tests {
         prepare_work(&work).unwrap();
         prepare_work(&work).unwrap();
         fs::write(work.join("data"), "xyz").unwrap();
-        assert_eq!(clean(&work).unwrap(), Some(MARKER_TEXT.len() as u64 + 3));
+        // A link is removed, not what it leads to; what somebody else put there stays.
+        fs::write(parent.path().join("elsewhere"), "x").unwrap();
+        std::os::unix::fs::symlink(parent.path().join("elsewhere"), work.join("out")).unwrap();
+        fs::write(work.join("precious"), "x").unwrap();
+        let bytes = MARKER_TEXT.len() as u64 + 3;
+        assert_eq!(clean(&work).unwrap(), Some(Cleaned { bytes, foreign: 1 }));
+        let left: Vec<_> = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left == ["precious"] && parent.path().join("elsewhere").exists(), "{left:?}");
+        assert!(clean(&work).is_err() && prepare_work(&work).is_err());
+        fs::remove_file(work.join("precious")).unwrap();
+        prepare_work(&work).unwrap();
+        let bytes = MARKER_TEXT.len() as u64;
+        assert_eq!(clean(&work).unwrap(), Some(Cleaned { bytes, foreign: 0 }));
         assert!(!work.exists());
     }
 }

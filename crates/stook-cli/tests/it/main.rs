@@ -11,6 +11,7 @@ mod pack;
 mod pack_runs;
 mod packs;
 mod put;
+mod study;
 mod trees;
 mod unpack;
 

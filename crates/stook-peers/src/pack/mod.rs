@@ -195,7 +195,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     println!("{}", bench.results.markdown());
     if !args.keep {
-        sample::clean(&args.work)?;
+        sample::clean(&args.work, |_| true)?;
     }
     Ok(())
 }

@@ -1,0 +1,289 @@
+//! `stook study`: what it measures is the same bytes, and it leaves what it was given as it was.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::packs::{Place, documented};
+use super::trees::{described, nasty};
+use super::{ended, stook};
+
+/// `stook study many-small-files ARGS…` in a place, without emptying the caches of the machine that tests.
+fn study<S: AsRef<OsStr>>(place: &Place, args: impl IntoIterator<Item = S>) -> (i32, String, String) {
+    let mut command = stook(["study", "many-small-files", "--keep-caches", "--work", "work", "--out", "out"]);
+    ended(command.args(args).current_dir(place.dir.path()))
+}
+
+/// A small sample, one round.
+const SMALL: [&str; 6] = ["--files", "120", "--size", "3000", "--runs", "1"];
+
+fn result(place: &Place) -> Value {
+    serde_json::from_slice(&fs::read(place.path("out/study.json")).unwrap()).unwrap()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Every way of reading was measured in every round, and returned these records.
+fn assert_whole(study: &Value, runs: usize, records: u64, bytes: u64) {
+    let returned = &study["returned"];
+    assert_eq!((&returned["records"], &returned["bytes"]), (&records.into(), &bytes.into()));
+    let rows = study["rows"].as_array().unwrap();
+    let ways: Vec<_> = rows.iter().map(|row| row["reader"]["way"].as_str().unwrap_or("limit")).collect();
+    assert_eq!(ways, ["files", "files", "plain", "plain", "pack_stream", "pack_memory", "limit"]);
+    for row in rows {
+        let limit = row["reader"].is_null();
+        assert_eq!(&row["returned"], if limit { &Value::Null } else { returned }, "{row}");
+        assert_eq!(row["runs"].as_array().unwrap().len(), runs);
+        assert!(row["seconds"].as_f64().unwrap() > 0.0 && row["speedup"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+/// Nothing is loaded from anywhere, and the figures are in it.
+fn assert_self_contained(page: &str, study: &Value) {
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "{page}");
+    assert!(page.contains("<svg") && page.contains("<table"), "{page}");
+    let (before, data) = page.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+    let (data, after) = data.split_once("</script>").unwrap();
+    assert_eq!(&serde_json::from_str::<Value>(data).unwrap(), study);
+    for shown in [before, after] {
+        for loads in ["http:", "https:", "src=", "<link", "<script", "<iframe", "@import", "url("] {
+            assert!(!shown.contains(loads), "{loads}");
+        }
+    }
+}
+
+#[test]
+fn a_sample_is_made_measured_and_told() {
+    let place = Place::new();
+    let (code, stdout, stderr) = study(&place, SMALL);
+    assert_eq!(code, 0, "{stderr}");
+    for line in [
+        "Files, one reader",
+        "Plain file, 64 KiB reads",
+        "Plain file, 1 MiB reads",
+        "Pack, streaming",
+        "Pack, kept in memory",
+        "Limit of the device",
+        "120 files of 3,000 bytes, two directories deep",
+        "All of them returned the same 120 records.",
+        "published: ",
+        "The pack loads ",
+    ] {
+        assert!(stdout.contains(line), "{line}: {stdout}");
+    }
+    let written = result(&place);
+    documented("study", &written);
+    assert_whole(&written, 1, 120, 120 * 3000);
+    assert_self_contained(&fs::read_to_string(place.path("out/study.html")).unwrap(), &written);
+    assert_eq!(names(&place.path("out")), ["study.html", "study.json"]);
+}
+
+#[test]
+fn what_was_made_is_kept_for_the_next_run() {
+    let place = Place::new();
+    assert_eq!(study(&place, SMALL).0, 0);
+    let first = result(&place);
+    let made = ["120x3000.plain", "120x3000.stook", "120x3000.tree", "made-by-stook-study"];
+    assert_eq!(names(&place.path("work")), made);
+    let modified = || made.map(|name| place.path("work").join(name).metadata().unwrap().modified().unwrap());
+    let before = modified();
+    let (code, stdout, stderr) =
+        study(&place, ["--files", "120", "--size", "3000", "--runs", "2", "--json", "--quiet"]);
+    assert_eq!((code, stderr.as_str(), modified()), (0, "", before));
+    let printed: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(printed, result(&place), "stdout is study.json");
+    assert_whole(&printed, 2, 120, 360_000);
+    assert_eq!(printed["returned"]["bytes"], first["returned"]["bytes"]);
+    assert_eq!(printed["returned"]["sum"], first["returned"]["sum"], "the same bytes every time");
+}
+
+/// Regular files below a directory, every name of a file once, and their bytes.
+fn files(directory: &Path) -> (u64, u64) {
+    let mut sum = (0, 0);
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        let (files, bytes) = match (kind.is_dir(), kind.is_file()) {
+            (true, _) => files(&entry.path()),
+            (_, true) => (1, entry.metadata().unwrap().len()),
+            _ => (0, 0),
+        };
+        sum = (sum.0 + files, sum.1 + bytes);
+    }
+    sum
+}
+
+#[test]
+fn a_tree_of_ones_own_is_measured_and_stays_as_it_was() {
+    let place = Place::new();
+    // Neither the path of the tree nor the names in it are text.
+    let tree = place.dir.path().join(OsStr::from_bytes(b"my\ntree <\xff>"));
+    fs::create_dir(&tree).unwrap();
+    nasty(&tree);
+    for number in 0..200 {
+        fs::write(tree.join(format!("a/b/{number}")), vec![number; usize::from(number) * 31]).unwrap();
+    }
+    let before = described(&tree);
+    let args = [OsStr::new("--runs"), OsStr::new("1"), OsStr::new("--dir"), tree.as_os_str()];
+    let (code, stdout, stderr) = study(&place, args);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(described(&tree), before);
+    let (records, bytes) = files(&tree);
+    assert!(stdout.contains(&format!("All of them returned the same {records} records.")), "{stdout}");
+    let written = result(&place);
+    documented("study", &written);
+    assert_whole(&written, 1, records, bytes);
+    let path = stook::report::json::base64(tree.as_os_str().as_bytes());
+    assert_eq!(written["method"]["tree_b64"], path);
+    assert_self_contained(&fs::read_to_string(place.path("out/study.html")).unwrap(), &written);
+    // What changed since is measured as it is now.
+    fs::remove_file(tree.join("a/b/100")).unwrap();
+    fs::write(tree.join("a/b/101"), "other").unwrap();
+    let args = [OsStr::new("--runs"), OsStr::new("1"), OsStr::new("--dir"), tree.as_os_str()];
+    assert_eq!(study(&place, args).0, 0);
+    assert_whole(&result(&place), 1, records - 1, bytes - 100 * 31 - 101 * 31 + 5);
+}
+
+#[test]
+fn nothing_but_empty_files_can_be_measured() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    for name in ["one", "two"] {
+        fs::write(place.path("tree").join(name), "").unwrap();
+    }
+    let (code, _, stderr) = study(&place, ["--dir", "tree", "--runs", "1"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_whole(&result(&place), 1, 2, 0);
+}
+
+#[test]
+fn clean_removes_what_was_made_and_nothing_else() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/file"), "x").unwrap();
+    assert_eq!(study(&place, SMALL).0, 0);
+    assert_eq!(study(&place, ["--dir", "tree", "--runs", "1"]).0, 0);
+    assert!(place.path("work/given.plain").exists() && place.path("work/given.stook").exists());
+    let (results, tree) = (described(&place.path("out")), described(&place.path("tree")));
+    // Something of the user's that happens to lie there.
+    fs::write(place.path("work/notes"), "mine").unwrap();
+    let (code, stdout, stderr) = study(&place, ["--clean"]);
+    assert_eq!((code, stdout.as_str()), (0, ""));
+    assert!(stderr.contains("Removed what was made in work (") && stderr.contains("it stays"), "{stderr}");
+    assert_eq!(names(&place.path("work")), ["notes"]);
+    // It is no longer a directory of the study.
+    let (code, _, stderr) = study(&place, ["--clean"]);
+    assert!(code == 1 && stderr.contains("nothing was removed"), "{stderr}");
+    let (code, _, stderr) = study(&place, SMALL);
+    assert!(code == 1 && stderr.contains("work has something else in it"), "{stderr}");
+    fs::remove_file(place.path("work/notes")).unwrap();
+    assert_eq!(study(&place, SMALL).0, 0);
+    let (code, _, stderr) = study(&place, ["--clean"]);
+    assert!(code == 0 && stderr.starts_with("Removed work ("), "{stderr}");
+    assert_eq!(names(place.dir.path()), ["out", "tree"]);
+    let (code, _, stderr) = study(&place, ["--clean"]);
+    assert_eq!((code, stderr.as_str()), (0, "work is not there\n"));
+    assert_eq!(described(&place.path("tree")), tree);
+    assert_eq!(described(&place.path("out")).len(), results.len());
+}
+
+#[test]
+fn results_may_lie_beside_the_data() {
+    let place = Place::new();
+    let run = |args: &[&str]| {
+        let mut command = stook(["study", "many-small-files", "--keep-caches", "--work", "w", "--out", "w"]);
+        ended(command.args(args).current_dir(place.dir.path()))
+    };
+    for _ in 0..2 {
+        assert_eq!(run(&SMALL).0, 0);
+    }
+    assert!(place.path("w/study.html").exists());
+    assert_eq!(run(&["--clean"]).0, 0);
+    assert_eq!(names(place.dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn the_work_directory_is_found_in_the_cache_of_the_user() {
+    let place = Place::new();
+    let clean = |variable: &str, value: &Path| {
+        let mut command = stook(["study", "many-small-files", "--clean"]);
+        ended(command.env_remove("HOME").env_remove("XDG_CACHE_HOME").env(variable, value))
+    };
+    for (variable, below) in [("XDG_CACHE_HOME", "stook/study"), ("HOME", ".cache/stook/study")] {
+        let work = place.path(variable).join(below);
+        fs::create_dir_all(&work).unwrap();
+        fs::write(work.join("made-by-stook-study"), "").unwrap();
+        fs::write(work.join("120x3000.plain"), "12345").unwrap();
+        let (code, _, stderr) = clean(variable, &place.path(variable));
+        assert_eq!((code, stderr), (0, format!("Removed {} (5 B)\n", work.display())));
+        assert!(!work.exists());
+    }
+    let (code, _, stderr) = clean("UNRELATED", Path::new("x"));
+    assert!(code == 2 && stderr.contains("--work"), "{stderr}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    fs::write(place.path("file"), "x").unwrap();
+    fs::create_dir_all(place.path("empty/sub")).unwrap();
+    fs::create_dir_all(place.path("tree/sub")).unwrap();
+    fs::write(place.path("tree/file"), "x").unwrap();
+    let before = described(place.dir.path());
+    for (args, code, told) in [
+        (&["--dir", "absent"][..], 1, "absent"),
+        (&["--dir", "file"], 2, "file is not a directory"),
+        (&["--dir", "empty"], 2, "empty has no files to read"),
+        (&["--dir", "tree", "--work", "tree/sub/work"], 2, "must not lie in one another"),
+        (&["--dir", "tree", "--work", "tree"], 2, "must not lie in one another"),
+        (&["--dir", "tree/sub", "--work", "tree"], 2, "must not lie in one another"),
+        (&["--dir", "tree", "--out", "file"], 1, "file"),
+        (&["--dir", "tree", "--files", "7"], 2, "--files"),
+        (&["--dir", "tree", "--runs", "0"], 2, "--runs"),
+        (&["--files", "0"], 2, "--files"),
+        (&["--size", "much"], 2, "--size"),
+    ] {
+        let mut command = stook(["study", "many-small-files", "--keep-caches"]);
+        // An option that is given twice is an error of its own.
+        for (option, default) in [("--work", "work"), ("--out", "out")] {
+            if !args.contains(&option) {
+                command.args([option, default]);
+            }
+        }
+        let ended = ended(command.args(args).current_dir(place.dir.path()));
+        assert_eq!((ended.0, ended.1.as_str()), (code, ""), "{args:?}: {}", ended.2);
+        assert!(ended.2.contains(told), "{args:?}: {}", ended.2);
+        assert_eq!(described(place.dir.path()), before, "{args:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_and_what_is_left_is_cleaned() {
+    let place = Place::new();
+    let args = ["study", "many-small-files", "--keep-caches", "--work", "work", "--out", "out"];
+    // So many files that the signal comes while they are made.
+    let mut command = stook(args);
+    command.args(["--files", "5000000", "--size", "0"]).current_dir(place.dir.path()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let partial: PathBuf = place.path("work/5000000x0.tree.partial");
+    while !partial.exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!place.path("out/study.json").exists() && !place.path("work/5000000x0.tree").exists());
+    assert_eq!(study(&place, ["--clean"]).0, 0);
+    assert!(!place.path("work").exists());
+}
