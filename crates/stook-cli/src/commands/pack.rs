@@ -197,8 +197,9 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
         _ => Path::new("."),
     };
     let there = args.pack.exists();
-    let old = there.then(|| Pack::open_path(&args.pack, OpenOptions::default()).ok()).flatten();
-    check_space(parent, tree, old)?;
+    if !there {
+        check_space(parent, tree, None)?;
+    }
     let options = WriterOptions {
         segment_len: args.segment_size,
         checkpoint_len: CHECKPOINT_LEN,
@@ -220,12 +221,14 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
                     ));
                 }
                 let before = Pack::open_path(&args.pack, OpenOptions::default())?;
+                // Not earlier: what a run that was cut off left in the pack is known only now.
+                check_space(parent, tree, Some(&before))?;
                 writer.set_complete(false);
                 writer.publish()?;
                 return Ok((Some(writer), Some(before)));
             }
             // An empty directory is where a pack can be made.
-            Err(Error::NotAPack { .. }) if is_empty(&args.pack)? => {}
+            Err(Error::NotAPack { .. }) if is_empty(&args.pack)? => check_space(parent, tree, None)?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -248,12 +251,12 @@ fn is_empty(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// Where space is scarce, counts the bytes of the tree first.
-fn check_space(parent: &Path, tree: &PackTree<'_>, before: Option<Pack>) -> anyhow::Result<()> {
+fn check_space(parent: &Path, tree: &PackTree<'_>, before: Option<&Pack>) -> anyhow::Result<()> {
     let free = stook::storage::free_bytes(parent)?;
     if free >= COUNT_FIRST_BELOW {
         return Ok(());
     }
-    let counted = tree.run(None, before.as_ref(), &mut |_, _| !interrupted())?;
+    let counted = tree.run(None, before, &mut |_, _| !interrupted())?;
     crate::interrupt::check()?;
     // Heads, checksums and index take about 150 bytes a record.
     let needed = counted.bytes + 150 * counted.added();

@@ -19,6 +19,9 @@ use crate::storage::{Appender, Storage};
 /// What is left of the longest segment for its index, in bytes.
 const INDEX_ROOM: u64 = 64 << 20;
 
+/// How long a segment gets without being named by a manifest, in bytes: nobody finds what is in it until it is.
+const UNNAMED_LEN: u64 = 16 << 20;
+
 const PADDING: [u8; 8] = [0; 8];
 
 /// An unsealed segment that grows.
@@ -143,9 +146,10 @@ impl Active {
         self.durable_len < self.appender.len()
     }
 
-    /// Whether this many bytes or more follow the last checkpoint.
+    /// Whether this many bytes or more follow the last checkpoint, or fewer while no manifest names the segment.
     pub(crate) fn checkpoint_due(&self, checkpoint_len: u64) -> bool {
-        self.len() - self.checkpointed_len >= checkpoint_len
+        let due_len = if self.published { checkpoint_len } else { checkpoint_len.min(UNNAMED_LEN) };
+        self.len() - self.checkpointed_len >= due_len
     }
 
     /// Waits until all of it is on the medium.

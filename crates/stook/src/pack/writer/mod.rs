@@ -54,7 +54,7 @@ pub struct WriterOptions {
     /// Chunk size of bodies as a power of two, 12 to 24; for new packs.
     pub chunk_log2: u8,
     /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more than that is
-    /// scanned after a crash.
+    /// scanned after a crash. The first of a new segment comes after 16 MiB, or what was written would be lost.
     pub checkpoint_len: u64,
     /// Makes engines for reading what is there.
     pub engines: Arc<dyn EngineFactory>,

@@ -156,3 +156,30 @@ fn a_body_that_is_not_what_was_announced_leaves_nothing() {
     assert_eq!(pack.get(&key).unwrap().unwrap().body, "old".as_bytes());
     assert_eq!(pack.len(), 1);
 }
+
+/// What a writer that is killed has written is found although no checkpoint was due, but for the beginning of a
+/// segment that no manifest names yet.
+#[test]
+fn a_killed_writer_loses_no_more_than_the_unnamed_beginning_of_a_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let options =
+        WriterOptions { segment_len: 40 << 20, checkpoint_len: 1 << 40, ..WriterOptions::default() };
+    let bytes = body(1, 1 << 20);
+    let mut written = 0;
+    for stop_at in [20, 60, 100] {
+        let mut writer = match written {
+            0 => PackWriter::create(storage(dir.path()), options.clone()).unwrap(),
+            _ => PackWriter::open(storage(dir.path()), options.clone()).unwrap(),
+        };
+        while written < stop_at {
+            writer.put("", &Key::id(written), &Attributes::new(), &bytes).unwrap();
+            written += 1;
+        }
+        // Dropped without a word, as after a kill: nothing is published any more.
+        drop(writer);
+        let found = scanned(&Pack::open_path(dir.path(), OpenOptions::default()).unwrap());
+        assert!(found.len() as u64 + 17 >= written, "{} of {written}", found.len());
+        assert!(found.iter().all(|(_, body)| *body == bytes));
+        written = found.len() as u64;
+    }
+}
