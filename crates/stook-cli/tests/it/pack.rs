@@ -1,300 +1,239 @@
-//! `stook pack` and `stook unpack`: what goes in comes out, and nothing else.
+//! `stook pack`: runs of it again, killed, interrupted, refused, without doing anything.
 
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use stook::pack::{Attributes, FileKind, Key};
-
-use super::packs::Place;
-use super::trees::{assert_same, nasty, noise};
+use super::packs::{Place, documented};
 use super::{ended, stook};
 
-/// `stook pack ARGS…` in a place, as JSON.
-fn pack(place: &Place, args: &[&str]) -> (i32, serde_json::Value) {
-    let mut command = stook(["pack", "--json"]);
-    let (code, stdout, stderr) = ended(command.args(args).current_dir(place.dir.path()));
-    (code, serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}")))
+fn write(place: &Place, name: &str, bytes: impl AsRef<[u8]>) {
+    let path = place.path(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
 }
 
-fn unpack(place: &Place, args: &[&str]) -> (i32, String, String) {
-    place.run("unpack", args)
+/// `stook ARGS…` in the directory of the place.
+fn run(place: &Place, args: &[&str]) -> (i32, String, String) {
+    ended(stook(args).current_dir(place.dir.path()))
 }
 
-#[test]
-fn a_nasty_tree_comes_out_as_it_went_in() {
-    let place = Place::new();
-    nasty(&place.path("tree"));
-    let (code, report) = pack(&place, &["tree", "p.stook"]);
-    assert_eq!((code, &report["complete"]), (0, &true.into()));
-    assert_eq!((&report["hard_links"], &report["symlinks"]), (&2.into(), &5.into()));
-    assert_eq!(place.run("check", &[]).0, 0);
-    assert_eq!(unpack(&place, &["out"]).0, 0);
-    assert_same(&place.path("tree"), &place.path("out"));
+fn json(place: &Place, args: &[&str]) -> (i32, serde_json::Value) {
+    let (code, stdout, _) = run(place, &[args, &["--json"]].concat());
+    (code, serde_json::from_str(&stdout).unwrap())
 }
 
-#[test]
-fn segments_and_groups_do_not_change_what_comes_out() {
-    for how in ["top", "hash:5", "none"] {
-        let place = Place::new();
-        nasty(&place.path("tree"));
-        let (code, _) = pack(&place, &["tree", "p.stook", "--group-by", how, "--segment-size", "300K"]);
-        assert_eq!(code, 0);
-        assert_eq!(place.run("check", &[]).0, 0);
-        assert_eq!(unpack(&place, &["out"]).0, 0);
-        assert_same(&place.path("tree"), &place.path("out"));
-    }
-    let place = Place::new();
-    fs::create_dir(place.path("tree")).unwrap();
-    let wrong = ended(stook(["pack", "tree", "p.stook", "--group-by", "size"]).current_dir(place.dir.path()));
-    assert_eq!(wrong.0, 2, "{}", wrong.2);
+fn same(place: &Place, left: &str, right: &str) {
+    let mut diff = Command::new("diff");
+    let diff =
+        diff.args(["-r", "--no-dereference"]).arg(place.path(left)).arg(place.path(right)).output().unwrap();
+    assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
 }
 
 #[test]
-fn a_second_run_adds_only_what_is_new_or_changed() {
+fn a_tree_goes_in_and_comes_out_and_a_second_run_adds_what_is_new() {
     let place = Place::new();
-    let tree = place.path("tree");
-    nasty(&tree);
-    let (_, first) = pack(&place, &["tree", "p.stook"]);
-    let (code, again) = pack(&place, &["tree", "p.stook"]);
-    let added = |report: &serde_json::Value| {
-        ["files", "directories", "symlinks", "hard_links"].map(|name| report[name].as_u64().unwrap())
-    };
-    assert_eq!((code, added(&again)), (0, [0; 4]));
-    assert_eq!(again["unchanged"].as_u64().unwrap(), added(&first).iter().sum::<u64>());
-    // The same length and a new time; new bytes in a large file; a new file; another target; another mode.
-    fs::write(tree.join("a/plain"), b"TEXT").unwrap();
-    fs::write(tree.join("a/b/c/3000000"), noise(99, 2_999_999)).unwrap();
-    fs::write(tree.join("sticky/new"), b"new").unwrap();
-    fs::remove_file(tree.join("link")).unwrap();
-    symlink("a/other", tree.join("link")).unwrap();
-    let (code, changed) = pack(&place, &["tree", "p.stook"]);
-    assert_eq!((code, changed["files"].as_u64(), changed["symlinks"].as_u64()), (0, Some(3), Some(1)));
-    assert_eq!(place.run("check", &[]).0, 0);
-    assert_eq!(unpack(&place, &["out"]).0, 0);
-    assert_same(&tree, &place.path("out"));
-}
-
-#[test]
-fn a_killed_run_goes_on_where_it_stopped() {
-    let place = Place::new();
-    let tree = place.path("tree");
-    for dir in 0..40 {
-        fs::create_dir_all(tree.join(dir.to_string())).unwrap();
-        for file in 0..50 {
-            let seed = dir * 50 + file;
-            fs::write(tree.join(format!("{dir}/{file}")), noise(seed, 3_000 + seed as usize * 7)).unwrap();
-        }
-    }
-    fs::write(tree.join("large"), noise(1, 40 << 20)).unwrap();
-    let mut killed = 0;
-    for attempt in 0..12 {
-        let mut command = stook(["pack", "tree", "p.stook", "--segment-size", "8M"]);
-        let mut child =
-            command.current_dir(place.dir.path()).stdout(std::process::Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(4 + attempt * 13));
-        child.kill().unwrap();
-        killed += u32::from(child.wait().unwrap().code().is_none());
-        if place.pack.join("manifest-0000000000000001").exists() {
-            let checked = place.run("check", &[]);
-            assert_eq!(checked.0, 0, "{}{}", checked.1, checked.2);
-        }
-    }
-    assert!(killed > 0, "every run ended before it was killed");
-    let (code, report) = pack(&place, &["tree", "p.stook"]);
-    assert_eq!((code, &report["complete"]), (0, &true.into()));
-    assert_eq!(place.run("check", &[]).0, 0);
-    assert_eq!(place.run("load", &[]).0, 0);
-    assert_eq!(unpack(&place, &["out"]).0, 0);
-    assert_same(&tree, &place.path("out"));
-}
-
-#[test]
-fn an_incomplete_pack_says_so() {
-    let place = Place::new();
-    fs::create_dir(place.path("tree")).unwrap();
-    fs::write(place.path("tree/file"), b"x").unwrap();
-    drop(place.writer());
-    assert_eq!(place.run("load", &[]).0, 1);
-    assert_eq!(pack(&place, &["tree", "p.stook"]).0, 0);
-    assert_eq!(place.run("load", &[]).0, 0);
-}
-
-#[test]
-fn special_files_are_named_and_left_out() {
-    let place = Place::new();
-    fs::create_dir(place.path("tree")).unwrap();
-    let fifo = std::process::Command::new("mkfifo").arg(place.path("tree/pipe")).status().unwrap();
-    assert!(fifo.success());
-    let _socket = std::os::unix::net::UnixListener::bind(place.path("tree/socket")).unwrap();
-    let (code, report) = pack(&place, &["tree", "p.stook"]);
-    assert_eq!((code, report["special"].as_array().unwrap().len()), (0, 2));
-    assert_eq!(place.run("ls", &[]).1.lines().count(), 1);
-}
-
-#[test]
-fn patterns_choose_on_the_way_in_and_on_the_way_out() {
-    let place = Place::new();
-    for name in ["keep.txt", "drop.tmp", "sub/keep.txt", "sub/drop.tmp", "cache/keep.txt"] {
-        let path = place.path("tree").join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, name).unwrap();
-    }
-    assert_eq!(pack(&place, &["tree", "p.stook", "--exclude", "*.tmp", "--exclude", "/cache"]).0, 0);
-    let (_, listed, _) = place.run("ls", &[]);
-    assert!(
-        !listed.contains("tmp") && !listed.contains("cache") && listed.contains("sub/keep.txt"),
-        "{listed}"
+    write(&place, "tree/a", "one");
+    write(&place, "tree/b/c", vec![7; 3_000_000]);
+    fs::hard_link(place.path("tree/a"), place.path("tree/d")).unwrap();
+    std::os::unix::fs::symlink("a", place.path("tree/l")).unwrap();
+    let (code, stdout, stderr) = run(&place, &["pack", "tree", "p.stook"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.starts_with("Packed 2 files, 2 directories, 2 links: 3.00 MB in "), "{stdout}");
+    assert_eq!(run(&place, &["check", "p.stook"]).0, 0);
+    let (code, report) = json(&place, &["pack", "tree", "p.stook"]);
+    documented("pack", &report);
+    assert_eq!((code, &report["unchanged"], &report["complete"]), (0, &6.into(), &true.into()), "{report}");
+    write(&place, "tree/new", "x");
+    let (_, report) = json(&place, &["pack", "tree", "p.stook"]);
+    // Its directory has a new time.
+    assert_eq!(
+        (&report["files"], &report["directories"], &report["replaced"]),
+        (&1.into(), &1.into(), &1.into())
     );
-    assert_eq!(unpack(&place, &["out", "--include", "sub/*"]).0, 0);
-    assert!(place.path("out/sub/keep.txt").exists() && !place.path("out/keep.txt").exists());
-    assert_eq!(unpack(&place, &["more", "--prefix", "keep"]).0, 0);
-    assert!(place.path("more/keep.txt").exists() && !place.path("more/sub").exists());
-    assert_eq!(unpack(&place, &["none", "--group", "misspelt"]).0, 1);
+    let (code, report) = json(&place, &["unpack", "p.stook", "out"]);
+    documented("unpack", &report);
+    assert_eq!((code, &report["files"], &report["hard_links"]), (0, &3.into(), &1.into()), "{report}");
+    same(&place, "tree", "out");
+    assert_eq!(run(&place, &["pack", "tree", "p.stook", "--quiet"]), (0, String::new(), String::new()));
 }
 
 #[test]
-fn a_dry_run_counts_and_changes_nothing() {
+fn a_run_that_is_killed_goes_on_at_the_next() {
     let place = Place::new();
-    nasty(&place.path("tree"));
-    let (code, dry) = pack(&place, &["tree", "p.stook", "--dry-run"]);
-    assert!(code == 0 && !place.pack.exists());
-    let (_, real) = pack(&place, &["tree", "p.stook"]);
-    for name in ["files", "directories", "symlinks", "hard_links", "bytes"] {
-        assert_eq!(dry[name], real[name], "{name}");
+    for number in 0..1500u32 {
+        let body: Vec<u8> = (0..number % 5000).flat_map(|n| (n * number).to_le_bytes()).collect();
+        write(&place, &format!("tree/{}/{number}", number % 7), body);
     }
-    let (_, again) = pack(&place, &["tree", "p.stook", "--dry-run"]);
-    assert_eq!((&again["files"], &again["unchanged"]), (&0.into(), &real_total(&real).into()));
-}
-
-fn real_total(report: &serde_json::Value) -> u64 {
-    ["files", "directories", "symlinks", "hard_links"].iter().map(|name| report[name].as_u64().unwrap()).sum()
-}
-
-#[test]
-fn a_pack_inside_its_tree_does_not_pack_itself() {
-    let place = Place::new();
-    fs::create_dir(place.path("tree")).unwrap();
-    fs::write(place.path("tree/file"), b"x").unwrap();
-    for _ in 0..2 {
-        assert_eq!(pack(&place, &["tree", "tree/p.stook"]).0, 0);
-    }
-    let (_, listed, _) = ended(stook(["ls", "tree/p.stook"]).current_dir(place.dir.path()));
-    assert!(!listed.contains("segment") && !listed.contains("p.stook"), "{listed}");
-}
-
-#[test]
-fn several_roots_keep_their_names_and_missing_ones_are_an_error() {
-    let place = Place::new();
-    for name in ["one", "two"] {
-        fs::create_dir(place.path(name)).unwrap();
-        fs::write(place.path(name).join("file"), name).unwrap();
-    }
-    assert_eq!(pack(&place, &["one", "two", "p.stook"]).0, 0);
-    assert_eq!(place.run("get", &["two/file"]).1, "two");
-    let missing = ended(stook(["pack", "three", "q.stook"]).current_dir(place.dir.path()));
-    assert!(missing.0 != 0 && missing.2.contains("three") && !place.path("q.stook").exists(), "{missing:?}");
-}
-
-#[test]
-fn existing_files_are_kept_unless_told() {
-    let place = Place::filled();
-    fs::create_dir_all(place.path("out/a")).unwrap();
-    fs::write(place.path("out/a/one"), b"mine").unwrap();
-    // The pack holds a number for a key, which is no path.
-    let (code, _, stderr) = unpack(&place, &["out"]);
-    assert_eq!((code, fs::read(place.path("out/a/one")).unwrap()), (1, b"mine".to_vec()));
-    assert!(stderr.contains("a/one is there already") && stderr.contains("id:7"), "{stderr}");
-    assert_eq!(unpack(&place, &["out", "--overwrite"]).0, 1);
-    assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"first of all");
-}
-
-#[test]
-fn a_damaged_record_leaves_nothing_and_the_rest_comes_out() {
-    let place = Place::filled();
-    place.hurt(&Key::bytes("long").unwrap(), 70_000);
-    let (code, _, stderr) = unpack(&place, &["out"]);
-    assert!(code == 1 && stderr.contains("long") && stderr.contains("offset"), "{stderr}");
-    assert!(!place.path("out/long").exists() && place.path("out/a/two").exists());
-    let names: Vec<_> =
-        fs::read_dir(place.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(names.iter().all(|name| !name.as_bytes().starts_with(b".stook")), "{names:?}");
-}
-
-/// Packs whose records try to get out of the target.
-#[test]
-fn nothing_is_written_outside_the_target() {
-    let place = Place::new();
-    let mut writer = place.writer();
-    let of = |kind| Attributes::of_file(kind, 0o644, 0, None);
-    let outside = place.path("outside");
-    let absolute = outside.as_os_str().as_bytes().to_vec();
-    let mut put = |key: &[u8], kind, body: &[u8]| {
-        writer.put("", &Key::bytes(key).unwrap(), &of(kind), body).unwrap();
-    };
-    for key in
-        [&b"../outside"[..], b"a/../../outside", &absolute, b"./x", b"a//b", b"trailing/", b"..", b"nul\0"]
-    {
-        put(key, FileKind::File, b"owned");
-    }
-    put(&[b"x/".as_slice(), &[b'n'; 256]].concat(), FileKind::File, b"name too long");
-    // A link that leads out, and things that want to go through it.
-    put(b"door", FileKind::Symlink, place.dir.path().as_os_str().as_bytes());
-    put(b"door/outside", FileKind::File, b"owned");
-    put(b"door/outside-directory", FileKind::Directory, b"");
-    put(b"up", FileKind::Symlink, b"..");
-    put(b"up/outside", FileKind::File, b"owned");
-    // Hard links to what is not of the pack.
-    put(b"shadow", FileKind::HardLink, b"/etc/passwd");
-    put(b"shadow2", FileKind::HardLink, b"../secret");
-    put(b"shadow3", FileKind::HardLink, b"door/secret");
-    put(b"good", FileKind::File, b"good");
-    writer.set_complete(true);
-    writer.finish(true).unwrap();
-    fs::write(place.path("secret"), b"secret").unwrap();
-
-    for more in [&[][..], &["--overwrite"]] {
-        let (code, _, stderr) = unpack(&place, &[&["out"], more].concat());
-        assert_eq!(code, 1, "{stderr}");
-        assert_eq!(fs::read(place.path("out/good")).unwrap(), b"good");
-        assert!(!outside.exists() && !place.path("outside-directory").exists(), "{stderr}");
-        for name in ["shadow", "shadow2", "shadow3"] {
-            assert!(!place.path("out").join(name).exists(), "{name}");
+    let large: Vec<u8> =
+        (0..6_000_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    write(&place, "tree/3/large", large);
+    for (turn, delay_ms) in [2, 5, 9, 15, 25, 40, 60, 90, 130, 30, 70].into_iter().enumerate() {
+        let mut child = stook(["pack", "tree", "p.stook", "--segment-size", "4MiB"])
+            .current_dir(place.dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !place.pack.join("manifest-0000000000000001").exists() && fs::read_dir(&place.pack).is_err() {
+            continue;
         }
-        let mut there: Vec<_> =
-            fs::read_dir(place.dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        there.sort();
-        assert_eq!(there, ["out", "p.stook", "secret"], "{stderr}");
+        // Something else to do in every turn, so that no run finds all done.
+        write(&place, &format!("tree/{turn}/again"), vec![turn as u8; 100_000]);
+    }
+    let (code, stdout, stderr) = run(&place, &["pack", "tree", "p.stook"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert_eq!(run(&place, &["check", "p.stook"]).0, 0);
+    let (code, report) = json(&place, &["load", "p.stook"]);
+    assert_eq!((code, &report["complete"]), (0, &true.into()));
+    assert_eq!(run(&place, &["unpack", "p.stook", "out"]).0, 0);
+    same(&place, "tree", "out");
+    let (_, report) = json(&place, &["pack", "tree", "p.stook"]);
+    assert_eq!((&report["files"], &report["replaced"]), (&0.into(), &0.into()), "{report}");
+}
+
+#[test]
+fn ctrl_c_leaves_a_pack_that_says_it_is_incomplete() {
+    let place = Place::new();
+    // A file that nobody is done with soon, and that takes no room.
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::File::create(place.path("tree/endless")).unwrap().set_len(1 << 40).unwrap();
+    let child = stook(["pack", "tree", "p.stook"])
+        .current_dir(place.dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !segment_in(&place.pack) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, run it again to go on"));
+    fs::File::create(place.path("tree/endless")).unwrap().set_len(5).unwrap();
+    let (code, report) = json(&place, &["load", "p.stook"]);
+    assert_eq!((code, &report["complete"]), (1, &false.into()));
+    assert_eq!(run(&place, &["pack", "tree", "p.stook"]).0, 0);
+    assert_eq!(run(&place, &["unpack", "p.stook", "out"]).0, 0);
+    same(&place, "tree", "out");
+}
+
+fn segment_in(pack: &Path) -> bool {
+    let Ok(files) = fs::read_dir(pack) else { return false };
+    files.flatten().any(|file| file.file_name().to_string_lossy().starts_with("segment-"))
+}
+
+#[test]
+fn a_dry_run_makes_nothing() {
+    let place = Place::new();
+    write(&place, "tree/a", "one");
+    let (code, stdout, _) = run(&place, &["pack", "tree", "p.stook", "--dry-run"]);
+    assert_eq!((code, stdout.as_str()), (0, "Would pack 1 files, 1 directories, 0 links: 3 B\n"));
+    assert!(!place.pack.exists());
+    run(&place, &["pack", "tree", "p.stook"]);
+    let files = || {
+        let mut all: Vec<_> = fs::read_dir(&place.pack).unwrap().map(|f| f.unwrap().file_name()).collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    write(&place, "tree/b", "two");
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--dry-run"]);
+    assert_eq!((&report["files"], &report["dry_run"]), (&1.into(), &true.into()));
+    assert_eq!(files(), before);
+}
+
+#[test]
+fn patterns_say_what_goes_in_and_what_comes_out() {
+    let place = Place::new();
+    for name in ["tree/a.jpg", "tree/b.txt", "tree/tmp/c.jpg", "tree/d/e.jpg"] {
+        write(&place, name, name);
+    }
+    let args = ["pack", "tree", "p.stook", "--include", "*.jpg", "--exclude", "tmp", "--group-by", "top"];
+    let (code, report) = json(&place, &args);
+    assert_eq!((code, &report["files"]), (0, &2.into()), "{report}");
+    let keys = run(&place, &["ls", "p.stook"]).1;
+    assert!(keys.contains("a.jpg") && keys.contains("d/e.jpg") && !keys.contains("tmp"), "{keys}");
+    assert_eq!(run(&place, &["unpack", "p.stook", "out", "--group", "d"]).0, 0);
+    assert!(place.path("out/d/e.jpg").exists() && !place.path("out/a.jpg").exists());
+    assert_eq!(run(&place, &["unpack", "p.stook", "out2", "--prefix", "a", "--exclude", "e.jpg"]).0, 0);
+    assert!(place.path("out2/a.jpg").exists() && !place.path("out2/d").exists());
+    for wrong in
+        [["--include", "["], ["--group-by", "hash:0"], ["--group-by", "size"], ["--segment-size", "x"]]
+    {
+        let args = [&["pack", "tree", "q.stook"], &wrong[..]].concat();
+        assert_eq!(run(&place, &args).0, 2, "{wrong:?}");
+        assert!(!place.path("q.stook").exists());
     }
 }
 
 #[test]
-fn a_link_planted_in_the_target_is_not_followed() {
+fn what_cannot_be_packed_is_told_and_the_pack_is_not_complete() {
     let place = Place::new();
-    fs::create_dir_all(place.path("tree/sub")).unwrap();
-    fs::write(place.path("tree/sub/file"), b"x").unwrap();
-    assert_eq!(pack(&place, &["tree", "p.stook"]).0, 0);
-    fs::create_dir(place.path("elsewhere")).unwrap();
-    fs::create_dir(place.path("out")).unwrap();
-    symlink(place.path("elsewhere"), place.path("out/sub")).unwrap();
-    let (code, _, stderr) = unpack(&place, &["out", "--overwrite"]);
-    assert!(code == 1 && stderr.contains("sub"), "{stderr}");
-    assert_eq!(fs::read_dir(place.path("elsewhere")).unwrap().count(), 0);
+    write(&place, "tree/good", "x");
+    // Keys are at most 65,535 bytes long.
+    let script = format!(
+        "d={}; cd tree && for i in $(seq 260); do mkdir $d && cd -P $d || exit 1; done",
+        "d".repeat(255)
+    );
+    assert!(
+        Command::new("sh").arg("-c").arg(script).current_dir(place.dir.path()).status().unwrap().success()
+    );
+    let (code, stdout, stderr) = run(&place, &["pack", "tree", "p.stook"]);
+    assert_eq!(code, 1, "{stdout}");
+    assert!(
+        stderr.contains("65535") && stdout.contains(" failed"),
+        "{stdout} {}",
+        &stderr[stderr.len() - 200..]
+    );
+    assert_eq!(json(&place, &["load", "p.stook"]).1["complete"], false);
+    fs::remove_dir_all(place.path("tree").join("d".repeat(255))).unwrap();
+    let (code, report) = json(&place, &["pack", "tree", "p.stook"]);
+    assert_eq!((code, &report["complete"]), (0, &true.into()));
 }
 
 #[test]
-fn four_gigabytes_of_nothing_cost_no_space() {
+fn places_that_make_no_sense_are_refused_before_anything_is_made() {
     let place = Place::new();
-    fs::create_dir(place.path("tree")).unwrap();
-    let len = (1 << 32) + 1;
-    fs::File::create(place.path("tree/hole")).unwrap().set_len(len).unwrap();
-    assert_eq!(pack(&place, &["tree", "p.stook"]).0, 0);
-    assert_eq!(unpack(&place, &["out"]).0, 0);
-    let space = |path: &Path| std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap()) * 512;
-    assert_eq!(place.path("out/hole").metadata().unwrap().len(), len);
-    assert!(space(&place.path("out/hole")) < 1 << 20);
-    let packed: u64 = fs::read_dir(&place.pack).unwrap().map(|entry| space(&entry.unwrap().path())).sum();
-    assert!(packed < 4 << 20, "{packed}");
+    write(&place, "tree/a", "x");
+    write(&place, "other/tree/a", "x");
+    fs::create_dir(place.path("empty")).unwrap();
+    for (args, told) in [
+        (&["absent", "p.stook"][..], "absent"),
+        (&["tree", "tree"], "into itself"),
+        (&["empty", "empty"], "into itself"),
+        (&["tree", "other"], "is not a pack"),
+        (&["tree", "tree/a"], "tree/a"),
+        (&["tree", "other/tree", "p.stook"], "same name"),
+        (&["tree", "no/such/p.stook"], "no/such"),
+    ] {
+        let (code, stdout, stderr) = run(&place, &[&["pack"], args].concat());
+        assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}: {stderr}");
+        assert!(stderr.contains(told), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+    let mut left: Vec<_> = fs::read_dir(place.dir.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["empty", "other", "tree"]);
+    assert_eq!(fs::read_dir(place.path("empty")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_pack_inside_its_tree_is_left_out() {
+    let place = Place::new();
+    write(&place, "tree/a", "x");
+    for _ in 0..2 {
+        let (code, _, stderr) = run(&place, &["pack", "tree", "tree/p.stook"]);
+        assert_eq!((code, stderr.as_str()), (0, "Left out: p.stook is the pack itself.\n"));
+    }
+    let keys = run(&place, &["ls", "tree/p.stook"]).1;
+    assert!(!keys.contains("segment") && keys.contains('a'), "{keys}");
+    write(&place, "other/b", "x");
+    assert_eq!(run(&place, &["pack", "tree", "other", "tree/p.stook", "--dry-run"]).0, 0);
 }
