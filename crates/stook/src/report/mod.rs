@@ -3,10 +3,12 @@
 //! Everything that Stook prints, in whatever form, is formatted here, so that one unit has one meaning
 //! throughout. Nothing here measures, reads or writes.
 
+pub mod bootstrap;
 pub mod chart;
 pub mod histogram;
 mod html;
 pub mod json;
+pub mod least_squares;
 pub mod page;
 pub mod stats;
 pub mod table;
