@@ -1,6 +1,7 @@
-//! Test doubles for Stook: crash simulator, fault injection, reference models, conformance suites.
+//! Test doubles for Stook: simulated devices, crash simulator, fault injection, reference models, conformance suites.
 
 pub mod conformance;
+pub mod device;
 pub mod fault;
 pub mod fuzz;
 pub mod model;

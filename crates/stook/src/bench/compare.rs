@@ -1,0 +1,113 @@
+//! Whether two series of measurements differ, or only seem to.
+//!
+//! Both are rates in equally long windows. The difference of their means comes with an interval from
+//! resampled blocks ([`bootstrap`]), and one is called faster only when that
+//! interval excludes zero. Nothing here measures.
+
+use serde::Serialize;
+
+use crate::report::bootstrap;
+use crate::report::least_squares::Estimate;
+use crate::report::stats::{Interval, StatsError, mean};
+
+/// Windows that each side needs: an interval from fewer would hold almost anything.
+const WINDOWS_MIN: usize = 8;
+
+/// Which of two is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The second is faster than the first.
+    Faster,
+    /// The second is slower than the first.
+    Slower,
+    /// They cannot be told apart.
+    NoDifference,
+}
+
+/// How to compare.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CompareOptions {
+    /// Run *i* of one was measured right before or after run *i* of the other. Then a drift that both share
+    /// does not count as a difference.
+    pub interleaved: bool,
+    /// How often the interval is to hold the true difference.
+    pub confidence: f64,
+    /// Where the resampling begins: the same seed gives the same interval.
+    pub seed: u64,
+}
+
+impl Default for CompareOptions {
+    fn default() -> Self {
+        Self { interleaved: false, confidence: 0.95, seed: 1 }
+    }
+}
+
+/// Why two series cannot be compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// A series is too short.
+    #[error("{windows} windows are too few to compare; at least {needed} are needed on each side")]
+    TooFew {
+        /// Windows that the shorter side has.
+        windows: usize,
+        /// Windows that are needed.
+        needed: usize,
+    },
+    /// A figure cannot be used.
+    #[error(transparent)]
+    Stats(#[from] StatsError),
+}
+
+/// The second series beside the first.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Mean of the first, in the unit of its windows.
+    pub first_mean: f64,
+    /// Mean of the second.
+    pub second_mean: f64,
+    /// second ÷ first − 1, with its interval.
+    pub difference: Estimate,
+    /// What that means.
+    pub verdict: Verdict,
+    /// Windows of the first and of the second.
+    pub windows: [usize; 2],
+    /// Runs of the first and of the second. With one run each, what differs from run to run is not in the
+    /// interval.
+    pub runs: [usize; 2],
+    /// Whether runs were compared in pairs.
+    pub interleaved: bool,
+}
+
+/// Compares the rates of two things, each measured in one or more runs.
+///
+/// # Errors
+/// [`CompareError`]: too few windows, one that is not a finite number, a first series that did nothing, or
+/// runs that are to be paired and are not equally many.
+pub fn compare(
+    first: &[&[f64]],
+    second: &[&[f64]],
+    options: CompareOptions,
+) -> Result<Comparison, CompareError> {
+    let windows = [first, second].map(|runs| runs.iter().map(|run| run.len()).sum::<usize>());
+    let fewest = windows.into_iter().min().unwrap_or(0);
+    if fewest < WINDOWS_MIN {
+        return Err(CompareError::TooFew { windows: fewest, needed: WINDOWS_MIN });
+    }
+    let CompareOptions { interleaved, confidence, seed } = options;
+    let ratio = bootstrap::ratio_interval(first, second, interleaved, confidence, seed)?;
+    let Interval { low, high, confidence } = ratio.interval;
+    let difference = Estimate {
+        value: ratio.value - 1.0,
+        interval: Interval { low: low - 1.0, high: high - 1.0, confidence },
+    };
+    let verdict = match (low > 1.0, high < 1.0) {
+        (true, _) => Verdict::Faster,
+        (_, true) => Verdict::Slower,
+        _ => Verdict::NoDifference,
+    };
+    let (first_mean, second_mean) = (mean(&first.concat())?, mean(&second.concat())?);
+    let runs = [first.len(), second.len()];
+    Ok(Comparison { first_mean, second_mean, difference, verdict, windows, runs, interleaved })
+}

@@ -1,0 +1,231 @@
+//! Whether a measured cell may be believed: the checks that a figure has to pass.
+//!
+//! Every check compares one ratio with the range it is allowed to be in, and says in plain words what
+//! that means. A check that has nothing to go by says so: it is not applicable, which is not the same
+//! as passed. Nothing here measures; the numbers are handed in as [`CellFacts`].
+
+mod burst;
+mod checks;
+mod steady;
+
+use serde::Serialize;
+
+pub use burst::{BurstFall, find_fall};
+pub use steady::{Steadiness, steadiness};
+
+/// Which check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GateName {
+    /// Throughput × mean latency ÷ requested depth.
+    LittleRequested,
+    /// Throughput × mean latency ÷ the mean in-flight count that was sampled.
+    LittleSampled,
+    /// Rate reached ÷ rate requested.
+    RateReached,
+    /// Bytes that the device says it read ÷ bytes that were asked for.
+    DeviceBytesRead,
+    /// Bytes that the device says were written to it ÷ bytes that were to be written.
+    DeviceBytesWritten,
+    /// Bandwidth ÷ what the link can carry.
+    LinkLimit,
+    /// Processor time of the busiest thread ÷ time.
+    ThreadCpu,
+    /// Greatest less least of five window means, ÷ their mean.
+    SteadySpread,
+    /// What the fitted line rises or falls over the five windows, ÷ their mean.
+    SteadySlope,
+    /// Sustained ÷ burst rate of writing.
+    WriteBurst,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The ratio lies in the allowed range.
+    Passed,
+    /// It does not.
+    Failed,
+    /// There is nothing to check, or what it takes is not known.
+    NotApplicable,
+}
+
+/// One check of one cell. All figures are ratios and have no unit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gate {
+    /// Which check.
+    pub name: GateName,
+    /// The ratio that was measured.
+    pub measured: Option<f64>,
+    /// The least that is allowed.
+    pub allowed_min: Option<f64>,
+    /// The greatest that is allowed.
+    pub allowed_max: Option<f64>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What that means, in plain words.
+    pub reason: String,
+}
+
+impl Gate {
+    /// Whether it failed.
+    pub fn is_failed(&self) -> bool {
+        self.outcome == Outcome::Failed
+    }
+}
+
+/// How requests come about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// A new one as soon as one is finished.
+    Closed {
+        /// How many are to be in flight: depth × jobs.
+        in_flight: f64,
+    },
+    /// One at its moment, whatever is still in flight.
+    Open {
+        /// Requests per second that were asked for.
+        rate_per_s: f64,
+    },
+}
+
+/// Equally long stretches of a run, in order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Series<'a> {
+    /// How long each is. The last is left out unless it is whole.
+    pub window_s: f64,
+    /// Bytes per second in each.
+    pub rates_bytes_per_s: &'a [f64],
+}
+
+/// What is known of a cell. `Err` holds the reason why something is not known, in plain words.
+#[derive(Debug, Clone)]
+pub struct CellFacts<'a> {
+    /// How requests came about.
+    pub load: Load,
+    /// How long was measured.
+    pub time_s: f64,
+    /// Requests finished in that time.
+    pub requests: u64,
+    /// Their mean latency; in an open loop from the intended moment on.
+    pub latency_mean_s: f64,
+    /// Mean of the in-flight counts that were sampled at moments of their own.
+    pub in_flight_mean: Result<f64, String>,
+    /// Bytes of the reads that were finished.
+    pub read_bytes: u64,
+    /// Bytes of the writes that were finished.
+    pub written_bytes: u64,
+    /// Bytes that the device's own counters say were read from it.
+    pub device_read_bytes: Result<u64, String>,
+    /// Bytes that the device's own counters say were written to it.
+    pub device_written_bytes: Result<u64, String>,
+    /// What the link to the device can carry.
+    pub link_limit_bytes_per_s: Result<f64, String>,
+    /// Processor time of the busiest thread ÷ time.
+    pub thread_cpu_share_max: Result<f64, String>,
+    /// The measured time, cut into windows.
+    pub series: Series<'a>,
+    /// A longer run of the same writes, where there was one: it shows a cache that is larger than what
+    /// the cell wrote.
+    pub long_run: Option<Series<'a>>,
+}
+
+impl CellFacts<'_> {
+    fn rate_per_s(&self) -> f64 {
+        self.requests as f64 / self.time_s
+    }
+
+    fn bandwidth_bytes_per_s(&self) -> f64 {
+        (self.read_bytes as f64 + self.written_bytes as f64) / self.time_s
+    }
+
+    /// Throughput × mean latency: how many requests were in flight if the latencies are whole
+    /// (J. D. C. Little, *A Proof for the Queuing Formula: L = λW*, 1961).
+    fn in_flight_by_little(&self) -> f64 {
+        self.rate_per_s() * self.latency_mean_s
+    }
+}
+
+/// Runs every check on one cell, in the order of [`GateName`].
+pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
+    let [spread, slope] = steady::gates(cell);
+    vec![
+        checks::little_requested(cell),
+        checks::little_sampled(cell),
+        checks::rate_reached(cell),
+        checks::device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes),
+        checks::device_bytes(GateName::DeviceBytesWritten, cell.written_bytes, &cell.device_written_bytes),
+        checks::link_limit(cell),
+        checks::thread_cpu(cell),
+        spread,
+        slope,
+        burst::gate(cell),
+    ]
+}
+
+/// Whether none of `gates` failed.
+pub fn is_valid(gates: &[Gate]) -> bool {
+    !gates.iter().any(Gate::is_failed)
+}
+
+/// Why a cell is invalid: the reasons of the checks that failed.
+pub fn reasons(gates: &[Gate]) -> Vec<String> {
+    gates.iter().filter(|gate| gate.is_failed()).map(|gate| gate.reason.clone()).collect()
+}
+
+/// A range of ratios, either end of which may be open.
+#[derive(Debug, Clone, Copy)]
+struct Allowed {
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Allowed {
+    const fn at_least(min: f64) -> Self {
+        Self { min: Some(min), max: None }
+    }
+
+    const fn at_most(max: f64) -> Self {
+        Self { min: None, max: Some(max) }
+    }
+
+    const fn between(min: f64, max: f64) -> Self {
+        Self { min: Some(min), max: Some(max) }
+    }
+}
+
+/// What is said of a ratio that is below, in, or above its range.
+struct Words {
+    below: String,
+    within: String,
+    above: String,
+}
+
+/// The gate for a ratio. One that is not a number is neither in nor out of a range, so it fails.
+fn judge(name: GateName, measured: f64, allowed: Allowed, words: Words) -> Gate {
+    let (outcome, reason) = if !measured.is_finite() {
+        (Outcome::Failed, "nothing was measured that this could be computed from".to_owned())
+    } else if allowed.min.is_some_and(|min| measured < min) {
+        (Outcome::Failed, words.below)
+    } else if allowed.max.is_some_and(|max| measured > max) {
+        (Outcome::Failed, words.above)
+    } else {
+        (Outcome::Passed, words.within)
+    };
+    let measured = measured.is_finite().then_some(measured);
+    Gate { name, measured, allowed_min: allowed.min, allowed_max: allowed.max, outcome, reason }
+}
+
+/// The gate for what cannot be checked.
+fn not_applicable(name: GateName, reason: impl Into<String>) -> Gate {
+    Gate {
+        name,
+        measured: None,
+        allowed_min: None,
+        allowed_max: None,
+        outcome: Outcome::NotApplicable,
+        reason: reason.into(),
+    }
+}

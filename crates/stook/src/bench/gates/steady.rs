@@ -1,0 +1,82 @@
+//! Whether a run was steady: the figure of one that is not depends on when it began and ended.
+
+use serde::Serialize;
+
+use super::{Allowed, CellFacts, Gate, GateName, Series, Words, judge, not_applicable};
+use crate::report::least_squares::{LinearFit, Point};
+
+/// Into how many windows a run is cut.
+const WINDOWS: usize = 5;
+const SPREAD: Allowed = Allowed::at_most(0.20);
+const SLOPE: Allowed = Allowed::at_most(0.10);
+
+/// How the five window means of a run lie.
+///
+/// The criterion of the Solid State Storage Performance Test Specification of SNIA: over five rounds
+/// no mean leaves the average by more than a range of 20%, and the fitted line stays within 10%.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Steadiness {
+    /// The mean rate in each fifth of the time.
+    pub means_bytes_per_s: [f64; WINDOWS],
+    /// (greatest − least) ÷ mean.
+    pub spread: f64,
+    /// |what the line through the means rises or falls from the first to the last| ÷ mean.
+    pub slope: f64,
+}
+
+/// Cuts a series into five windows and tells how they lie.
+///
+/// Nothing if there are fewer than five values, or one is not finite, or all are 0. A value that
+/// crosses from one window into the next counts in both by its shares.
+pub fn steadiness(series: Series<'_>) -> Option<Steadiness> {
+    let rates = series.rates_bytes_per_s;
+    if rates.len() < WINDOWS || !rates.iter().all(|rate| rate.is_finite()) {
+        return None;
+    }
+    let len = rates.len() as f64 / WINDOWS as f64;
+    let means: [f64; WINDOWS] = std::array::from_fn(|index| {
+        let from = index as f64 * len;
+        mean_of_stretch(rates, from, from + len)
+    });
+    let mean = means.iter().sum::<f64>() / WINDOWS as f64;
+    if mean <= 0.0 {
+        return None;
+    }
+    let (least, greatest) = means
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(least, greatest), &mean| (least.min(mean), greatest.max(mean)));
+    let points = std::array::from_fn::<_, WINDOWS, _>(|index| Point {
+        x: [1.0, index as f64],
+        y: means[index] / mean,
+        weight: 1.0,
+    });
+    let [_, slope] = LinearFit::of(&points).ok()?.coefficients;
+    let rise = (slope * (WINDOWS - 1) as f64).abs();
+    Some(Steadiness { means_bytes_per_s: means, spread: (greatest - least) / mean, slope: rise })
+}
+
+/// The mean of the values from one place to another, each counted by the share of it that lies between.
+fn mean_of_stretch(values: &[f64], from: f64, to: f64) -> f64 {
+    let covered = |index: usize| (to.min(index as f64 + 1.0) - from.max(index as f64)).max(0.0);
+    values.iter().enumerate().map(|(index, value)| value * covered(index)).sum::<f64>() / (to - from)
+}
+
+/// The gates for spread and slope.
+pub(super) fn gates(cell: &CellFacts<'_>) -> [Gate; 2] {
+    let Some(Steadiness { spread, slope, .. }) = steadiness(cell.series) else {
+        let reason = "the run is too short, or moved too little, to be cut into five windows";
+        return [GateName::SteadySpread, GateName::SteadySlope].map(|name| not_applicable(name, reason));
+    };
+    let (spread_percent, slope_percent) = (spread * 100.0, slope * 100.0);
+    let spread_text = format!("the means of five windows lie within {spread_percent:.1}% of their mean");
+    let slope_text = format!("the line through five windows changes by {slope_percent:.1}% of their mean");
+    [
+        judge(GateName::SteadySpread, spread, SPREAD, unless_above(spread_text)),
+        judge(GateName::SteadySlope, slope, SLOPE, unless_above(slope_text)),
+    ]
+}
+
+fn unless_above(text: String) -> Words {
+    let above = format!("{text}: the device was not in a steady state; run longer, or with a longer ramp");
+    Words { below: text.clone(), within: text, above }
+}

@@ -1,0 +1,67 @@
+//! What a device does, as few numbers fitted to what was measured: [`block`] for block size, [`depth`] for
+//! queue depth, [`mix`] for reads and writes at once.
+//!
+//! Every number comes with an interval and every cell with its residual. A fit uses only cells that
+//! passed their gates and is refused, with the reason, when those are too few. Nothing here measures.
+
+pub mod block;
+pub mod depth;
+pub mod mix;
+
+use crate::report::least_squares::FitError;
+
+/// The confidence of every interval of a model.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Why there is no model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// Too few cells passed their gates.
+    #[error(
+        "{needed} different {what} are needed, and {valid} were measured with valid cells ({invalid} invalid)"
+    )]
+    TooFew {
+        /// What has to differ: `block sizes`, `depths`.
+        what: &'static str,
+        /// How many different ones there are among the valid cells.
+        valid: usize,
+        /// How many cells were left out because a gate failed.
+        invalid: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// A cell that everything else is compared with is missing or invalid.
+    #[error("there is no valid cell {what}, which the others are compared with")]
+    NoReference {
+        /// Which: `at depth 1`.
+        what: &'static str,
+    },
+    /// A figure of a cell is not a finite number greater than 0.
+    #[error("{what} of a cell is {value}, which is not a finite number greater than 0")]
+    NotPositive {
+        /// Which figure.
+        what: &'static str,
+        /// What it is.
+        value: f64,
+    },
+    /// What was measured does not behave as the model says that a device does.
+    #[error("the cells do not fit the model: {reason}")]
+    Contradicted {
+        /// In which way.
+        reason: String,
+    },
+    /// The fit itself was not possible.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+}
+
+/// Refuses a figure that cannot have been measured.
+fn positive(what: &'static str, value: f64) -> Result<(), ModelError> {
+    if value.is_finite() && value > 0.0 { Ok(()) } else { Err(ModelError::NotPositive { what, value }) }
+}
+
+/// How many different values there are.
+fn distinct(values: impl Iterator<Item = u64>) -> usize {
+    values.collect::<std::collections::BTreeSet<u64>>().len()
+}

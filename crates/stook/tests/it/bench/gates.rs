@@ -1,0 +1,333 @@
+//! Each gate fires on its case, passes on the neighbour, and says when it has nothing to go by.
+
+use proptest::prelude::*;
+use stook::bench::gates::{
+    CellFacts, GateName, Load, Outcome, Series, check, find_fall, is_valid, reasons, steadiness,
+};
+use stook_testing::device::{Costs, Device, Workload, WriteCache};
+
+use super::{facts, gate, outcome, unknown};
+
+const FLAT: &[f64] = &[100e6; 20];
+
+/// A cell of 20 s in which all is well: 1250 reads of 80 KB per second, eight at a time.
+fn good() -> CellFacts<'static> {
+    CellFacts {
+        load: Load::Closed { in_flight: 8.0 },
+        time_s: 20.0,
+        requests: 25_000,
+        latency_mean_s: 8.0 / 1250.0,
+        in_flight_mean: Ok(8.0),
+        read_bytes: 2_000_000_000,
+        written_bytes: 0,
+        device_read_bytes: Ok(2_000_000_000),
+        device_written_bytes: Ok(4096),
+        link_limit_bytes_per_s: Ok(500e6),
+        thread_cpu_share_max: Ok(0.3),
+        series: Series { window_s: 1.0, rates_bytes_per_s: FLAT },
+        long_run: None,
+    }
+}
+
+fn writing() -> CellFacts<'static> {
+    let (read_bytes, written_bytes) = (0, good().read_bytes);
+    CellFacts { read_bytes, written_bytes, device_written_bytes: Ok(written_bytes), ..good() }
+}
+
+/// Exactly this gate fails for `bad`, and passes for `neighbour`, which is valid as a whole.
+fn fires(name: GateName, bad: &CellFacts<'_>, neighbour: &CellFacts<'_>, why: &str) {
+    let failed: Vec<GateName> =
+        check(bad).iter().filter(|gate| gate.is_failed()).map(|gate| gate.name).collect();
+    assert_eq!(failed, [name], "{bad:?}");
+    assert!(!is_valid(&check(bad)));
+    assert!(reasons(&check(bad))[0].contains(why), "{:?}", reasons(&check(bad)));
+    assert_eq!(outcome(neighbour, name), Outcome::Passed, "{:?}", gate(neighbour, name));
+    assert!(is_valid(&check(neighbour)) && reasons(&check(neighbour)).is_empty());
+}
+
+#[test]
+fn a_good_cell_passes_and_what_is_unknown_is_not_called_passed() {
+    let gates = check(&good());
+    assert!(is_valid(&gates));
+    for gate in &gates {
+        let nothing_to_check = [GateName::RateReached, GateName::DeviceBytesWritten, GateName::WriteBurst];
+        let expected = nothing_to_check.contains(&gate.name);
+        assert_eq!(gate.outcome == Outcome::NotApplicable, expected, "{gate:?}");
+        assert!(!gate.reason.is_empty());
+    }
+    let blind = CellFacts {
+        in_flight_mean: unknown(),
+        device_read_bytes: unknown(),
+        link_limit_bytes_per_s: unknown(),
+        thread_cpu_share_max: unknown(),
+        ..good()
+    };
+    for name in [GateName::LittleSampled, GateName::DeviceBytesRead, GateName::LinkLimit, GateName::ThreadCpu]
+    {
+        assert_eq!(outcome(&blind, name), Outcome::NotApplicable);
+        assert_eq!(gate(&blind, name).reason, "a simulated device has none");
+    }
+}
+
+#[test]
+fn the_published_depth_table_does_not_prove_littles_law() {
+    // Depth, requests per second, mean latency in µs, and the share of the depth that they account for.
+    for (depth, rate, latency_us, share) in [
+        (1.0, 46_500.0, 20.7, 0.96),
+        (4.0, 101_000.0, 29.28, 0.74),
+        (32.0, 108_000.0, 155.56, 0.53),
+        (256.0, 106_000.0, 1200.89, 0.50),
+        (1024.0, 94_300.0, 5363.49, 0.49),
+    ] {
+        let cell = CellFacts {
+            load: Load::Closed { in_flight: depth },
+            time_s: 60.0,
+            requests: (rate * 60.0) as u64,
+            latency_mean_s: latency_us * 1e-6,
+            in_flight_mean: Ok(depth),
+            ..good()
+        };
+        for name in [GateName::LittleRequested, GateName::LittleSampled] {
+            let gate = gate(&cell, name);
+            assert!((gate.measured.unwrap() - share).abs() < 0.006, "{gate:?}");
+            assert_eq!(gate.outcome, Outcome::Failed);
+            assert!(gate.reason.contains("latencies leave out"), "{gate:?}");
+        }
+    }
+}
+
+#[test]
+fn latencies_that_leave_something_out_break_littles_law() {
+    let device = Device::nvme();
+    for depth in [1, 4, 32] {
+        let run = device.run(Workload { window_s: 0.05, ..Workload::reads(depth, 4096.0, 1.0) });
+        let rates = run.window_rates_bytes_per_s();
+        let whole = facts(&run, &rates);
+        assert!(is_valid(&check(&whole)), "{:?}", reasons(&check(&whole)));
+        let left_out = CellFacts { latency_mean_s: whole.latency_mean_s * 0.96, ..whole };
+        assert_eq!(outcome(&left_out, GateName::LittleRequested), Outcome::Failed);
+        assert_eq!(outcome(&left_out, GateName::LittleSampled), Outcome::Failed);
+    }
+}
+
+#[test]
+fn a_depth_that_was_not_reached_is_told_apart_from_latencies_left_out() {
+    let depth_of_five = CellFacts { latency_mean_s: 5.0 / 1250.0, in_flight_mean: Ok(5.0), ..good() };
+    fires(GateName::LittleRequested, &depth_of_five, &good(), "the depth was not reached, 5.00");
+    assert_eq!(outcome(&depth_of_five, GateName::LittleSampled), Outcome::Passed);
+    let unsampled = CellFacts { in_flight_mean: unknown(), ..depth_of_five };
+    assert!(gate(&unsampled, GateName::LittleRequested).reason.contains("or the latencies leave out"));
+}
+
+#[test]
+fn the_sampled_count_alone_can_contradict() {
+    let mut cell = CellFacts { in_flight_mean: Ok(8.0 / 1.031), ..good() };
+    let neighbour = CellFacts { in_flight_mean: Ok(8.0 / 1.029), ..good() };
+    fires(GateName::LittleSampled, &cell, &neighbour, "was not in flight");
+    // In an open loop it is the only one there is.
+    cell.load = Load::Open { rate_per_s: 1250.0 };
+    assert_eq!(outcome(&cell, GateName::LittleRequested), Outcome::NotApplicable);
+    assert_eq!(outcome(&cell, GateName::LittleSampled), Outcome::Failed);
+}
+
+#[test]
+fn a_rate_that_is_not_reached_fails() {
+    let cell = |rate_per_s| CellFacts { load: Load::Open { rate_per_s }, ..good() };
+    fires(GateName::RateReached, &cell(1250.0 / 0.969), &cell(1250.0 / 0.971), "does not keep up");
+}
+
+#[test]
+fn bytes_at_the_device_tell_caches_and_other_traffic() {
+    let read = |share: f64| CellFacts { device_read_bytes: Ok((2e9 * share) as u64), ..good() };
+    fires(GateName::DeviceBytesRead, &read(0.0), &read(0.96), "a cache or compression");
+    fires(GateName::DeviceBytesRead, &read(0.94), &read(1.0), "a cache or compression");
+    fires(GateName::DeviceBytesRead, &read(1.11), &read(1.09), "other programs read");
+    let written = |share: f64| CellFacts { device_written_bytes: Ok((2e9 * share) as u64), ..writing() };
+    fires(GateName::DeviceBytesWritten, &written(0.5), &written(0.96), "a cache or compression");
+    fires(GateName::DeviceBytesWritten, &written(2.0), &written(1.09), "amplified");
+}
+
+#[test]
+fn more_than_the_link_can_carry_did_not_come_from_the_device() {
+    let cell = |limit| CellFacts { link_limit_bytes_per_s: Ok(limit), ..good() };
+    fires(GateName::LinkLimit, &cell(99e6), &cell(100e6), "cannot have come from the device");
+}
+
+#[test]
+fn a_thread_without_time_left_is_the_limit_itself() {
+    let cell = |share| CellFacts { thread_cpu_share_max: Ok(share), ..good() };
+    fires(GateName::ThreadCpu, &cell(0.90), &cell(0.8999), "the tool is the limit");
+}
+
+/// A good cell with this series.
+fn with_series(rates: &[f64]) -> CellFacts<'_> {
+    CellFacts { series: Series { window_s: 1.0, rates_bytes_per_s: rates }, ..good() }
+}
+
+#[test]
+fn a_run_that_is_not_steady_fails() {
+    // Up and down without a slope: only the spread tells.
+    let waves = |height: f64| -> Vec<f64> {
+        [0.0, 1.0, 0.0, 1.0, 0.0].iter().flat_map(|up| [100e6 + height * up; 4]).collect()
+    };
+    fires(GateName::SteadySpread, &with_series(&waves(23e6)), &with_series(&waves(21e6)), "steady");
+    let rising = |rise: f64| -> Vec<f64> { (0..5).map(|i| 100e6 + rise * f64::from(i) / 4.0).collect() };
+    fires(GateName::SteadySlope, &with_series(&rising(11e6)), &with_series(&rising(10e6)), "steady");
+    let falling: Vec<f64> = rising(11e6).into_iter().rev().collect();
+    assert_eq!(outcome(&with_series(&falling), GateName::SteadySlope), Outcome::Failed);
+}
+
+#[test]
+fn too_few_windows_say_nothing_of_steadiness() {
+    for rates in [&FLAT[..4], &[], &[0.0; 8], &[f64::NAN; 8]] {
+        let cell = with_series(rates);
+        assert_eq!(outcome(&cell, GateName::SteadySpread), Outcome::NotApplicable);
+        assert_eq!(outcome(&cell, GateName::SteadySlope), Outcome::NotApplicable);
+    }
+    assert_eq!(outcome(&with_series(&FLAT[..5]), GateName::SteadySlope), Outcome::Passed);
+}
+
+#[test]
+fn windows_that_do_not_divide_by_five_are_shared() {
+    let rates = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
+    let found = steadiness(Series { window_s: 1.0, rates_bytes_per_s: &rates }).unwrap();
+    // 1.4 windows each: the first holds all of 1 and 0.4 of 2.
+    assert!((found.means_bytes_per_s[0] - 1.8 / 1.4).abs() < 1e-12, "{found:?}");
+    assert!((found.means_bytes_per_s.iter().sum::<f64>() - 20.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_cell_in_which_nothing_happened_is_invalid() {
+    let idle = CellFacts { requests: 0, read_bytes: 0, latency_mean_s: f64::NAN, ..good() };
+    let gate = gate(&idle, GateName::LittleRequested);
+    assert_eq!((gate.outcome, gate.measured), (Outcome::Failed, None));
+}
+
+/// A disk with a cache of 8 GB that takes 1 GB/s and drains 0.2 GB/s.
+fn cached() -> Device {
+    let costs = Costs { bandwidth_max_bytes_per_s: 1e9, ..Costs::new(20e-6, 2e9) };
+    let cache = Some(WriteCache { size_bytes: 8e9, drain_bytes_per_s: 0.2e9 });
+    Device { cache, ..Device::new(costs, 32) }
+}
+
+#[test]
+fn a_cache_that_fills_up_is_found_with_its_size_and_both_rates() {
+    let run = cached().run(Workload::writes(16, 131_072.0, 40.0));
+    let rates = run.window_rates_bytes_per_s();
+    let fall = find_fall(Series { window_s: 1.0, rates_bytes_per_s: &rates }).unwrap();
+    // It fills at 0.8 GB/s more than it drains: after 10 s, in which 10 GB were written.
+    assert!((fall.burst_s - 10.0).abs() <= 1.0, "{fall:?}");
+    assert!((fall.burst_bytes / 10e9 - 1.0).abs() < 0.1, "{fall:?}");
+    assert!((fall.burst_bytes_per_s / 1e9 - 1.0).abs() < 0.05, "{fall:?}");
+    assert!((fall.sustained_bytes_per_s / 0.2e9 - 1.0).abs() < 0.05, "{fall:?}");
+    let gate = gate(&facts(&run, &rates), GateName::WriteBurst);
+    assert_eq!(gate.outcome, Outcome::Failed);
+    assert!(gate.reason.contains("fell from 1,000 MB/s to") && gate.reason.contains("GB"), "{gate:?}");
+}
+
+#[test]
+fn a_short_run_is_judged_by_the_long_one() {
+    let long = cached().run(Workload::writes(16, 131_072.0, 40.0));
+    let long = long.window_rates_bytes_per_s();
+    let long_run = Some(Series { window_s: 1.0, rates_bytes_per_s: &long });
+    let short = cached().run(Workload::writes(16, 131_072.0, 9.0));
+    let rates = short.window_rates_bytes_per_s();
+    let alone = facts(&short, &rates);
+    assert_eq!(outcome(&alone, GateName::WriteBurst), Outcome::NotApplicable);
+    let cell = CellFacts { long_run, ..alone };
+    let told = gate(&cell, GateName::WriteBurst);
+    assert!(told.is_failed() && told.reason.contains("too short to leave the cache"), "{told:?}");
+    // The same device once its cache is full.
+    let full = cached().run(Workload::writes(16, 131_072.0, 40.0));
+    let tail = full.window_rates_bytes_per_s().split_off(15);
+    let sustained = CellFacts {
+        time_s: 20.0,
+        written_bytes: (0.2e9 * 20.0) as u64,
+        series: Series { window_s: 1.0, rates_bytes_per_s: &tail },
+        long_run,
+        ..facts(&full, &tail)
+    };
+    let told = gate(&sustained, GateName::WriteBurst);
+    assert_eq!(told.outcome, Outcome::Passed, "{told:?}");
+    assert!(told.reason.contains("this is the sustained rate"));
+}
+
+#[test]
+fn a_device_without_a_cache_has_no_burst() {
+    let device = Device { cache: None, chance: 0.5, ..cached() };
+    let run = device.run(Workload::writes(4, 131_072.0, 30.0));
+    let rates = run.window_rates_bytes_per_s();
+    let gate = gate(&facts(&run, &rates), GateName::WriteBurst);
+    assert_eq!((gate.outcome, gate.measured), (Outcome::Passed, None), "{gate:?}");
+    assert!(gate.reason.contains("a larger cache would not show"));
+}
+
+#[test]
+fn one_bad_moment_a_rise_or_a_small_fall_is_no_burst() {
+    let fall = |rates: &[f64]| find_fall(Series { window_s: 1.0, rates_bytes_per_s: rates });
+    let mut dip = vec![100.0; 30];
+    dip[12] = 10.0;
+    assert_eq!(fall(&dip), None);
+    let step = |from: f64, to: f64| [[from; 10], [to; 10]].concat();
+    assert_eq!(fall(&step(50.0, 100.0)), None, "a rise");
+    assert_eq!(fall(&step(100.0, 81.0)), None, "within what counts as the same");
+    assert!(fall(&step(100.0, 79.0)).is_some());
+    assert_eq!(fall(&[100.0, 100.0, 100.0, 10.0, 10.0, 10.0]), None, "too short");
+}
+
+proptest! {
+    /// Noise around one rate looks like a fall somewhere; the gate must not believe it.
+    #[test]
+    fn noise_is_no_fall(noise in prop::collection::vec(0.0_f64..1.0, 10..120)) {
+        let rates: Vec<f64> = noise.iter().map(|share| 100.0 + 50.0 * share).collect();
+        let series = Series { window_s: 1.0, rates_bytes_per_s: &rates };
+        if let Some(fall) = find_fall(series) {
+            // Only what chance really made a step of may be called one.
+            prop_assert!(fall.sustained_bytes_per_s < 0.8 * fall.burst_bytes_per_s);
+            prop_assert!(rates.len() < 20, "{fall:?} in {rates:?}");
+        }
+    }
+
+    #[test]
+    fn a_fall_is_found_where_it_is_in_any_unit(
+        (before, after) in (5_usize..40, 5_usize..40),
+        noise in prop::collection::vec(0.9_f64..1.1, 80),
+        depth in 0.1_f64..0.6,
+        unit in prop::sample::select(vec![1.0, 1e-6, 1e9]),
+    ) {
+        let rates: Vec<f64> = noise.iter().take(before + after).enumerate()
+            .map(|(index, noise)| unit * noise * if index < before { 1.0 } else { depth })
+            .collect();
+        let fall = find_fall(Series { window_s: 0.5, rates_bytes_per_s: &rates }).unwrap();
+        prop_assert_eq!(fall.burst_s, before as f64 * 0.5);
+        prop_assert!((fall.sustained_bytes_per_s / (unit * depth) - 1.0).abs() <= 0.1);
+    }
+
+    #[test]
+    fn gates_do_not_depend_on_units_of_time_and_size(scale in 0.001_f64..1000.0, wait in 0.5_f64..2.0) {
+        let cell = CellFacts { latency_mean_s: good().latency_mean_s * wait, ..good() };
+        let rates: Vec<f64> = FLAT.iter().map(|rate| rate / scale).collect();
+        let slow = CellFacts {
+            time_s: cell.time_s * scale,
+            latency_mean_s: cell.latency_mean_s * scale,
+            link_limit_bytes_per_s: Ok(500e6 / scale),
+            series: Series { window_s: scale, rates_bytes_per_s: &rates },
+            ..cell.clone()
+        };
+        for (gate, other) in check(&cell).iter().zip(check(&slow)) {
+            prop_assert_eq!(gate.outcome, other.outcome);
+            let (a, b) = (gate.measured.unwrap_or(0.0), other.measured.unwrap_or(0.0));
+            prop_assert!((a - b).abs() < 1e-9, "{} {}", a, b);
+        }
+    }
+}
+
+#[test]
+fn gates_serialise_with_plain_names() {
+    let json = serde_json::to_value(check(&good())).unwrap();
+    assert_eq!(json[0]["name"], "little_requested");
+    assert_eq!(json[0]["outcome"], "passed");
+    assert_eq!(json[2]["outcome"], "not_applicable");
+    assert_eq!(json[0]["allowed_min"], 0.97);
+    assert!(json[2]["measured"].is_null());
+}

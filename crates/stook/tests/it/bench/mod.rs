@@ -1,0 +1,62 @@
+//! What bench computes, on simulated devices whose truth is known.
+
+mod compare;
+mod fits;
+mod gates;
+mod loads;
+
+use stook::bench::gates::{CellFacts, Gate, GateName, Load, Outcome, Series};
+use stook::bench::model::depth::DepthCell;
+use stook::report::bootstrap::mean_interval;
+use stook::report::least_squares::Estimate;
+use stook_testing::device::{Arrival, Run};
+
+fn unknown<T>() -> Result<T, String> {
+    Err("a simulated device has none".to_owned())
+}
+
+/// What a tool that sees everything knows of a run; `rates` are its windows.
+fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
+    let (read, written) = run.bytes();
+    let load = match run.workload.arrival {
+        Arrival::Closed(depth) => Load::Closed { in_flight: depth as f64 },
+        Arrival::Constant(rate_per_s) | Arrival::Poisson(rate_per_s) => Load::Open { rate_per_s },
+    };
+    CellFacts {
+        load,
+        time_s: run.workload.time_s,
+        requests: run.finished.len() as u64,
+        latency_mean_s: run.latency_mean_s(),
+        in_flight_mean: Ok(run.in_flight_mean()),
+        read_bytes: read as u64,
+        written_bytes: written as u64,
+        device_read_bytes: unknown(),
+        device_written_bytes: unknown(),
+        link_limit_bytes_per_s: unknown(),
+        thread_cpu_share_max: unknown(),
+        series: Series { window_s: run.workload.window_s, rates_bytes_per_s: rates },
+        long_run: None,
+    }
+}
+
+fn gate(cell: &CellFacts<'_>, name: GateName) -> Gate {
+    stook::bench::gates::check(cell).into_iter().find(|gate| gate.name == name).unwrap()
+}
+
+fn outcome(cell: &CellFacts<'_>, name: GateName) -> Outcome {
+    gate(cell, name).outcome
+}
+
+fn rate(run: &Run) -> Estimate {
+    mean_interval(&[&run.window_rates_per_s()], 0.95, 1).unwrap()
+}
+
+fn depth_cell(depth: usize, run: &Run) -> DepthCell {
+    DepthCell {
+        depth: depth as u64,
+        rate_per_s: rate(run),
+        latency_mean_s: run.latency_mean_s(),
+        latency_p99_s: run.latency_quantile_s(0.99),
+        valid: true,
+    }
+}
