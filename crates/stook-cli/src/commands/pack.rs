@@ -25,10 +25,6 @@ use crate::select::Selection;
 /// Free space below which the tree is counted before anything is written, in bytes.
 const COUNT_FIRST_BELOW: u64 = 32 << 30;
 
-/// What a build that is killed leaves to be scanned, at most, in bytes. Four times the writer's default: every
-/// checkpoint waits for the device, and with one for each 64 MiB a build took up to half as long again.
-const CHECKPOINT_LEN: u64 = 256 << 20;
-
 /// Packs trees of files; run again, adds only what is new or changed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -200,11 +196,7 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
     if !there {
         check_space(parent, tree, None)?;
     }
-    let options = WriterOptions {
-        segment_len: args.segment_size,
-        checkpoint_len: CHECKPOINT_LEN,
-        ..WriterOptions::default()
-    };
+    let options = WriterOptions { segment_len: args.segment_size, ..WriterOptions::bulk() };
     let storage = match there {
         true => LocalStorage::open(&args.pack, LocalStorageOptions::default())?,
         false => LocalStorage::create(&args.pack, LocalStorageOptions::default())?,

@@ -484,7 +484,7 @@ fn make_rest(data: &Data, say: &dyn Fn(String)) -> anyhow::Result<()> {
     // A pack that an older version left and this one cannot read is made anew.
     if Pack::open_path(&data.pack, OpenOptions::default()).is_err() {
         say(format!("Packing them into {}", data.pack.display()));
-        plain::pack(&data.tree, &data.pack, || {})?;
+        plain::pack(&data.tree, &data.pack)?;
     }
     Ok(())
 }

@@ -117,16 +117,17 @@ pub fn read(
     Ok((records, bytes))
 }
 
-/// Packs all files of a tree. `progress` is called with every file.
+/// Packs the files of a tree, each under all its names, and nothing else: the same records as the other ways
+/// have.
 ///
 /// # Errors
 /// What reading or writing meets.
-pub fn pack(tree: &Path, path: &Path, progress: impl Fn()) -> anyhow::Result<()> {
+pub fn pack(tree: &Path, path: &Path) -> anyhow::Result<()> {
     let partial = path.with_extension("stook.partial");
     sample::remove(&partial)?;
     std::fs::create_dir_all(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
     let storage = Arc::new(LocalStorage::open(&partial, LocalStorageOptions::default())?);
-    let mut writer = PackWriter::create(storage, WriterOptions::default())?;
+    let mut writer = PackWriter::create(storage, WriterOptions::bulk())?;
     each_file(tree, |item| {
         let key = Key::bytes(&item.key)?;
         let metadata = &item.metadata;
@@ -138,9 +139,9 @@ pub fn pack(tree: &Path, path: &Path, progress: impl Fn()) -> anyhow::Result<()>
             each_piece(item, |bytes| Ok(record.write(bytes)?))?;
             record.finish()?;
         }
-        progress();
         Ok(())
     })?;
+    writer.set_complete(true);
     writer.finish(true)?;
     sample::remove(path)?;
     std::fs::rename(&partial, path).with_context(|| format!("cannot rename {}", partial.display()))

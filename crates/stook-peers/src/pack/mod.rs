@@ -167,7 +167,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
     eprintln!("Making the sample");
     SAMPLE.tree(&args.work, || {})?;
-    plain::pack(&data.tree, &data.pack, || {})?;
+    plain::pack(&data.tree, &data.pack)?;
     let segments = plain::segment_files(&data.pack)?;
     let pack_bytes =
         segments.iter().map(|file| Ok(std::fs::metadata(file)?.len())).sum::<std::io::Result<u64>>()?;

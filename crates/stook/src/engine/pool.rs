@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::buffer::Buffer;
-use super::memory::Memory;
+use super::memory::{Memory, PAGE_BYTES};
 
 /// Hands out buffers and gets their memory back when they are dropped, also when they were turned
 /// into [`Bytes`](bytes::Bytes) before.
@@ -15,17 +15,26 @@ pub struct BufferPool {
     shelf: Arc<Shelf>,
 }
 
-/// The memory that is not in use.
+/// The memory that is not in use, by the power of two of its length.
 #[derive(Debug)]
 pub(super) struct Shelf {
-    keep: usize,
-    free: Mutex<Vec<Memory>>,
+    idle_max_bytes: usize,
+    idle: Mutex<Idle>,
 }
 
+#[derive(Debug, Default)]
+struct Idle {
+    classes: Vec<Vec<Memory>>,
+    bytes: usize,
+}
+
+/// So many pieces of the own class are looked at; the class above holds nothing that is too small.
+const LOOKED_AT: usize = 8;
+
 impl BufferPool {
-    /// A pool that keeps the memory of at most `keep` buffers.
-    pub fn new(keep: usize) -> Self {
-        Self { shelf: Arc::new(Shelf { keep, free: Mutex::default() }) }
+    /// A pool that keeps memory of at most so many bytes.
+    pub fn new(idle_max_bytes: usize) -> Self {
+        Self { shelf: Arc::new(Shelf { idle_max_bytes, idle: Mutex::default() }) }
     }
 
     /// A buffer of at least `capacity` bytes without data. Its memory may hold what an earlier use left.
@@ -38,27 +47,48 @@ impl BufferPool {
 impl Shelf {
     /// Memory that is large enough and not more than four times too large.
     fn get(&self, capacity: usize) -> Option<Memory> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |memory: &Memory| {
-            memory.len() >= capacity && memory.len() / 4 <= capacity.max(super::memory::PAGE_BYTES)
-        };
-        // The latest is the likeliest to fit and to be in the processor's caches.
-        let at = free.iter().rposition(fits)?;
-        Some(free.swap_remove(at))
+        let class = class_of(capacity.max(PAGE_BYTES));
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let Idle { classes, bytes } = &mut *idle;
+        let own = classes.get_mut(class)?;
+        // The latest is the likeliest to be in the processor's caches.
+        let fits = own.iter().rev().take(LOOKED_AT).position(|memory| memory.len() >= capacity);
+        let memory = match fits {
+            Some(back) => Some(own.swap_remove(own.len() - 1 - back)),
+            None => classes.get_mut(class + 1).and_then(Vec::pop),
+        }?;
+        *bytes -= memory.len();
+        Some(memory)
     }
 
-    /// Keeps the memory, or the newer half of all when there is too much: sizes that nobody asks for
-    /// any more must not fill the shelf for good.
+    /// Keeps the memory, or half of all when there is too much: sizes that nobody asks for any more must not
+    /// fill the shelf for good.
     pub(super) fn put(&self, memory: Memory) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() >= self.keep {
-            let surplus = free.len() - self.keep / 2;
-            free.drain(..surplus);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let Idle { classes, bytes } = &mut *idle;
+        if bytes.saturating_add(memory.len()) > self.idle_max_bytes {
+            for class in classes.iter_mut() {
+                for dropped in class.drain(..class.len().div_ceil(2)) {
+                    *bytes -= dropped.len();
+                }
+            }
         }
-        if self.keep > 0 {
-            free.push(memory);
+        if bytes.saturating_add(memory.len()) > self.idle_max_bytes {
+            return;
+        }
+        let class = class_of(memory.len());
+        if classes.len() <= class {
+            classes.resize_with(class + 2, Vec::new);
+        }
+        *bytes += memory.len();
+        if let Some(class) = classes.get_mut(class) {
+            class.push(memory);
         }
     }
+}
+
+fn class_of(len: usize) -> usize {
+    len.max(1).ilog2() as usize
 }
 
 #[cfg(test)]
@@ -67,20 +97,25 @@ mod tests {
 
     #[test]
     fn memory_of_dropped_buffers_is_used_again() {
-        let pool = BufferPool::new(2);
+        let pool = BufferPool::new(4 << 20);
         let buffer = pool.take(20_000);
         let address = buffer.as_ptr();
         drop(buffer.into_bytes());
         assert_eq!(pool.take(19_000).as_ptr(), address);
+        assert_eq!(pool.take(11_000).as_ptr(), address, "from the class above");
         assert!(pool.take(1 << 20).capacity() >= 1 << 20, "too small for this one");
+        assert_ne!(pool.take(4_000).as_ptr(), address, "far too large for this one");
     }
 
     #[test]
     fn the_shelf_is_bounded_and_outlived_by_its_buffers() {
-        let pool = BufferPool::new(4);
+        let pool = BufferPool::new(40_960);
         let buffers: Vec<_> = (0..100).map(|_| pool.take(1)).collect();
         drop(buffers);
-        assert!(pool.shelf.free.lock().unwrap().len() <= 4);
+        let held = |pool: &BufferPool| pool.shelf.idle.lock().unwrap().bytes;
+        assert!((4096..=40_960).contains(&held(&pool)));
+        drop(pool.take(100_000));
+        assert!(held(&pool) <= 40_960, "larger than the shelf");
         let last = pool.take(1);
         drop(pool);
         assert_eq!(last.memory().len(), 4096);

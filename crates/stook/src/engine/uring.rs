@@ -156,16 +156,14 @@ impl Engine for UringEngine {
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()> {
         let min = min.min(self.in_flight());
         loop {
+            // What is done already costs no system call.
+            self.drain();
             let missing = min.saturating_sub(self.ready.len());
             let queued = !self.ring.submission().is_empty();
-            if missing > 0 || queued {
-                self.enter(missing).map_err(|error| Error::io("wait for", "an io_uring", error))?;
-            }
-            self.drain();
-            let queued = !self.ring.submission().is_empty();
-            if self.ready.len() >= min && !queued {
+            if missing == 0 && !queued {
                 break;
             }
+            self.enter(missing).map_err(|error| Error::io("wait for", "an io_uring", error))?;
         }
         completions.append(&mut self.ready);
         Ok(())

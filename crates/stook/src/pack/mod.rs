@@ -7,6 +7,7 @@ mod check;
 mod error;
 pub mod format;
 mod frames;
+mod gets;
 mod host;
 mod key;
 mod listing;

@@ -10,9 +10,10 @@ use super::format::footer::Tally;
 use super::format::index::Place;
 use super::format::manifest::{PackState, SegmentState};
 use super::frames::{Frames, Step};
+use super::gets::Gets;
 use super::key::Key;
 use super::reader::{AccessRule, Reader};
-use super::record::{Record, RecordHead, parse_head, parse_record};
+use super::record::{Record, RecordHead, parse_head};
 use super::recover::TornTail;
 use super::run::MergeCursor;
 use super::scan::{Scan, ScanOptions};
@@ -22,9 +23,6 @@ use super::stream::RecordReader;
 use crate::engine::{Access, Backend, EngineFactory};
 use crate::extent::ByteRange;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
-
-/// Frames longer than this are not read in one piece when a record is got.
-const WHOLE_FRAME_MAX: u64 = 64 << 20;
 
 /// Read of a record when only its head is wanted, in bytes.
 const HEAD_READ_LEN: u64 = 512;
@@ -198,11 +196,7 @@ impl Pack {
     /// Outside, when the index cannot be read; inside, what became of each record.
     pub fn get_many(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         self.read_pages_for(keys)?;
-        let mut found = Vec::with_capacity(keys.len());
-        for key in keys {
-            found.push(self.find(key)?);
-        }
-        self.read_found(keys, &found)
+        Gets::new(self, keys)?.run()
     }
 
     /// Where the live record of a key is.
@@ -239,57 +233,13 @@ impl Pack {
         Ok(())
     }
 
-    fn read_found(&self, keys: &[Key], found: &[Option<Found>]) -> Result<Vec<Result<Option<Record>>>> {
-        let whole = |found: &Found| found.place.len.filter(|&len| len <= WHOLE_FRAME_MAX);
-        let mut of_segment = vec![Vec::new(); self.snapshot.segments.len()];
-        let mut wanted = Vec::with_capacity(found.len());
-        for (number, found) in found.iter().enumerate() {
-            let Some(found) = found else { continue };
-            let (Some(len), Some(segment)) = (whole(found), self.snapshot.segments.get(found.segment)) else {
-                continue;
-            };
-            let range = ByteRange::at(found.place.offset, len).unwrap_or_default();
-            if let Some(ranges) = of_segment.get_mut(found.segment) {
-                ranges.push(range);
-            }
-            wanted.push((number, segment, *found, range));
-        }
-        let decided = self.snapshot.segments.iter().zip(&of_segment);
-        let accesses: Vec<Access> = decided
-            .map(|(segment, ranges)| self.access.decide_for(segment.source.as_ref(), ranges))
-            .collect();
-        let access = |found: &Found| accesses.get(found.segment).copied().unwrap_or(Access::Cached);
-        let reads =
-            wanted.iter().map(|(_, segment, found, range)| (segment.source.as_ref(), *range, access(found)));
-        let mut records: Vec<Result<Option<Record>>> = found.iter().map(|_| Ok(None)).collect();
-        self.reader.read_each(reads, |read, bytes| {
-            let Some(&(number, segment, found, _)) = wanted.get(read) else { return };
-            if let Some(slot) = records.get_mut(number) {
-                *slot =
-                    bytes.map_err(Error::from).and_then(|bytes| parse_record(segment, found.place, &bytes));
-            }
-        })?;
-        for ((key, found), slot) in keys.iter().zip(found).zip(&mut records) {
-            // Framed bodies and very long ones come in pieces.
-            if let (Some(found), Ok(None)) = (found, &slot) {
-                *slot = self.read_stream(key, *found);
-            }
-            if let Ok(Some(record)) = slot
-                && record.head.key != *key
-            {
-                *slot = Err(self.misplaced(key, record));
-            }
-        }
-        Ok(records)
-    }
-
-    fn misplaced(&self, key: &Key, record: &Record) -> Error {
+    pub(super) fn misplaced(&self, key: &Key, record: &Record) -> Error {
         let file = self.storage.path(&super::names::Name::Segment(record.head.segment).to_string());
         let what = format!("the index names this place for {key}, here is {}", record.head.key);
         Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what })
     }
 
-    fn read_stream(&self, key: &Key, found: Found) -> Result<Option<Record>> {
+    pub(super) fn read_stream(&self, key: &Key, found: Found) -> Result<Option<Record>> {
         let Some(mut stream) = self.stream(key, found)? else { return Ok(None) };
         let mut body = Vec::new();
         while let Some(chunk) = stream.next_chunk()? {

@@ -23,10 +23,40 @@ const CACHED_BLOCK_LEN: usize = 256 << 10;
 const AT_ONCE_LEN_MAX: u64 = 1 << 20;
 
 /// So many ranges of a batch tell what to do with all of it.
-const SAMPLED_RANGES: usize = 16;
+pub(crate) const SAMPLED_RANGES: usize = 16;
 
 /// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
 const RING_BLOCKS: usize = 32;
+
+/// A read: what, where, and which way.
+pub(crate) type Read<'a> = (&'a dyn Source, ByteRange, Access);
+
+/// Reads that are thought of while others are under way.
+pub(crate) trait Batch<'a> {
+    /// The next read.
+    fn next(&mut self) -> Option<Read<'a>>;
+
+    /// Takes what became of the read that `next` gave as this one, counted from 0.
+    fn take(&mut self, number: usize, result: crate::Result<Bytes>);
+}
+
+/// A batch that is known from the start.
+struct Collected<I> {
+    ranges: I,
+    results: Vec<crate::Result<Bytes>>,
+}
+
+impl<'a, I: Iterator<Item = Read<'a>>> Batch<'a> for Collected<I> {
+    fn next(&mut self) -> Option<Read<'a>> {
+        self.ranges.next()
+    }
+
+    fn take(&mut self, number: usize, result: crate::Result<Bytes>) {
+        if let Some(slot) = self.results.get_mut(number) {
+            *slot = result;
+        }
+    }
+}
 
 /// Lends engines to whoever reads, and keeps them for the next.
 #[derive(Debug)]
@@ -88,36 +118,29 @@ impl Reader {
     /// The bytes of many ranges, at queue depth; each is there or tells why not.
     pub(crate) fn read_many<'a>(
         &self,
-        ranges: impl ExactSizeIterator<Item = (&'a dyn Source, ByteRange, Access)>,
+        ranges: impl ExactSizeIterator<Item = Read<'a>>,
     ) -> Result<Vec<crate::Result<Bytes>>> {
-        let mut results: Vec<crate::Result<Bytes>> = (0..ranges.len()).map(|_| Ok(Bytes::new())).collect();
-        self.read_each(ranges, |number, result| {
-            if let Some(slot) = results.get_mut(number) {
-                *slot = result;
-            }
-        })?;
-        Ok(results)
+        let results = (0..ranges.len()).map(|_| Ok(Bytes::new())).collect();
+        let mut collected = Collected { ranges, results };
+        self.read_batch(&mut collected)?;
+        Ok(collected.results)
     }
 
-    /// The same, each handed to `take` with its number as soon as it is there, in any order: the device goes on
-    /// with the others meanwhile.
-    pub(crate) fn read_each<'a>(
-        &self,
-        ranges: impl Iterator<Item = (&'a dyn Source, ByteRange, Access)>,
-        mut take_result: impl FnMut(usize, crate::Result<Bytes>),
-    ) -> Result<()> {
+    /// Does the reads of a batch at queue depth. Each result is handed back as soon as it is there, in any order:
+    /// the device goes on with the others meanwhile.
+    pub(crate) fn read_batch<'a>(&self, batch: &mut impl Batch<'a>) -> Result<()> {
         let mut session: Option<Session> = None;
         let bypassed = self.engines.may_be_bypassed();
-        let mut ranges = ranges.zip(0u64..);
+        let mut tokens = 0u64..;
         let mut more = true;
         loop {
             while more && !session.as_ref().is_some_and(Session::is_full) {
-                let Some(((source, range, access), token)) = ranges.next() else {
+                let Some(((source, range, access), token)) = batch.next().zip(tokens.next()) else {
                     more = false;
                     break;
                 };
                 if bypassed && let Some(bytes) = read_if_cached(source, range, access) {
-                    take_result(token as usize, Ok(bytes));
+                    batch.take(token as usize, Ok(bytes));
                     continue;
                 }
                 let session = match &mut session {
@@ -125,11 +148,11 @@ impl Reader {
                     none => none.insert(self.session()?),
                 };
                 if let Err(error) = session.submit(token, source, range, access) {
-                    take_result(token as usize, Err(error));
+                    batch.take(token as usize, Err(error));
                 }
             }
             match session.as_mut().and_then(Session::next) {
-                Some((token, result)) => take_result(token as usize, result),
+                Some((token, result)) => batch.take(token as usize, result),
                 None if !more => break,
                 None => {}
             }

@@ -44,13 +44,13 @@ impl Buffers {
         let mut state = lock(&self.state);
         if let Some(buffer) = state.idle.get_mut(len.ilog2() as usize).and_then(Vec::pop) {
             state.idle_bytes -= buffer.len();
-            return Some(FileBytes { buffer, len: 0, home: self.clone() });
+            return Some(FileBytes { buffer, len: 0, digest: Vec::new(), home: self.clone() });
         }
         drop(state);
         let mut buffer = Vec::new();
         buffer.try_reserve_exact(len).ok()?;
         buffer.resize(len, 0);
-        Some(FileBytes { buffer, len: 0, home: self.clone() })
+        Some(FileBytes { buffer, len: 0, digest: Vec::new(), home: self.clone() })
     }
 
     fn give_back(&self, buffer: Vec<u8>) {
@@ -74,6 +74,7 @@ impl Buffers {
 pub struct FileBytes {
     buffer: Vec<u8>,
     len: usize,
+    digest: Vec<u8>,
     home: Arc<Buffers>,
 }
 
@@ -86,6 +87,16 @@ impl FileBytes {
     /// Says how much of the buffer is content.
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len.min(self.buffer.len());
+    }
+
+    /// Keeps what the hook makes of the content.
+    pub(super) fn set_digest(&mut self, digest: Vec<u8>) {
+        self.digest = digest;
+    }
+
+    /// What [`Walk::digest`](super::Walk::digest) made of the content; empty without it.
+    pub fn digest(&self) -> &[u8] {
+        &self.digest
     }
 
     /// Keeps the bytes for good, without a copy.

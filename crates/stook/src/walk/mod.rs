@@ -69,12 +69,14 @@ impl Default for WalkOptions {
 
 type Select<'a> = Box<dyn Fn(&[u8], Kind) -> Decision + Sync + 'a>;
 type WantedHook<'a> = Box<dyn Fn(Candidate<'_>) -> bool + Sync + 'a>;
+type DigestHook<'a> = Box<dyn Fn(&[u8]) -> Vec<u8> + Sync + 'a>;
 
 /// What the caller decides while the walk is under way.
 #[derive(Default)]
 struct Hooks<'a> {
     select: Option<Select<'a>>,
     wanted: Option<WantedHook<'a>>,
+    digest: Option<DigestHook<'a>>,
 }
 
 impl Hooks<'_> {
@@ -84,6 +86,12 @@ impl Hooks<'_> {
 
     fn wanted(&self, candidate: Candidate<'_>) -> bool {
         self.wanted.as_ref().is_none_or(|hook| hook(candidate))
+    }
+
+    fn digest(&self, content: &mut Content) {
+        if let (Some(hook), Content::Bytes(bytes)) = (&self.digest, content) {
+            bytes.set_digest(hook(bytes));
+        }
     }
 }
 
@@ -140,6 +148,15 @@ impl<'a> Walk<'a> {
     #[must_use]
     pub fn wanted(mut self, hook: impl Fn(Candidate<'_>) -> bool + Sync + 'a) -> Self {
         self.hooks.wanted = Some(Box::new(hook));
+        self
+    }
+
+    /// Asks `hook` for something of the content of every file that the walk reads, for example a checksum:
+    /// the thread that has just read it still has it in its caches. It comes with the content, as
+    /// [`FileBytes::digest`]. It is called from many threads.
+    #[must_use]
+    pub fn digest(mut self, hook: impl Fn(&[u8]) -> Vec<u8> + Sync + 'a) -> Self {
+        self.hooks.digest = Some(Box::new(hook));
         self
     }
 

@@ -291,7 +291,10 @@ impl<O: Outlet> Worker<'_, O> {
             return Err(Stopped);
         }
         let event = match place.content(&metadata, wanted, &self.buffers) {
-            Ok(content) => Ok(WalkItem { key, metadata, content }),
+            Ok(mut content) => {
+                self.hooks.digest(&mut content);
+                Ok(WalkItem { key, metadata, content })
+            }
             Err(error) => Err(WalkError { key, error }),
         };
         self.outlet.put(event, cost);

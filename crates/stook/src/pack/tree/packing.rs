@@ -1,5 +1,6 @@
 //! A tree of files into a pack.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -230,8 +231,15 @@ impl Packing<'_, '_> {
                 true => Decision::Prune,
                 false => (tree.select)(key, kind),
             })
-            .wanted(|candidate| !dry && claims.wants(candidate, existing, tree.with_owner));
+            .wanted(|candidate| !dry && claims.wants(candidate, existing, tree.with_owner))
+            .digest(self.sums());
         walk.run(|event| self.take_event(event)).map(drop)
+    }
+
+    /// Makes the checksums that a body is stored with, in the threads that read.
+    fn sums(&self) -> impl Fn(&[u8]) -> Vec<u8> + Sync + use<> {
+        let chunk_log2 = self.writer.as_ref().map(|writer| writer.chunk_log2());
+        move |body| chunk_log2.map_or_else(Vec::new, |chunk_log2| chunk_sums(body, chunk_log2))
     }
 
     /// Packs the further names of files, when all names are known.
@@ -243,7 +251,8 @@ impl Packing<'_, '_> {
             let tree = self.tree;
             let walk = Walk::new(&tree.roots)?
                 .options(WalkOptions { threads: tree.threads, ..WalkOptions::default() })
-                .select(|key, kind| unread.select(key, kind));
+                .select(|key, kind| unread.select(key, kind))
+                .digest(self.sums());
             walk.run(|event| match &event {
                 Ok(item) if !unread.contains(&item.key) => Ok(()),
                 Err(error) if !unread.contains(error.key()) => Ok(()),
@@ -275,7 +284,7 @@ impl Packing<'_, '_> {
                     self.summary.unchanged += 1;
                     continue;
                 }
-                self.put(&key, FileKind::HardLink, &metadata, &file.first)?;
+                self.put(&key, FileKind::HardLink, &metadata, &file.first, None)?;
                 self.summary.hard_links += 1;
                 self.tell(0)?;
             }
@@ -321,7 +330,7 @@ impl Packing<'_, '_> {
                 if self.existing.has_directory(&key, &metadata, owner) {
                     self.summary.unchanged += 1;
                 } else {
-                    self.put(&key, FileKind::Directory, &metadata, b"")?;
+                    self.put(&key, FileKind::Directory, &metadata, b"", None)?;
                     self.summary.directories += 1;
                 }
             }
@@ -329,7 +338,7 @@ impl Packing<'_, '_> {
                 if self.existing.has_link(&key, FileKind::Symlink, &metadata, &target, owner) {
                     self.summary.unchanged += 1;
                 } else {
-                    self.put(&key, FileKind::Symlink, &metadata, &target)?;
+                    self.put(&key, FileKind::Symlink, &metadata, &target, None)?;
                     self.summary.symlinks += 1;
                 }
             }
@@ -341,7 +350,7 @@ impl Packing<'_, '_> {
     fn take_file(&mut self, key: Vec<u8>, metadata: Metadata, content: Content) -> Result<(), Stop> {
         match content {
             Content::Bytes(bytes) => {
-                self.put(&key, FileKind::File, &metadata, &bytes)?;
+                self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()))?;
                 self.names.packed(&key, &metadata);
                 self.summary.files += 1;
                 self.summary.bytes += metadata.len;
@@ -374,12 +383,20 @@ impl Packing<'_, '_> {
         Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner)
     }
 
-    fn put(&mut self, key: &[u8], kind: FileKind, metadata: &Metadata, body: &[u8]) -> Result<()> {
+    /// Puts an entry, its chunk checksums given where the walk has made them.
+    fn put(
+        &mut self,
+        key: &[u8],
+        kind: FileKind,
+        metadata: &Metadata,
+        body: &[u8],
+        sums: Option<&[u8]>,
+    ) -> Result<()> {
         self.summary.replaced += u64::from(self.existing.has(key));
         let attributes = self.attributes(kind, metadata).encode()?;
         let group = self.tree.grouping.of(key, kind == FileKind::Directory);
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(()) };
-        let sums = chunk_sums(body, writer.chunk_log2());
+        let sums = sums.map_or_else(|| chunk_sums(body, writer.chunk_log2()).into(), Cow::Borrowed);
         writer.put_encoded(&group, &Key::bytes(key)?, &attributes, body, &sums)?;
         Ok(())
     }

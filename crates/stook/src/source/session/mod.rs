@@ -24,6 +24,10 @@ use crate::engine::{Access, BufferPool, Completion, Engine, EngineFactory, Opera
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 
+/// Memory of results that were dropped is kept for the next ones, up to so many bytes. Fresh memory costs more
+/// than the processor's time for it: on virtual machines the device has to wait for the host to find it.
+const POOL_BYTES: usize = 64 << 20;
+
 /// How a session reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionOptions {
@@ -70,7 +74,7 @@ impl Session {
             engine,
             depth,
             max_read_bytes: options.max_read_bytes.clamp(1, 1 << 30).next_multiple_of(4096),
-            pool: BufferPool::new(2 * depth),
+            pool: BufferPool::new(POOL_BYTES),
             assemblies: Slab::new(),
             queue: VecDeque::new(),
             flights: Slab::new(),
@@ -141,16 +145,28 @@ impl Session {
                 // All that was queued belonged to ranges that have failed and are ready now.
                 continue;
             }
-            let mut completions = std::mem::take(&mut self.completions);
-            let reaped = self.engine.reap(1, &mut completions);
-            for completion in completions.drain(..) {
-                self.take(completion);
+            if let Err(error) = self.reap(1) {
+                self.break_down(&error);
+                continue;
             }
-            self.completions = completions;
-            if let Err(error) = reaped {
+            // What waited goes to the device before the caller looks at what is here: it must not stand
+            // idle meanwhile.
+            self.fill_engine();
+            if let Err(error) = self.reap(0) {
                 self.break_down(&error);
             }
         }
+    }
+
+    /// Starts what the engine was given, and takes what is done: at least so many.
+    fn reap(&mut self, min: usize) -> Result<()> {
+        let mut completions = std::mem::take(&mut self.completions);
+        let reaped = self.engine.reap(min, &mut completions);
+        for completion in completions.drain(..) {
+            self.take(completion);
+        }
+        self.completions = completions;
+        reaped
     }
 
     /// Reads ranges of one source, in the order given, having checked before and after that it is the
