@@ -32,14 +32,14 @@ test: ## Check everything. As root it ends with the tests that need root.
 		$(MAKE) test-system; \
 	else \
 		printf '%s\n' '== left out, because this is not root: make test-system'; \
-		cargo test --quiet --locked -p stook-cli --test system -- --list --format terse; \
+		cargo test --quiet --locked --test system -- --list --format terse; \
 	fi
 
 test-system: ## Test what needs root: loop devices, dropped caches, mounts.
 	$(call step,system tests)
 	@scripts/need rust system
 	@[ "$$(id -u)" = 0 ] || { echo 'make test-system needs root'; exit 1; }
-	cargo test --locked -p stook-cli --test system -- --test-threads=1
+	cargo test --locked --test system -- --test-threads=1
 
 format: ## Check the formatting.
 	$(call step,format)
