@@ -20,6 +20,8 @@ pub enum Unit {
     Bytes,
     /// Files, records, requests: whatever `what` says.
     Items,
+    /// Time that is known to pass.
+    Milliseconds,
 }
 
 /// How far some work has come.
@@ -80,6 +82,8 @@ fn style(unit: Unit, has_total: bool) -> ProgressStyle {
             "{msg} [{bar:30}] {decimal_bytes} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left"
         }
         (Unit::Bytes, false) => "{msg} {spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {elapsed}",
+        (Unit::Milliseconds, true) => "{msg} [{bar:30}] {percent}%  {eta} left",
+        (Unit::Milliseconds, false) => "{msg} {spinner} {elapsed}",
         (Unit::Items, true) => "{msg} [{bar:30}] {human_pos} of {human_len}  {per_sec}  {eta} left",
         (Unit::Items, false) => "{msg} {spinner} {human_pos}  {per_sec}  {elapsed}",
     };
@@ -116,6 +120,8 @@ mod tests {
         assert!(unknown.contains("5.00 kB") && !unknown.contains("left"), "{unknown}");
         let items = shown(Unit::Items, Some(50_000), 12_345);
         assert!(items.contains("12,345 of 50,000"), "{items}");
+        let time = shown(Unit::Milliseconds, Some(30_000), 15_000);
+        assert!(time.contains("50%") && time.contains(" left"), "{time}");
         assert!(shown(Unit::Items, None, 1_000).contains("1,000"));
     }
 

@@ -4,6 +4,7 @@
 //! `after_help`) and `pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode>`, plus one
 //! variant and one line here. Its heading in `stook --help` is in [`crate::cli::HEADINGS`].
 
+pub mod bench;
 pub mod check;
 pub mod get;
 pub mod info;
@@ -21,6 +22,8 @@ use crate::context::Context;
 /// The commands that exist.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    /// Measures storage: reads and writes of a test file, with latencies
+    Bench(bench::Args),
     /// Measures again what a published study measured
     Study(study::Args),
     /// Packs trees of files; run again, adds only what is new or changed
@@ -47,6 +50,7 @@ pub enum Command {
 /// Whatever ended it early. What it finished with failures is an exit code, not an error.
 pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Bench(args) => bench::run(args, context),
         Command::Study(args) => study::run(args, context),
         Command::Pack(args) => pack::run(args, context),
         Command::Unpack(args) => unpack::run(args, context),

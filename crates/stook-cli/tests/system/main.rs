@@ -2,6 +2,7 @@
 //! runs them, and a plain `cargo test` does not (`test = false` in the manifest), so that none has to skip itself.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod bench;
 mod devices;
 mod full;
 mod loop_device;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use stook::engine::{Access, Backend, Completion, Engine, EngineFactory, Operation, Request};
 
@@ -64,5 +65,14 @@ impl Engine for Counter {
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> stook::Result<()> {
         self.inner.reap(min, completions)
+    }
+
+    fn reap_until(
+        &mut self,
+        min: usize,
+        deadline: Instant,
+        completions: &mut Vec<Completion>,
+    ) -> stook::Result<()> {
+        self.inner.reap_until(min, deadline, completions)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use stook::Error;
 use stook::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
@@ -24,6 +25,7 @@ pub fn engine_conformance(factory: &dyn EngineFactory, directory: &Path) {
     data_begins_where_span_says(factory, directory);
     neighbouring_reads_fill_an_arena(factory, directory);
     reaping_waits_for_as_many_as_asked_and_no_more(factory, directory);
+    a_deadline_ends_the_waiting_and_loses_nothing(factory, directory);
     errors_tell_path_and_offset_and_spare_the_others(factory, directory);
     dropping_waits_for_all_that_was_submitted(factory, directory);
     syncs_and_empty_writes_move_nothing(factory, directory);
@@ -187,6 +189,24 @@ fn reaping_waits_for_as_many_as_asked_and_no_more(factory: &dyn EngineFactory, d
         engine.reap(1, &mut completions).unwrap();
     }
     assert_eq!(completions.len(), 8);
+}
+
+fn a_deadline_ends_the_waiting_and_loses_nothing(factory: &dyn EngineFactory, directory: &Path) {
+    let file = file_of(directory, "deadline", &noise(11, 8 * 65_536));
+    let mut engine = factory.build(8).unwrap();
+    let mut completions = Vec::new();
+    let far = Instant::now() + Duration::from_secs(3600);
+    engine.reap_until(3, far, &mut completions).unwrap();
+    assert!(completions.is_empty(), "nothing is in flight, so nothing is waited for");
+    for token in 0..8 {
+        engine.submit(read(token, &file, BOTH[token as usize % 2], token * 65_536, 65_536));
+    }
+    // Over already: whatever is there may come, and the rest stays in flight.
+    engine.reap_until(8, Instant::now(), &mut completions).unwrap();
+    assert_eq!(engine.in_flight() + completions.len(), 8);
+    engine.reap_until(usize::MAX, far, &mut completions).unwrap();
+    assert_eq!((engine.in_flight(), completions.len()), (0, 8));
+    assert!(completions.iter().all(|completion| matches!(completion.result, Ok(65_536))));
 }
 
 fn errors_tell_path_and_offset_and_spare_the_others(factory: &dyn EngineFactory, directory: &Path) {

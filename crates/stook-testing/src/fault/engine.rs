@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use stook::engine::{Buffer, Completion, Engine, EngineFactory, Operation, Request};
 use stook::{Error, Result};
@@ -225,20 +226,40 @@ impl Engine for FaultEngine {
     }
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()> {
+        self.collect(min, None, completions)
+    }
+
+    fn reap_until(&mut self, min: usize, deadline: Instant, completions: &mut Vec<Completion>) -> Result<()> {
+        self.collect(min, Some(deadline), completions)
+    }
+}
+
+impl FaultEngine {
+    fn collect(
+        &mut self,
+        min: usize,
+        deadline: Option<Instant>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<()> {
         let min = min.min(self.in_flight());
         let before = completions.len();
         completions.extend(self.ready.drain(..));
         loop {
-            let missing = min.saturating_sub(completions.len() - before);
+            let missing = min.saturating_sub(completions.len() - before).min(self.inner.in_flight());
             let mut reaped = Vec::new();
-            self.inner.reap(missing.min(self.inner.in_flight()), &mut reaped)?;
+            match deadline {
+                None => self.inner.reap(missing, &mut reaped)?,
+                Some(deadline) => self.inner.reap_until(missing, deadline, &mut reaped)?,
+            }
             for completion in reaped {
                 self.alter(completion, completions);
             }
             if self.inner.in_flight() == 0 {
                 completions.append(&mut self.kept);
             }
-            if completions.len() - before >= min {
+            if completions.len() - before >= min
+                || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            {
                 return Ok(());
             }
         }

@@ -82,6 +82,10 @@ impl Engine for NoEngine {
     fn reap(&mut self, _: usize, _: &mut Vec<Completion>) -> stook::Result<()> {
         Ok(())
     }
+
+    fn reap_until(&mut self, _: usize, _: Instant, _: &mut Vec<Completion>) -> stook::Result<()> {
+        Ok(())
+    }
 }
 
 /// Options for a pack in a [`SimStorage`]: 4 KiB chunks, and segments and checkpoints so short that a few

@@ -1,9 +1,46 @@
 //! Measuring storage, and saying whether the figures may be believed.
 //!
+//! A [`Workload`] is one cell: which blocks, how many in flight, for how long. A [`Bench`] runs a list of them on one
+//! test file, through the same engines as everything else here, so what it measures is what the rest gets.
+//! [`BenchResult`] is what it found.
+//!
 //! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that passed, and
 //! [`compare`] tells whether two series of measurements differ. These three take plain numbers and do no
 //! I/O. No figure is averaged over cells that failed a gate, and no model is fitted to them.
+//!
+//! Nothing here writes a file that it did not make, unless that is asked for, and nothing writes to a device.
 
 pub mod compare;
+mod content;
+mod device;
+mod environment;
+mod error;
+mod fio;
 pub mod gates;
+mod job;
+mod judge;
+mod layout;
 pub mod model;
+mod observer;
+mod pieces;
+mod random;
+mod result;
+mod run;
+mod session;
+mod sweep;
+mod workload;
+
+pub use device::DeviceUse;
+pub use environment::Environment;
+pub use error::{Error, Result};
+pub use fio::fio_jobs;
+pub use job::Job;
+pub use layout::KEPT_NAME;
+pub use observer::{Observer, Unobserved};
+pub use result::{
+    BenchResult, CellResult, CompactHistogram, CpuResult, Figures, InFlightResult, OpenLoopResult, RunResult,
+    Second, Window,
+};
+pub use session::Bench;
+pub use sweep::{Preset, Rw, Sweep};
+pub use workload::{Arrival, Pattern, Workload};

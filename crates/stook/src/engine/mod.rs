@@ -29,6 +29,7 @@ mod transfer;
 pub mod uring;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 pub use arena::Arena;
 pub use buffer::Buffer;
@@ -123,6 +124,12 @@ pub trait Engine: Send {
     /// # Errors
     /// Only when the engine itself is broken; what an operation met is in its completion.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()>;
+
+    /// As [`reap`](Self::reap), but waits no longer than until `deadline`; then there may be fewer than `min`, or none.
+    ///
+    /// # Errors
+    /// As for `reap`.
+    fn reap_until(&mut self, min: usize, deadline: Instant, completions: &mut Vec<Completion>) -> Result<()>;
 }
 
 /// Makes engines: what library code takes, so that tests can hand in one that injects faults.

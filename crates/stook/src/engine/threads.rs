@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
 use super::transfer::{Step, Transfer};
 use super::{Completion, Engine, Request};
@@ -61,6 +62,40 @@ impl ThreadsEngine {
         self.threads.push(thread);
         Ok(())
     }
+
+    /// Takes what is there, and waits for at least `min` until the deadline.
+    fn collect(
+        &mut self,
+        min: usize,
+        deadline: Option<Instant>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<()> {
+        let mut missing = min.min(self.in_flight);
+        while self.in_flight > 0 {
+            let next = match deadline {
+                _ if missing == 0 => self.completed.try_recv().ok(),
+                None => Some(self.completed.recv().map_err(|_| gone())?),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    match self.completed.recv_timeout(left) {
+                        Ok(completion) => Some(completion),
+                        Err(RecvTimeoutError::Timeout) => None,
+                        Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+                    }
+                }
+            };
+            let Some(completion) = next else { break };
+            missing = missing.saturating_sub(1);
+            self.in_flight -= 1;
+            completions.push(completion);
+        }
+        Ok(())
+    }
+}
+
+/// The thread of a pool that is to complete something is gone.
+fn gone() -> Error {
+    Error::io("wait for", "an I/O thread", io::ErrorKind::BrokenPipe.into())
 }
 
 impl Shared {
@@ -161,21 +196,11 @@ impl Engine for ThreadsEngine {
     }
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()> {
-        let mut missing = min.min(self.in_flight);
-        while self.in_flight > 0 {
-            let completion = if missing > 0 {
-                let gone = |_| Error::io("wait for", "an I/O thread", io::ErrorKind::BrokenPipe.into());
-                self.completed.recv().map_err(gone)?
-            } else if let Ok(completion) = self.completed.try_recv() {
-                completion
-            } else {
-                break;
-            };
-            missing = missing.saturating_sub(1);
-            self.in_flight -= 1;
-            completions.push(completion);
-        }
-        Ok(())
+        self.collect(min, None, completions)
+    }
+
+    fn reap_until(&mut self, min: usize, deadline: Instant, completions: &mut Vec<Completion>) -> Result<()> {
+        self.collect(min, Some(deadline), completions)
     }
 }
 

@@ -7,12 +7,16 @@
 
 use std::io;
 use std::mem;
+use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 
 use super::transfer::{Step, Transfer};
 use super::{Completion, Engine, Request};
 use crate::error::{Error, Result};
+
+/// How often a kernel that cannot wait for a time is asked.
+const POLL_EVERY: Duration = Duration::from_micros(100);
 
 /// An [`Engine`] on an `io_uring`.
 pub struct UringEngine {
@@ -73,14 +77,18 @@ impl UringEngine {
         self.entries += 1;
     }
 
-    /// Starts what is queued and waits until `want` entries are done.
-    fn enter(&mut self, want: usize) -> io::Result<()> {
-        match self.ring.submit_and_wait(want) {
+    /// Starts what is queued and waits until `want` entries are done, or the deadline is over.
+    fn enter(&mut self, want: usize, deadline: Option<Instant>) -> io::Result<()> {
+        let entered = match deadline {
+            Some(deadline) if want > 0 => self.enter_until(want, deadline),
+            _ => self.ring.submit_and_wait(want),
+        };
+        match entered {
             Ok(_) => Ok(()),
-            // Interrupted, out of memory for the moment, or the completion queue is full: all are
-            // over once completions are taken.
+            // Interrupted, the deadline is over, out of memory for the moment, or the completion queue is
+            // full: all are over once completions are taken.
             Err(error) => match error.raw_os_error() {
-                Some(libc::EINTR | libc::EBUSY) => Ok(()),
+                Some(libc::EINTR | libc::EBUSY | libc::ETIME) => Ok(()),
                 Some(libc::EAGAIN) => {
                     std::thread::yield_now();
                     Ok(())
@@ -88,6 +96,42 @@ impl UringEngine {
                 _ => Err(error),
             },
         }
+    }
+
+    fn enter_until(&mut self, want: usize, deadline: Instant) -> io::Result<usize> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if self.ring.params().is_feature_ext_arg() {
+            let left = types::Timespec::from(left);
+            return self.ring.submitter().submit_with_args(want, &types::SubmitArgs::new().timespec(&left));
+        }
+        // Kernels before 5.11 cannot wait for a time.
+        let submitted = self.ring.submit()?;
+        std::thread::sleep(left.min(POLL_EVERY));
+        Ok(submitted)
+    }
+
+    /// Hands out at least `min` completions, or fewer once the deadline is over.
+    fn collect(
+        &mut self,
+        min: usize,
+        deadline: Option<Instant>,
+        completions: &mut Vec<Completion>,
+    ) -> Result<()> {
+        let min = min.min(self.in_flight());
+        loop {
+            // What is done already costs no system call.
+            self.drain();
+            let missing = min.saturating_sub(self.ready.len());
+            let queued = !self.ring.submission().is_empty();
+            let is_over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if (missing == 0 || is_over) && !queued {
+                break;
+            }
+            let want = if is_over { 0 } else { missing };
+            self.enter(want, deadline).map_err(|error| Error::io("wait for", "an io_uring", error))?;
+        }
+        completions.append(&mut self.ready);
+        Ok(())
     }
 
     /// Takes all outcomes that are there.
@@ -154,26 +198,18 @@ impl Engine for UringEngine {
     }
 
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()> {
-        let min = min.min(self.in_flight());
-        loop {
-            // What is done already costs no system call.
-            self.drain();
-            let missing = min.saturating_sub(self.ready.len());
-            let queued = !self.ring.submission().is_empty();
-            if missing == 0 && !queued {
-                break;
-            }
-            self.enter(missing).map_err(|error| Error::io("wait for", "an io_uring", error))?;
-        }
-        completions.append(&mut self.ready);
-        Ok(())
+        self.collect(min, None, completions)
+    }
+
+    fn reap_until(&mut self, min: usize, deadline: Instant, completions: &mut Vec<Completion>) -> Result<()> {
+        self.collect(min, Some(deadline), completions)
     }
 }
 
 impl Drop for UringEngine {
     fn drop(&mut self) {
         while self.entries > 0 {
-            if self.enter(self.entries).is_err() {
+            if self.enter(self.entries, None).is_err() {
                 // The kernel may still write to the memory of what is in flight, so it must stay.
                 mem::forget(mem::take(&mut self.slots));
                 return;

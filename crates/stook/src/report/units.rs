@@ -124,6 +124,43 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     })
 }
 
+/// Why a text is not a length of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a time; expected a number with an optional unit ms, s, m or h, like 500ms, 10s, 1.5m or 2h"
+)]
+pub struct TimeError {
+    text: String,
+}
+
+/// Reads a length of time, in seconds: a decimal number that may end in `ms`, `s`, `m` (minutes) or `h`; seconds
+/// without one.
+///
+/// ```
+/// use stook::report::units::parse_seconds;
+///
+/// assert_eq!(parse_seconds("500ms"), Ok(0.5));
+/// assert_eq!(parse_seconds("1.5m"), Ok(90.0));
+/// assert!(parse_seconds("soon").is_err());
+/// ```
+///
+/// # Errors
+/// [`TimeError`] for anything else; its message quotes the text and says what was expected.
+pub fn parse_seconds(text: &str) -> Result<f64, TimeError> {
+    let error = || TimeError { text: text.to_owned() };
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(error()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| error())? * factor;
+    if seconds.is_finite() { Ok(seconds) } else { Err(error()) }
+}
+
 /// A size in decimal units with three significant digits: `999 B`, `20.0 KB`, `1.07 GB`.
 pub fn bytes_decimal(len_bytes: u64) -> String {
     scaled_bytes(len_bytes, 1000.0, ["B", "KB", "MB", "GB", "TB", "PB", "EB"])
@@ -314,6 +351,19 @@ mod tests {
             assert_eq!(error.reason, reason, "{text:?}");
             let message = error.to_string();
             assert!(message.contains(&format!("{text:?}")) && message.contains(EXPECTED), "{message}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_with_and_without_unit() {
+        for (text, seconds) in
+            [("0", 0.0), ("10", 10.0), ("250ms", 0.25), ("1.5s", 1.5), ("2m", 120.0), ("1h", 3600.0)]
+        {
+            assert_eq!(parse_seconds(text), Ok(seconds), "{text}");
+        }
+        for text in ["", "s", ".", "-1s", "1 s", "1e3", "10sec", "1.2.3", "5d", "inf", "NaN"] {
+            let message = parse_seconds(text).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("{text:?} is not a time; expected")), "{message}");
         }
     }
 

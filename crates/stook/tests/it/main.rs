@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod bench;
+mod bench_runs;
 mod engine;
 mod extent;
 mod pack;

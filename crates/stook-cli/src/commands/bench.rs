@@ -1,0 +1,338 @@
+//! `stook bench`: how fast the storage below a path is, one cell after another.
+
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use stook::bench::{
+    Arrival, Bench, BenchResult, Error, Job, KEPT_NAME, Observer, Preset, Rw, Sweep, Workload, fio_jobs,
+};
+use stook::engine::Backend;
+use stook::report::json::Document;
+use stook::report::units;
+
+use crate::context::Context;
+use crate::exit::{self, UsageError};
+use crate::interrupt;
+use crate::progress::{Progress, Unit};
+
+const EXAMPLES: &str = "\
+Examples:
+  stook bench .                                        random reads of 4 KiB
+  stook bench . --preset quick                         four lines in half a minute
+  stook bench . --rw randread --depth 1,4,16,64        one cell for each depth
+  stook bench . --rw read --block-size 1M --depth 8    sequential
+  stook bench . --rw randrw --read-share 70 --jobs 4   a mix, on four threads
+  stook bench . --rate 5000 --arrival poisson --depth 64
+  stook bench big.bin --buffered                       an existing file, only read
+  stook bench . --preset ssd --json > ssd.json
+
+In a directory it makes a test file full of data that has no name while it is
+measured: nothing is left behind, however the command ends. Lists are separated
+by commas, and every combination is a cell.";
+
+/// What is measured where nothing else is said.
+const FILE_BYTES: u64 = 1 << 30;
+const TIME_S: f64 = 10.0;
+const RAMP_S: f64 = 1.0;
+
+/// What `stook bench` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A directory, in which a test file is made, or an existing file
+    path: PathBuf,
+    #[command(flatten)]
+    cell: CellArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// What a cell is.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Workload")]
+struct CellArgs {
+    /// read, write, rw (sequential), randread, randwrite, randrw (random)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    rw: Vec<Rw>,
+    /// Bytes of each read and write [default: 4K]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_size)]
+    block_size: Vec<u64>,
+    /// Requests that each job keeps in flight [default: 1]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    depth: Vec<u32>,
+    /// How many of a hundred requests are reads [default: 50 for rw and randrw]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    read_share: Vec<u8>,
+    /// Threads, each with an engine of its own [default: 1]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    jobs: Vec<u32>,
+    /// Through the page cache instead of past it
+    #[arg(long)]
+    buffered: bool,
+    /// Ask for a sync after every N writes of a job
+    #[arg(long, value_name = "N")]
+    fsync_every: Option<u32>,
+    /// How long each cell runs before anything is counted [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    ramp: Option<f64>,
+    /// How long each cell is measured [default: 10s, or until --size is reached]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    time: Option<f64>,
+    /// End each cell after so many bytes, over all jobs
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    size: Option<u64>,
+    /// Open loop: requests a second, over all jobs, whatever has completed by then
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// Open loop: when requests arrive
+    #[arg(long, value_enum, value_name = "HOW", default_value = "constant")]
+    arrival: ArrivalArg,
+    /// Read what was written and compare it
+    #[arg(long)]
+    verify: bool,
+    /// Of offsets, contents and arrivals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How much of what is written is zeroes, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    compressibility: u8,
+}
+
+/// Which cells, how often, on what.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Run")]
+struct RunArgs {
+    /// Cells that are worth a name
+    #[arg(long, value_enum, value_name = "NAME",
+          conflicts_with_all = ["rw", "block_size", "depth", "read_share", "jobs"])]
+    preset: Option<PresetArg>,
+    /// Cells from a job file (TOML); options given beside it are defaults
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "rw", "block_size", "depth", "read_share", "jobs"])]
+    job: Option<PathBuf>,
+    /// Run every cell so often, in rounds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
+    /// Length of the test file [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    file_size: Option<u64>,
+    /// Keep the test file, as stook-bench.dat
+    #[arg(long)]
+    keep: bool,
+    /// Let cells write into an existing file, which destroys what is in it
+    #[arg(long)]
+    overwrite_file: bool,
+    /// What carries requests out
+    #[arg(long, value_enum, value_name = "NAME", default_value = "auto")]
+    engine: EngineArg,
+    /// Print the equivalent job of fio, and measure nothing
+    #[arg(long)]
+    fio_job: bool,
+    /// Print one line of comma-separated values for each cell
+    #[arg(long, conflicts_with_all = ["json", "fio_job"])]
+    csv: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ArrivalArg {
+    Constant,
+    Poisson,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum PresetArg {
+    /// Sequential 1 MiB at depth 8 and 1, random 4 KiB at depth 32 and 1; under 30 s
+    Quick,
+    /// Block sizes, depths and mixes around random 16 KiB; a minute for each of 14 cells
+    Ssd,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum EngineArg {
+    /// io_uring where the system grants it, else threads
+    Auto,
+    /// io_uring
+    Uring,
+    /// A pool of threads
+    Threads,
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    units::parse_size(text).map_err(|error| exit::chain(&error))
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    units::parse_seconds(text).map_err(|error| exit::chain(&error))
+}
+
+impl From<EngineArg> for Backend {
+    fn from(argument: EngineArg) -> Self {
+        match argument {
+            EngineArg::Auto => Self::Auto,
+            EngineArg::Uring => Self::Uring,
+            EngineArg::Threads => Self::Threads,
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the workload makes no sense, when the file cannot be made or opened, or what a cell met.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let bench = bench(&args).map_err(as_usage)?;
+    bench.check().map_err(as_usage)?;
+    if args.run.fio_job {
+        return print_fio_job(&bench, &args, context);
+    }
+    let watcher = Watcher::new(&bench, context);
+    let result = bench.run(&args.path, &Backend::from(args.run.engine), &watcher);
+    drop(watcher);
+    let result = match result {
+        Err(Error::Interrupted) => return Err(interrupt::Interrupted.into()),
+        result => result.map_err(as_usage)?,
+    };
+    print(&result, &args, context)?;
+    if result.interrupted { Err(interrupt::Interrupted.into()) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// What the user asked for wrongly is told as such, with its exit code.
+fn as_usage(error: Error) -> anyhow::Error {
+    match error {
+        Error::Workload(_) | Error::JobFile { .. } => UsageError::new(exit::chain(&error)).into(),
+        error => error.into(),
+    }
+}
+
+fn bench(args: &Args) -> Result<Bench, Error> {
+    let (cell, run) = (&args.cell, &args.run);
+    let ramp_s = run.preset.map_or(RAMP_S, |preset| Preset::from(preset).ramp_s());
+    let base = Workload {
+        buffered: cell.buffered,
+        fsync_every: cell.fsync_every,
+        ramp_s: cell.ramp.unwrap_or(ramp_s),
+        time_s: cell.time.or(if cell.size.is_some() { None } else { Some(TIME_S) }),
+        size_bytes: cell.size,
+        rate_per_s: cell.rate,
+        arrival: cell.arrival.into(),
+        verify: cell.verify,
+        seed: cell.seed,
+        compressibility: cell.compressibility,
+        ..Workload::default()
+    };
+    let (mut repeats, mut file_bytes) = (None, None);
+    let cells = if let Some(preset) = run.preset {
+        Preset::from(preset).cells(&base, cell.time)
+    } else if let Some(path) = &run.job {
+        let job = Job::read(path, &base)?;
+        (repeats, file_bytes) = (job.repeats, job.file_bytes);
+        job.cells
+    } else {
+        let (rw, block_sizes) = (cell.rw.clone(), cell.block_size.clone());
+        let (read_shares, jobs, depths) = (cell.read_share.clone(), cell.jobs.clone(), cell.depth.clone());
+        Sweep { base, rw, block_sizes, read_shares, jobs, depths }.cells()?
+    };
+    Ok(Bench {
+        cells,
+        rounds: run.repeats.or(repeats).unwrap_or(1),
+        file_bytes: run.file_size.or(file_bytes).unwrap_or(FILE_BYTES),
+        keep: run.keep,
+        overwrite_file: run.overwrite_file,
+    })
+}
+
+impl From<ArrivalArg> for Arrival {
+    fn from(argument: ArrivalArg) -> Self {
+        match argument {
+            ArrivalArg::Constant => Self::Constant,
+            ArrivalArg::Poisson => Self::Poisson,
+        }
+    }
+}
+
+impl From<PresetArg> for Preset {
+    fn from(argument: PresetArg) -> Self {
+        match argument {
+            PresetArg::Quick => Self::Quick,
+            PresetArg::Ssd => Self::Ssd,
+        }
+    }
+}
+
+fn print_fio_job(bench: &Bench, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let (file, len) = if args.path.is_dir() {
+        (args.path.join(KEPT_NAME), bench.file_bytes)
+    } else {
+        let metadata =
+            std::fs::metadata(&args.path).map_err(|error| stook::Error::io("open", &args.path, error))?;
+        (args.path.clone(), metadata.len())
+    };
+    let mut output = context.output();
+    output.bytes(fio_jobs(&bench.cells, &file, len).as_bytes())?;
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(result: &BenchResult, args: &Args, context: &Context) -> anyhow::Result<()> {
+    let mut output = context.output();
+    if context.json() {
+        output.json(&Document::new("bench", result))?;
+    } else if args.run.csv {
+        table::csv(result, &mut output)?;
+    } else {
+        table::text(result, &mut output)?;
+    }
+    Ok(output.finish()?)
+}
+
+/// Draws how far it is, and passes on Ctrl-C.
+struct Watcher<'a> {
+    context: &'a Context,
+    file_bytes: u64,
+    expected_ms: Option<u64>,
+    phase: Mutex<Phase>,
+}
+
+/// One bar at a time.
+struct Phase {
+    laying_out: Option<Progress>,
+    measuring: Option<Progress>,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(bench: &Bench, context: &'a Context) -> Self {
+        let expected_ms = bench.expected_s().map(|seconds| (seconds * 1000.0) as u64);
+        let phase = Mutex::new(Phase { laying_out: None, measuring: None });
+        Self { context, file_bytes: bench.file_bytes, expected_ms, phase }
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn is_interrupted(&self) -> bool {
+        interrupt::interrupted()
+    }
+
+    fn laid_out(&self, bytes: u64) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is written or read between cells is part of measuring.
+        if phase.measuring.is_none() {
+            let total = Some(self.file_bytes);
+            let bar = phase
+                .laying_out
+                .get_or_insert_with(|| self.context.progress("writing the test file", Unit::Bytes, total));
+            bar.add(bytes);
+        }
+    }
+
+    fn ran(&self, ms: u64) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        phase.laying_out = None;
+        let total = self.expected_ms;
+        let bar = phase
+            .measuring
+            .get_or_insert_with(|| self.context.progress("measuring", Unit::Milliseconds, total));
+        bar.add(ms);
+    }
+}

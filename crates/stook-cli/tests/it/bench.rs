@@ -1,0 +1,181 @@
+//! `stook bench`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::packs::documented;
+use super::{ended, stook};
+
+/// Runs it in a directory, on a small file, through the page cache so that any file system will do.
+fn bench(directory: &Path, flags: &[&str]) -> (i32, String, String) {
+    let small = ["--file-size", "4M", "--buffered", "--ramp", "0"];
+    ended(stook(["bench", "."].iter().chain(&small).chain(flags)).current_dir(directory))
+}
+
+fn json(directory: &Path, flags: &[&str]) -> Value {
+    let (code, stdout, stderr) = bench(directory, &[flags, &["--json"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).unwrap().next().is_none()
+}
+
+#[test]
+fn a_sweep_prints_a_line_for_each_cell_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--rw", "randread,randrw", "--block-size", "4K,64K", "--depth", "1,8", "--size", "1M"];
+    let (code, stdout, stderr) = bench(directory.path(), &flags);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("a test file of 4.00 MiB"), "{stdout}");
+    for column in ["requests/s", "MB/s", "p99.9", "CPU/request"] {
+        assert!(stdout.contains(column), "{stdout}");
+    }
+    let lines = |start: &str| stdout.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!((lines("randread buffered"), lines("randrw 50% read buffered"), lines("  write")), (4, 4, 4));
+    assert!(is_empty(directory.path()));
+}
+
+#[test]
+fn json_has_every_cell_with_its_fields_documented() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--rw", "randrw", "--read-share", "70", "--depth", "1,8", "--size", "1M", "--repeats", "2"];
+    let report = json(directory.path(), &[&flags[..], &["--fsync-every", "16", "--rate", "100000"]].concat());
+    documented("bench", &report);
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!((cells.len(), &report["interrupted"]), (2, &false.into()));
+    for (cell, depth) in cells.iter().zip([1, 8]) {
+        assert_eq!((&cell["rw"], &cell["depth"]), (&"randrw".into(), &depth.into()));
+        assert_eq!((&cell["block_size"], &cell["read_share"]), (&4096.into(), &70.into()));
+        assert_eq!(cell["runs"].as_array().unwrap().len(), 2);
+        for part in ["total", "read", "write"] {
+            for field in ["iops", "bandwidth_bytes_per_s", "latency_mean_ns"] {
+                assert!(cell[part][field].as_f64().unwrap() > 0.0, "{part} {field}");
+            }
+        }
+    }
+}
+
+#[test]
+fn csv_has_a_header_and_as_many_values_in_every_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, stdout, _) = bench(directory.path(), &["--csv", "--rw", "read,randrw", "--size", "1M"]);
+    assert_eq!(code, 0);
+    let rows: Vec<Vec<&str>> = stdout.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((rows.len(), rows[0][0], rows[1][0], rows[2][0]), (3, "rw", "read", "randrw"));
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    let at = rows[0].iter().position(|name| *name == "write_iops").unwrap();
+    assert!(rows[1][at].is_empty() && rows[2][at].parse::<f64>().unwrap() > 0.0);
+}
+
+#[test]
+fn both_engines_can_be_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let report =
+        json(directory.path(), &["--engine", "threads", "--size", "1M", "--verify", "--rw", "randwrite"]);
+    let run = &report["cells"][0]["runs"][0];
+    assert_eq!((&run["engine"], &run["verified_bytes"]), (&"threads".into(), &(4 << 20).into()));
+}
+
+#[test]
+fn a_job_file_says_what_is_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = directory.path().join("job.toml");
+    fs::write(&job, "[defaults]\nsize = \"1M\"\nramp = 0\n[[cell]]\nrw = \"read\"\ndepth = [1, 2]\n")
+        .unwrap();
+    let report = json(directory.path(), &["--job", "job.toml"]);
+    let depths: Vec<_> =
+        report["cells"].as_array().unwrap().iter().map(|cell| cell["depth"].clone()).collect();
+    assert_eq!(depths, [1, 2]);
+    fs::write(&job, "[[cell]]\nrw = \"read\"\ndepht = 3\n").unwrap();
+    let (code, _, stderr) = bench(directory.path(), &["--job", "job.toml"]);
+    assert_eq!(code, 2);
+    assert!(stderr.starts_with("stook: job.toml, line 3: unknown field `depht`"), "{stderr}");
+}
+
+#[test]
+fn the_job_of_fio_is_printed_and_nothing_is_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, stdout, _) = bench(directory.path(), &["--fio-job", "--depth", "1,32", "--time", "5s"]);
+    assert_eq!(code, 0);
+    let lines = |line: &str| stdout.lines().filter(|found| *found == line).count();
+    assert_eq!(
+        (lines("[01-randread-b4096-d32-j1]"), lines("iodepth=32"), lines("runtime=5000ms")),
+        (1, 1, 2)
+    );
+    assert_eq!((lines("filename=./stook-bench.dat"), lines("size=4194304"), lines("direct=0")), (2, 2, 2));
+    assert!(is_empty(directory.path()));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_says_what_was_expected() {
+    let directory = tempfile::tempdir().unwrap();
+    for (flags, part) in [
+        (&["--block-size", "0"][..], "the block size is 0 bytes; expected 1 byte to 1.00 GiB"),
+        (&["--block-size", "4x"], "expected a whole number of bytes"),
+        (&["--block-size", "8M"], "expected a block that fits in the file"),
+        (&["--depth", "0"], "the depth is 0; expected 1 to 4096"),
+        (&["--read-share", "101"], "the read share is 101%; expected 0 to 100"),
+        (&["--rw", "trim"], "expected one of read, write, rw, randread, randwrite, randrw"),
+        (&["--rw", "read", "--read-share", "50"], "expected rw or randrw"),
+        (&["--time", "soon"], "expected a number with an optional unit"),
+        (&["--time", "0"], "the time is 0 s; expected more than 0"),
+        (&["--fsync-every", "4"], "nothing is written"),
+        (&["--preset", "quick", "--depth", "4"], "cannot be used with"),
+    ] {
+        let (code, stdout, stderr) = bench(directory.path(), flags);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{flags:?}: {stderr}");
+        assert!(stderr.contains(part), "{flags:?}: {stderr}");
+    }
+    assert!(is_empty(directory.path()));
+}
+
+#[test]
+fn places_that_cannot_be_measured_on_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = |path: &str, flags: &[&str]| {
+        let (code, stdout, stderr) =
+            ended(stook(["bench", path].iter().chain(flags)).current_dir(directory.path()));
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        stderr
+    };
+    let missing = told("missing", &[]);
+    assert!(missing.starts_with("stook: cannot open missing: No such file"), "{missing}");
+    assert!(told("/dev/null", &[]).contains("is a character device: expected a directory or a regular file"));
+    fs::write(directory.path().join("mine"), vec![1; 1 << 20]).unwrap();
+    assert!(told("mine", &["--rw", "randwrite"]).contains("expected --overwrite-file"));
+    assert!(told(".", &["--file-size", "4000000T"]).contains(" free, and the test file needs "));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+/// Waits until the process has a file open that has no name any more.
+fn has_test_file(pid: u32) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    open.flatten().filter_map(|file| fs::read_link(file.path()).ok()).any(|path| {
+        let path = path.to_string_lossy().into_owned();
+        path.contains(".stook-bench-") && path.ends_with("(deleted)")
+    })
+}
+
+#[test]
+fn neither_ctrl_c_nor_a_kill_leaves_a_file() {
+    for (signal, code) in [("-INT", Some(130)), ("-KILL", None)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = stook(["bench", ".", "--file-size", "4M", "--buffered", "--time", "1h", "--json"]);
+        command.current_dir(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        while !has_test_file(child.id()) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let pid = child.id().to_string();
+        assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), code);
+        assert!(is_empty(directory.path()));
+    }
+}

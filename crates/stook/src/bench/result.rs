@@ -1,0 +1,418 @@
+//! What a measurement found, in the shape that JSON has.
+
+use serde::{Deserialize, Serialize};
+
+use super::device::DeviceUse;
+use super::environment::Environment;
+use super::run::{Measured, Record, TICK_NS, Tick};
+use super::workload::Workload;
+use crate::report::histogram::LatencyHistogram;
+
+/// How many windows the steady state is judged by.
+const WINDOWS: usize = 5;
+/// Buckets of a compact histogram between one power of two and the next.
+const BUCKETS_LOG2: u32 = 5;
+
+/// Everything that `bench` found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchResult {
+    /// The file that was measured on; the directory, where it was made for this and has no name.
+    pub path: String,
+    /// The length of the file.
+    pub file_bytes: u64,
+    /// Whether it was made for this, and full of data.
+    pub own_file: bool,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// When it began, in UTC.
+    pub time: String,
+    /// Whether it was ended before its end; what is here is what was measured until then.
+    pub interrupted: bool,
+    /// The cells in the order in which they were asked for.
+    pub cells: Vec<CellResult>,
+}
+
+/// One cell: all its runs, and the figures of those that are valid, taken together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    /// Its usual short name.
+    pub rw: String,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// Reads and writes.
+    pub total: Figures,
+    /// Reads, if there are any.
+    pub read: Option<Figures>,
+    /// Writes, if there are any.
+    pub write: Option<Figures>,
+    /// Syncs, if there are any; they are no part of the total.
+    pub sync: Option<Figures>,
+    /// Whether any run is.
+    pub valid: bool,
+    /// Why runs are not.
+    pub reasons: Vec<String>,
+    /// Every run, in order.
+    pub runs: Vec<RunResult>,
+}
+
+/// How many, how fast, how long.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Figures {
+    /// Requests completed.
+    pub count: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Requests a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bandwidth_bytes_per_s: f64,
+    /// Exact.
+    pub latency_min_ns: Option<u64>,
+    /// Exact.
+    pub latency_mean_ns: Option<f64>,
+    /// Half of the requests took no longer; like all that follow, at most 0.1% too high.
+    pub latency_p50_ns: Option<u64>,
+    /// 90% took no longer.
+    pub latency_p90_ns: Option<u64>,
+    /// 99% took no longer.
+    pub latency_p99_ns: Option<u64>,
+    /// 99.9% took no longer.
+    pub latency_p999_ns: Option<u64>,
+    /// Exact.
+    pub latency_max_ns: Option<u64>,
+    /// All of them, coarsely.
+    pub histogram: CompactHistogram,
+}
+
+/// A histogram in which every power of two has 32 buckets. Both lists are equally long; empty buckets are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CompactHistogram {
+    /// The longest latency that falls into each bucket, ascending.
+    pub upper_ns: Vec<u64>,
+    /// How many did.
+    pub count: Vec<u64>,
+}
+
+/// One run of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Its round, from 0: each round runs every cell once.
+    pub round: u32,
+    /// The backend.
+    pub engine: String,
+    /// Whether the page cache was passed by.
+    pub direct: bool,
+    /// From the end of the ramp until nothing was in flight any more; rates are per this time.
+    pub seconds: f64,
+    /// From the end of the ramp until no more requests were begun.
+    pub steady_s: f64,
+    /// Reads and writes.
+    pub total: Figures,
+    /// Reads, if there are any.
+    pub read: Option<Figures>,
+    /// Writes, if there are any.
+    pub write: Option<Figures>,
+    /// Syncs, if there are any; they are no part of the total.
+    pub sync: Option<Figures>,
+    /// What completed in each second. The last entry holds what is left, the drain included.
+    pub series: Vec<Second>,
+    /// What completed in each fifth of the steady time.
+    pub windows: Vec<Window>,
+    /// Requests in flight.
+    pub in_flight: InFlightResult,
+    /// Processor time.
+    pub cpu: CpuResult,
+    /// What the device did meanwhile, for everybody; `null` where it is not known.
+    pub device: Option<DeviceUse>,
+    /// How the schedule was kept; `null` for a closed loop.
+    pub open_loop: Option<OpenLoopResult>,
+    /// Bytes that were read and compared with what had been written.
+    pub verified_bytes: u64,
+    /// Whether the figures mean what they say.
+    pub valid: bool,
+    /// Why they do not.
+    pub reasons: Vec<String>,
+}
+
+/// What completed in one second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Second {
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes moved by both.
+    pub bytes: u64,
+    /// Sum of their latencies.
+    pub latency_sum_ns: u64,
+}
+
+/// What completed in one window.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Window {
+    /// How long it was.
+    pub seconds: f64,
+    /// Requests completed.
+    pub count: u64,
+    /// Requests a second.
+    pub iops: f64,
+}
+
+/// Requests in flight, over all jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct InFlightResult {
+    /// Depth times jobs.
+    pub requested: u64,
+    /// How often a thread of its own looked, at random moments.
+    pub samples: u64,
+    /// The mean of what it saw.
+    pub mean: Option<f64>,
+    /// The most that it saw.
+    pub most: u64,
+}
+
+/// Processor time since the ramp.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CpuResult {
+    /// Of the whole process, without the thread that watches.
+    pub process_s: f64,
+    /// The same for each request.
+    pub per_request_ns: Option<f64>,
+    /// The greatest share of its time that one job's thread was running.
+    pub busiest_thread_share: f64,
+}
+
+/// How the schedule of an open loop was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct OpenLoopResult {
+    /// Requests a second that were asked for.
+    pub rate_requested_per_s: f64,
+    /// Requests a second that completed.
+    pub rate_reached_per_s: f64,
+    /// Requests that began late because as many as allowed were in flight. Their latency counts from when they
+    /// were due.
+    pub overruns: u64,
+    /// Requests that were due and never began.
+    pub unserved: u64,
+}
+
+impl Figures {
+    fn of(histogram: &LatencyHistogram, block_size: u64, seconds: f64) -> Self {
+        let bytes = histogram.count() * block_size;
+        let per_s = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        Self {
+            count: histogram.count(),
+            bytes,
+            iops: per_s(histogram.count()),
+            bandwidth_bytes_per_s: per_s(bytes),
+            latency_min_ns: histogram.min_ns(),
+            latency_mean_ns: histogram.mean_ns(),
+            latency_p50_ns: histogram.quantile_ns(0.5),
+            latency_p90_ns: histogram.quantile_ns(0.9),
+            latency_p99_ns: histogram.quantile_ns(0.99),
+            latency_p999_ns: histogram.quantile_ns(0.999),
+            latency_max_ns: histogram.max_ns(),
+            histogram: CompactHistogram::of(histogram),
+        }
+    }
+}
+
+impl CompactHistogram {
+    fn of(histogram: &LatencyHistogram) -> Self {
+        let mut compact = Self::default();
+        for bucket in histogram.buckets() {
+            let upper_ns = upper_edge(bucket.from_ns);
+            match (compact.upper_ns.last(), compact.count.last_mut()) {
+                (Some(&last), Some(count)) if last == upper_ns => *count += bucket.count,
+                _ => {
+                    compact.upper_ns.push(upper_ns);
+                    compact.count.push(bucket.count);
+                }
+            }
+        }
+        compact
+    }
+}
+
+/// The longest latency in the bucket of `latency_ns`. Below 64 ns each has a bucket of its own.
+fn upper_edge(latency_ns: u64) -> u64 {
+    let width_log2 = (latency_ns | 1).ilog2().saturating_sub(BUCKETS_LOG2);
+    latency_ns | ((1 << width_log2) - 1)
+}
+
+/// The four parts of a cell's figures.
+struct Parts {
+    total: Figures,
+    read: Option<Figures>,
+    write: Option<Figures>,
+    sync: Option<Figures>,
+}
+
+impl Parts {
+    fn of(record: &Record, block_size: u64, seconds: f64) -> Self {
+        let some = |histogram: &LatencyHistogram, block_size| {
+            (!histogram.is_empty()).then(|| Figures::of(histogram, block_size, seconds))
+        };
+        let mut both = record.reads.clone();
+        both.merge(&record.writes);
+        Self {
+            total: Figures::of(&both, block_size, seconds),
+            read: some(&record.reads, block_size),
+            write: some(&record.writes, block_size),
+            sync: some(&record.syncs, 0),
+        }
+    }
+}
+
+impl RunResult {
+    pub(super) fn new(round: u32, workload: &Workload, measured: &Measured) -> Self {
+        let Measured { record, seconds, steady_s, .. } = measured;
+        let parts = Parts::of(record, workload.block_size, *seconds);
+        let requests = parts.total.count;
+        let open_loop = workload.rate_per_s.map(|rate| OpenLoopResult {
+            rate_requested_per_s: rate,
+            rate_reached_per_s: parts.total.iops,
+            overruns: measured.overruns,
+            unserved: measured.unserved,
+        });
+        Self {
+            round,
+            engine: measured.engine.to_owned(),
+            direct: measured.direct,
+            seconds: *seconds,
+            steady_s: *steady_s,
+            total: parts.total,
+            read: parts.read,
+            write: parts.write,
+            sync: parts.sync,
+            series: series(&record.ticks, workload.block_size),
+            windows: windows(&record.ticks, *steady_s),
+            in_flight: InFlightResult {
+                requested: workload.requested_depth(),
+                samples: measured.in_flight.looks,
+                mean: measured.in_flight.mean(),
+                most: measured.in_flight.most,
+            },
+            cpu: CpuResult {
+                process_s: measured.process_cpu_s,
+                per_request_ns: (requests > 0).then(|| measured.process_cpu_s * 1e9 / requests as f64),
+                busiest_thread_share: measured.busiest_thread,
+            },
+            device: measured.device.clone(),
+            open_loop,
+            verified_bytes: measured.verified_bytes,
+            valid: true,
+            reasons: Vec::new(),
+        }
+    }
+}
+
+fn series(ticks: &[Tick], block_size: u64) -> Vec<Second> {
+    let per_second = (1_000_000_000 / TICK_NS) as usize;
+    let second = |ticks: &[Tick]| {
+        let Tick { reads, writes, latency_sum_ns } = Tick::sum(ticks);
+        Second { reads, writes, bytes: (reads + writes) * block_size, latency_sum_ns }
+    };
+    ticks.chunks(per_second).map(second).collect()
+}
+
+/// Whole ticks only: what is shorter than half a second altogether has no windows.
+fn windows(ticks: &[Tick], steady_s: f64) -> Vec<Window> {
+    let whole = ((steady_s * 1e9) as u64 / TICK_NS).min(ticks.len() as u64) as usize;
+    let len = whole / WINDOWS;
+    let seconds = (len as u64 * TICK_NS) as f64 / 1e9;
+    let window = |ticks: &[Tick]| {
+        let Tick { reads, writes, .. } = Tick::sum(ticks);
+        Window { seconds, count: reads + writes, iops: (reads + writes) as f64 / seconds }
+    };
+    if len == 0 { Vec::new() } else { ticks.chunks_exact(len).take(WINDOWS).map(window).collect() }
+}
+
+/// A cell while its runs come in.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    workload: Workload,
+    runs: Vec<RunResult>,
+    /// What the valid runs counted, and all of them, with how long they took.
+    valid: Option<(Record, f64)>,
+    all: Option<(Record, f64)>,
+}
+
+impl Gathering {
+    pub(super) fn new(workload: Workload) -> Self {
+        Self { workload, runs: Vec::new(), valid: None, all: None }
+    }
+
+    pub(super) fn add(&mut self, run: RunResult, measured: &Measured) {
+        let pools = [Some(&mut self.all), run.valid.then_some(&mut self.valid)];
+        for pool in pools.into_iter().flatten() {
+            let (record, seconds) = pool.get_or_insert_with(|| (Record::new(0, 0.0), 0.0));
+            record.merge(&measured.record);
+            *seconds += measured.seconds;
+        }
+        self.runs.push(run);
+    }
+
+    /// The figures of the valid runs; of all, where none is.
+    pub(super) fn finish(self) -> CellResult {
+        let valid = self.valid.is_some();
+        let (record, seconds) = self.valid.or(self.all).unwrap_or_else(|| (Record::new(0, 0.0), 0.0));
+        let parts = Parts::of(&record, self.workload.block_size, seconds);
+        let mut reasons: Vec<String> = Vec::new();
+        for reason in self.runs.iter().flat_map(|run| &run.reasons) {
+            if !reasons.contains(reason) {
+                reasons.push(reason.clone());
+            }
+        }
+        CellResult {
+            rw: self.workload.rw().to_owned(),
+            workload: self.workload,
+            total: parts.total,
+            read: parts.read,
+            write: parts.write,
+            sync: parts.sync,
+            valid,
+            reasons,
+            runs: self.runs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compact_histograms_keep_every_count_within_a_thirtysecond() {
+        let mut histogram = LatencyHistogram::new();
+        let samples = (0..20_000_u64).map(|at| at * at);
+        samples.clone().for_each(|sample| histogram.record(sample));
+        let compact = CompactHistogram::of(&histogram);
+        assert_eq!(compact.upper_ns.len(), compact.count.len());
+        assert_eq!(compact.count.iter().sum::<u64>(), 20_000);
+        assert!(compact.upper_ns.windows(2).all(|pair| pair[0] < pair[1]));
+        for sample in samples {
+            let upper = compact.upper_ns[compact.upper_ns.partition_point(|&upper| upper < sample)];
+            assert!(upper as f64 <= sample as f64 * (1.0 + 1.0 / 32.0) + 1.0, "{sample} {upper}");
+        }
+    }
+
+    #[test]
+    fn windows_are_five_equal_ones_without_the_drain() {
+        let ticks: Vec<Tick> = (0..53).map(|reads| Tick { reads, ..Tick::default() }).collect();
+        let found = windows(&ticks, 5.25);
+        assert_eq!(found.iter().map(|window| window.count).collect::<Vec<_>>(), [45, 145, 245, 345, 445]);
+        assert!(found.iter().all(|window| window.seconds == 1.0 && window.iops == window.count as f64));
+        assert!(windows(&ticks, 0.4).is_empty());
+    }
+
+    #[test]
+    fn series_are_seconds_and_add_up() {
+        let ticks = vec![Tick { reads: 1, writes: 2, latency_sum_ns: 10 }; 25];
+        let found = series(&ticks, 4096);
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[0], Second { reads: 10, writes: 20, bytes: 30 * 4096, latency_sum_ns: 100 });
+        assert_eq!(found.iter().map(|second| second.reads).sum::<u64>(), 25);
+    }
+}

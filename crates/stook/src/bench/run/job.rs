@@ -1,0 +1,360 @@
+//! [`Job`]: one thread of a cell, which keeps its engine busy and counts what comes back.
+//!
+//! A latency lasts from just before the request is prepared (in an open loop: from the moment it was due) until it
+//! is reaped. Requests that are reaped together are reaped at one moment, so the clock is read at most twice
+//! a request. Nothing is allocated for a request.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use super::super::content;
+use super::super::error::Result;
+use super::super::layout::TestFile;
+use super::super::random::Random;
+use super::super::workload::Workload;
+use super::Shared;
+use super::arrivals::Arrivals;
+use super::clock::thread_cpu_ns;
+use super::offsets::Offsets;
+use super::record::{Kind, Record};
+use crate::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
+
+/// Threads that wait for an arrival look for an interruption this often.
+const NAP: Duration = Duration::from_millis(50);
+/// Buffers begin at multiples of this.
+const PAGE_BYTES: usize = 4096;
+/// The streams of random numbers above those of offsets and arrivals.
+const CHOICES: u64 = 1 << 32;
+
+/// A request in flight.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    kind: Kind,
+    offset: u64,
+    start_ns: u64,
+}
+
+/// What one job found.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) record: Record,
+    /// When it had nothing in flight any more.
+    pub(super) ended_ns: u64,
+    /// Processor time of its thread, and the time that passed, since the ramp.
+    pub(super) cpu_ns: u64,
+    pub(super) wall_ns: u64,
+    /// Open loop: requests that could not start when they were due because the cap was reached.
+    pub(super) overruns: u64,
+    /// Open loop: requests that were due and never started.
+    pub(super) unserved: u64,
+    pub(super) verified_bytes: u64,
+}
+
+/// Everything one thread needs; made before the thread is.
+pub(super) struct Job<'a> {
+    shared: &'a Shared,
+    number: u32,
+    workload: &'a Workload,
+    target: &'a TestFile,
+    file: Arc<File>,
+    access: Access,
+    block_len: usize,
+    engine: Box<dyn Engine>,
+    offsets: Offsets,
+    choices: Random,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    read_buffers: Vec<Buffer>,
+    write_buffers: Vec<Buffer>,
+    done: Vec<Completion>,
+    record: Record,
+    /// What is left of a size bound.
+    left_bytes: Option<u64>,
+    writes_since_sync: u32,
+    stopping: bool,
+    /// Processor time and moment at which measuring began.
+    measured_since: Option<(u64, u64)>,
+    blocked_until_ns: u64,
+    overruns: u64,
+    unserved: u64,
+    verified_bytes: u64,
+    last_ns: u64,
+}
+
+impl<'a> Job<'a> {
+    /// Gets engine, descriptor and memory.
+    pub(super) fn new(
+        number: u32,
+        workload: &'a Workload,
+        target: &'a TestFile,
+        engines: &dyn EngineFactory,
+        shared: &'a Shared,
+    ) -> Result<Self> {
+        let depth = workload.depth as usize;
+        // `Workload::check` bounds it.
+        let block_len = workload.block_size as usize;
+        let mut choices = Random::new(workload.seed, CHOICES + u64::from(number));
+        let read_buffers = match workload.read_share {
+            0 => Vec::new(),
+            _ => buffers(depth, block_len)?,
+        };
+        let mut write_buffers = if workload.writes() { buffers(depth, block_len)? } else { Vec::new() };
+        for buffer in &mut write_buffers {
+            buffer.set_data_range(0..block_len);
+            content::fill(buffer.data_mut(), workload.compressibility, &mut choices);
+        }
+        Ok(Self {
+            shared,
+            number,
+            workload,
+            target,
+            file: Arc::new(target.reopen()?),
+            access: if workload.buffered { Access::Cached } else { Access::Direct },
+            block_len,
+            engine: engines.build(depth)?,
+            offsets: Offsets::new(workload, target.len(), number),
+            choices,
+            slots: vec![Slot { kind: Kind::Sync, offset: 0, start_ns: 0 }; depth],
+            free: (0..depth).rev().collect(),
+            read_buffers,
+            write_buffers,
+            done: Vec::with_capacity(depth),
+            record: Record::new(0, 0.0),
+            left_bytes: workload.size_bytes.map(|size| size / u64::from(workload.jobs)),
+            writes_since_sync: 0,
+            stopping: false,
+            measured_since: None,
+            blocked_until_ns: 0,
+            overruns: 0,
+            unserved: 0,
+            verified_bytes: 0,
+            last_ns: 0,
+        })
+    }
+
+    /// The name of its engine.
+    pub(super) fn engine_name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    /// Whether its reads and writes really went past the page cache.
+    fn note_direct(&self) {
+        if self.access == Access::Direct && !self.file.is_direct_possible() {
+            self.shared.direct_refused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs until the time or the size is reached, something fails, or the cell is aborted; then drains.
+    pub(super) fn run(mut self) -> Result<Outcome> {
+        let measured_s = self.workload.time_s.unwrap_or(60.0);
+        self.record = Record::new(self.shared.measure_from_ns(), measured_s);
+        self.cross(self.shared.clock.now_ns());
+        match Arrivals::new(self.workload, self.number, self.shared.begin_ns()) {
+            None => self.closed_loop()?,
+            Some(arrivals) => self.open_loop(arrivals)?,
+        }
+        self.note_direct();
+        let now_ns = self.shared.clock.now_ns();
+        let (cpu_ns, wall_ns) = self.measured_since.map_or((0, 0), |(cpu_ns, since_ns)| {
+            (thread_cpu_ns().saturating_sub(cpu_ns), now_ns.saturating_sub(since_ns))
+        });
+        self.record.finish();
+        Ok(Outcome {
+            record: self.record,
+            ended_ns: self.last_ns,
+            cpu_ns,
+            wall_ns,
+            overruns: self.overruns,
+            unserved: self.unserved,
+            verified_bytes: self.verified_bytes,
+        })
+    }
+
+    /// Each completion begins the next request, until it is to stop; then waits for what is in flight.
+    fn closed_loop(&mut self) -> Result<()> {
+        loop {
+            while !self.stopping && !self.free.is_empty() {
+                let start_ns = self.shared.clock.now_ns();
+                self.issue(start_ns);
+            }
+            if self.engine.in_flight() == 0 {
+                return Ok(());
+            }
+            self.engine.reap(1, &mut self.done)?;
+            self.take_completions()?;
+        }
+    }
+
+    /// Requests begin when they are due, whatever has completed by then.
+    fn open_loop(&mut self, mut arrivals: Arrivals) -> Result<()> {
+        // Waiting for a moment is late by the slack of the timer, which is 50 µs unless asked otherwise; where that
+        // is refused, latencies tell.
+        let _refused = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let clock = self.shared.clock;
+        loop {
+            self.issue_due(&mut arrivals);
+            if self.stopping {
+                break;
+            }
+            if self.free.is_empty() {
+                self.engine.reap(1, &mut self.done)?;
+                self.blocked_until_ns = clock.now_ns();
+            } else {
+                let until_ns = arrivals.next_ns().min(self.shared.end_ns());
+                let nap_ns = clock.now_ns() + NAP.as_nanos() as u64;
+                let deadline = clock.instant(until_ns.min(nap_ns));
+                if self.engine.in_flight() > 0 {
+                    self.engine.reap_until(1, deadline, &mut self.done)?;
+                } else {
+                    thread::sleep(deadline.saturating_duration_since(std::time::Instant::now()));
+                }
+            }
+            self.take_completions()?;
+        }
+        let stopped_ns = clock.now_ns().min(self.shared.end_ns());
+        while arrivals.next_ns() < stopped_ns {
+            self.unserved += 1;
+            arrivals.advance();
+        }
+        self.closed_loop()
+    }
+
+    fn issue_due(&mut self, arrivals: &mut Arrivals) {
+        let now_ns = self.shared.clock.now_ns();
+        while !self.stopping && !self.free.is_empty() && arrivals.next_ns() <= now_ns {
+            let due_ns = arrivals.next_ns();
+            let late = due_ns < self.blocked_until_ns && self.measured_since.is_some();
+            self.overruns += u64::from(late);
+            self.issue(due_ns);
+            arrivals.advance();
+        }
+    }
+
+    /// Prepares the next request and hands it to the engine.
+    #[inline]
+    fn issue(&mut self, start_ns: u64) {
+        let Some(token) = self.free.pop() else { return };
+        let in_flight = self.slots.len() - self.free.len();
+        self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
+        let (kind, offset, operation) = self.next_operation();
+        if let Some(slot) = self.slots.get_mut(token) {
+            *slot = Slot { kind, offset, start_ns };
+        }
+        let (file, access) = (Arc::clone(&self.file), self.access);
+        self.engine.submit(Request { token: token as u64, file, access, operation });
+        if kind != Kind::Sync
+            && self.measured_since.is_some()
+            && let Some(left) = &mut self.left_bytes
+        {
+            *left = left.saturating_sub(self.workload.block_size);
+            self.stopping |= *left < self.workload.block_size;
+        }
+    }
+
+    #[inline]
+    fn next_operation(&mut self) -> (Kind, u64, Operation) {
+        if self.workload.fsync_every.is_some_and(|every| self.writes_since_sync >= every) {
+            self.writes_since_sync = 0;
+            return (Kind::Sync, 0, Operation::Sync);
+        }
+        let share = self.workload.read_share;
+        let read = share == 100 || (share > 0 && self.choices.below(100) < u64::from(share));
+        let offset = self.offsets.next(read);
+        if read {
+            // There is a buffer for every slot.
+            let buffer = self.read_buffers.pop().unwrap_or_else(|| Buffer::with_capacity(self.block_len));
+            return (Kind::Read, offset, Operation::Read { offset, len: self.block_len, buffer });
+        }
+        let mut buffer = self.write_buffers.pop().unwrap_or_else(|| Buffer::with_capacity(self.block_len));
+        buffer.set_data_range(0..self.block_len);
+        self.renew(buffer.data_mut(), offset);
+        self.writes_since_sync += 1;
+        (Kind::Write, offset, Operation::Write { offset, buffer })
+    }
+
+    fn renew(&mut self, bytes: &mut [u8], offset: u64) {
+        if self.workload.verify
+            && let Some(generations) = self.target.generations()
+        {
+            content::stamp(bytes, offset, self.target.seed(), |unit| generations.advance(unit));
+        } else if self.workload.compressibility < 100 {
+            content::renew(bytes, &mut self.choices);
+        }
+    }
+
+    /// Counts what came back, at one moment.
+    fn take_completions(&mut self) -> Result<()> {
+        let now_ns = self.shared.clock.now_ns();
+        self.cross(now_ns);
+        if self.done.is_empty() {
+            return Ok(());
+        }
+        self.last_ns = now_ns;
+        let mut done = std::mem::take(&mut self.done);
+        for completion in done.drain(..) {
+            self.complete(completion, now_ns)?;
+        }
+        self.done = done;
+        let in_flight = self.slots.len() - self.free.len();
+        self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Notices that the ramp, or everything, is over.
+    #[inline]
+    fn cross(&mut self, now_ns: u64) {
+        if self.measured_since.is_none() && now_ns >= self.shared.measure_from_ns() {
+            self.measured_since = Some((thread_cpu_ns(), now_ns));
+        }
+        self.stopping |= now_ns >= self.shared.end_ns() || self.shared.aborted.load(Ordering::Relaxed);
+        if self.stopping {
+            self.shared.draining.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion, now_ns: u64) -> Result<()> {
+        let Completion { token, result, buffer } = completion;
+        let token = token as usize;
+        let Some(&Slot { kind, offset, start_ns }) = self.slots.get(token) else { return Ok(()) };
+        let moved = result?;
+        if kind != Kind::Sync && moved < self.block_len {
+            let path = self.target.path().to_path_buf();
+            let (wanted, got) = (self.block_len as u64, moved as u64);
+            return Err(crate::Error::ShortRead { path, offset, wanted, got }.into());
+        }
+        if self.measured_since.is_some() {
+            self.record.count(kind, now_ns.saturating_sub(start_ns), now_ns);
+        }
+        if let Some(buffer) = buffer {
+            if kind == Kind::Read {
+                if self.workload.verify {
+                    self.target.check(buffer.data(), offset)?;
+                    self.verified_bytes += moved as u64;
+                }
+                self.read_buffers.push(buffer);
+            } else {
+                self.write_buffers.push(buffer);
+            }
+        }
+        if kind != Kind::Sync {
+            self.offsets.release(offset);
+        }
+        self.free.push(token);
+        Ok(())
+    }
+}
+
+/// Memory for every request in flight, taken before anything is measured.
+fn buffers(depth: usize, block_len: usize) -> Result<Vec<Buffer>> {
+    let room = block_len.next_multiple_of(PAGE_BYTES);
+    let mut arena = Arena::new(depth * room)?;
+    let mut buffers: Vec<Buffer> = (0..depth).map(|at| arena.take(at * room..(at + 1) * room)).collect();
+    // The first touch of a page costs more than a request.
+    buffers.iter_mut().for_each(|buffer| {
+        buffer.memory_mut().iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+    });
+    Ok(buffers)
+}

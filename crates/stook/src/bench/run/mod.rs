@@ -1,0 +1,271 @@
+//! One cell, measured: a thread for each job, and one that watches them.
+//!
+//! The watching thread counts what is in flight about a thousand times a second, at random moments, so that the mean
+//! is one over time and independent of what the jobs count; reads the counters of the device and of the
+//! processors when measuring begins and when all is done; and passes on interruptions.
+
+mod arrivals;
+mod clock;
+mod job;
+mod offsets;
+mod record;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::thread::{self, Builder, ScopedJoinHandle};
+use std::time::Duration;
+
+use self::clock::{Clock, process_cpu_ns, thread_cpu_ns};
+use self::job::{Job, Outcome};
+use super::device::{BlockDevice, Counters, DeviceUse};
+use super::error::{Error, Result};
+use super::layout::TestFile;
+use super::observer::Observer;
+use super::random::Random;
+use super::workload::Workload;
+use crate::engine::EngineFactory;
+
+pub(super) use self::record::{Record, TICK_NS, Tick};
+
+/// The mean distance of two looks at what is in flight.
+const LOOK_EVERY_US: u64 = 1000;
+
+/// What all threads of a cell share.
+struct Shared {
+    clock: Clock,
+    begin_ns: AtomicU64,
+    ramp_ns: u64,
+    /// `u64::MAX` when only a size ends it.
+    time_ns: u64,
+    /// Requests in flight, for each job.
+    gauges: Vec<Gauge>,
+    /// Everything is to end now.
+    aborted: AtomicBool,
+    /// Some job starts no more requests.
+    draining: AtomicBool,
+    finished: AtomicUsize,
+    direct_refused: AtomicBool,
+}
+
+/// A counter with a cache line to itself.
+#[derive(Default)]
+#[repr(align(128))]
+struct Gauge(AtomicU32);
+
+impl Shared {
+    fn new(workload: &Workload) -> Self {
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        Self {
+            clock: Clock::start(),
+            begin_ns: AtomicU64::new(0),
+            ramp_ns: ns(workload.ramp_s),
+            time_ns: workload.time_s.map_or(u64::MAX, ns),
+            gauges: (0..workload.jobs).map(|_| Gauge::default()).collect(),
+            aborted: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            finished: AtomicUsize::new(0),
+            direct_refused: AtomicBool::new(false),
+        }
+    }
+
+    fn begin_ns(&self) -> u64 {
+        self.begin_ns.load(Ordering::Relaxed)
+    }
+
+    fn measure_from_ns(&self) -> u64 {
+        self.begin_ns().saturating_add(self.ramp_ns)
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.measure_from_ns().saturating_add(self.time_ns)
+    }
+
+    fn in_flight(&self, job: u32) -> &AtomicU32 {
+        static NOBODY: AtomicU32 = AtomicU32::new(0);
+        self.gauges.get(job as usize).map_or(&NOBODY, |gauge| &gauge.0)
+    }
+}
+
+/// How many requests a sampling thread found in flight.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct InFlight {
+    pub(super) looks: u64,
+    pub(super) sum: u64,
+    pub(super) most: u64,
+}
+
+/// Everything that one run of a cell found, as it was counted.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) engine: &'static str,
+    /// Whether the page cache was passed by.
+    pub(super) direct: bool,
+    /// From the end of the ramp until nothing was in flight any more.
+    pub(super) seconds: f64,
+    /// From the end of the ramp until the first job started no more requests.
+    pub(super) steady_s: f64,
+    pub(super) record: Record,
+    pub(super) in_flight: InFlight,
+    pub(super) process_cpu_s: f64,
+    /// The greatest share of its time that a job's thread spent on a processor.
+    pub(super) busiest_thread: f64,
+    pub(super) device: Option<DeviceUse>,
+    pub(super) overruns: u64,
+    pub(super) unserved: u64,
+    pub(super) verified_bytes: u64,
+}
+
+/// Runs a cell once.
+pub(super) fn run(
+    workload: &Workload,
+    target: &TestFile,
+    engines: &dyn EngineFactory,
+    observer: &dyn Observer,
+) -> Result<Measured> {
+    target.check_still_there()?;
+    let shared = Shared::new(workload);
+    let jobs = (0..workload.jobs)
+        .map(|number| Job::new(number, workload, target, engines, &shared))
+        .collect::<Result<Vec<_>>>()?;
+    let engine = jobs.first().map_or("none", Job::engine_name);
+    // Jobs wait behind this lock until all of them are there.
+    let start = RwLock::new(());
+    let (outcomes, seen) = thread::scope(|scope| {
+        let closed = start.write().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let (start, shared) = (&start, &shared);
+            let work = move || {
+                drop(start.read().unwrap_or_else(PoisonError::into_inner));
+                let outcome = job.run();
+                shared.aborted.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                shared.finished.fetch_add(1, Ordering::Release);
+                outcome
+            };
+            match Builder::new().name("stook-bench".to_owned()).spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    shared.aborted.store(true, Ordering::Relaxed);
+                    return Err(Error::from(crate::Error::io("start", "a thread of a job", error)));
+                }
+            }
+        }
+        shared.begin_ns.store(shared.clock.now_ns(), Ordering::Relaxed);
+        drop(closed);
+        let seen = watch(&shared, workload, target, observer);
+        Ok((collect(threads)?, seen))
+    })?;
+    if observer.is_interrupted() {
+        return Err(Error::Interrupted);
+    }
+    Ok(summary(&shared, engine, workload, &outcomes, seen))
+}
+
+/// Waits for all jobs. The first error in the order of jobs is told; others are most likely its echo.
+fn collect(threads: Vec<ScopedJoinHandle<'_, Result<Outcome>>>) -> Result<Vec<Outcome>> {
+    let ended: Vec<_> = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        .collect();
+    ended.into_iter().collect()
+}
+
+/// What the watching thread saw.
+#[derive(Default)]
+struct Seen {
+    in_flight: InFlight,
+    process_cpu_ns: u64,
+    device: Option<DeviceUse>,
+    draining_ns: Option<u64>,
+}
+
+fn watch(shared: &Shared, workload: &Workload, target: &TestFile, observer: &dyn Observer) -> Seen {
+    let device = BlockDevice::of_file(target.path(), target.device());
+    let counters = || device.as_ref().and_then(BlockDevice::counters);
+    let mut random = Random::new(workload.seed, u64::MAX - 1);
+    let mut seen = Seen::default();
+    let mut before: Option<(u64, Option<Counters>)> = None;
+    let mut told_ms = 0;
+    while shared.finished.load(Ordering::Acquire) < shared.gauges.len() {
+        let now_ns = shared.clock.now_ns();
+        if now_ns >= shared.measure_from_ns() {
+            before.get_or_insert_with(|| (own_cpu_ns(), counters()));
+            if shared.draining.load(Ordering::Relaxed) {
+                seen.draining_ns.get_or_insert(now_ns);
+            } else {
+                seen.in_flight.look(shared);
+            }
+        }
+        let ms = now_ns.saturating_sub(shared.begin_ns()) / 1_000_000;
+        observer.ran(ms - told_ms);
+        told_ms = ms;
+        if observer.is_interrupted() {
+            shared.aborted.store(true, Ordering::Relaxed);
+        }
+        // Not in step with anything that repeats.
+        let pause_us = LOOK_EVERY_US / 2 + random.below(LOOK_EVERY_US);
+        thread::sleep(Duration::from_micros(pause_us));
+    }
+    if let Some((cpu_ns, counted)) = before {
+        seen.process_cpu_ns = own_cpu_ns().saturating_sub(cpu_ns);
+        seen.device = device
+            .as_ref()
+            .zip(counted)
+            .zip(counters())
+            .map(|((device, before), after)| DeviceUse::between(device, before, after));
+    }
+    seen
+}
+
+/// Processor time of everything but the watching.
+fn own_cpu_ns() -> u64 {
+    process_cpu_ns().saturating_sub(thread_cpu_ns())
+}
+
+impl InFlight {
+    fn look(&mut self, shared: &Shared) {
+        let now = shared.gauges.iter().map(|gauge| u64::from(gauge.0.load(Ordering::Relaxed))).sum();
+        self.looks += 1;
+        self.sum += now;
+        self.most = self.most.max(now);
+    }
+
+    /// Its mean over time.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.looks > 0).then(|| self.sum as f64 / self.looks as f64)
+    }
+}
+
+fn summary(
+    shared: &Shared,
+    engine: &'static str,
+    workload: &Workload,
+    outcomes: &[Outcome],
+    seen: Seen,
+) -> Measured {
+    let from_ns = shared.measure_from_ns();
+    let mut record = Record::new(from_ns, 0.0);
+    outcomes.iter().for_each(|outcome| record.merge(&outcome.record));
+    let last_ns = outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(from_ns);
+    // What ended by time has run for that time, even if nothing was asked for at its end.
+    let ended_ns = if workload.size_bytes.is_none() { last_ns.max(shared.end_ns()) } else { last_ns };
+    let since = |ns: u64| ns.saturating_sub(from_ns) as f64 / 1e9;
+    let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
+    let busy = outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
+    Measured {
+        engine,
+        direct: !workload.buffered && !shared.direct_refused.load(Ordering::Relaxed),
+        seconds: since(ended_ns),
+        steady_s: since(steady_ns),
+        record,
+        in_flight: seen.in_flight,
+        process_cpu_s: seen.process_cpu_ns as f64 / 1e9,
+        busiest_thread: busy
+            .map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64)
+            .fold(0.0, f64::max),
+        device: seen.device,
+        overruns: outcomes.iter().map(|outcome| outcome.overruns).sum(),
+        unserved: outcomes.iter().map(|outcome| outcome.unserved).sum(),
+        verified_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
+    }
+}

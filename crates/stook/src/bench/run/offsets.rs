@@ -1,0 +1,150 @@
+//! [`Offsets`]: where the next block of a job lies.
+
+use std::ops::Range;
+
+use super::super::random::Random;
+use super::super::workload::{Pattern, Workload};
+
+/// The blocks of one job, in the order in which it asks for them.
+#[derive(Debug)]
+pub(super) struct Offsets {
+    pattern: Pattern,
+    block_size: u64,
+    blocks: Range<u64>,
+    /// The next block of a sequence; reads and writes of a mix have one each.
+    next_read: u64,
+    next_write: u64,
+    random: Random,
+    /// Verified cells never have a block in flight twice, because nobody could say which write won.
+    busy: Option<Bits>,
+}
+
+impl Offsets {
+    /// For the `job`th job of a cell on a file of that length.
+    pub(super) fn new(workload: &Workload, file_len: u64, job: u32) -> Self {
+        let whole = file_len / workload.block_size.max(1);
+        let exclusive = workload.verify && workload.writes();
+        let blocks = if workload.pattern == Pattern::Sequential || exclusive {
+            let border = |job: u32| {
+                let jobs = u128::from(workload.jobs.max(1));
+                // At most `whole`.
+                (u128::from(whole) * u128::from(job) / jobs) as u64
+            };
+            border(job)..border(job + 1)
+        } else {
+            0..whole
+        };
+        Self {
+            pattern: workload.pattern,
+            block_size: workload.block_size,
+            next_read: blocks.start,
+            next_write: blocks.start,
+            random: Random::new(workload.seed, 2 * u64::from(job)),
+            busy: exclusive.then(|| Bits::new(blocks.end - blocks.start)),
+            blocks,
+        }
+    }
+
+    /// The offset of the next block that is read or written.
+    #[inline]
+    pub(super) fn next(&mut self, read: bool) -> u64 {
+        loop {
+            let block = match self.pattern {
+                Pattern::Random => self.blocks.start + self.random.below(self.blocks.end - self.blocks.start),
+                Pattern::Sequential => self.next_in_sequence(read),
+            };
+            let at = block - self.blocks.start;
+            match &mut self.busy {
+                Some(busy) if busy.get(at) => {}
+                Some(busy) => {
+                    busy.set(at, true);
+                    return block * self.block_size;
+                }
+                None => return block * self.block_size,
+            }
+        }
+    }
+
+    fn next_in_sequence(&mut self, read: bool) -> u64 {
+        let next = if read { &mut self.next_read } else { &mut self.next_write };
+        let block = *next;
+        *next = if block + 1 < self.blocks.end { block + 1 } else { self.blocks.start };
+        block
+    }
+
+    /// The block at this offset is no longer in flight.
+    #[inline]
+    pub(super) fn release(&mut self, offset: u64) {
+        if let Some(busy) = &mut self.busy {
+            busy.set(offset / self.block_size - self.blocks.start, false);
+        }
+    }
+}
+
+/// A bit for each block.
+#[derive(Debug)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(count: u64) -> Self {
+        Self(vec![0; usize::try_from(count / 64 + 1).unwrap_or(usize::MAX)])
+    }
+
+    fn get(&self, at: u64) -> bool {
+        self.0.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, at: u64, to: bool) {
+        if let Some(word) = self.0.get_mut((at / 64) as usize) {
+            *word = *word & !(1 << (at % 64)) | u64::from(to) << (at % 64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn taken(workload: &Workload, len: u64, job: u32, count: usize) -> Vec<u64> {
+        let mut offsets = Offsets::new(workload, len, job);
+        (0..count).map(|_| offsets.next(true)).collect()
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_offsets_and_another_gives_others() {
+        let workload = Workload::default();
+        let other = Workload { seed: 2, ..workload.clone() };
+        let first = taken(&workload, 1 << 30, 0, 100);
+        assert_eq!(first, taken(&workload, 1 << 30, 0, 100));
+        assert_ne!(first, taken(&other, 1 << 30, 0, 100));
+        assert_ne!(first, taken(&workload, 1 << 30, 1, 100));
+        assert!(first.iter().all(|offset| offset % 4096 == 0 && *offset < 1 << 30));
+    }
+
+    #[test]
+    fn every_block_of_a_file_is_reached_and_the_uneven_end_never() {
+        let reached: BTreeSet<_> = taken(&Workload::default(), 8 * 4096 + 100, 0, 500).into_iter().collect();
+        assert_eq!(reached, (0..8).map(|block| block * 4096).collect());
+    }
+
+    #[test]
+    fn sequences_of_jobs_lie_side_by_side_and_begin_again() {
+        let workload = Workload { pattern: Pattern::Sequential, jobs: 2, ..Workload::default() };
+        let blocks = |job, count| -> Vec<u64> {
+            taken(&workload, 5 * 4096, job, count).iter().map(|offset| offset / 4096).collect()
+        };
+        assert_eq!((blocks(0, 3), blocks(1, 4)), (vec![0, 1, 0], vec![2, 3, 4, 2]));
+    }
+
+    #[test]
+    fn verified_blocks_are_in_flight_once() {
+        let workload = Workload { verify: true, read_share: 0, depth: 4, ..Workload::default() };
+        let mut offsets = Offsets::new(&workload, 8 * 4096, 0);
+        let first: BTreeSet<_> = (0..8).map(|_| offsets.next(false)).collect();
+        assert_eq!(first.len(), 8);
+        offsets.release(3 * 4096);
+        assert_eq!(offsets.next(true), 3 * 4096);
+    }
+}

@@ -1,0 +1,143 @@
+//! [`Record`]: what one job counts while it is measured.
+
+use crate::report::histogram::LatencyHistogram;
+
+/// The length of one entry of the series that is kept while measuring.
+pub(in crate::bench) const TICK_NS: u64 = 100_000_000;
+
+/// What was done to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::bench) enum Kind {
+    Read,
+    Write,
+    Sync,
+}
+
+/// What completed in one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::bench) struct Tick {
+    pub(in crate::bench) reads: u64,
+    pub(in crate::bench) writes: u64,
+    /// Of reads and writes.
+    pub(in crate::bench) latency_sum_ns: u64,
+}
+
+impl Tick {
+    fn add(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.latency_sum_ns += other.latency_sum_ns;
+    }
+
+    /// The sum of several.
+    pub(in crate::bench) fn sum(ticks: &[Self]) -> Self {
+        let mut sum = Self::default();
+        ticks.iter().for_each(|tick| sum.add(*tick));
+        sum
+    }
+}
+
+/// Histograms and the series of what completed after the ramp.
+#[derive(Debug, Clone)]
+pub(in crate::bench) struct Record {
+    pub(in crate::bench) reads: LatencyHistogram,
+    pub(in crate::bench) writes: LatencyHistogram,
+    pub(in crate::bench) syncs: LatencyHistogram,
+    pub(in crate::bench) ticks: Vec<Tick>,
+    current: Tick,
+    current_ends_ns: u64,
+}
+
+impl Record {
+    /// Counts from `begin_ns` on. Room for `expected_s` is there from the start, so that nothing is allocated while
+    /// it runs as long as expected.
+    pub(in crate::bench) fn new(begin_ns: u64, expected_s: f64) -> Self {
+        let ticks = (expected_s.clamp(0.0, 86_400.0) * 1e9) as u64 / TICK_NS;
+        Self {
+            reads: LatencyHistogram::new(),
+            writes: LatencyHistogram::new(),
+            syncs: LatencyHistogram::new(),
+            ticks: Vec::with_capacity(ticks as usize + 50),
+            current: Tick::default(),
+            current_ends_ns: begin_ns + TICK_NS,
+        }
+    }
+
+    /// Counts what completed at `now_ns`, which never goes back.
+    #[inline]
+    pub(in crate::bench) fn count(&mut self, kind: Kind, latency_ns: u64, now_ns: u64) {
+        while now_ns >= self.current_ends_ns {
+            self.close();
+        }
+        match kind {
+            Kind::Read => {
+                self.reads.record(latency_ns);
+                self.current.reads += 1;
+            }
+            Kind::Write => {
+                self.writes.record(latency_ns);
+                self.current.writes += 1;
+            }
+            Kind::Sync => return self.syncs.record(latency_ns),
+        }
+        self.current.latency_sum_ns += latency_ns;
+    }
+
+    fn close(&mut self) {
+        self.ticks.push(std::mem::take(&mut self.current));
+        self.current_ends_ns += TICK_NS;
+    }
+
+    /// Closes the last tick.
+    pub(in crate::bench) fn finish(&mut self) {
+        if self.current != Tick::default() {
+            self.close();
+        }
+    }
+
+    /// Adds what another job counted.
+    pub(in crate::bench) fn merge(&mut self, other: &Self) {
+        self.reads.merge(&other.reads);
+        self.writes.merge(&other.writes);
+        self.syncs.merge(&other.syncs);
+        if self.ticks.len() < other.ticks.len() {
+            self.ticks.resize(other.ticks.len(), Tick::default());
+        }
+        for (tick, more) in self.ticks.iter_mut().zip(&other.ticks) {
+            tick.add(*more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_and_histograms_count_the_same() {
+        let mut record = Record::new(1000, 0.1);
+        for (at, latency_ns) in [(1000, 5), (1000 + TICK_NS, 6), (1000 + 4 * TICK_NS, 7)] {
+            record.count(Kind::Read, latency_ns, at);
+            record.count(Kind::Write, latency_ns, at);
+            record.count(Kind::Sync, 1, at);
+        }
+        record.finish();
+        assert_eq!(record.ticks.iter().map(|tick| tick.reads).collect::<Vec<_>>(), [1, 1, 0, 0, 1]);
+        let sum = Tick::sum(&record.ticks);
+        assert_eq!((sum.reads, sum.writes, sum.latency_sum_ns), (3, 3, 36));
+        assert_eq!((record.reads.count(), record.writes.count(), record.syncs.count()), (3, 3, 3));
+    }
+
+    #[test]
+    fn records_of_different_length_add_up() {
+        let mut short = Record::new(0, 1.0);
+        short.count(Kind::Read, 10, 5);
+        short.finish();
+        let mut long = Record::new(0, 1.0);
+        long.count(Kind::Write, 20, 2 * TICK_NS);
+        long.finish();
+        short.merge(&long);
+        assert_eq!(short.ticks.len(), 3);
+        assert_eq!(Tick::sum(&short.ticks), Tick { reads: 1, writes: 1, latency_sum_ns: 30 });
+    }
+}

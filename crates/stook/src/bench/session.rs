@@ -1,0 +1,181 @@
+//! [`Bench`]: a list of cells, run on one file, round after round.
+
+use std::path::Path;
+
+use super::environment::Environment;
+use super::error::{Error, Result};
+use super::layout::{Layout, TestFile};
+use super::observer::Observer;
+use super::result::{BenchResult, Gathering, RunResult};
+use super::run;
+use super::workload::Workload;
+use crate::engine::EngineFactory;
+
+/// What is to be measured, and on what.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// The cells.
+    pub cells: Vec<Workload>,
+    /// How often each is run. Rounds run every cell once, so that what changes with time meets all of them.
+    pub rounds: u32,
+    /// The length of an own file.
+    pub file_bytes: u64,
+    /// Whether an own file stays.
+    pub keep: bool,
+    /// Whether an existing file may be written.
+    pub overwrite_file: bool,
+}
+
+impl Bench {
+    /// Measures in a directory, on a file that is made there, or on an existing file.
+    ///
+    /// When it is interrupted, what was measured before is returned, and says so.
+    ///
+    /// # Errors
+    /// When the cells make no sense, when the file cannot be made, or what a cell met.
+    pub fn run(
+        &self,
+        path: &Path,
+        engines: &dyn EngineFactory,
+        observer: &dyn Observer,
+    ) -> Result<BenchResult> {
+        self.check()?;
+        let own_file = path.is_dir();
+        let mut file = self.target(path, own_file, engines, observer)?;
+        let mut found = Found::new(self, path, &file, own_file);
+        for round in 0..self.rounds {
+            for (cell, gathering) in self.cells.iter().zip(&mut found.cells) {
+                match run_cell(cell, &mut file, engines, observer) {
+                    Ok(measured) => {
+                        let run = RunResult::new(round, cell, &measured);
+                        gathering.add(run, &measured);
+                    }
+                    Err(Error::Interrupted) => return Ok(found.finish(true)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(found.finish(false))
+    }
+
+    /// How long the cells take, where that is known.
+    pub fn expected_s(&self) -> Option<f64> {
+        let round: f64 = self.cells.iter().map(Workload::expected_s).sum::<Option<f64>>()?;
+        Some(round * f64::from(self.rounds))
+    }
+
+    /// Checks everything that can be known before the file is there.
+    ///
+    /// # Errors
+    /// [`Error::Workload`], which says what was expected.
+    pub fn check(&self) -> Result<()> {
+        let Some(first) = self.cells.first() else {
+            return Err(Error::workload("there is nothing to measure: expected at least one cell"));
+        };
+        if self.rounds == 0 {
+            return Err(Error::workload("0 rounds were asked for; expected at least 1"));
+        }
+        self.cells.iter().try_for_each(Workload::check)?;
+        // Contents are laid out once for all cells.
+        let same = |cell: &Workload| (cell.verify, cell.verify.then_some(cell.seed));
+        if self.cells.iter().any(|cell| same(cell) != same(first)) {
+            return Err(Error::workload(
+                "some cells verify and others do not, or with other seeds: expected the same for all cells, \
+                 because they share one file",
+            ));
+        }
+        Ok(())
+    }
+
+    fn target(
+        &self,
+        path: &Path,
+        own_file: bool,
+        engines: &dyn EngineFactory,
+        observer: &dyn Observer,
+    ) -> Result<TestFile> {
+        let first = self.cells.first();
+        let layout = Layout {
+            seed: first.map_or(1, |cell| cell.seed),
+            compressibility: self.cells.iter().map(|cell| cell.compressibility).min().unwrap_or(0),
+            verify: first.is_some_and(|cell| cell.verify),
+        };
+        if own_file {
+            // Before a gigabyte is written for nothing.
+            self.cells.iter().try_for_each(|cell| cell.check_file(self.file_bytes, 1))?;
+            let file = TestFile::create(path, self.file_bytes, layout, self.keep, engines, observer)?;
+            self.check_file(&file)?;
+            return Ok(file);
+        }
+        let writes = self.cells.iter().any(Workload::writes);
+        if writes && !self.overwrite_file && path.exists() {
+            return Err(Error::target(
+                path,
+                "is an existing file, and some cells write: expected --overwrite-file, which destroys what is in \
+                 it, or a directory",
+            ));
+        }
+        let file = TestFile::open(path, writes, layout)?;
+        self.check_file(&file)?;
+        Ok(file)
+    }
+
+    fn check_file(&self, file: &TestFile) -> Result<()> {
+        let engine_file = file.reopen()?;
+        let alignment = engine_file.alignment().offset_bytes;
+        if self.cells.iter().any(|cell| !cell.buffered) && !engine_file.is_direct_possible() {
+            return Err(Error::target(
+                file.path(),
+                "lies on a file system that refuses direct I/O: expected buffered I/O, or another place",
+            ));
+        }
+        self.cells.iter().try_for_each(|cell| cell.check_file(file.len(), alignment))
+    }
+}
+
+fn run_cell(
+    cell: &Workload,
+    file: &mut TestFile,
+    engines: &dyn EngineFactory,
+    observer: &dyn Observer,
+) -> Result<run::Measured> {
+    if cell.writes() {
+        file.precondition(engines, observer)?;
+    }
+    let mut measured = run::run(cell, file, engines, observer)?;
+    if cell.verify && cell.writes() {
+        file.read_back(engines, observer)?;
+        measured.verified_bytes += file.len();
+    }
+    Ok(measured)
+}
+
+/// What was found so far.
+struct Found {
+    result: BenchResult,
+    cells: Vec<Gathering>,
+}
+
+impl Found {
+    fn new(bench: &Bench, path: &Path, file: &TestFile, own_file: bool) -> Self {
+        let now = time::OffsetDateTime::now_utc();
+        let now = now.replace_nanosecond(0).unwrap_or(now);
+        let result = BenchResult {
+            path: if own_file && !bench.keep { path } else { file.path() }.display().to_string(),
+            file_bytes: file.len(),
+            own_file,
+            environment: Environment::of(file.path(), file.device()),
+            // A date of this kind can always be written.
+            time: now.format(&time::format_description::well_known::Rfc3339).unwrap_or_default(),
+            interrupted: false,
+            cells: Vec::new(),
+        };
+        Self { result, cells: bench.cells.iter().cloned().map(Gathering::new).collect() }
+    }
+
+    fn finish(mut self, interrupted: bool) -> BenchResult {
+        self.result.interrupted = interrupted;
+        self.result.cells = self.cells.into_iter().map(Gathering::finish).collect();
+        self.result
+    }
+}

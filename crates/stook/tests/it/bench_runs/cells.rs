@@ -1,0 +1,146 @@
+//! Cells that run to their end.
+
+use stook::bench::{Bench, BenchResult, CellResult, Pattern, Unobserved, Workload};
+use stook::engine::Backend;
+use stook_testing::fault::{EngineCall, FaultEngineFactory};
+
+use super::{BACKENDS, FILE_BYTES, bench, measure, only, short};
+
+/// What has to add up in any result.
+fn adds_up(cell: &CellResult) {
+    let block = cell.workload.block_size;
+    for run in &cell.runs {
+        let parts = [&run.read, &run.write].map(|part| part.as_ref().map_or(0, |part| part.count));
+        assert_eq!(run.total.count, parts.iter().sum::<u64>());
+        assert_eq!(run.total.bytes, run.total.count * block);
+        let in_series: u64 = run.series.iter().map(|second| second.reads + second.writes).sum();
+        assert_eq!(in_series, run.total.count, "every request is in the series");
+        assert_eq!(run.series.iter().map(|second| second.bytes).sum::<u64>(), run.total.bytes);
+        assert_eq!(run.total.histogram.count.iter().sum::<u64>(), run.total.count);
+        let latency_sum: u64 = run.series.iter().map(|second| second.latency_sum_ns).sum();
+        let mean = run.total.latency_mean_ns.unwrap();
+        assert!((latency_sum as f64 / run.total.count as f64 / mean - 1.0).abs() < 1e-9);
+        let quantiles = [run.total.latency_min_ns, run.total.latency_p50_ns, run.total.latency_p99_ns];
+        assert!(quantiles.is_sorted() && run.total.latency_p999_ns <= run.total.latency_max_ns);
+        assert!(
+            run.seconds > 0.0 && (run.total.iops * run.seconds / run.total.count as f64 - 1.0).abs() < 1e-9
+        );
+        assert!(run.in_flight.most <= run.in_flight.requested);
+    }
+}
+
+#[test]
+fn every_direction_and_pattern_is_counted_on_both_backends() {
+    for backend in BACKENDS {
+        for pattern in [Pattern::Random, Pattern::Sequential] {
+            for (read_share, depth, jobs) in [(100, 1, 1), (0, 4, 1), (50, 8, 2), (100, 32, 3)] {
+                let cell = Workload { pattern, read_share, depth, jobs, ..short() };
+                let found = measure(&cell, &backend).unwrap();
+                adds_up(&found);
+                // A size is shared by the jobs, in whole blocks.
+                let each = (2 << 20) / u64::from(jobs) / 4096;
+                assert_eq!(found.total.count, each * u64::from(jobs), "{cell:?}");
+                assert_eq!((found.read.is_some(), found.write.is_some()), (read_share > 0, read_share < 100));
+                if let (50, Some(read)) = (read_share, &found.read) {
+                    // Twelve standard deviations.
+                    assert!((128..=384).contains(&read.count), "{} of 512 are reads", read.count);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn direct_cells_pass_the_page_cache_by_where_that_is_possible() {
+    let directory = tempfile::tempdir().unwrap();
+    let probe = stook::engine::File::create_new(directory.path().join("probe")).unwrap();
+    let possible = probe.is_direct_possible();
+    let cell = Workload { buffered: false, depth: 8, ..short() };
+    for backend in BACKENDS {
+        match measure(&cell, &backend) {
+            Ok(found) => assert!(possible && found.runs.iter().all(|run| run.direct)),
+            Err(error) => {
+                assert!(!possible && error.to_string().contains("expected buffered I/O"), "{error}")
+            }
+        }
+    }
+}
+
+#[test]
+fn a_time_bound_is_kept_and_the_ramp_is_not_counted() {
+    for backend in BACKENDS {
+        let cell = Workload { ramp_s: 0.3, time_s: Some(1.0), size_bytes: None, depth: 4, ..short() };
+        let found = measure(&cell, &backend).unwrap();
+        adds_up(&found);
+        let run = &found.runs[0];
+        // It may end late on a busy machine, never early.
+        assert!(run.seconds >= 1.0 && run.steady_s <= run.seconds, "{} {}", run.seconds, run.steady_s);
+        assert!(run.in_flight.samples > 0 && run.in_flight.mean.unwrap() <= 4.0);
+        assert!(run.cpu.process_s > 0.0 && run.cpu.busiest_thread_share > 0.0);
+        assert_eq!(run.windows.len(), 5);
+    }
+}
+
+#[test]
+fn syncs_are_asked_for_after_every_so_many_writes_and_are_no_part_of_the_total() {
+    for backend in BACKENDS {
+        let cell = Workload { read_share: 0, fsync_every: Some(8), size_bytes: Some(64 * 4096), ..short() };
+        let found = measure(&cell, &backend).unwrap();
+        adds_up(&found);
+        let syncs = found.sync.as_ref().unwrap();
+        assert_eq!((found.total.count, syncs.bytes), (64, 0));
+        // The one that follows the last write is not asked for any more.
+        assert_eq!(syncs.count, 7);
+    }
+}
+
+/// The offsets of all reads, as an engine that counts saw them after the layout.
+fn offsets(cell: &Workload) -> Vec<u64> {
+    let engines = FaultEngineFactory::new(Backend::Threads);
+    measure(cell, &engines).unwrap();
+    let reads = engines.operations().into_iter().filter(|operation| operation.call == EngineCall::Read);
+    reads.map(|operation| operation.offset).collect()
+}
+
+#[test]
+fn a_seed_repeats_the_offsets() {
+    let cell = Workload { depth: 4, ..short() };
+    let first = offsets(&cell);
+    assert_eq!(first.len(), 512);
+    assert!(first.iter().all(|offset| offset % 4096 == 0 && *offset < FILE_BYTES));
+    assert_eq!(first, offsets(&cell));
+    assert_ne!(first, offsets(&Workload { seed: 2, ..cell.clone() }));
+    let sequential = offsets(&Workload { pattern: Pattern::Sequential, ..cell });
+    assert_eq!(sequential, (0..512).map(|block| block * 4096).collect::<Vec<_>>());
+}
+
+#[test]
+fn rounds_run_every_cell_once_and_are_taken_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let engines = FaultEngineFactory::new(Backend::Threads);
+    let cells = [short(), Workload { block_size: 16_384, ..short() }];
+    let bench = Bench { rounds: 3, ..bench(&cells) };
+    let result = bench.run(directory.path(), &engines, &Unobserved).unwrap();
+    for (cell, count) in result.cells.iter().zip([512, 128]) {
+        assert_eq!(cell.runs.iter().map(|run| run.round).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(cell.runs.iter().all(|run| run.total.count == count));
+        assert_eq!(cell.total.count, 3 * count);
+        let seconds: f64 = cell.runs.iter().map(|run| run.seconds).sum();
+        assert!((cell.total.iops * seconds / cell.total.count as f64 - 1.0).abs() < 1e-9);
+    }
+    let reads = engines.operations().into_iter().filter(|operation| operation.call == EngineCall::Read);
+    let mut lengths: Vec<usize> = reads.map(|operation| operation.len).collect();
+    lengths.dedup();
+    assert_eq!(lengths, [4096, 16_384].repeat(3), "A B A B A B");
+}
+
+#[test]
+fn results_are_the_same_after_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let cell = Workload { read_share: 50, rate_per_s: Some(5000.0), depth: 4, ..short() };
+    let result = bench(&[cell]).run(directory.path(), &Backend::Auto, &Unobserved).unwrap();
+    let text = serde_json::to_string(&result).unwrap();
+    let again: BenchResult = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_value(&again).unwrap(), serde_json::to_value(&result).unwrap());
+    adds_up(&only(again));
+}
