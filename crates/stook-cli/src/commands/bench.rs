@@ -1,8 +1,9 @@
 //! `stook bench`: how fast the storage below a path is, one cell after another.
 
+mod compare;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -31,7 +32,8 @@ Examples:
 
 In a directory it makes a test file full of data that has no name while it is
 measured: nothing is left behind, however the command ends. Lists are separated
-by commas, and every combination is a cell.";
+by commas, and every combination is a cell. A cell whose figures do not mean what
+they seem to is marked not valid, with the reason.";
 
 /// What is measured where nothing else is said.
 const FILE_BYTES: u64 = 1 << 30;
@@ -40,14 +42,24 @@ const RAMP_S: f64 = 1.0;
 
 /// What `stook bench` takes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// A directory, in which a test file is made, or an existing file
-    path: PathBuf,
+    #[arg(required = true)]
+    path: Option<PathBuf>,
     #[command(flatten)]
     cell: CellArgs,
     #[command(flatten)]
     run: RunArgs,
+}
+
+/// What else there is to do.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Tells whether two results differ, or only seem to
+    Compare(compare::Args),
 }
 
 /// What a cell is.
@@ -182,13 +194,17 @@ impl From<EngineArg> for Backend {
 /// # Errors
 /// When the workload makes no sense, when the file cannot be made or opened, or what a cell met.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let Some(Action::Compare(args)) = &args.action {
+        return compare::run(args, context);
+    }
+    let path = args.path.as_deref().ok_or_else(|| UsageError::new("expected a directory or a file"))?;
     let bench = bench(&args).map_err(as_usage)?;
     bench.check().map_err(as_usage)?;
     if args.run.fio_job {
-        return print_fio_job(&bench, &args, context);
+        return print_fio_job(&bench, path, context);
     }
     let watcher = Watcher::new(&bench, context);
-    let result = bench.run(&args.path, &Backend::from(args.run.engine), &watcher);
+    let result = bench.run(path, &Backend::from(args.run.engine), &watcher);
     drop(watcher);
     let result = match result {
         Err(Error::Interrupted) => return Err(interrupt::Interrupted.into()),
@@ -261,13 +277,12 @@ impl From<PresetArg> for Preset {
     }
 }
 
-fn print_fio_job(bench: &Bench, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let (file, len) = if args.path.is_dir() {
-        (args.path.join(KEPT_NAME), bench.file_bytes)
+fn print_fio_job(bench: &Bench, path: &Path, context: &Context) -> anyhow::Result<ExitCode> {
+    let (file, len) = if path.is_dir() {
+        (path.join(KEPT_NAME), bench.file_bytes)
     } else {
-        let metadata =
-            std::fs::metadata(&args.path).map_err(|error| stook::Error::io("open", &args.path, error))?;
-        (args.path.clone(), metadata.len())
+        let metadata = std::fs::metadata(path).map_err(|error| stook::Error::io("open", path, error))?;
+        (path.to_path_buf(), metadata.len())
     };
     let mut output = context.output();
     output.bytes(fio_jobs(&bench.cells, &file, len).as_bytes())?;

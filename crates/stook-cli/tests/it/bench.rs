@@ -37,7 +37,7 @@ fn a_sweep_prints_a_line_for_each_cell_and_leaves_nothing() {
         assert!(stdout.contains(column), "{stdout}");
     }
     let lines = |start: &str| stdout.lines().filter(|line| line.starts_with(start)).count();
-    assert_eq!((lines("randread buffered"), lines("randrw 50% read buffered"), lines("  write")), (4, 4, 4));
+    assert_eq!((lines("randread buffered  "), lines("randrw 50% read buffered  "), lines("  write ")), (4, 4, 4));
     assert!(is_empty(directory.path()));
 }
 
@@ -178,4 +178,73 @@ fn neither_ctrl_c_nor_a_kill_leaves_a_file() {
         assert_eq!(output.status.code(), code);
         assert!(is_empty(directory.path()));
     }
+}
+
+/// The JSON of a result with one cell of ten seconds at these rates, valid or not.
+fn result(rates: &[u64], valid: bool) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let mut report = json(directory.path(), &["--size", "1M"]);
+    let cell = &mut report["cells"][0];
+    let series: Vec<Value> = rates
+        .iter()
+        .map(
+            |rate| serde_json::json!({"reads": rate, "writes": 0, "bytes": rate * 4096, "latency_sum_ns": 1}),
+        )
+        .collect();
+    cell["valid"] = valid.into();
+    cell["runs"][0]["valid"] = valid.into();
+    cell["runs"][0]["steady_s"] = (rates.len() as f64).into();
+    cell["runs"][0]["series"] = series.into();
+    report.to_string()
+}
+
+#[test]
+fn two_results_are_compared_cell_by_cell() {
+    let directory = tempfile::tempdir().unwrap();
+    let slow: Vec<u64> = (0..20).map(|at| 1000 + at * 7 % 5).collect();
+    let fast: Vec<u64> = slow.iter().map(|rate| rate * 2).collect();
+    for (name, rates, valid) in [("a", &slow, true), ("b", &fast, true), ("c", &fast, false)] {
+        fs::write(directory.path().join(name), result(rates, valid)).unwrap();
+    }
+    let compare = |first: &str, second: &str, flags: &[&str]| {
+        let arguments = ["bench", "compare", first, second].into_iter().chain(flags.iter().copied());
+        ended(stook(arguments).current_dir(directory.path()))
+    };
+    for (first, second, verdict) in [
+        ("a", "b", "the second is faster"),
+        ("b", "a", "the second is slower"),
+        ("a", "a", "no difference can be told"),
+        ("a", "c", "not valid"),
+    ] {
+        let (code, stdout, stderr) = compare(first, second, &[]);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        assert!(stdout.contains(verdict), "{stdout}");
+    }
+    let (code, stdout, _) = compare("a", "b", &["--json"]);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &report["schema"]), (0, &"stook.bench_compare/1".into()));
+    let difference = report["cells"][0]["comparison"]["difference"]["value"].as_f64().unwrap();
+    assert!((difference - 1.0).abs() < 1e-9, "{report}");
+    fs::write(directory.path().join("d"), "{\"schema\": \"stook.load/1\"}").unwrap();
+    let (code, _, stderr) = compare("a", "d", &[]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("d is no result of `stook bench --json`: expected the schema"), "{stderr}");
+}
+
+#[test]
+fn what_the_page_cache_served_is_not_called_the_speed_of_a_device() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = json(directory.path(), &["--time", "1s"]);
+    let run = &report["cells"][0]["runs"][0];
+    let gate =
+        run["gates"].as_array().unwrap().iter().find(|gate| gate["name"] == "device_bytes_read").unwrap();
+    if run["device"].is_null() {
+        // A file system in memory: there is no device whose speed it could be taken for.
+        assert_eq!(gate["outcome"], "not_applicable");
+        return;
+    }
+    assert_eq!((&gate["outcome"], &report["cells"][0]["valid"]), (&"failed".into(), &false.into()));
+    let (code, stdout, _) = bench(directory.path(), &["--time", "1s"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("randread buffered, 4.00 KiB, depth 1: not valid"), "{stdout}");
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use stook::engine::{Completion, Engine, EngineFactory, Request};
 use stook::pack::{Error, Host, Key, OnDamage, OpenOptions, Pack, ScanOptions, WriterOptions};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::DeviceUse;
 use super::environment::Environment;
+use super::gates::{self, Gate};
 use super::run::{Measured, Record, TICK_NS, Tick};
 use super::workload::Workload;
 use crate::report::histogram::LatencyHistogram;
@@ -129,9 +130,11 @@ pub struct RunResult {
     pub open_loop: Option<OpenLoopResult>,
     /// Bytes that were read and compared with what had been written.
     pub verified_bytes: u64,
-    /// Whether the figures mean what they say.
+    /// Every check of whether the figures mean what they say.
+    pub gates: Vec<Gate>,
+    /// Whether all of them passed that could be made.
     pub valid: bool,
-    /// Why they do not.
+    /// Why those that failed did.
     pub reasons: Vec<String>,
 }
 
@@ -195,6 +198,8 @@ pub struct OpenLoopResult {
     pub overruns: u64,
     /// Requests that were due and never began.
     pub unserved: u64,
+    /// How long after they were due requests began, on average; this is part of their latency.
+    pub late_mean_ns: Option<f64>,
 }
 
 impl Figures {
@@ -266,7 +271,7 @@ impl Parts {
 }
 
 impl RunResult {
-    pub(super) fn new(round: u32, workload: &Workload, measured: &Measured) -> Self {
+    pub(super) fn new(round: u32, workload: &Workload, measured: &Measured, gates: Vec<Gate>) -> Self {
         let Measured { record, seconds, steady_s, .. } = measured;
         let parts = Parts::of(record, workload.block_size, *seconds);
         let requests = parts.total.count;
@@ -275,6 +280,7 @@ impl RunResult {
             rate_reached_per_s: parts.total.iops,
             overruns: measured.overruns,
             unserved: measured.unserved,
+            late_mean_ns: (requests > 0).then(|| record.waited_ns as f64 / requests as f64),
         });
         Self {
             round,
@@ -302,8 +308,9 @@ impl RunResult {
             device: measured.device.clone(),
             open_loop,
             verified_bytes: measured.verified_bytes,
-            valid: true,
-            reasons: Vec::new(),
+            valid: gates::is_valid(&gates),
+            reasons: gates::reasons(&gates),
+            gates,
         }
     }
 }

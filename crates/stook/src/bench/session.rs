@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::environment::Environment;
 use super::error::{Error, Result};
+use super::judge::judge;
 use super::layout::{Layout, TestFile};
 use super::observer::Observer;
 use super::result::{BenchResult, Gathering, RunResult};
@@ -43,11 +44,13 @@ impl Bench {
         let own_file = path.is_dir();
         let mut file = self.target(path, own_file, engines, observer)?;
         let mut found = Found::new(self, path, &file, own_file);
+        let link_limit = found.result.environment.link_limit_bytes_per_s;
         for round in 0..self.rounds {
             for (cell, gathering) in self.cells.iter().zip(&mut found.cells) {
                 match run_cell(cell, &mut file, engines, observer) {
                     Ok(measured) => {
-                        let run = RunResult::new(round, cell, &measured);
+                        let gates = judge(cell, &measured, link_limit);
+                        let run = RunResult::new(round, cell, &measured, gates);
                         gathering.add(run, &measured);
                     }
                     Err(Error::Interrupted) => return Ok(found.finish(true)),

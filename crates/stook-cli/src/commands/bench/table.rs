@@ -21,7 +21,9 @@ pub(super) fn text(result: &BenchResult, output: &mut Output) -> Result<()> {
     output.line("")?;
     output.table(&table)?;
     for cell in result.cells.iter().filter(|cell| !cell.reasons.is_empty()) {
-        output.line(format_args!("\n{}: not valid", name(&cell.workload)))?;
+        let workload = &cell.workload;
+        let (block, depth) = (bytes_binary(workload.block_size), depth(workload));
+        output.line(format_args!("\n{}, {block}, depth {depth}: not valid", name(workload)))?;
         for reason in &cell.reasons {
             output.line(format_args!("  {reason}"))?;
         }
@@ -75,7 +77,7 @@ fn figures(figures: &Figures) -> [String; 7] {
 }
 
 /// The name of a cell: what the other columns do not say.
-fn name(workload: &Workload) -> String {
+pub(super) fn name(workload: &Workload) -> String {
     let mut name = workload.rw().to_owned();
     if (1..100).contains(&workload.read_share) {
         name.push_str(&format!(" {}% read", workload.read_share));
@@ -92,7 +94,7 @@ fn name(workload: &Workload) -> String {
     name
 }
 
-fn depth(workload: &Workload) -> String {
+pub(super) fn depth(workload: &Workload) -> String {
     match workload.jobs {
         1 => workload.depth.to_string(),
         jobs => format!("{} × {jobs}", workload.depth),

@@ -8,13 +8,13 @@ mod burst;
 mod checks;
 mod steady;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use burst::{BurstFall, find_fall};
 pub use steady::{Steadiness, steadiness};
 
 /// Which check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GateName {
@@ -41,7 +41,7 @@ pub enum GateName {
 }
 
 /// How a check ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The ratio lies in the allowed range.
@@ -53,7 +53,7 @@ pub enum Outcome {
 }
 
 /// One check of one cell. All figures are ratios and have no unit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// Which check.
     pub name: GateName,

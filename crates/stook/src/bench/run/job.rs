@@ -34,6 +34,8 @@ struct Slot {
     kind: Kind,
     offset: u64,
     start_ns: u64,
+    /// Open loop: how long after it was due it began.
+    waited_ns: u64,
 }
 
 /// What one job found.
@@ -116,7 +118,7 @@ impl<'a> Job<'a> {
             engine: engines.build(depth)?,
             offsets: Offsets::new(workload, target.len(), number),
             choices,
-            slots: vec![Slot { kind: Kind::Sync, offset: 0, start_ns: 0 }; depth],
+            slots: vec![Slot { kind: Kind::Sync, offset: 0, start_ns: 0, waited_ns: 0 }; depth],
             free: (0..depth).rev().collect(),
             read_buffers,
             write_buffers,
@@ -177,7 +179,7 @@ impl<'a> Job<'a> {
         loop {
             while !self.stopping && !self.free.is_empty() {
                 let start_ns = self.shared.clock.now_ns();
-                self.issue(start_ns);
+                self.issue(start_ns, 0);
             }
             if self.engine.in_flight() == 0 {
                 return Ok(());
@@ -224,23 +226,28 @@ impl<'a> Job<'a> {
     fn issue_due(&mut self, arrivals: &mut Arrivals) {
         let now_ns = self.shared.clock.now_ns();
         while !self.stopping && !self.free.is_empty() && arrivals.next_ns() <= now_ns {
+            if self.is_sync_due() {
+                // Nobody waits for it: it takes a slot, not an arrival.
+                self.issue(now_ns, 0);
+                continue;
+            }
             let due_ns = arrivals.next_ns();
             let late = due_ns < self.blocked_until_ns && self.measured_since.is_some();
             self.overruns += u64::from(late);
-            self.issue(due_ns);
+            self.issue(due_ns, now_ns - due_ns);
             arrivals.advance();
         }
     }
 
     /// Prepares the next request and hands it to the engine.
     #[inline]
-    fn issue(&mut self, start_ns: u64) {
+    fn issue(&mut self, start_ns: u64, waited_ns: u64) {
         let Some(token) = self.free.pop() else { return };
         let in_flight = self.slots.len() - self.free.len();
         self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
         let (kind, offset, operation) = self.next_operation();
         if let Some(slot) = self.slots.get_mut(token) {
-            *slot = Slot { kind, offset, start_ns };
+            *slot = Slot { kind, offset, start_ns, waited_ns };
         }
         let (file, access) = (Arc::clone(&self.file), self.access);
         self.engine.submit(Request { token: token as u64, file, access, operation });
@@ -254,8 +261,13 @@ impl<'a> Job<'a> {
     }
 
     #[inline]
+    fn is_sync_due(&self) -> bool {
+        self.workload.fsync_every.is_some_and(|every| self.writes_since_sync >= every)
+    }
+
+    #[inline]
     fn next_operation(&mut self) -> (Kind, u64, Operation) {
-        if self.workload.fsync_every.is_some_and(|every| self.writes_since_sync >= every) {
+        if self.is_sync_due() {
             self.writes_since_sync = 0;
             return (Kind::Sync, 0, Operation::Sync);
         }
@@ -318,7 +330,7 @@ impl<'a> Job<'a> {
     fn complete(&mut self, completion: Completion, now_ns: u64) -> Result<()> {
         let Completion { token, result, buffer } = completion;
         let token = token as usize;
-        let Some(&Slot { kind, offset, start_ns }) = self.slots.get(token) else { return Ok(()) };
+        let Some(&Slot { kind, offset, start_ns, waited_ns }) = self.slots.get(token) else { return Ok(()) };
         let moved = result?;
         if kind != Kind::Sync && moved < self.block_len {
             let path = self.target.path().to_path_buf();
@@ -327,6 +339,7 @@ impl<'a> Job<'a> {
         }
         if self.measured_since.is_some() {
             self.record.count(kind, now_ns.saturating_sub(start_ns), now_ns);
+            self.record.waited_ns += waited_ns;
         }
         if let Some(buffer) = buffer {
             if kind == Kind::Read {

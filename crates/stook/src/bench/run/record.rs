@@ -44,6 +44,8 @@ pub(in crate::bench) struct Record {
     pub(in crate::bench) writes: LatencyHistogram,
     pub(in crate::bench) syncs: LatencyHistogram,
     pub(in crate::bench) ticks: Vec<Tick>,
+    /// Open loop: how long after they were due requests began, all of them together.
+    pub(in crate::bench) waited_ns: u64,
     current: Tick,
     current_ends_ns: u64,
 }
@@ -58,6 +60,7 @@ impl Record {
             writes: LatencyHistogram::new(),
             syncs: LatencyHistogram::new(),
             ticks: Vec::with_capacity(ticks as usize + 50),
+            waited_ns: 0,
             current: Tick::default(),
             current_ends_ns: begin_ns + TICK_NS,
         }
@@ -100,6 +103,7 @@ impl Record {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
         self.syncs.merge(&other.syncs);
+        self.waited_ns += other.waited_ns;
         if self.ticks.len() < other.ticks.len() {
             self.ticks.resize(other.ticks.len(), Tick::default());
         }

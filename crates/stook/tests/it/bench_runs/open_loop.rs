@@ -89,3 +89,19 @@ fn what_comes_too_late_is_counted_and_its_waiting_is_part_of_its_latency() {
     let worst_ns = found.total.latency_max_ns.unwrap();
     assert!(worst_ns > 500_000_000, "{worst_ns}");
 }
+
+#[test]
+fn syncs_take_no_arrivals() {
+    let cell = Workload {
+        read_share: 0,
+        fsync_every: Some(10),
+        size_bytes: Some(200 * 4096),
+        rate_per_s: Some(2000.0),
+        depth: 16,
+        ..short()
+    };
+    let found = measure(&cell, &Backend::Auto).unwrap();
+    assert_eq!((found.total.count, found.sync.unwrap().count), (200, 19));
+    let open_loop = found.runs[0].open_loop.unwrap();
+    assert!(open_loop.late_mean_ns.unwrap() > 0.0, "nothing begins in the very nanosecond");
+}

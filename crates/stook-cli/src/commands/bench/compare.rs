@@ -1,0 +1,165 @@
+//! `stook bench compare`: whether two results differ, or only seem to.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stook::bench::compare::{CompareOptions, Comparison, Verdict, compare};
+use stook::bench::{BenchResult, CellResult, Workload};
+use stook::report::json::Document;
+use stook::report::units::{bytes_binary, count};
+
+use super::table::{depth, name};
+use crate::context::Context;
+use crate::output::{Align, Output, Table};
+
+const EXAMPLES: &str = "\
+Cells of the same workload are compared by their requests in each second, with
+an interval of 95% that allows for seconds that resemble their neighbours. A
+difference is called only when the interval excludes zero; cells that are not
+valid are never compared.
+
+Examples:
+  stook bench . --preset ssd --json > before.json
+  stook bench . --preset ssd --json > after.json
+  stook bench compare before.json after.json";
+
+/// What `stook bench compare` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A result, as --json prints it
+    first: PathBuf,
+    /// Another
+    second: PathBuf,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    first: String,
+    second: String,
+    cells: Vec<Compared>,
+    /// Cells that only one of the two has.
+    unmatched: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Compared {
+    rw: String,
+    #[serde(flatten)]
+    workload: Workload,
+    /// Of requests a second; `null` where they cannot be compared.
+    comparison: Option<Comparison>,
+    /// Why they cannot.
+    reason: Option<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When a file cannot be read or is no result of `stook bench`.
+pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let (first, second) = (read(&args.first)?, read(&args.second)?);
+    let mut cells = Vec::new();
+    for cell in &first.cells {
+        if let Some(other) = second.cells.iter().find(|other| is_same(&cell.workload, &other.workload)) {
+            cells.push(compared(cell, other));
+        }
+    }
+    let unmatched = first.cells.len() + second.cells.len() - 2 * cells.len();
+    let text = |path: &Path| path.display().to_string();
+    let report =
+        Report { first: text(&args.first), second: text(&args.second), cells, unmatched: unmatched as u64 };
+    let mut output = context.output();
+    if context.json() {
+        output.json(&Document::new("bench_compare", &report))?;
+    } else {
+        print(&report, &mut output)?;
+    }
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> anyhow::Result<BenchResult> {
+    let what = || format!("{} is no result of `stook bench --json`", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| stook::Error::io("read", path, error))?;
+    let value: serde_json::Value = serde_json::from_str(&text).with_context(what)?;
+    let schema = value.get("schema").and_then(|schema| schema.as_str()).unwrap_or_default();
+    anyhow::ensure!(schema == "stook.bench/1", "{}: expected the schema stook.bench/1", what());
+    serde_json::from_value(value).with_context(what)
+}
+
+/// Whether the same is asked of the storage. How long it is measured may differ.
+fn is_same(one: &Workload, other: &Workload) -> bool {
+    let untimed = |workload: &Workload| Workload {
+        ramp_s: 0.0,
+        time_s: None,
+        size_bytes: None,
+        seed: 0,
+        ..workload.clone()
+    };
+    untimed(one) == untimed(other)
+}
+
+fn compared(first: &CellResult, second: &CellResult) -> Compared {
+    let outcome = if first.valid && second.valid {
+        let (ours, theirs) = (rates(first), rates(second));
+        let ours: Vec<&[f64]> = ours.iter().map(Vec::as_slice).collect();
+        let theirs: Vec<&[f64]> = theirs.iter().map(Vec::as_slice).collect();
+        compare(&ours, &theirs, CompareOptions::default()).map_err(|error| error.to_string())
+    } else {
+        Err("not valid".to_owned())
+    };
+    let (comparison, reason) = match outcome {
+        Ok(comparison) => (Some(comparison), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    Compared { rw: first.rw.clone(), workload: first.workload.clone(), comparison, reason }
+}
+
+/// Requests in each whole second of every valid run.
+fn rates(cell: &CellResult) -> Vec<Vec<f64>> {
+    let valid = cell.runs.iter().filter(|run| run.valid);
+    let whole = valid.map(|run| run.series.iter().take(run.steady_s as usize));
+    whole.map(|run| run.map(|second| (second.reads + second.writes) as f64).collect()).collect()
+}
+
+fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
+    let columns = ["block", "depth", "first, requests/s", "second, requests/s", "difference", "95% interval"];
+    let columns = [("", Align::Left)].into_iter().chain(columns.map(|name| (name, Align::Right)));
+    let mut table = Table::new(columns.chain([("", Align::Left)]));
+    for cell in &report.cells {
+        let Compared { workload, comparison, reason, .. } = cell;
+        let mut row = vec![name(workload), bytes_binary(workload.block_size), depth(workload)];
+        match comparison {
+            Some(comparison) => row.extend(figures(comparison)),
+            None => {
+                row.extend(["–", "–", "–", "–", reason.as_deref().unwrap_or_default()].map(str::to_owned))
+            }
+        }
+        table.row(row);
+    }
+    output.table(&table)?;
+    if report.unmatched > 0 {
+        output.line(format_args!("\n{} cells are in one of the two only", report.unmatched))?;
+    }
+    Ok(())
+}
+
+fn figures(comparison: &Comparison) -> [String; 5] {
+    let percent = |share: f64| format!("{:+.1}%", share * 100.0);
+    let Comparison { first_mean, second_mean, difference, verdict, .. } = comparison;
+    let verdict = match verdict {
+        Verdict::Faster => "the second is faster",
+        Verdict::Slower => "the second is slower",
+        Verdict::NoDifference => "no difference can be told",
+    };
+    [
+        count(first_mean.round() as u64),
+        count(second_mean.round() as u64),
+        percent(difference.value),
+        format!("{} to {}", percent(difference.interval.low), percent(difference.interval.high)),
+        verdict.to_owned(),
+    ]
+}
