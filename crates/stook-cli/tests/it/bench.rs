@@ -37,7 +37,10 @@ fn a_sweep_prints_a_line_for_each_cell_and_leaves_nothing() {
         assert!(stdout.contains(column), "{stdout}");
     }
     let lines = |start: &str| stdout.lines().filter(|line| line.starts_with(start)).count();
-    assert_eq!((lines("randread buffered  "), lines("randrw 50% read buffered  "), lines("  write ")), (4, 4, 4));
+    assert_eq!(
+        (lines("randread buffered  "), lines("randrw 50% read buffered  "), lines("  write ")),
+        (4, 4, 4)
+    );
     assert!(is_empty(directory.path()));
 }
 

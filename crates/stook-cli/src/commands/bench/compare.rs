@@ -28,7 +28,7 @@ Examples:
 /// What `stook bench compare` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(super) struct Args {
     /// A result, as --json prints it
     first: PathBuf,
     /// Another
