@@ -46,14 +46,14 @@ fn a_flipped_byte_is_found_with_path_and_offset() {
     let path = directory.path().join(KEPT_NAME);
     let sequential = Workload { pattern: Pattern::Sequential, size_bytes: Some(FILE_BYTES), ..verified() };
     for backend in BACKENDS {
-        bench(&[sequential.clone()]).run(&path, &backend, &Unobserved).unwrap();
+        bench(std::slice::from_ref(&sequential)).run(&path, &backend, &Unobserved).unwrap();
     }
     let file = fs::File::options().read(true).write(true).open(&path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, 1_234_567).unwrap();
     file.write_all_at(&[byte[0] ^ 4], 1_234_567).unwrap();
     for backend in BACKENDS {
-        let error = bench(&[sequential.clone()]).run(&path, &backend, &Unobserved).unwrap_err();
+        let error = bench(std::slice::from_ref(&sequential)).run(&path, &backend, &Unobserved).unwrap_err();
         let Error::Mismatch { path: told, offset, .. } = &error else { panic!("{error}") };
         assert_eq!((told, *offset), (&path, 1_234_567 / 512 * 512));
     }
