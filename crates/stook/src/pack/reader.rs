@@ -28,6 +28,10 @@ pub(crate) const SAMPLED_RANGES: usize = 16;
 /// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
 const RING_BLOCKS: usize = 32;
 
+/// The same through the page cache, where nothing is to be kept busy: a ring that stays in the processor's caches
+/// is copied into twice as fast as one that does not.
+const CACHED_RING_BLOCKS: usize = 8;
+
 /// A read: what, where, and which way.
 pub(crate) type Read<'a> = (&'a dyn Source, ByteRange, Access);
 
@@ -176,7 +180,7 @@ impl Reader {
     /// A window over a stretch of a source.
     pub(crate) fn window(&self, source: Arc<dyn Source>, range: ByteRange, access: Access) -> Result<Window> {
         let block_len = block_len(access);
-        let options = WindowOptions { block_len, blocks: RING_BLOCKS * BLOCK_LEN / block_len, access };
+        let options = WindowOptions { block_len, blocks: ring_blocks(access), access };
         Ok(Window::new(self.engine()?, source, range, options)?)
     }
 
@@ -235,6 +239,13 @@ pub enum AccessRule {
     Direct,
     /// Always through the page cache.
     Cached,
+}
+
+fn ring_blocks(access: Access) -> usize {
+    match access {
+        Access::Direct => RING_BLOCKS,
+        Access::Cached => CACHED_RING_BLOCKS,
+    }
 }
 
 fn block_len(access: Access) -> usize {
