@@ -43,9 +43,9 @@ pub struct Args {
     /// Bytes of each file of the sample
     #[arg(long, value_name = "SIZE", default_value = "20000", conflicts_with = "dir", value_parser = parse_size)]
     size: u64,
-    /// Rounds in which every way of reading is measured once
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    runs: u64,
+    /// Rounds of the comparison [default: 3, or fewer so that it takes about two minutes]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: Option<u64>,
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -81,8 +81,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return clean(&work, context);
     }
     let sample = Sample { files: args.files, size: args.size };
-    let options =
-        Options { tree: args.dir, work, sample, runs: args.runs as usize, keep_caches: args.keep_caches };
+    let options = Options {
+        tree: args.dir,
+        work,
+        sample,
+        runs: args.runs.map(|runs| runs as usize),
+        keep_caches: args.keep_caches,
+    };
     if let Some(tree) = &options.tree {
         many_small_files::check_given(tree, &options.work)?;
     }

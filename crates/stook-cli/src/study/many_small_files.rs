@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use serde::{Serialize, Serializer};
@@ -34,6 +35,12 @@ const READERS: [usize; 4] = [8, 32, 64, 128];
 /// Memory touched before every measurement, over the bytes of the records.
 const MEMORY_OVER_BYTES: u64 = 512 << 20;
 
+/// Rounds where the user does not say how many.
+const RUNS: usize = 3;
+
+/// Then no round is begun that would end later than this after the start.
+const TIME_MAX: Duration = Duration::from_secs(105);
+
 /// Confidence asked for; few rounds give less, and say so.
 const CONFIDENCE: f64 = 0.95;
 
@@ -46,8 +53,8 @@ pub struct Options {
     pub work: PathBuf,
     /// The sample.
     pub sample: Sample,
-    /// Rounds, at least 1.
-    pub runs: usize,
+    /// Rounds, at least 1; without it three, or fewer where they would take too long.
+    pub runs: Option<usize>,
     /// Whether the caches of other programs are left alone, even where they could be emptied.
     pub keep_caches: bool,
 }
@@ -273,6 +280,7 @@ const PLAIN: Reader = Reader::Plain { buffer_bytes: PUBLISHED_BUFFER_LEN };
 /// # Errors
 /// What making or reading meets, readers that did not return the same, and that the user stopped it.
 pub fn run(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Study> {
+    let started = Instant::now();
     let data = make(options, say)?;
     let segments = plain::segment_files(&data.pack)?;
     let mut pack_bytes = 0;
@@ -302,12 +310,18 @@ pub fn run(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Study> {
     let (best, readers_tried) = bench.best_readers()?;
     let mut ways = ways(best, bytes, pack_bytes);
     let (mut plain_again, mut returned) = (Vec::new(), Fingerprint::default());
-    for number in 1..=options.runs {
-        say(format!("Round {number} of {}", options.runs));
+    for number in 1..=options.runs.unwrap_or(RUNS) {
+        let round = Instant::now();
+        say(format!("Round {number} of {}", options.runs.unwrap_or(RUNS)));
         plain_again.push(bench.round(&mut ways)?.seconds);
+        let round = round.elapsed();
         if number == 1 {
             say("Comparing what was read".to_owned());
             returned = bench.compare(&mut ways)?;
+        }
+        if options.runs.is_none() && number < RUNS && started.elapsed() + round > TIME_MAX {
+            say(format!("No further round: it would take longer than {} s", TIME_MAX.as_secs()));
+            break;
         }
     }
     result(options, &bench, &ways, &plain_again, (best, readers_tried), returned)
@@ -369,7 +383,7 @@ fn result(
         caches_dropped: bench.cold.is_complete(),
         cold: bench.cold.describe(),
         limit_tool: row(None)?.label.trim_start_matches("Limit of the device, ").to_owned(),
-        runs: options.runs,
+        runs: ways.first().map_or(0, |way| way.runs.len()),
         tree: bench.data.tree.clone(),
         data: describe(options, returned),
         pack_bytes: bench.pack_bytes,
