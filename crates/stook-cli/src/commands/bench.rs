@@ -215,7 +215,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 /// What the user asked for wrongly is told as such, with its exit code.
-fn as_usage(error: Error) -> anyhow::Error {
+pub(super) fn as_usage(error: Error) -> anyhow::Error {
     match error {
         Error::Workload(_) | Error::JobFile { .. } => UsageError::new(exit::chain(&error)).into(),
         error => error.into(),
@@ -303,7 +303,7 @@ fn print(result: &BenchResult, args: &Args, context: &Context) -> anyhow::Result
 }
 
 /// Draws how far it is, and passes on Ctrl-C.
-struct Watcher<'a> {
+pub(super) struct Watcher<'a> {
     context: &'a Context,
     file_bytes: u64,
     expected_ms: Option<u64>,
@@ -317,7 +317,7 @@ struct Phase {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(bench: &Bench, context: &'a Context) -> Self {
+    pub(super) fn new(bench: &Bench, context: &'a Context) -> Self {
         let expected_ms = bench.expected_s().map(|seconds| (seconds * 1000.0) as u64);
         let phase = Mutex::new(Phase { laying_out: None, measuring: None });
         Self { context, file_bytes: bench.file_bytes, expected_ms, phase }

@@ -15,3 +15,4 @@ pub mod plain;
 pub mod published;
 pub mod readers;
 pub mod sample;
+pub mod ssd_profile;

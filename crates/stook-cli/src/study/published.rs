@@ -50,7 +50,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    fn of(holds: bool) -> Self {
+    pub(super) fn of(holds: bool) -> Self {
         if holds { Self::Holds } else { Self::DoesNotHold }
     }
 

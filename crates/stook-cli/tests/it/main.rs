@@ -12,6 +12,7 @@ mod pack;
 mod packs;
 mod put;
 mod roundtrip;
+mod ssd_profile;
 mod study;
 mod trees;
 mod unpack;

@@ -7,6 +7,7 @@ mod devices;
 mod full;
 mod loop_device;
 mod owners;
+mod page;
 mod program;
 mod study;
 #[path = "../it/trees.rs"]

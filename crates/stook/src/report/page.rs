@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::chart::{Bars, Lines};
+use super::chart::{Bars, Columns, Lines};
 use super::html::{append, escape, json_for_script, prose};
 use super::table::{Table, render_facts};
 
@@ -42,6 +42,8 @@ pub enum Block {
     Bars(Bars),
     /// A line chart.
     Lines(Lines),
+    /// A chart of columns.
+    Columns(Columns),
 }
 
 /// A page being written.
@@ -172,6 +174,7 @@ impl Block {
             Self::Table(table) => table.render(html),
             Self::Bars(bars) => bars.render(html),
             Self::Lines(lines) => lines.render(id, html),
+            Self::Columns(columns) => columns.render(id, html),
         }
     }
 }
@@ -187,7 +190,7 @@ fn render_figures(figures: &[Figure], html: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chart::{Axis, Bar, Point, Series};
+    use super::super::chart::{Axis, Bar, Column, Marker, Point, Series};
     use super::super::table::{Align, Tone};
     use super::*;
 
@@ -200,6 +203,8 @@ mod tests {
         let series = vec![Series::new(text(), points)];
         let chart = || Lines::new(text(), Axis::linear(text()), Axis::logarithmic(text()), series.clone());
         let bars = Bars::new(text(), text(), vec![Bar::new(text(), f64::INFINITY).detail(text())]);
+        let column = Column { from: 1.0, to: 2.0, value: 3.0 };
+        let columns = Columns::new(text(), Axis::linear(text()), Axis::linear(text()), vec![column]);
         let table = Table::new(text()).column(text(), Align::Right).row([text()], Tone::Muted);
         let blocks = vec![
             Block::Text(text()),
@@ -210,7 +215,8 @@ mod tests {
             Block::Table(table),
             Block::Bars(bars.reference(1.0, text())),
             Block::Lines(chart()),
-            Block::Lines(chart()),
+            Block::Lines(chart().id(text()).marker(Marker::x(1.5, text())).marker(Marker::y(2.5, text()))),
+            Block::Columns(columns.marker(Marker::x(1.5, text()))),
         ];
         let page = Page::new(text()).lead(text()).section(text(), blocks).footer(text());
         page.data(&[HOSTILE]).unwrap().render()
@@ -244,7 +250,7 @@ mod tests {
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!((ids.len(), all), (5, 5), "{ids:?}");
+        assert_eq!((ids.len(), all), (8, 8), "{ids:?}");
         for tag in ["svg", "g", "figure", "section", "table", "tr", "dl", "li", "span", "text", "div", "p"] {
             let opened =
                 html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();

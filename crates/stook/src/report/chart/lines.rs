@@ -1,7 +1,8 @@
 //! [`Lines`]: values against a measure, one line per series.
 
-use super::super::html::{append, escape, prose};
+use super::super::html::{append, escape};
 use super::super::table::{Align, Table, Tone};
+use super::frame::{CLOSE, Frame, Marker};
 use super::scale::{Axis, Scale};
 
 /// How many colours the style has for series.
@@ -41,12 +42,13 @@ pub struct Series {
     name: String,
     points: Vec<Point>,
     tone: Tone,
+    is_scatter: bool,
 }
 
 impl Series {
     /// A plain line.
     pub fn new(name: impl Into<String>, points: Vec<Point>) -> Self {
-        Self { name: name.into(), points, tone: Tone::Plain }
+        Self { name: name.into(), points, tone: Tone::Plain, is_scatter: false }
     }
 
     /// How much it is to be noticed; a muted line is dashed and grey.
@@ -55,14 +57,19 @@ impl Series {
         self.tone = tone;
         self
     }
+
+    /// Its points are not joined by a line.
+    #[must_use]
+    pub fn scatter(mut self) -> Self {
+        self.is_scatter = true;
+        self
+    }
 }
 
 /// A line chart, with its numbers as a table that can be unfolded.
 #[derive(Debug, Clone)]
 pub struct Lines {
-    caption: String,
-    x: Axis,
-    y: Axis,
+    frame: Frame,
     series: Vec<Series>,
 }
 
@@ -70,36 +77,36 @@ impl Lines {
     /// A chart. The caption says what is seen; points that have no place on an axis are left out of
     /// the drawing, which then says so, and stay in the table.
     pub fn new(caption: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
-        Self { caption: caption.into(), x, y, series }
+        Self { frame: Frame::new(caption, x, y), series }
+    }
+
+    /// The identifier of the chart on its page; on one page each may stand once.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.frame.id = id.into();
+        self
+    }
+
+    /// Marks a value across the whole chart.
+    #[must_use]
+    pub fn marker(mut self, marker: Marker) -> Self {
+        self.frame.markers.push(marker);
+        self
     }
 
     fn shown<'a>(&self, series: &'a Series) -> impl Iterator<Item = &'a Point> {
-        series.points.iter().filter(|point| self.x.can_show(point.x) && self.y.can_show(point.y))
+        let Frame { x, y, .. } = &self.frame;
+        series.points.iter().filter(|point| x.can_show(point.x) && y.can_show(point.y))
     }
 
-    /// `id` is different for every chart of a page.
-    pub(in super::super) fn render(&self, id: usize, html: &mut String) {
+    /// `number` is different for every chart of a page.
+    pub(in super::super) fn render(&self, number: usize, html: &mut String) {
         let shown = || self.series.iter().flat_map(|series| self.shown(series));
-        let x = self.x.scale(shown().map(|point| point.x));
-        let y = self.y.scale(shown().map(|point| point.y));
-        let (left, right) = self.margins(&y);
-        append(html, format_args!("<figure class=\"lines\" style=\"--left:{left}ch;--right:{right}ch\">"));
-        append(html, format_args!("<figcaption>{}", prose(&self.caption)));
+        let (x, y) = self.frame.scales(shown().map(|point| point.x), shown().map(|point| point.y));
         let left_out = self.series.iter().map(|series| series.points.len()).sum::<usize>() - shown().count();
-        if left_out > 0 {
-            append(html, format_args!(" <small>Points without a place on these axes: {left_out}.</small>"));
-        }
-        append(
-            html,
-            format_args!(
-                "</figcaption>\n<p class=\"axis\">{}</p>\n<div class=\"plot\">",
-                escape(&self.y.label)
-            ),
-        );
-        append(html, format_args!("<svg role=\"img\" aria-labelledby=\"t{id} d{id}\">"));
-        append(html, format_args!("<title id=\"t{id}\">{}</title>", escape(&self.caption)));
-        append(html, format_args!("<desc id=\"d{id}\">{}</desc>\n", escape(&self.description())));
-        self.render_axes(&x, &y, html);
+        let names = self.series.iter().map(|series| series.name.chars().count().min(NAME_CHARS));
+        let right = names.max().unwrap_or(0) + 1;
+        self.frame.open(number, &self.description(), (&x, &y), right, left_out, html);
         // What is to be noticed is drawn last, over the rest.
         for tone in [Tone::Muted, Tone::Plain, Tone::Highlight] {
             for (index, series) in self.series.iter().enumerate().filter(|(_, series)| series.tone == tone) {
@@ -107,70 +114,35 @@ impl Lines {
             }
         }
         self.render_names(&x, &y, html);
-        html.push_str("</svg></div>\n");
-        append(html, format_args!("<p class=\"axis below\">{}</p>\n", escape(&self.x.label)));
+        self.frame.below(html);
         self.render_legend(html);
         self.render_numbers(html);
-        html.push_str("</figure>\n");
-    }
-
-    /// Characters that the marks of the y axis and the names of the series need at most.
-    fn margins(&self, y: &Scale) -> (usize, usize) {
-        let marks = y.ticks.iter().map(|&tick| self.y.format.text(tick).chars().count());
-        let names = self.series.iter().map(|series| series.name.chars().count().min(NAME_CHARS));
-        (marks.max().unwrap_or(0) + 1, names.max().unwrap_or(0) + 1)
+        html.push_str(CLOSE);
     }
 
     fn description(&self) -> String {
         let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
-        let (y, x) = (&self.y.label, &self.x.label);
+        let (y, x) = (&self.frame.y.label, &self.frame.x.label);
         format!("{y} against {x}, for: {}. The numbers follow as a table.", names.join(", "))
-    }
-
-    fn render_axes(&self, x: &Scale, y: &Scale, html: &mut String) {
-        html.push_str("<g class=\"grid\">");
-        for &tick in &y.ticks {
-            let (at, text) = (100.0 - y.percent(tick), escape(&self.y.format.text(tick)));
-            append(html, format_args!("<line x1=\"0\" x2=\"100%\" y1=\"{at:.2}%\" y2=\"{at:.2}%\"/>"));
-            append(
-                html,
-                format_args!("<text class=\"y\" x=\"0\" y=\"{at:.2}%\" dx=\"-10\" dy=\"4\">{text}</text>"),
-            );
-        }
-        // Marks that would run into one another on a phone are shown on wide screens only.
-        let every = x.ticks.len().div_ceil(5);
-        for (index, &tick) in x.ticks.iter().enumerate() {
-            let (at, text) = (x.percent(tick), escape(&self.x.format.text(tick)));
-            let class = if index.is_multiple_of(every) { "x" } else { "x wide" };
-            append(
-                html,
-                format_args!(
-                    "<line x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=\"100%\" y2=\"100%\" class=\"tick\"/>"
-                ),
-            );
-            append(
-                html,
-                format_args!("<text class=\"{class}\" x=\"{at:.2}%\" y=\"100%\" dy=\"22\">{text}</text>"),
-            );
-        }
-        html.push_str("</g>\n");
     }
 
     fn render_series(&self, index: usize, series: &Series, x: &Scale, y: &Scale, html: &mut String) {
         let place = |point: &Point| (x.percent(point.x), 100.0 - y.percent(point.y));
         append(html, format_args!("<g class=\"{}\">", self.class(index)));
-        // The inner drawing is stretched to the chart; the width of the stroke is not.
-        html.push_str("<svg viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\"><polyline points=\"");
-        for point in self.shown(series) {
-            let (x, y) = place(point);
-            append(html, format_args!("{x:.3},{y:.3} "));
+        if !series.is_scatter {
+            // The inner drawing is stretched to the chart; the width of the stroke is not.
+            html.push_str("<svg viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\"><polyline points=\"");
+            for point in self.shown(series) {
+                let (x, y) = place(point);
+                append(html, format_args!("{x:.3},{y:.3} "));
+            }
+            html.push_str("\"/></svg>");
         }
-        html.push_str("\"/></svg>");
         let labels = series.tone == Tone::Highlight || self.series.len() == 1;
         for point in self.shown(series) {
             let (left, top) = place(point);
             let (name, label) = (escape(&series.name), escape(&point.label));
-            let (x, y) = (self.x.format.text(point.x), self.y.format.text(point.y));
+            let (x, y) = (self.frame.x.format.text(point.x), self.frame.y.format.text(point.y));
             append(html, format_args!("<circle cx=\"{left:.2}%\" cy=\"{top:.2}%\" r=\"3.5\">"));
             append(html, format_args!("<title>{name}: {} at {}</title></circle>", escape(&y), escape(&x)));
             if labels && !point.label.is_empty() {
@@ -215,10 +187,10 @@ impl Lines {
 
     fn render_numbers(&self, html: &mut String) {
         let mut table = Table::new("").column("Series", Align::Left);
-        table = table.column(&self.x.label, Align::Right).column(&self.y.label, Align::Right);
+        table = table.column(&self.frame.x.label, Align::Right).column(&self.frame.y.label, Align::Right);
         for series in &self.series {
             for point in &series.points {
-                let (x, y) = (self.x.format.text(point.x), self.y.format.text(point.y));
+                let (x, y) = (self.frame.x.format.text(point.x), self.frame.y.format.text(point.y));
                 table = table.row([series.name.clone(), x, y], series.tone);
             }
         }
@@ -229,6 +201,12 @@ impl Lines {
 
     /// The class of a series: highlighted ones have the first colour, muted ones are grey.
     fn class(&self, index: usize) -> String {
+        let scatter = self.series.get(index).is_some_and(|series| series.is_scatter);
+        let class = self.colour(index);
+        if scatter { format!("{class} scatter") } else { class }
+    }
+
+    fn colour(&self, index: usize) -> String {
         match self.series.get(index).map(|series| series.tone) {
             Some(Tone::Highlight) => "series c0".to_owned(),
             Some(Tone::Muted) => "series muted".to_owned(),
@@ -273,6 +251,16 @@ mod tests {
         move_apart(&mut places);
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= NAME_DISTANCE - 1e-9), "{places:?}");
         assert!(places.iter().all(|place| *place <= 100.0), "{places:?}");
+    }
+
+    #[test]
+    fn scattered_points_are_not_joined() {
+        let points = || vec![Point::new(1.0, 2.0), Point::new(2.0, 3.0)];
+        let series = vec![Series::new("a", points()), Series::new("b", points()).scatter()];
+        let mut html = String::new();
+        Lines::new("A", Axis::linear("x"), Axis::linear("y"), series).render(0, &mut html);
+        assert_eq!((html.matches("<polyline").count(), html.matches("<circle").count()), (1, 4));
+        assert_eq!(html.matches("<g class=\"series c2 scatter\">").count(), 1);
     }
 
     #[test]

@@ -5,9 +5,13 @@
 //! only thing that tells two lines apart: every one is named where it ends.
 
 mod bars;
+mod columns;
+mod frame;
 mod lines;
 mod scale;
 
 pub use bars::{Bar, Bars};
+pub use columns::{Column, Columns};
+pub use frame::Marker;
 pub use lines::{Lines, Point, Series};
 pub use scale::{Axis, TickFormat};

@@ -1,6 +1,6 @@
 //! [`Axis`]: where a value lies between the ends of a chart, and which values are marked.
 
-use super::super::units::{bytes_binary, significant};
+use super::super::units::{bytes_binary, duration_ns, significant};
 
 /// Below this the marks of a logarithmic axis would underflow to zero.
 const SMALLEST_LOGARITHMIC: f64 = 1e-300;
@@ -13,6 +13,10 @@ pub enum TickFormat {
     Number,
     /// A size: `4.00 KiB` is written `4 KiB`.
     BytesBinary,
+    /// Nanoseconds: `10.0 µs` is written `10 µs`.
+    DurationNs,
+    /// One of how many is beyond: 100 is written `99%`.
+    Percentile,
 }
 
 impl TickFormat {
@@ -20,6 +24,8 @@ impl TickFormat {
         let text = match self {
             Self::Number => significant(value),
             Self::BytesBinary => bytes_binary(value.max(0.0) as u64),
+            Self::DurationNs => duration_ns(value.max(0.0).round() as u64),
+            Self::Percentile => return percentile(value),
         };
         let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
         let number = if number.contains('.') && !number.contains('e') {
@@ -29,6 +35,14 @@ impl TickFormat {
         };
         if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") }
     }
+}
+
+/// As many nines as it takes, and no digit after them that says nothing.
+fn percentile(one_of: f64) -> String {
+    let decimals = (one_of.max(1.0).log10() - 1.0).ceil().clamp(0.0, 6.0) as usize;
+    let text = format!("{:.*}", decimals, 100.0 - 100.0 / one_of.max(1.0));
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}%")
 }
 
 /// One axis of a chart.
@@ -185,5 +199,8 @@ mod tests {
         assert_eq!(TickFormat::BytesBinary.text(4096.0), "4 KiB");
         assert_eq!(TickFormat::Number.text(100.0), "100");
         assert_eq!(TickFormat::Number.text(0.2), "0.2");
+        assert_eq!(TickFormat::DurationNs.text(1e6), "1 ms");
+        let percentiles = [1.0, 2.0, 10.0, 100.0, 1000.0, 1e5].map(|one| TickFormat::Percentile.text(one));
+        assert_eq!(percentiles, ["0%", "50%", "90%", "99%", "99.9%", "99.999%"]);
     }
 }

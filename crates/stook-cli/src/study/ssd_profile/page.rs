@@ -1,0 +1,237 @@
+//! The study of an SSD as a page to show.
+
+use serde::Serialize;
+use stook::bench::{BenchResult, CellResult, Workload};
+use stook::report::page::{Block, Figure, Page};
+use stook::report::table::{Align, Table, Tone};
+use stook::report::units::{bytes_binary, bytes_decimal, rate, significant};
+
+use super::cells::Profile;
+use super::conclusions::duration_s;
+use super::fits::Fitted;
+use super::{Study, charts, explained, tables};
+
+/// The page. `document` is what it embeds as its data.
+///
+/// # Errors
+/// When `document` cannot be written as JSON.
+pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_json::Error> {
+    let page = Page::new("What this storage does")
+        .lead(&study.verdict)
+        .lead(
+            "A published study of an SSD was measured again, here: the same sizes, mixes and numbers of requests at \
+             once, on random places of a file of data, past all caches of the system. Every word that this takes is \
+             explained where it first stands.",
+        )
+        .section("", vec![Block::Figures(figures(study))])
+        .section("One after another: what the size of the block changes", block_section(study))
+        .section("Many at once: what depth changes", depth_section(study))
+        .section("Do the figures add up?", little_section(study))
+        .section("Reads and writes mixed", mix_section(study))
+        .section("One cell, closely", distribution_section(study))
+        .section("What was concluded then, and what holds here", conclusions_section(study))
+        .section("May these figures be believed?", gates_section(&study.result))
+        .section("On what", vec![Block::Facts(facts(&study.result))])
+        .section("The same with fio", fio_section(study))
+        .footer(format!(
+            "Made by stook {}. Everything that was measured is embedded in this page as JSON, in the element with the \
+             id `data`.",
+            env!("CARGO_PKG_VERSION")
+        ))
+        .data(document)?;
+    Ok(page.render())
+}
+
+fn text(text: &str) -> Block {
+    Block::Text(text.to_owned())
+}
+
+fn figures(study: &Study) -> Vec<Figure> {
+    let figure = |value: String, label: &str| Figure { value, label: label.to_owned() };
+    let mut figures = Vec::new();
+    if let Some(model) = study.fits.block.model() {
+        figures.push(figure(duration_s(model.fixed_cost_s.value), "wait before the first byte of a read"));
+        figures.push(figure(rate(model.bandwidth_bytes_per_s.value), "for the bytes that follow"));
+    }
+    if let Some(model) = study.fits.depth.model() {
+        let most = model.rate_max_per_s.value;
+        figures.push(figure(significant(most), "reads of 16 KiB per second at most, asked for together"));
+        figures.push(figure(super::verdict::plain(model.depth_star.value), "reads at once that this takes"));
+    }
+    figures
+}
+
+/// A doubt is told where the model would stand.
+fn refused<T>(what: &str, fitted: &Fitted<T>) -> Option<Block> {
+    fitted.refused().map(|reason| Block::Note(format!("{what} could not be fitted: {reason}.")))
+}
+
+fn block_section(study: &Study) -> Vec<Block> {
+    let mut blocks =
+        vec![text(explained::BLOCK), text(explained::LATENCY), Block::Lines(charts::latency_block(study))];
+    blocks.extend(refused("Latency against block size", &study.fits.block));
+    if let Some(model) = study.fits.block.model() {
+        let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
+        let half = model.half_bandwidth_block_bytes.value;
+        let nine_tenths = model.block_for_efficiency_bytes(0.9).unwrap_or(0.0);
+        blocks.push(Block::Text(format!(
+            "The dashed line is the simplest thing that could be true: a fixed wait t₀ of {} for every read, and then \
+             the bytes at B = {}. No cell is further than {:.1}% from it. With blocks of {} half of the time is \
+             waiting, so half of B is reached; nine tenths of B take blocks of {}.",
+            duration_s(fixed_s),
+            rate(per_s),
+            model.residual_max * 100.0,
+            bytes_binary(half as u64),
+            bytes_binary(nine_tenths as u64),
+        )));
+    }
+    blocks.extend([
+        text(explained::IOPS),
+        Block::Lines(charts::iops_block(study)),
+        text(explained::BANDWIDTH),
+        Block::Lines(charts::bandwidth_block(study)),
+        Block::Table(tables::blocks(study).for_page("Random reads at depth 1")),
+        text(explained::TABLES),
+    ]);
+    blocks
+}
+
+fn depth_section(study: &Study) -> Vec<Block> {
+    let mut blocks =
+        vec![text(explained::DEPTH), Block::Lines(charts::throughput_latency(study)), text(explained::CURVE)];
+    blocks.extend(refused("Throughput against depth", &study.fits.depth));
+    if let Some(model) = study.fits.depth.model() {
+        if !model.saturated {
+            blocks.push(Block::Note(
+                "Throughput was still growing at the greatest depth, so N* is only known to be no less than this."
+                    .to_owned(),
+            ));
+        }
+        blocks.push(Block::Table(
+            tables::answers(study).for_page("Which depth to use depends on what you want"),
+        ));
+    }
+    blocks.extend([
+        Block::Lines(charts::iops_depth(study)),
+        Block::Lines(charts::latency_depth(study)),
+        Block::Lines(charts::bandwidth_depth(study)),
+    ]);
+    blocks
+}
+
+fn little_section(study: &Study) -> Vec<Block> {
+    vec![
+        text(explained::LITTLE),
+        Block::Lines(charts::little(study)),
+        Block::Table(tables::depths(study).for_page("Random reads of 16 KiB; N is the depth")),
+    ]
+}
+
+fn mix_section(study: &Study) -> Vec<Block> {
+    let mut blocks = vec![text(explained::MIX), Block::Lines(charts::mix_predicted(study))];
+    match study.fits.mix.model() {
+        Some(_) => blocks.push(Block::Table(
+            tables::predictions(study).for_page("Predicted from reads alone and writes alone"),
+        )),
+        None => blocks.extend(refused("What a mix costs", &study.fits.mix)),
+    }
+    blocks.extend([
+        Block::Lines(charts::iops_mix(study)),
+        Block::Lines(charts::latency_mix(study)),
+        Block::Lines(charts::bandwidth_mix(study)),
+        Block::Table(tables::mixes(study).for_page("Random requests of 16 KiB at depth 1, and small writes")),
+    ]);
+    blocks
+}
+
+fn distribution_section(study: &Study) -> Vec<Block> {
+    let result = &study.result;
+    let mut blocks = vec![text(explained::DISTRIBUTION)];
+    let invalid = Profile::base(result).filter(|cell| !cell.valid);
+    blocks.extend(
+        invalid.map(|cell| Block::Note(format!("This cell is not valid: {}.", cell.reasons.join("; ")))),
+    );
+    blocks.extend([
+        Block::Lines(charts::percentiles(result)),
+        Block::Columns(charts::histogram(result)),
+        Block::Lines(charts::time_line(result)),
+    ]);
+    blocks
+}
+
+fn conclusions_section(study: &Study) -> Vec<Block> {
+    let table = Table::new("The same check is made on the published tables and on what was measured here")
+        .column("Published", Align::Left)
+        .column("Its own figures", Align::Left)
+        .column("Here", Align::Left);
+    let table = study.conclusions.iter().fold(table, |table, conclusion| {
+        let said = |verdict: &str, figures: &str| format!("{verdict}: {figures}");
+        let cells = [
+            format!("{} Checked: {}", conclusion.published, conclusion.check),
+            said(conclusion.verdict_of_published.text(), &conclusion.figures_of_published),
+            said(conclusion.verdict.text(), &conclusion.here),
+        ];
+        table.row(cells, Tone::Plain)
+    });
+    vec![Block::Table(table), Block::Table(tables::fitted(study).for_page("What was fitted"))]
+}
+
+fn gates_section(result: &BenchResult) -> Vec<Block> {
+    let (valid, all) = tables::valid_cells(result);
+    let mut blocks =
+        vec![Block::Text(format!("{valid} of {all} cells passed every check that could be made."))];
+    blocks.extend(
+        tables::invalid(result).into_iter().map(|reason| Block::Note(format!("Not valid: {reason}"))),
+    );
+    blocks.push(Block::Table(tables::gates(result).for_page("Every check of every cell; ✗ failed")));
+    blocks.push(text(explained::CHECKS));
+    blocks
+}
+
+fn facts(result: &BenchResult) -> Vec<(String, String)> {
+    let environment = &result.environment;
+    let known = |value: &Option<String>| value.clone().unwrap_or_default();
+    let base = Profile::base(result);
+    let run = base.and_then(|cell| cell.runs.first());
+    let workload = base.map(|cell| &cell.workload);
+    let facts = [
+        ("Place", result.path.clone()),
+        ("Test file", format!("{}, full of data that cannot be compressed", bytes_binary(result.file_bytes))),
+        ("Device", known(&environment.device)),
+        ("Model", known(&environment.device_model)),
+        ("Size of the device", environment.device_bytes.map(bytes_decimal).unwrap_or_default()),
+        ("File system", known(&environment.file_system)),
+        ("Mount", known(&environment.mount_options)),
+        ("Mounted from", known(&environment.mount_source)),
+        ("Scheduler", known(&environment.scheduler)),
+        ("Write cache", known(&environment.write_cache)),
+        ("Link carries", environment.link_limit_bytes_per_s.map(rate).unwrap_or_default()),
+        ("Kernel", environment.kernel.clone()),
+        ("Processors", environment.processors.to_string()),
+        ("Stook", environment.stook.clone()),
+        ("Engine", run.map(|run| run.engine.clone()).unwrap_or_default()),
+        ("Each cell", base.map(how_long).unwrap_or_default()),
+        ("Seed", workload.map(|workload| workload.seed.to_string()).unwrap_or_default()),
+        ("Time", result.time.clone()),
+    ];
+    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    facts.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn how_long(cell: &CellResult) -> String {
+    let Workload { time_s, ramp_s, .. } = cell.workload;
+    let measured = time_s.map_or_else(|| "–".to_owned(), duration_s);
+    let rounds = if cell.runs.len() > 1 { format!("{} rounds of ", cell.runs.len()) } else { String::new() };
+    format!("{rounds}{measured} after a ramp of {}, past the page cache", duration_s(ramp_s))
+}
+
+fn fio_section(study: &Study) -> Vec<Block> {
+    vec![
+        text(
+            "Anybody can check these figures with another tool. `stook bench . --keep` leaves a file of this name with \
+             data in it; compare the total latencies of fio (`lat`), because its `clat` leaves out the time before a \
+             request is on its way.",
+        ),
+        Block::Code(study.fio_job.clone()),
+    ]
+}

@@ -1,0 +1,79 @@
+//! The answer in a few sentences, for somebody who has never heard of queue depth.
+
+use stook::bench::BenchResult;
+use stook::bench::model::block::BlockModel;
+use stook::bench::model::depth::DepthModel;
+use stook::report::units::{bytes_decimal, count, percent, rate, significant};
+
+use super::conclusions::duration_s;
+use super::fits::{Fits, Fitted};
+use super::tables;
+
+/// The size of a small read, as data bases and file systems do them.
+const SMALL_BYTES: f64 = 4096.0;
+
+/// What the device does and why, and whether the figures may be believed.
+pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
+    let (valid, all) = tables::valid_cells(result);
+    let answers = format!("{} {}", alone(&fits.block), together(&fits.depth));
+    if fits.block.model().is_none() || fits.depth.model().is_none() {
+        return format!(
+            "Only {valid} of {all} measurements passed their checks, so not everything can be answered. {answers} What is \
+             wrong with each is told below; run it again when nothing else uses the machine, or for longer."
+        );
+    }
+    if valid == all {
+        return format!("{answers} All {all} measurements passed their checks.");
+    }
+    format!(
+        "{answers} {valid} of {all} measurements passed their checks; the others are shown with what is wrong with them, \
+         and used for nothing."
+    )
+}
+
+fn alone(fitted: &Fitted<BlockModel>) -> String {
+    let Some(model) = fitted.model() else {
+        return format!("What one read costs could not be told: {}.", fitted.refused().unwrap_or_default());
+    };
+    let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
+    format!(
+        "Every read waits {} before its first byte comes, and then the bytes come at {}: in the time of the wait alone \
+         {} could have been carried. So a small read spends {} of its time waiting, and a program is faster with few \
+         large reads than with many small ones.",
+        duration_s(fixed_s),
+        rate(per_s),
+        bytes_decimal((fixed_s * per_s).max(0.0) as u64),
+        percent(fixed_s / model.latency_s(SMALL_BYTES))
+    )
+}
+
+fn together(fitted: &Fitted<DepthModel>) -> String {
+    let Some(model) = fitted.model() else {
+        return format!(
+            "What many reads at once gain could not be told: {}.",
+            fitted.refused().unwrap_or_default()
+        );
+    };
+    let most = model.rate_max_per_s.value;
+    let alone = 1.0 / model.latency_alone_s.value;
+    if !model.saturated {
+        return format!(
+            "The device works on many reads at once: with {} of them asked for together it does {} times as many per second \
+             as one at a time, and has not reached its limit.",
+            count(model.residuals.last().map_or(0, |cell| cell.depth)),
+            plain(most / alone)
+        );
+    }
+    format!(
+        "The device works on many reads at once: asked for together, up to {} times as many are done per second as one at \
+         a time. That takes about {} of them; more than that only stand in line.",
+        plain(most / alone),
+        plain(model.depth_star.value.ceil())
+    )
+}
+
+/// A number as people say it: `8` rather than `8.00`.
+pub(super) fn plain(value: f64) -> String {
+    let text = significant(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}

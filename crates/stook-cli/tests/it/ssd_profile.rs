@@ -1,0 +1,349 @@
+//! `stook study ssd-profile`: on a real file, and from a simulated device whose costs are known.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use stook::bench::gates::{self, CellFacts, Load, Series};
+use stook::bench::{
+    BenchResult, CellResult, CompactHistogram, CpuResult, Figures, InFlightResult, RunResult, Second, Window,
+    Workload,
+};
+use stook::report::histogram::LatencyHistogram;
+use stook::report::json::Document;
+use stook_cli::study::ssd_profile::charts::CHARTS;
+use stook_cli::study::ssd_profile::page::page;
+use stook_cli::study::ssd_profile::{Options, Study};
+use stook_testing::device::{Arrival, Costs, Device, Finished, Run};
+
+use super::packs::documented;
+use super::{ended, stook};
+
+/// Every chart stands on the page once, and nothing is loaded from anywhere.
+fn assert_whole(html: &str, study: &Value) {
+    for chart in CHARTS {
+        assert_eq!(html.matches(&format!("<figure id=\"{chart}\"")).count(), 1, "{chart}");
+    }
+    assert_eq!(html.matches("<figure").count(), CHARTS.len());
+    let (before, data) = html.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+    let (data, after) = data.split_once("</script>").unwrap();
+    // All of it would be too long to be told.
+    assert!(&serde_json::from_str::<Value>(data).unwrap() == study, "the data of the page is not the result");
+    for shown in [before, after] {
+        for loads in ["http:", "https:", "src=", "href", "<link", "<script", "@import", "url("] {
+            assert!(!shown.contains(loads), "{loads}");
+        }
+        for nothing in ["NaN", "inf%", "null"] {
+            assert!(!shown.contains(nothing), "{nothing}");
+        }
+    }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).unwrap().next().is_none()
+}
+
+/// Cells so short that nothing can be said of the device; where the build lies, because it passes the page cache
+/// by, which not every file system for temporary files allows.
+#[test]
+fn a_file_is_measured_told_and_removed() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::create_dir(place.path().join("work")).unwrap();
+    let short = ["--work", "work", "--out", "out", "--time", "200ms", "--ramp", "0", "--size", "24M"];
+    let mut command = stook(["study", "ssd-profile"].iter().chain(&short));
+    let (code, stdout, stderr) = ended(command.current_dir(place.path()));
+    assert_eq!(code, 0, "{stderr}");
+    for line in [
+        "Reads one at a time, of growing blocks",
+        "512 KiB",
+        "1,024",
+        "100% writes",
+        "writes of 4.00 KiB",
+        "131",
+        "0.494",
+        "check: The law says",
+        "its own figures: does not hold. Of the depth: 0.96 at 1, 0.74 at 4, 0.53 at 32, 0.50 at 256, 0.49 at 1,024.",
+        "of 14 measurements passed their checks",
+    ] {
+        let or = if line.starts_with("of 14") { "All 14 measurements passed" } else { line };
+        assert!(stdout.contains(line) || stdout.contains(or), "{line}: {stdout}");
+    }
+    let mut study: Value =
+        serde_json::from_slice(&fs::read(place.path().join("out/study.json")).unwrap()).unwrap();
+    assert_whole(&fs::read_to_string(place.path().join("out/study.html")).unwrap(), &study);
+    assert!(is_empty(&place.path().join("work")), "the test file is gone");
+    let bench = study.as_object_mut().unwrap().remove("bench").unwrap();
+    documented("bench", &bench);
+    documented("study", &study);
+    assert_eq!(study["name"], "ssd-profile");
+    assert_eq!(bench["cells"].as_array().unwrap().len(), 14);
+    assert_eq!(bench["file_bytes"], 24 << 20);
+    for list in ["blocks", "mixes", "depths"] {
+        assert_eq!(study["profile"][list].as_array().unwrap().len(), 5, "{list}");
+    }
+    assert_eq!(study["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 14);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_made() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("file"), "mine").unwrap();
+    for (args, code, told) in [
+        (&["--work", "file"][..], 2, "file: expected a directory"),
+        (&["--work", "absent"], 2, "absent: expected a directory"),
+        (&["--time", "0"], 2, "the time is 0 s; expected more than 0"),
+        (&["--size", "256K"], 2, "expected a block that fits in the file"),
+        (&["--out", "file"], 1, "file"),
+        (&["--dir", "tree"], 2, "--dir"),
+    ] {
+        let mut command = stook(["study", "ssd-profile"].iter().chain(args));
+        let (ended, stdout, stderr) = ended(command.current_dir(place.path()));
+        assert_eq!((ended, stdout.as_str()), (code, ""), "{args:?}: {stderr}");
+        assert!(stderr.contains(told), "{args:?}: {stderr}");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "{args:?}");
+    }
+    assert_eq!(fs::read(place.path().join("file")).unwrap(), b"mine");
+}
+
+/// How long each cell of a simulated device is measured.
+const TIME_S: f64 = 6.0;
+/// Costs of a read and of a write, and how many requests are served at a time.
+const READ: Costs = Costs::new(200e-6, 1e9);
+const WRITE: Costs = Costs::new(100e-6, 500e6);
+const PARALLEL: usize = 8;
+
+/// What `bench` would have found on a device with these costs.
+fn simulated(change: impl Fn(&Workload, &mut CellFacts<'_>)) -> BenchResult {
+    let device = Device { write: WRITE, chance: 0.2, ..Device::new(READ, PARALLEL) };
+    let options = Options {
+        work: ".".into(),
+        file_bytes: 1 << 30,
+        rounds: 1,
+        time_s: TIME_S,
+        ramp_s: 1.0,
+        p99_target_s: 1e-3,
+    };
+    let cells = options.bench().cells.into_iter();
+    let cells = cells.map(|cell| cell_of(&device, cell, &change)).collect();
+    BenchResult {
+        path: "/disk".to_owned(),
+        file_bytes: 1 << 30,
+        own_file: true,
+        environment: stook::bench::Environment {
+            kernel: "Linux".to_owned(),
+            device: Some("simulated".to_owned()),
+            ..Default::default()
+        },
+        time: "2024-01-01T00:00:00Z".to_owned(),
+        interrupted: false,
+        cells,
+    }
+}
+
+fn cell_of(
+    device: &Device,
+    workload: Workload,
+    change: impl Fn(&Workload, &mut CellFacts<'_>),
+) -> CellResult {
+    let run = device.run(stook_testing::device::Workload {
+        arrival: Arrival::Closed(workload.depth as usize),
+        block_bytes: workload.block_size as f64,
+        read_share: f64::from(workload.read_share) / 100.0,
+        time_s: TIME_S,
+        window_s: 1.0,
+        seed: 1,
+    });
+    let part = |reads: bool| {
+        let figures = figures(&run, &workload, |request| request.is_read == reads);
+        (figures.count > 0).then_some(figures)
+    };
+    let (total, read, write) = (figures(&run, &workload, |_| true), part(true), part(false));
+    let rates = run.window_rates_bytes_per_s();
+    let mut facts = facts(&run, &workload, &rates);
+    change(&workload, &mut facts);
+    let gates = gates::check(&facts);
+    let (valid, reasons) = (gates::is_valid(&gates), gates::reasons(&gates));
+    let run = run_of(&run, &workload, (total.clone(), read.clone(), write.clone()), gates);
+    let rw = workload.rw().to_owned();
+    CellResult { rw, workload, total, read, write, sync: None, valid, reasons, runs: vec![run] }
+}
+
+fn figures(run: &Run, workload: &Workload, belongs: impl Fn(&Finished) -> bool) -> Figures {
+    let mut histogram = LatencyHistogram::new();
+    let latencies = run.finished.iter().filter(|request| belongs(request)).map(Finished::latency_s);
+    latencies.for_each(|latency_s| histogram.record((latency_s * 1e9).round() as u64));
+    let mut compact = CompactHistogram::default();
+    for bucket in histogram.buckets() {
+        compact.upper_ns.push(bucket.to_ns);
+        compact.count.push(bucket.count);
+    }
+    let (count, bytes) = (histogram.count(), histogram.count() * workload.block_size);
+    Figures {
+        count,
+        bytes,
+        iops: count as f64 / TIME_S,
+        bandwidth_bytes_per_s: bytes as f64 / TIME_S,
+        latency_min_ns: histogram.min_ns(),
+        latency_mean_ns: histogram.mean_ns(),
+        latency_p50_ns: histogram.quantile_ns(0.5),
+        latency_p90_ns: histogram.quantile_ns(0.9),
+        latency_p99_ns: histogram.quantile_ns(0.99),
+        latency_p999_ns: histogram.quantile_ns(0.999),
+        latency_max_ns: histogram.max_ns(),
+        histogram: compact,
+    }
+}
+
+fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> {
+    let unknown = || "a simulated device has none".to_owned();
+    let (read, written) = run.bytes();
+    CellFacts {
+        load: Load::Closed { in_flight: f64::from(workload.depth) },
+        time_s: TIME_S,
+        requests: run.finished.len() as u64,
+        latency_mean_s: run.latency_mean_s(),
+        in_flight_mean: Ok(run.in_flight_mean()),
+        read_bytes: read as u64,
+        written_bytes: written as u64,
+        device_read_bytes: Ok(read as u64),
+        device_written_bytes: Ok(written as u64),
+        link_limit_bytes_per_s: Err(unknown()),
+        thread_cpu_share_max: Err(unknown()),
+        series: Series { window_s: 1.0, rates_bytes_per_s: rates },
+        long_run: None,
+    }
+}
+
+fn run_of(
+    run: &Run,
+    workload: &Workload,
+    (total, read, write): (Figures, Option<Figures>, Option<Figures>),
+    gates: Vec<gates::Gate>,
+) -> RunResult {
+    let second = |window: &stook_testing::device::Window| Second {
+        reads: window.reads,
+        writes: window.writes,
+        bytes: (window.reads + window.writes) * workload.block_size,
+        latency_sum_ns: 0,
+    };
+    let window = |window: &stook_testing::device::Window| {
+        let count = window.reads + window.writes;
+        Window { seconds: 1.0, count, iops: count as f64 }
+    };
+    RunResult {
+        round: 0,
+        engine: "simulated".to_owned(),
+        direct: true,
+        seconds: TIME_S,
+        steady_s: TIME_S,
+        total,
+        read,
+        write,
+        sync: None,
+        series: run.windows.iter().map(second).collect(),
+        windows: run.windows.iter().take(5).map(window).collect(),
+        in_flight: InFlightResult { requested: u64::from(workload.depth), ..InFlightResult::default() },
+        cpu: CpuResult::default(),
+        device: None,
+        open_loop: None,
+        verified_bytes: 0,
+        valid: gates::is_valid(&gates),
+        reasons: gates::reasons(&gates),
+        gates,
+    }
+}
+
+fn rendered(study: &Study) -> (String, Value) {
+    let document = Document::new("study", study);
+    // As JSON keeps it: what is written as text and read again may differ in the last digit.
+    let text = serde_json::to_string(&document).unwrap();
+    (page(study, &document).unwrap(), serde_json::from_str(&text).unwrap())
+}
+
+fn near(found: f64, expected: f64, within: f64) {
+    assert!((found / expected - 1.0).abs() < within, "{found} instead of {expected}");
+}
+
+#[test]
+fn the_page_tells_what_a_device_of_known_costs_does() {
+    let study = Study::of(simulated(|_, _| {}), 1e-3);
+    let (html, json) = rendered(&study);
+    assert_whole(&html, &json);
+    let block = study.fits.block.model().unwrap();
+    near(block.fixed_cost_s.value, READ.fixed_s, 0.02);
+    near(block.bandwidth_bytes_per_s.value, READ.bandwidth_bytes_per_s, 0.02);
+    near(block.half_bandwidth_block_bytes.value, 200e3, 0.03);
+    let depth = study.fits.depth.model().unwrap();
+    near(depth.depth_star.value, PARALLEL as f64, 0.03);
+    assert!(depth.saturated && depth.answers.balanced.is_some());
+    assert!(study.fits.mix.model().unwrap().interference.abs() < 0.05);
+    let verdicts: Vec<&str> = study.conclusions.iter().map(|conclusion| conclusion.verdict.text()).collect();
+    let (yes, no) = ("holds", "does not hold");
+    // Its writes are quicker than its reads, and nothing is lost at great depth.
+    assert_eq!(verdicts, [yes, yes, yes, yes, no, yes, no]);
+    for told in [
+        "Every read waits 200 µs before its first byte comes",
+        "All 14 measurements passed their checks.",
+        "A block is the piece that a program asks for in one go",
+        "Latency is how long one request takes",
+        "IOPS are requests completed per second",
+        "Depth is how many requests a program has asked for and not yet got",
+        ">t₀: 200 µs</text>",
+        ">half of B: ",
+        ">N* = ",
+        "<dt>Device</dt><dd>simulated</dd>",
+        "rwmixread=70",
+    ] {
+        assert!(html.contains(told), "{told}");
+    }
+    assert!(!html.contains("Not valid"));
+}
+
+#[test]
+fn cells_that_fail_a_check_are_marked_and_used_for_nothing() {
+    let cached = |workload: &Workload| workload.block_size == 32 << 10 || workload.depth == 1024;
+    let study = Study::of(
+        simulated(|workload, facts| {
+            if cached(workload) {
+                facts.device_read_bytes = Ok(0);
+            }
+        }),
+        1e-3,
+    );
+    let (html, json) = rendered(&study);
+    assert_whole(&html, &json);
+    assert!(study.verdict.contains("12 of 14 measurements passed their checks"), "{}", study.verdict);
+    let reason = "the device says that 0.000 of the bytes asked for were read: a cache or compression stood in between";
+    assert!(html.contains(&format!("Not valid: reads, 32.0 KiB, depth 1: {reason}")), "{html}");
+    assert!(html.contains(&format!("Not valid: reads, 16.0 KiB, depth 1,024: {reason}")));
+    assert_eq!(html.matches("0.00 ✗").count(), 2);
+    let block = study.fits.block.model().unwrap();
+    assert_eq!((block.cells_invalid, block.residuals.len()), (1, 4));
+    let depth = study.fits.depth.model().unwrap();
+    assert_eq!((depth.cells_invalid, depth.residuals.len()), (1, 4));
+    // Neither is drawn but against the law that is itself a check.
+    let chart = |id: &str| {
+        let (_, rest) = html.split_once(&format!("<figure id=\"{id}\"")).unwrap();
+        rest.split_once("</figure>").unwrap().0
+    };
+    let drawn = |id: &str| chart(id).matches("<title>Here: ").count();
+    assert_eq!([drawn("latency-block"), drawn("latency-depth"), drawn("little")], [4, 4, 5]);
+    assert_eq!(chart("latency-block").matches("<title>Here, not valid: ").count(), 1);
+}
+
+#[test]
+fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
+    let study = Study::of(simulated(|_, facts| facts.in_flight_mean = Ok(1e9)), 1e-3);
+    let (html, json) = rendered(&study);
+    assert_whole(&html, &json);
+    assert!(study.verdict.starts_with("Only 0 of 14 measurements passed"), "{}", study.verdict);
+    assert!(
+        study.verdict.contains("What one read costs could not be told: 3 different"),
+        "{}",
+        study.verdict
+    );
+    assert!(
+        html.contains("Latency against block size could not be fitted: 3 different block sizes are needed")
+    );
+    assert!(study.fits.block.model().is_none() && json["fits"]["block"]["model"].is_null());
+}

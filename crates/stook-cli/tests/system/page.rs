@@ -1,0 +1,56 @@
+//! The pages of studies in a real browser.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use stook_cli::study::ssd_profile::charts::CHARTS;
+
+use super::loop_device::LoopDevice;
+use super::program::{ended, stook};
+
+/// The page as headless Chromium has read and laid it out, and what it wrote to its console.
+fn opened(page: &Path) -> (String, Vec<String>) {
+    let profile = tempfile::tempdir().unwrap();
+    let mut command = Command::new("chromium");
+    // As root it has no sandbox, and without a screen no use for a graphics processor.
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", profile.path().display()));
+    command.arg(format!("file://{}", page.display())).stdin(Stdio::null());
+    let (code, document, stderr) = ended(&mut command);
+    assert_eq!(code, 0, "{stderr}");
+    let console = stderr.lines().filter(|line| line.contains(":CONSOLE:")).map(str::to_owned).collect();
+    (document, console)
+}
+
+#[test]
+fn the_console_of_the_browser_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'\">";
+    fs::write(&page, format!("<!doctype html>{policy}<img src=\"https://example.org/x\"><p>here")).unwrap();
+    let (document, console) = opened(&page);
+    assert!(document.contains("<p>here</p>"), "{document}");
+    assert!(console.len() == 1 && console[0].contains("Content Security Policy"), "{console:?}");
+}
+
+#[test]
+fn the_page_of_an_ssd_has_every_chart_and_no_errors() {
+    let device = LoopDevice::mount(96 << 20, 512);
+    let out = tempfile::tempdir().unwrap();
+    let args = ["study", "ssd-profile", "--time", "500ms", "--ramp", "0.1", "--size", "32M", "--out"];
+    let mut command = stook(args);
+    let (code, _, stderr) = ended(command.arg(out.path()).current_dir(device.path()));
+    assert_eq!(code, 0, "{stderr}");
+    let (document, console) = opened(&out.path().join("study.html"));
+    assert_eq!(console, Vec::<String>::new());
+    for chart in CHARTS {
+        let (_, rest) = document.split_once(&format!("<figure id=\"{chart}\"")).unwrap();
+        let (figure, _) = rest.split_once("</figure>").unwrap();
+        assert!(figure.contains("<svg") && figure.contains("<title"), "{chart}");
+        // Something is drawn in it: points of lines, or columns.
+        assert!(figure.contains("<circle") || figure.contains("<rect"), "{chart}: {figure}");
+    }
+    let left = fs::read_dir(device.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.into_iter().all(|name| name == "lost+found"));
+}

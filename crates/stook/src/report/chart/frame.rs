@@ -1,0 +1,164 @@
+//! What every chart with two axes has: caption, axes, marks across it, legend, and its numbers as a table.
+
+use super::super::html::{append, escape, prose};
+use super::scale::{Axis, Scale};
+
+/// A value that is marked across the whole chart.
+#[derive(Debug, Clone)]
+pub struct Marker {
+    value: f64,
+    label: String,
+    is_vertical: bool,
+    /// Whether its name stands at the right end of a horizontal line; at the left one otherwise.
+    is_right: bool,
+}
+
+impl Marker {
+    /// A vertical line at this value of the x axis.
+    pub fn x(value: f64, label: impl Into<String>) -> Self {
+        Self { value, label: label.into(), is_vertical: true, is_right: false }
+    }
+
+    /// A horizontal line at this value of the y axis, named at its left end.
+    pub fn y(value: f64, label: impl Into<String>) -> Self {
+        Self { value, label: label.into(), is_vertical: false, is_right: false }
+    }
+
+    /// Names a horizontal line at its right end.
+    #[must_use]
+    pub fn named_right(mut self) -> Self {
+        self.is_right = true;
+        self
+    }
+
+    fn render(&self, x: &Scale, y: &Scale, html: &mut String) {
+        let label = escape(&self.label);
+        let (line, text) = if self.is_vertical {
+            let at = x.percent(self.value);
+            // Towards the side on which there is more room.
+            let (class, dx) = if at > 60.0 { ("end", -6) } else { ("start", 6) };
+            (
+                format!("x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=\"0\" y2=\"100%\""),
+                format!("class=\"{class}\" x=\"{at:.2}%\" y=\"0\" dx=\"{dx}\" dy=\"10\""),
+            )
+        } else {
+            let at = 100.0 - y.percent(self.value);
+            let (class, place, dx) = if self.is_right { ("end", "100%", -6) } else { ("start", "0", 6) };
+            let dy = if at > 50.0 { -6 } else { 15 };
+            (
+                format!("x1=\"0\" x2=\"100%\" y1=\"{at:.2}%\" y2=\"{at:.2}%\""),
+                format!("class=\"{class}\" x=\"{place}\" y=\"{at:.2}%\" dx=\"{dx}\" dy=\"{dy}\""),
+            )
+        };
+        append(html, format_args!("<g class=\"marker\"><line {line}/><text {text}>{label}</text></g>\n"));
+    }
+}
+
+/// The parts around what a chart draws.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    /// The identifier of the whole chart on its page; none if empty.
+    pub(super) id: String,
+    pub(super) caption: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) markers: Vec<Marker>,
+}
+
+impl Frame {
+    pub(super) fn new(caption: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self { id: String::new(), caption: caption.into(), x, y, markers: Vec::new() }
+    }
+
+    /// The axes laid over what is drawn and what is marked.
+    pub(super) fn scales(
+        &self,
+        xs: impl Iterator<Item = f64>,
+        ys: impl Iterator<Item = f64>,
+    ) -> (Scale, Scale) {
+        let marked = |vertical: bool| {
+            self.shown_markers()
+                .filter(move |marker| marker.is_vertical == vertical)
+                .map(|marker| marker.value)
+        };
+        (self.x.scale(xs.chain(marked(true))), self.y.scale(ys.chain(marked(false))))
+    }
+
+    fn shown_markers(&self) -> impl Iterator<Item = &Marker> {
+        self.markers.iter().filter(|marker| {
+            let axis = if marker.is_vertical { &self.x } else { &self.y };
+            axis.can_show(marker.value)
+        })
+    }
+
+    /// Everything before the drawing: `right` characters are needed beside it, `left_out` points have no place on
+    /// it. `number` is different for every chart of a page.
+    pub(super) fn open(
+        &self,
+        number: usize,
+        description: &str,
+        (x, y): (&Scale, &Scale),
+        right: usize,
+        left_out: usize,
+        html: &mut String,
+    ) {
+        let marks = y.ticks.iter().map(|&tick| self.y.format.text(tick).chars().count());
+        let left = marks.max().unwrap_or(0) + 1;
+        html.push_str("<figure");
+        if !self.id.is_empty() {
+            append(html, format_args!(" id=\"{}\"", escape(&self.id)));
+        }
+        append(html, format_args!(" class=\"lines\" style=\"--left:{left}ch;--right:{right}ch\">"));
+        append(html, format_args!("<figcaption>{}", prose(&self.caption)));
+        if left_out > 0 {
+            append(html, format_args!(" <small>Points without a place on these axes: {left_out}.</small>"));
+        }
+        let (caption, label) = (escape(&self.caption), escape(&self.y.label));
+        append(html, format_args!("</figcaption>\n<p class=\"axis\">{label}</p>\n<div class=\"plot\">"));
+        append(html, format_args!("<svg role=\"img\" aria-labelledby=\"t{number} d{number}\">"));
+        append(html, format_args!("<title id=\"t{number}\">{caption}</title>"));
+        append(html, format_args!("<desc id=\"d{number}\">{}</desc>\n", escape(description)));
+        self.axes(x, y, html);
+        for marker in self.shown_markers() {
+            marker.render(x, y, html);
+        }
+    }
+
+    /// The end of the drawing, and what is below it; then come legend, numbers, and [`CLOSE`].
+    pub(super) fn below(&self, html: &mut String) {
+        html.push_str("</svg></div>\n");
+        append(html, format_args!("<p class=\"axis below\">{}</p>\n", escape(&self.x.label)));
+    }
+
+    fn axes(&self, x: &Scale, y: &Scale, html: &mut String) {
+        html.push_str("<g class=\"grid\">");
+        for &tick in &y.ticks {
+            let (at, text) = (100.0 - y.percent(tick), escape(&self.y.format.text(tick)));
+            append(html, format_args!("<line x1=\"0\" x2=\"100%\" y1=\"{at:.2}%\" y2=\"{at:.2}%\"/>"));
+            append(
+                html,
+                format_args!("<text class=\"y\" x=\"0\" y=\"{at:.2}%\" dx=\"-10\" dy=\"4\">{text}</text>"),
+            );
+        }
+        // Marks that would run into one another on a phone are shown on wide screens only.
+        let every = x.ticks.len().div_ceil(5);
+        for (index, &tick) in x.ticks.iter().enumerate() {
+            let (at, text) = (x.percent(tick), escape(&self.x.format.text(tick)));
+            let class = if index.is_multiple_of(every) { "x" } else { "x wide" };
+            append(
+                html,
+                format_args!(
+                    "<line x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=\"100%\" y2=\"100%\" class=\"tick\"/>"
+                ),
+            );
+            append(
+                html,
+                format_args!("<text class=\"{class}\" x=\"{at:.2}%\" y=\"100%\" dy=\"22\">{text}</text>"),
+            );
+        }
+        html.push_str("</g>\n");
+    }
+}
+
+/// Ends a chart.
+pub(super) const CLOSE: &str = "</figure>\n";
