@@ -121,8 +121,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let progress = context.progress("packing", Unit::Bytes, None);
     let mut told = 0;
     let mut on_progress = |_entries: u64, bytes: u64| {
-        progress.add(bytes - told);
-        told = bytes;
+        // What was begun and could not be finished is taken back; a bar only goes forward.
+        let more = bytes.saturating_sub(told);
+        progress.add(more);
+        told += more;
         !interrupted()
     };
     let (mut writer, before) = opened;

@@ -108,8 +108,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let mut told = 0;
     let summary = tree.run(&pack, &mut |_, bytes| {
-        progress.add(bytes - told);
-        told = bytes;
+        // What was begun and could not be finished is taken back; a bar only goes forward.
+        let more = bytes.saturating_sub(told);
+        progress.add(more);
+        told += more;
         !interrupted()
     })?;
     drop(progress);

@@ -11,38 +11,38 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-import pack_format as form  # noqa: E402
-import pack_reader as reader  # noqa: E402
-
 GOLDEN = HERE.parent / "golden"
 REPOSITORY = HERE.parent.parent
+FORMATS = REPOSITORY / "docs" / "formats"
+sys.path.insert(0, str(FORMATS))
+
+import read_pack as reader  # noqa: E402
+
 
 
 class Vectors(unittest.TestCase):
     def test_crc32c_has_its_check_value(self):
-        self.assertEqual(form.crc32c(b"123456789"), 0xE3069283)
-        self.assertEqual(form.crc32c(b"1234", b"", b"56789"), 0xE3069283)
-        self.assertEqual(form.crc32c(bytes(32)), 0x8A9136AA)
+        self.assertEqual(reader.crc32c(b"123456789"), 0xE3069283)
+        self.assertEqual(reader.crc32c(b"1234", b"", b"56789"), 0xE3069283)
+        self.assertEqual(reader.crc32c(bytes(32)), 0x8A9136AA)
 
     def test_leb128_numbers_end_at_64_bits(self):
         for data, value in ((b"\0", 0), (b"\x7f", 127), (b"\x80\x01", 128), (b"\xe5\x8e\x26", 624485)):
-            self.assertEqual(form.View(data, "vector").leb128(), value)
-        self.assertEqual(form.View(b"\xff" * 9 + b"\x01", "vector").leb128(), (1 << 64) - 1)
+            self.assertEqual(reader.View(data, "vector").leb128(), value)
+        self.assertEqual(reader.View(b"\xff" * 9 + b"\x01", "vector").leb128(), (1 << 64) - 1)
         for data in (b"", b"\x80", b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\0"):
-            with self.assertRaises(form.Damage):
-                form.View(data, "vector").leb128()
+            with self.assertRaises(reader.Damage):
+                reader.View(data, "vector").leb128()
 
     def test_zigzag_alternates_between_signs(self):
-        self.assertEqual([form.zigzag(n) for n in (0, 1, 2, 3, (1 << 64) - 1)], [0, -1, 1, -2, -(1 << 63)])
+        self.assertEqual([reader.zigzag(n) for n in (0, 1, 2, 3, (1 << 64) - 1)], [0, -1, 1, -2, -(1 << 63)])
 
     def test_keys_sort_by_kind_then_as_bytes_or_as_numbers(self):
         keys = [b"", b"\0", b"a", b"a\0", b"a/b", b"aa", b"b", b"\xff", 0, 1, 255, 256, (1 << 64) - 1]
-        self.assertEqual(sorted(keys[::-1], key=form.sort_form), keys)
+        self.assertEqual(sorted(keys[::-1], key=reader.sort_form), keys)
         for key in keys:
-            self.assertEqual(form.key_of(form.sort_form(key)), key)
-            self.assertEqual(form.parse_key(form.key_text(key)), key)
+            self.assertEqual(reader.key_of(reader.sort_form(key)), key)
+            self.assertEqual(reader.parse_key(reader.key_text(key)), key)
 
 
 class Golden(unittest.TestCase):
@@ -68,7 +68,7 @@ class Golden(unittest.TestCase):
         self.assertTrue(segments["checkpoint"][0].tail)
         self.assertTrue(all(segment.dead for segment in segments["overwritten"][:2]))
         index = segments["overwritten"][0].indexes[0]
-        self.assertEqual(len([s for s in index.separators if s == form.sort_form(b"many\0")]), 1)
+        self.assertEqual(len([s for s in index.separators if s == reader.sort_form(b"many\0")]), 1)
         index = segments["kinds"][0].indexes[0]
         self.assertGreater(index.units, len(index.first_units))
         kinds = {frame.kind for frame in segments["torn"][0].tail}
@@ -78,7 +78,7 @@ class Golden(unittest.TestCase):
 
     def test_the_command_line_lists_gets_and_verifies(self):
         def run(*arguments):
-            command = [sys.executable, str(HERE / "pack_reader.py"), *map(str, arguments)]
+            command = [sys.executable, str(FORMATS / "read_pack.py"), *map(str, arguments)]
             return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
 
         expected = json.loads((GOLDEN / "torn.expected.json").read_text(encoding="utf-8"))["records"]
@@ -167,7 +167,7 @@ class Flips(unittest.TestCase):
             data[last.offset + 5] = 77
             head = data[last.offset : last.body_at]
             place = last.offset.to_bytes(8, "little")
-            crc = form.crc32c(segment.nonce, place, head[:4], head[5:8], head[12:])
+            crc = reader.crc32c(segment.nonce, place, head[:4], head[5:8], head[12:])
             data[last.offset + 8 : last.offset + 12] = crc.to_bytes(4, "little")
             path.write_bytes(data)
             with self.assertRaises(reader.Unsupported):
@@ -205,7 +205,7 @@ class AgainstStook(unittest.TestCase):
                 key = chance.choice(["id:{}", "dir/{}", "größe {}"]).format(chance.randrange(5))
                 body = chance.randbytes(chance.choice([*lengths, chance.randrange(5000)]))
                 group = self.put(pack_path, key, body, chance)
-                expected[key if key.startswith("id:") else form.key_text(key.encode())] = (
+                expected[key if key.startswith("id:") else reader.key_text(key.encode())] = (
                     group, len(body), hashlib.sha256(body).hexdigest())
             pack = reader.Pack(pack_path)
             self.assertEqual(reader.verify(pack)["live"], len(expected))
