@@ -188,7 +188,9 @@ pub(super) fn iops_depth(study: &Study) -> Lines {
     let star = model.depth_star.value;
     let (most, alone_s) = (model.rate_max_per_s.value, model.latency_alone_s.value);
     let (_, deepest) = ends(study.profile.depths.iter().map(depth));
-    let bound = [1.0, star / 2.0, star, deepest].into_iter().filter(|depth| *depth >= 1.0);
+    let rising = std::iter::successors(Some(1.0), |depth| Some(depth * 2.0))
+        .take_while(|depth| *depth < star.min(deepest));
+    let bound = rising.chain([star.min(deepest), deepest]).filter(|depth| *depth >= 1.0);
     let bound = bound.map(|depth| Point::new(depth, (depth / alone_s).min(most))).collect();
     series.push(Series::new("At most", bound).tone(Tone::Muted));
     chart(series).marker(Marker::x(star, format!("N* = {}", plain(star))))

@@ -19,7 +19,9 @@ pub(super) const DEPTH: &str = "Depth is how many requests a program has asked f
 pub(super) const CURVE: &str = "Each point is a depth. At first more depth buys throughput and hardly costs latency; \
     past the bend it buys nothing any more, and all that is added stands in line. The bend is where two limits meet: \
     nobody gets more than one request per latency for each that is in flight, and the device has a most that it can \
-    do. The depth at which they meet is called N*, the product of the highest throughput and the latency at depth 1.";
+    do. The depth at \
+    which they meet is called N*, the product of the highest throughput and the latency at depth 1. No lesser depth can \
+    reach the highest throughput; a device in which requests get into each other's way needs more.";
 
 pub(super) const LITTLE: &str = "There is a law for everything in which something waits, found by J. D. C. Little: the mean \
     number in flight is throughput × mean latency (X·W). If forty people an hour enter a shop and each stays half an \

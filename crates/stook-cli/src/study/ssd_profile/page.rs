@@ -56,7 +56,10 @@ fn figures(study: &Study) -> Vec<Figure> {
     if let Some(model) = study.fits.depth.model() {
         let most = model.rate_max_per_s.value;
         figures.push(figure(significant(most), "reads of 16 KiB per second at most, asked for together"));
-        figures.push(figure(super::verdict::plain(model.depth_star.value), "reads at once that this takes"));
+        figures.push(figure(
+            super::verdict::plain(model.depth_star.value),
+            "reads at once, at the very least, for that",
+        ));
     }
     figures
 }

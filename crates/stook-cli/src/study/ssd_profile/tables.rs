@@ -208,7 +208,7 @@ pub(super) fn fitted(study: &Study) -> Grid {
         significant,
     );
     row(
-        "N*: depth at which waiting begins",
+        "N*: no lesser depth can reach it",
         depth.map(|m| m.depth_star),
         depth_then.map(|m| m.depth_star),
         significant,

@@ -64,11 +64,14 @@ fn together(fitted: &Fitted<DepthModel>) -> String {
             plain(most / alone)
         );
     }
+    let least = plain(model.depth_star.value.ceil());
+    let enough = model.answers.balanced.map_or_else(String::new, |answer| {
+        format!(" Of the numbers that were tried, {} is the least that comes near it.", count(answer.depth))
+    });
     format!(
-        "The device works on many reads at once: asked for together, up to {} times as many are done per second as one at \
-         a time. That takes about {} of them; more than that only stand in line.",
-        plain(most / alone),
-        plain(model.depth_star.value.ceil())
+        "The device works on many reads at once: asked for together, up to {} times as many are done per second as one \
+         at a time. No fewer than {least} at once can get there, and what is more than needed only stands in line.{enough}",
+        plain(most / alone)
     )
 }
 
