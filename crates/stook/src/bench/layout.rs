@@ -45,7 +45,7 @@ pub(super) struct TestFile {
     identity: (u64, u64),
     writable: bool,
     has_name: bool,
-    /// Whether every byte was written by this run.
+    /// Whether every byte was written: by this run, or before, as its caller knows.
     full: bool,
     layout: Layout,
     generations: Option<Generations>,
@@ -86,11 +86,12 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Opens an existing file; for writing only when that was asked for.
+    /// Opens an existing file; for writing only when that was asked for. `full` says that every byte of it was
+    /// written before.
     ///
     /// # Errors
     /// When it is no regular file, is empty, or cannot be opened.
-    pub(super) fn open(path: &Path, writable: bool, layout: Layout) -> Result<Self> {
+    pub(super) fn open(path: &Path, writable: bool, full: bool, layout: Layout) -> Result<Self> {
         // Before it is opened, because opening alone can block, rewind a tape or trip a watchdog.
         let kind = fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?.file_type();
         if !kind.is_file() {
@@ -105,7 +106,7 @@ impl TestFile {
         let opened = fs::OpenOptions::new().read(true).write(writable).open(path);
         let what = if writable { "open for writing" } else { "open" };
         let handle = opened.map_err(|error| crate::Error::io(what, path, error))?;
-        let file = Self::around(handle, path.to_path_buf(), writable, layout)?;
+        let file = Self { full, ..Self::around(handle, path.to_path_buf(), writable, layout)? };
         if file.len == 0 {
             return Err(Error::target(path, "is empty: expected a file with data, or a directory"));
         }

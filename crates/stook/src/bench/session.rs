@@ -25,6 +25,9 @@ pub struct Bench {
     pub keep: bool,
     /// Whether an existing file may be written.
     pub overwrite_file: bool,
+    /// Whether every byte of an existing file is known to have been written, so that it need not be filled before
+    /// cells write to it.
+    pub file_is_full: bool,
 }
 
 impl Bench {
@@ -118,7 +121,8 @@ impl Bench {
                  it, or a directory",
             ));
         }
-        let file = TestFile::open(path, writes, layout)?;
+        let full = self.file_is_full && !layout.verify;
+        let file = TestFile::open(path, writes, full, layout)?;
         self.check_file(&file)?;
         Ok(file)
     }

@@ -80,8 +80,7 @@ impl Part {
 }
 
 impl Cell {
-    /// What a cell of `bench` comes to.
-    pub(crate) fn of(cell: &CellResult) -> Self {
+    fn of(cell: &CellResult) -> Self {
         let depth = cell.workload.requested_depth();
         let Part { rate_per_s, bandwidth_bytes_per_s, latency_mean_s } = Part::of(&cell.total);
         Self {

@@ -79,6 +79,7 @@ impl Options {
             file_bytes: self.file_bytes,
             keep: false,
             overwrite_file: false,
+            file_is_full: false,
         }
     }
 }

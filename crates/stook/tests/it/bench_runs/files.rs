@@ -49,6 +49,18 @@ fn an_existing_file_is_only_read_unless_that_was_asked_for() {
 }
 
 #[test]
+fn a_file_that_is_known_to_be_full_is_not_filled_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("full");
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let one = Workload { read_share: 0, size_bytes: Some(4096), ..short() };
+    let bench = Bench { overwrite_file: true, file_is_full: true, ..bench(&[one]) };
+    run(&bench, &path).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(bytes.chunks(4096).filter(|block| *block != [7; 4096]).count(), 1, "only what the cell wrote");
+}
+
+#[test]
 fn files_that_are_none_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let message = refused(&bench(&[short()]), &directory.path().join("missing"));

@@ -23,7 +23,14 @@ fn short() -> Workload {
 }
 
 fn bench(cells: &[Workload]) -> Bench {
-    Bench { cells: cells.to_vec(), rounds: 1, file_bytes: FILE_BYTES, keep: false, overwrite_file: false }
+    Bench {
+        cells: cells.to_vec(),
+        rounds: 1,
+        file_bytes: FILE_BYTES,
+        keep: false,
+        overwrite_file: false,
+        file_is_full: false,
+    }
 }
 
 /// Measures one cell on a file of its own.
