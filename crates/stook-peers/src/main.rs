@@ -3,6 +3,7 @@
 //! Everything is measured in turn with what it is compared with (A B A B …), and only the ratios of such
 //! pairs count. Raw results are written below `benchmarks/runs/`. What was made for it is removed at the end.
 
+mod bench;
 mod pack;
 mod result;
 
@@ -19,10 +20,13 @@ struct Cli {
 enum Command {
     /// Packs against loose files, tar, SQLite, LMDB and redb
     Pack(pack::Args),
+    /// `stook bench` against fio
+    Bench(bench::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Pack(args) => pack::run(&args),
+        Command::Bench(args) => bench::run(&args),
     }
 }

@@ -1,0 +1,114 @@
+//! One cell with fio: the job that `bench` itself prints for it, and what fio says it measured.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use stook::bench::{Workload, fio_jobs};
+use stook_cli::study::sample;
+
+use super::sample::Sample;
+
+/// Reads and writes of a mix as one figure, as ours are. Nothing may be made that is not there.
+const MORE: &str = "unified_rw_reporting=1\nallow_file_create=0\n";
+
+/// Runs a cell on a file that is there.
+pub(crate) fn run(cell: &Workload, file: &Path, file_bytes: u64, job: &Path) -> anyhow::Result<Sample> {
+    let jobs = fio_jobs(std::slice::from_ref(cell), file, file_bytes) + MORE;
+    sample::publish(job, jobs.as_bytes())?;
+    let output = Command::new("fio")
+        .arg("--output-format=json")
+        .arg(job)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start fio")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!("fio failed: {}{}", String::from_utf8_lossy(&output.stderr).trim(), text.trim());
+    }
+    parse(&text).with_context(|| format!("fio said something else than expected: {text}"))
+}
+
+/// Reads the JSON of one job with unified reporting. Latencies are total ones: from when a request was
+/// prepared until it was reaped.
+fn parse(text: &str) -> anyhow::Result<Sample> {
+    // Warnings may stand before the document.
+    let document = text.find('{').and_then(|begin| text.get(begin..)).context("no JSON")?;
+    let document: Value = serde_json::from_str(document)?;
+    let job = document.get("jobs").and_then(|jobs| jobs.get(0)).context("no job")?;
+    let number = |value: &Value, path: &[&str]| {
+        let found = path.iter().try_fold(value, |value, key| value.get(key));
+        found.and_then(Value::as_f64).with_context(|| format!("no number {}", path.join(".")))
+    };
+    if number(job, &["error"])? != 0.0 {
+        bail!("the job failed");
+    }
+    let all = job.get("mixed").context("no unified report")?;
+    let requests = number(all, &["total_ios"])?;
+    if requests < 1.0 {
+        bail!("nothing was measured");
+    }
+    // Shares of the time that the job ran, in per cent.
+    let cpu_share = (number(job, &["usr_cpu"])? + number(job, &["sys_cpu"])?) / 100.0;
+    let runtime_ns = number(job, &["job_runtime"])? * 1e6;
+    let percentile = |which| number(all, &["lat_ns", "percentile", which]);
+    Ok(Sample {
+        requests: requests as u64,
+        seconds: number(all, &["runtime"])? / 1e3,
+        iops: number(all, &["iops"])?,
+        bandwidth_bytes_per_s: number(all, &["bw_bytes"])?,
+        latency_mean_ns: number(all, &["lat_ns", "mean"])?,
+        latency_p50_ns: percentile("50.000000")?,
+        latency_p99_ns: percentile("99.000000")?,
+        latency_p999_ns: percentile("99.900000")?,
+        cpu_per_request_ns: cpu_share * runtime_ns / requests,
+        reasons: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What fio 3.33 wrote for a mix, shortened.
+    const REPORT: &str = r#"fio: a warning
+{"fio version": "fio-3.33", "jobs": [{
+  "jobname": "a", "error": 0, "job_runtime": 2000, "usr_cpu": 3.0, "sys_cpu": 17.0,
+  "mixed": {"io_bytes": 81920000, "bw_bytes": 40939530, "bw": 39980, "iops": 9995.25, "runtime": 2001,
+    "total_ios": 20000,
+    "clat_ns": {"mean": 1.0, "percentile": {"50.000000": 1, "99.000000": 1, "99.900000": 1}},
+    "lat_ns": {"min": 48681, "max": 36931043, "mean": 1099117.5, "stddev": 2866623.2, "N": 20007,
+      "percentile": {"50.000000": 264192, "90.000000": 2113536, "99.000000": 15663104, "99.900000": 25034752}}}
+}]}"#;
+
+    #[test]
+    fn total_latency_rates_and_processor_time_are_read() {
+        let expected = Sample {
+            requests: 20_000,
+            seconds: 2.001,
+            iops: 9995.25,
+            bandwidth_bytes_per_s: 40_939_530.0,
+            latency_mean_ns: 1_099_117.5,
+            latency_p50_ns: 264_192.0,
+            latency_p99_ns: 15_663_104.0,
+            latency_p999_ns: 25_034_752.0,
+            cpu_per_request_ns: 20_000.0,
+            reasons: Vec::new(),
+        };
+        assert_eq!(parse(REPORT).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (wrong, told) in [
+            (REPORT.replace("\"error\": 0", "\"error\": 5"), "the job failed"),
+            (REPORT.replace("total_ios\": 20000", "total_ios\": 0"), "nothing was measured"),
+            (REPORT.replace("\"lat_ns\"", "\"other\""), "no number lat_ns.mean"),
+            (REPORT.replace("\"mixed\"", "\"read\""), "no unified report"),
+            ("fio: no such file".to_owned(), "no JSON"),
+        ] {
+            assert_eq!(parse(&wrong).unwrap_err().to_string(), told);
+        }
+    }
+}
