@@ -10,7 +10,9 @@ use tempfile::TempDir;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind(&'static [&'static str]);
 
-pub(crate) const EXT4: Kind = Kind(&["mkfs.ext4", "-q", "-F", "-m", "0"]);
+/// Complete when it is made: otherwise the kernel writes to it in the background, and the counters of the device tell.
+pub(crate) const EXT4: Kind =
+    Kind(&["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
 pub(crate) const XFS: Kind = Kind(&["mkfs.xfs", "-q"]);
 pub(crate) const BTRFS: Kind = Kind(&["mkfs.btrfs", "-q"]);
 
@@ -29,7 +31,12 @@ impl LoopDevice {
     }
 
     /// The same with another file system.
-    pub(crate) fn mount_as(Kind(make): Kind, len_bytes: u64, sector_bytes: u32) -> Self {
+    pub(crate) fn mount_as(kind: Kind, len_bytes: u64, sector_bytes: u32) -> Self {
+        Self::mount_with(kind, len_bytes, sector_bytes, "defaults")
+    }
+
+    /// The same with options of `mount`.
+    pub(crate) fn mount_with(Kind(make): Kind, len_bytes: u64, sector_bytes: u32, options: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         File::create(&image).unwrap().set_len(len_bytes).unwrap();
@@ -39,13 +46,18 @@ impl LoopDevice {
         let mounted = Self { device, mountpoint: folder.path().join("mounted"), _folder: folder };
         std::fs::create_dir(&mounted.mountpoint).unwrap();
         run(Command::new(make[0]).args(&make[1..]).arg(&mounted.device));
-        run(Command::new("mount").arg(&mounted.device).arg(&mounted.mountpoint));
+        run(Command::new("mount").args(["-o", options]).arg(&mounted.device).arg(&mounted.mountpoint));
         mounted
     }
 
     /// The root of the file system.
     pub(crate) fn path(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// The directory of the device in `/sys`.
+    pub(crate) fn sys(&self) -> PathBuf {
+        Path::new("/sys/block").join(self.device.trim_start_matches("/dev/"))
     }
 
     /// Mounts it anew so that nothing may be written.

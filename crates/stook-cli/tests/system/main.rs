@@ -5,10 +5,12 @@
 mod bench;
 mod devices;
 mod full;
+mod gates;
 mod loop_device;
 mod owners;
 mod page;
 mod program;
 mod study;
+mod throttle;
 #[path = "../it/trees.rs"]
 mod trees;

@@ -1,0 +1,139 @@
+//! Every gate of `stook bench` that needs a device, on its case: figures that are not what they seem to be.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::loop_device::{BTRFS, LoopDevice};
+use super::program::stook;
+use super::throttle::Throttle;
+
+const MIB: u64 = 1 << 20;
+
+fn bench(path: &Path, flags: &[&str]) -> Command {
+    let mut command = stook(["bench"]);
+    command.arg(path).args(flags).args(["--json", "--ramp", "0"]);
+    command
+}
+
+/// The only run of the only cell of a report.
+fn only_run(stdout: &[u8]) -> Value {
+    let report: Value = serde_json::from_slice(stdout).unwrap();
+    report["cells"][0]["runs"][0].clone()
+}
+
+fn measured(command: &mut Command) -> Value {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    only_run(&output.stdout)
+}
+
+fn gate<'a>(run: &'a Value, name: &str) -> &'a Value {
+    run["gates"].as_array().unwrap().iter().find(|gate| gate["name"] == name).unwrap()
+}
+
+/// Checks that a gate failed with these words, that they are told, and that the run counts for nothing.
+fn assert_fired(run: &Value, name: &str, words: &str) {
+    let gate = gate(run, name);
+    assert_eq!(gate["outcome"], "failed", "{gate}");
+    assert!(gate["reason"].as_str().unwrap().contains(words), "{gate}");
+    assert!(run["reasons"].as_array().unwrap().contains(&gate["reason"]), "{run}");
+    assert_eq!(run["valid"], false);
+}
+
+fn assert_passed(run: &Value, names: &[&str]) {
+    for name in names {
+        assert_eq!(gate(run, name)["outcome"], "passed", "{}", gate(run, name));
+    }
+}
+
+#[test]
+fn a_file_in_the_page_cache_is_not_the_device() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let file = device.path().join("file");
+    // So small that reading it once, if somebody empties the cache meanwhile, is next to nothing.
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    let cached = measured(&mut bench(&file, &["--buffered", "--time", "1s"]));
+    assert_fired(&cached, "device_bytes_read", "a cache or compression stood in between");
+    // The same file past the cache.
+    let direct = measured(&mut bench(&file, &["--time", "1s"]));
+    assert_passed(&direct, &["device_bytes_read"]);
+}
+
+#[test]
+fn compression_is_not_the_device() {
+    for (options, compressed) in [("compress-force=zstd", true), ("compress=no", false)] {
+        let device = LoopDevice::mount_with(BTRFS, 512 * MIB, 512, options);
+        let file = device.path().join("file");
+        let text: Vec<u8> = b"the same words again and again, ".repeat(1 << 20);
+        fs::write(&file, text.repeat(4)).unwrap();
+        stook::engine::drop_system_caches().unwrap();
+        // Once through the file, so that nothing is read twice and no cache can help; and slowly, so that the moment
+        // at which the counters of the device are read makes no difference.
+        let flags =
+            ["--rw", "read", "--block-size", "64K", "--size", "128M", "--rate", "500", "--depth", "8"];
+        let found = measured(&mut bench(&file, &flags));
+        if compressed {
+            assert_fired(&found, "device_bytes_read", "a cache or compression stood in between");
+        } else {
+            assert_passed(&found, &["device_bytes_read"]);
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_the_device_does_not_take_is_told() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let throttle = Throttle::of(&device);
+    throttle.limit(100);
+    let flags = ["--file-size", "16M", "--rate", "1000", "--depth", "8", "--time", "2s"];
+    let found = measured(&mut throttle.command(&bench(device.path(), &flags)));
+    assert_fired(&found, "rate_reached", "the device or the tool does not keep up");
+    assert!(found["open_loop"]["unserved"].as_u64().unwrap() > 0, "{found}");
+    // It is the device: everything came from it, and the tool was idle.
+    assert_passed(&found, &["device_bytes_read", "thread_cpu"]);
+}
+
+#[test]
+fn a_device_that_gets_slower_is_not_steady() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let throttle = Throttle::of(&device);
+    let flags = ["--file-size", "16M", "--time", "4s"];
+    let mut command = throttle.command(&bench(device.path(), &flags));
+    // The counters of a loop device go on from whatever it was before.
+    let before = reads(&device);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Writing the file reads next to nothing, so this many reads are those of the cell.
+    while reads(&device) < before + 1000 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it was slowed down");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    throttle.limit(20);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = only_run(&output.stdout);
+    assert_fired(&found, "steady_spread", "the device was not in a steady state");
+    assert_passed(&found, &["device_bytes_read"]);
+}
+
+/// Reads that the device has completed.
+fn reads(device: &LoopDevice) -> u64 {
+    let stat = fs::read_to_string(device.sys().join("stat")).unwrap();
+    stat.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_thread_that_never_rests_is_the_limit_itself() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let file = device.path().join("file");
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    // First among all that want a processor: a thread that waits for one is not busy.
+    let cell = bench(&file, &["--buffered", "--time", "2s"]);
+    let mut command = Command::new("chrt");
+    command.args(["--fifo", "1"]).arg(cell.get_program()).args(cell.get_args());
+    let found = measured(&mut command);
+    assert_fired(&found, "thread_cpu", "the tool is the limit, not the device");
+}

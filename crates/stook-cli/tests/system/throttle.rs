@@ -1,0 +1,58 @@
+//! A limit on how often a process may read from a device, as cloud volumes have it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::loop_device::LoopDevice;
+
+/// A control group in which a device takes few reads a second; it goes when this goes.
+pub(crate) struct Throttle {
+    group: PathBuf,
+    /// The file that takes a limit, and the name of the limit in it.
+    file: &'static str,
+    key: &'static str,
+    device: String,
+}
+
+impl Throttle {
+    /// A group without a limit so far.
+    pub(crate) fn of(device: &LoopDevice) -> Self {
+        let device = fs::read_to_string(device.sys().join("dev")).unwrap().trim().to_owned();
+        let name = format!("stook-throttle-{}", std::process::id());
+        let (root, file, key) = match fs::read_to_string("/sys/fs/cgroup/cgroup.controllers") {
+            Ok(controllers) => {
+                assert!(controllers.split_whitespace().any(|name| name == "io"), "no io in {controllers}");
+                fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+io").unwrap();
+                ("/sys/fs/cgroup", "io.max", "riops=")
+            }
+            // Version 1 has a tree of its own for each controller.
+            Err(_) => ("/sys/fs/cgroup/blkio", "blkio.throttle.read_iops_device", ""),
+        };
+        let group = Path::new(root).join(name);
+        fs::create_dir(&group).unwrap();
+        Self { group, file, key, device }
+    }
+
+    /// From now on the device takes so many reads a second from the group.
+    pub(crate) fn limit(&self, reads_per_s: u32) {
+        let line = format!("{} {}{reads_per_s}", self.device, self.key);
+        fs::write(self.group.join(self.file), line).unwrap();
+    }
+
+    /// The same command, run by a process of the group.
+    pub(crate) fn command(&self, command: &Command) -> Command {
+        let mut inside = Command::new("sh");
+        inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.group.join("cgroup.procs"));
+        inside.arg(command.get_program()).args(command.get_args());
+        inside
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.group) {
+            eprintln!("{} was not removed: {error}", self.group.display());
+        }
+    }
+}
