@@ -1,6 +1,7 @@
 //! `stook bench`: how fast the storage below a path is, one cell after another.
 
 mod compare;
+mod models;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -293,14 +294,24 @@ fn print_fio_job(bench: &Bench, path: &Path, context: &Context) -> anyhow::Resul
 
 fn print(result: &BenchResult, args: &Args, context: &Context) -> anyhow::Result<()> {
     let mut output = context.output();
+    let models = models::Models::of(result);
     if context.json() {
-        output.json(&Document::new("bench", result))?;
+        output.json(&Document::new("bench", WithModels { result, models }))?;
     } else if args.run.csv {
         table::csv(result, &mut output)?;
     } else {
         table::text(result, &mut output)?;
+        models.text(&mut output)?;
     }
     Ok(output.finish()?)
+}
+
+/// The document: what was measured, and what it says together.
+#[derive(serde::Serialize)]
+struct WithModels<'a> {
+    #[serde(flatten)]
+    result: &'a BenchResult,
+    models: models::Models,
 }
 
 /// Draws how far it is, and passes on Ctrl-C.

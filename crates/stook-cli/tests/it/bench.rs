@@ -65,6 +65,35 @@ fn json_has_every_cell_with_its_fields_documented() {
 }
 
 #[test]
+fn what_is_swept_is_fitted_or_says_why_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--rw", "randread", "--block-size", "4K,16K,64K,256K", "--depth", "1,2,4", "--size", "1M"];
+    let report = json(directory.path(), &flags);
+    documented("bench", &report);
+    let models = &report["models"];
+    let all: Vec<&Value> =
+        ["blocks", "depths"].iter().flat_map(|kind| models[kind].as_array().unwrap()).collect();
+    assert_eq!(all.len(), 3 + 4, "one for each depth, one for each block size");
+    assert_eq!(models["mixes"].as_array().unwrap().len(), 0);
+    let cells = report["cells"].as_array().unwrap();
+    for model in all {
+        assert!(model["model"].is_null() != model["refused"].is_null(), "{model}");
+        let swept: Vec<&Value> = model["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|at| &cells[at.as_u64().unwrap() as usize])
+            .collect();
+        let same = |field: &str| swept.iter().all(|cell| cell[field] == swept[0][field]);
+        assert!(same("block_size") != same("depth"), "{model}");
+    }
+    let (code, stdout, _) = bench(directory.path(), &flags);
+    assert_eq!(code, 0);
+    let lines = |start: &str| stdout.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!((lines("Latency against block size ("), lines("Throughput against depth (")), (3, 4));
+}
+
+#[test]
 fn csv_has_a_header_and_as_many_values_in_every_line() {
     let directory = tempfile::tempdir().unwrap();
     let (code, stdout, _) = bench(directory.path(), &["--csv", "--rw", "read,randrw", "--size", "1M"]);

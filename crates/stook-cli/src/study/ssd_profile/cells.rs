@@ -80,7 +80,8 @@ impl Part {
 }
 
 impl Cell {
-    fn of(cell: &CellResult) -> Self {
+    /// What a cell of `bench` comes to.
+    pub(crate) fn of(cell: &CellResult) -> Self {
         let depth = cell.workload.requested_depth();
         let Part { rate_per_s, bandwidth_bytes_per_s, latency_mean_s } = Part::of(&cell.total);
         Self {

@@ -59,19 +59,19 @@ impl Fits {
     }
 }
 
-fn block_cell(cell: &Cell) -> BlockCell {
+pub(crate) fn block_cell(cell: &Cell) -> BlockCell {
     let Cell { block_bytes, latency_mean_s, valid, .. } = *cell;
     BlockCell { block_bytes, latency_mean_s, valid }
 }
 
-fn depth_cell(cell: &Cell) -> DepthCell {
+pub(crate) fn depth_cell(cell: &Cell) -> DepthCell {
     let Cell { depth, rate_per_s, latency_mean_s, valid, .. } = *cell;
     // The published table has no percentiles; its means stand in where no target asks for them.
     let latency_p99_s = cell.latency_p99_s.unwrap_or(latency_mean_s);
     DepthCell { depth, rate_per_s, latency_mean_s, latency_p99_s, valid }
 }
 
-fn mix_cell(cell: &Cell) -> MixCell {
+pub(crate) fn mix_cell(cell: &Cell) -> MixCell {
     let reads = cell.read.map_or(0.0, |read| read.rate_per_s);
     let writes = cell.write.map_or(0.0, |write| write.rate_per_s);
     // Of the requests that were finished, which chance moves a little away from what was asked for.
