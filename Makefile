@@ -99,6 +99,7 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 bench: ## Compare with other systems; writes benchmarks/runs/.
 	@scripts/need rust system
 	cargo run --release --locked -p stook-peers -- pack
+	cargo run --release --locked -p stook-peers -- bench
 
 golden: ## Write the golden packs anew (only for a new version of the format).
 	@scripts/need rust
