@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use stook_cli::study::cold::{Cold, Next};
 use stook_cli::study::environment::{Environment, version_of};
-use stook_cli::study::limit::{self, Fio};
+use stook_cli::study::limit::Fio;
 use stook_cli::study::meter::Taken;
 use stook_cli::study::plain;
 use stook_cli::study::readers::{Data, Reader};
@@ -141,7 +141,7 @@ impl Bench {
     /// fio over the pack, as a way.
     pub(crate) fn limit_way(&self, name: &str) -> Way<'_> {
         Way::cold(name, &self.data.pack, || {
-            Ok(Some(limit::sequential(&self.segments, true)?.seconds_for(self.pack_bytes)))
+            Ok(Some(Fio::SEQUENTIAL.run(&self.segments)?.seconds_for(self.pack_bytes)))
         })
     }
 
