@@ -76,6 +76,9 @@ struct CellArgs {
     /// Requests that each job keeps in flight [default: 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     depth: Vec<u32>,
+    /// The most requests that a job hands to the system, and completions that it takes, at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: u32,
     /// How many of a hundred requests are reads [default: 50 for rw and randrw]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     read_share: Vec<u8>,
@@ -227,6 +230,7 @@ fn bench(args: &Args) -> Result<Bench, Error> {
     let (cell, run) = (&args.cell, &args.run);
     let ramp_s = run.preset.map_or(RAMP_S, |preset| Preset::from(preset).ramp_s());
     let base = Workload {
+        batch: cell.batch,
         buffered: cell.buffered,
         fsync_every: cell.fsync_every,
         ramp_s: cell.ramp.unwrap_or(ramp_s),

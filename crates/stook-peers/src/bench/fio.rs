@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use serde::Serialize;
 use serde_json::Value;
 use stook::bench::{Workload, fio_jobs};
 use stook_cli::study::sample;
@@ -12,10 +13,57 @@ use super::sample::Sample;
 
 /// Reads and writes of a mix as one figure, as ours are. Nothing may be made that is not there.
 const MORE: &str = "unified_rw_reporting=1\nallow_file_create=0\n";
+const LARGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// Where the buffers of fio lie. Ours lie in pages of 2 MiB where the system has them: a large request into pages of
+/// 4 KiB has up to five hundred pieces, for which some devices need several times as long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Memory {
+    /// In pages of 2 MiB, as ours.
+    LargePages,
+    /// In what `malloc` gives, because the system has too few large pages in store.
+    Malloc,
+}
+
+impl Memory {
+    /// Large pages if there are enough for buffers of so many bytes.
+    pub(crate) fn available(bytes: u64) -> Self {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        if free_large_bytes(&text) >= bytes + LARGE_PAGE_BYTES { Self::LargePages } else { Self::Malloc }
+    }
+
+    fn lines(self) -> &'static str {
+        match self {
+            Self::LargePages => "iomem=shmhuge\n",
+            Self::Malloc => "",
+        }
+    }
+}
+
+/// Of `MemFree` and its like: how much lies ready in large pages. 0 unless they are of 2 MiB.
+fn free_large_bytes(meminfo: &str) -> u64 {
+    let value = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    match value("Hugepagesize:") {
+        Some(kib) if kib << 10 == LARGE_PAGE_BYTES => {
+            value("HugePages_Free:").unwrap_or(0) * LARGE_PAGE_BYTES
+        }
+        _ => 0,
+    }
+}
 
 /// Runs a cell on a file that is there.
-pub(crate) fn run(cell: &Workload, file: &Path, file_bytes: u64, job: &Path) -> anyhow::Result<Sample> {
-    let jobs = fio_jobs(std::slice::from_ref(cell), file, file_bytes) + MORE;
+pub(crate) fn run(
+    cell: &Workload,
+    file: &Path,
+    file_bytes: u64,
+    memory: Memory,
+    job: &Path,
+) -> anyhow::Result<Sample> {
+    let jobs = fio_jobs(std::slice::from_ref(cell), file, file_bytes) + MORE + memory.lines();
     sample::publish(job, jobs.as_bytes())?;
     let output = Command::new("fio")
         .arg("--output-format=json")
@@ -97,6 +145,16 @@ mod tests {
             reasons: Vec::new(),
         };
         assert_eq!(parse(REPORT).unwrap(), expected);
+    }
+
+    #[test]
+    fn large_pages_are_counted_if_they_have_the_size_of_ours() {
+        let meminfo = "MemFree: 1 kB\nHugePages_Total:      64\nHugePages_Free:       60\nHugepagesize:       2048 kB\n";
+        assert_eq!(free_large_bytes(meminfo), 120 << 20);
+        for other in [meminfo.replace("2048", "16384"), meminfo.replace("HugePages_Free", "x"), String::new()]
+        {
+            assert_eq!(free_large_bytes(&other), 0);
+        }
     }
 
     #[test]

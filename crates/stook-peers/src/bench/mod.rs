@@ -16,6 +16,7 @@ use stook_cli::study::limit::Fio;
 use stook_cli::study::sample as work;
 
 use self::cells::name;
+use self::fio::Memory;
 use self::results::{Cell, Results};
 use self::sample::Sample;
 use self::verdict::Pair;
@@ -75,7 +76,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cells = chosen(args)?;
     work::prepare_work(&args.work)?;
     let file = laid_out(&args.work)?;
+    let largest = cells.iter().map(|cell| cell.requested_depth() * cell.block_size).max().unwrap_or(0);
+    let memory = Memory::available(largest);
+    if memory == Memory::Malloc {
+        eprintln!(
+            "fio gets buffers of 4 KiB pages, ours are of 2 MiB: its large requests may be slower. \
+             `sysctl vm.nr_hugepages={}` lets both have the same",
+            largest.div_ceil(2 << 20) + 8
+        );
+    }
     let mut results = Results {
+        fio_memory: memory,
         environment: Environment::of(&args.work),
         fio: version,
         rustc: version_of("rustc", "--version").unwrap_or_default(),
@@ -88,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     for round in 0..args.rounds {
         for (cell, result) in cells.iter().zip(&mut results.cells) {
-            measure(round, cell, result, &file, &args.work)?;
+            measure(round, cell, result, &file, memory, &args.work)?;
         }
         results.compare()?;
         write(args, &results)?;
@@ -139,6 +150,7 @@ fn measure(
     cell: &Workload,
     result: &mut Cell,
     file: &Path,
+    memory: Memory,
     directory: &Path,
 ) -> anyhow::Result<()> {
     let mut turns = TURNS;
@@ -148,7 +160,7 @@ fn measure(
     let mut before = None;
     for turn in turns {
         let (tool, sample) = match turn {
-            Turn::Fio => ("fio", fio::run(cell, file, FILE_BYTES, &directory.join(JOB_NAME))?),
+            Turn::Fio => ("fio", fio::run(cell, file, FILE_BYTES, memory, &directory.join(JOB_NAME))?),
             Turn::Ours(backend) => (results::tool(backend), ours(cell, file, backend)?),
         };
         eprintln!(

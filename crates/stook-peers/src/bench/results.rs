@@ -10,6 +10,7 @@ use stook::report::units::significant;
 use stook_cli::study::environment::Environment;
 
 use super::cells::{CPU_CELL, name};
+use super::fio::Memory;
 use super::sample::Sample;
 use super::verdict::{Agreement, Metric, Pair, Verdict};
 
@@ -20,6 +21,8 @@ pub(crate) struct Results {
     pub(crate) environment: Environment,
     /// The version of fio.
     pub(crate) fio: String,
+    /// Where its buffers were.
+    pub(crate) fio_memory: Memory,
     /// The version of the compiler.
     pub(crate) rustc: String,
     /// How often every cell was measured.
@@ -251,6 +254,7 @@ mod tests {
         let mut results = Results {
             environment: Environment::default(),
             fio: "fio-3.33".to_owned(),
+            fio_memory: Memory::Malloc,
             rustc: String::new(),
             rounds: 3,
             time_s: 1.0,

@@ -24,6 +24,9 @@ fn section(text: &mut String, number: usize, cell: &Workload, file: &Path, file_
         format!("bs={}", cell.block_size),
         "ioengine=io_uring".to_owned(),
         format!("iodepth={}", cell.depth),
+        // As many are submitted at once, and as many completions taken.
+        format!("iodepth_batch={}", cell.batch),
+        format!("iodepth_batch_complete_max={}", cell.batch),
         format!("numjobs={}", cell.jobs),
         "thread=1".to_owned(),
         "group_reporting=1".to_owned(),
@@ -117,7 +120,7 @@ mod tests {
             text,
             "; the same cells for fio 3.33 or newer\n\n\
              [00-randread-b4096-d32-j1]\nstonewall\nfilename=/data/test\\:file\nrw=randread\nbs=4096\n\
-             ioengine=io_uring\niodepth=32\nnumjobs=1\nthread=1\ngroup_reporting=1\ndirect=1\nsize=1073741824\n\
+             ioengine=io_uring\niodepth=32\niodepth_batch=1\niodepth_batch_complete_max=1\nnumjobs=1\nthread=1\ngroup_reporting=1\ndirect=1\nsize=1073741824\n\
              time_based=1\nruntime=10000ms\nramp_time=1000ms\nrandseed=1\nrandrepeat=0\nnorandommap=1\n\
              lat_percentiles=1\npercentile_list=50:90:99:99.9\n"
         );

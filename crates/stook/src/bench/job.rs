@@ -53,6 +53,7 @@ struct Keys {
     depth: Option<OneOrMore<u32>>,
     read_share: Option<OneOrMore<u8>>,
     jobs: Option<OneOrMore<u32>>,
+    batch: Option<u32>,
     buffered: Option<bool>,
     fsync_every: Option<u32>,
     ramp: Option<Amount>,
@@ -157,6 +158,7 @@ impl Keys {
             depth: self.depth.or(defaults.depth),
             read_share: self.read_share.or(defaults.read_share),
             jobs: self.jobs.or(defaults.jobs),
+            batch: self.batch.or(defaults.batch),
             buffered: self.buffered.or(defaults.buffered),
             fsync_every: self.fsync_every.or(defaults.fsync_every),
             ramp: self.ramp.or(defaults.ramp),
@@ -190,6 +192,7 @@ impl Keys {
         // A size alone ends it by itself.
         let time_s = seconds(&self.time)?.or(if self.size.is_some() { None } else { base.time_s });
         Ok(Workload {
+            batch: self.batch.unwrap_or(base.batch),
             buffered: self.buffered.unwrap_or(base.buffered),
             fsync_every: self.fsync_every.or(base.fsync_every),
             ramp_s: seconds(&self.ramp)?.unwrap_or(base.ramp_s),

@@ -48,6 +48,8 @@ pub struct Workload {
     pub read_share: u8,
     /// Requests that each job keeps in flight; in an open loop, the most that it has in flight.
     pub depth: u32,
+    /// The most requests that a job hands to the system at once, and the most completions that it takes at once.
+    pub batch: u32,
     /// Threads, each with an engine of its own.
     pub jobs: u32,
     /// Through the page cache instead of past it.
@@ -80,6 +82,7 @@ impl Default for Workload {
             block_size: 4096,
             read_share: 100,
             depth: 1,
+            batch: 1,
             jobs: 1,
             buffered: false,
             fsync_every: None,
@@ -158,8 +161,12 @@ impl Workload {
                 bytes_binary(BLOCK_MAX)
             ));
         }
-        for (what, value, most) in [("depth", self.depth, DEPTH_MAX), ("number of jobs", self.jobs, JOBS_MAX)]
-        {
+        let batch_max = self.depth.clamp(1, DEPTH_MAX);
+        for (what, value, most) in [
+            ("depth", self.depth, DEPTH_MAX),
+            ("batch", self.batch, batch_max),
+            ("number of jobs", self.jobs, JOBS_MAX),
+        ] {
             if !(1..=most).contains(&value) {
                 return refuse(format!("the {what} is {value}; expected 1 to {most}"));
             }
@@ -268,6 +275,8 @@ mod tests {
         let message = refused(|w| w.block_size = 0);
         assert_eq!(message, "the block size is 0 bytes; expected 1 byte to 1.00 GiB");
         assert_eq!(refused(|w| w.depth = 0), "the depth is 0; expected 1 to 4096");
+        assert_eq!(refused(|w| w.batch = 0), "the batch is 0; expected 1 to 1");
+        assert_eq!(refused(|w| (w.depth, w.batch) = (8, 9)), "the batch is 9; expected 1 to 8");
         assert_eq!(refused(|w| w.jobs = 2000), "the number of jobs is 2000; expected 1 to 1024");
         assert_eq!(refused(|w| w.read_share = 101), "the read share is 101%; expected 0 to 100");
         assert_eq!(refused(|w| w.compressibility = 200), "the compressibility is 200%; expected 0 to 100");

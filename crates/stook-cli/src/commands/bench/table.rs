@@ -82,6 +82,9 @@ pub(super) fn name(workload: &Workload) -> String {
     if (1..100).contains(&workload.read_share) {
         name.push_str(&format!(" {}% read", workload.read_share));
     }
+    if workload.batch > 1 {
+        name.push_str(&format!(" batch {}", workload.batch));
+    }
     if workload.buffered {
         name.push_str(" buffered");
     }

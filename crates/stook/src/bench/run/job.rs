@@ -1,9 +1,14 @@
 //! [`Job`]: one thread of a cell, which keeps its engine busy and counts what comes back.
 //!
 //! A latency lasts from just before the request is prepared (in an open loop: from the moment it was due) until it
-//! is reaped. Requests that are reaped together are reaped at one moment, so the clock is read at most twice
+//! is taken. Requests that are taken together are taken at one moment, so the clock is read at most twice
 //! a request. Nothing is allocated for a request.
+//!
+//! A job takes no more completions at once, and hands no more requests to the engine at once, than the cell's batch.
+//! What an engine has already given back waits until it is taken, and counts as in flight until then, as it does for
+//! a program that looks at the completion queue of its ring one entry at a time.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -70,7 +75,10 @@ pub(super) struct Job<'a> {
     free: Vec<usize>,
     read_buffers: Vec<Buffer>,
     write_buffers: Vec<Buffer>,
-    done: Vec<Completion>,
+    /// Where the engine puts completions.
+    reaped: Vec<Completion>,
+    /// Completions that were not taken yet.
+    done: VecDeque<Completion>,
     record: Record,
     /// What is left of a size bound.
     left_bytes: Option<u64>,
@@ -122,7 +130,8 @@ impl<'a> Job<'a> {
             free: (0..depth).rev().collect(),
             read_buffers,
             write_buffers,
-            done: Vec::with_capacity(depth),
+            reaped: Vec::with_capacity(depth),
+            done: VecDeque::with_capacity(depth),
             record: Record::new(0, 0.0),
             left_bytes: workload.size_bytes.map(|size| size / u64::from(workload.jobs)),
             writes_since_sync: 0,
@@ -176,17 +185,30 @@ impl<'a> Job<'a> {
 
     /// Each completion begins the next request, until it is to stop; then waits for what is in flight.
     fn closed_loop(&mut self) -> Result<()> {
+        let batch = self.workload.batch as usize;
         loop {
-            while !self.stopping && !self.free.is_empty() {
+            let mut left = batch;
+            while !self.stopping && left > 0 && !self.free.is_empty() {
                 let start_ns = self.shared.clock.now_ns();
                 self.issue(start_ns, 0);
+                left -= 1;
             }
-            if self.engine.in_flight() == 0 {
+            if self.engine.in_flight() == 0 && self.done.is_empty() {
                 return Ok(());
             }
-            self.engine.reap(1, &mut self.done)?;
-            self.take_completions()?;
+            let may_issue = !self.stopping && !self.free.is_empty();
+            let wait = self.done.is_empty() && !may_issue;
+            self.reap(usize::from(wait))?;
+            self.take_completions(batch)?;
         }
+    }
+
+    /// Hands what was issued to the system, and fetches what is done: at least `min` completions.
+    #[inline]
+    fn reap(&mut self, min: usize) -> Result<()> {
+        self.engine.reap(min, &mut self.reaped)?;
+        self.done.extend(self.reaped.drain(..));
+        Ok(())
     }
 
     /// Requests begin when they are due, whatever has completed by then.
@@ -201,19 +223,21 @@ impl<'a> Job<'a> {
                 break;
             }
             if self.free.is_empty() {
-                self.engine.reap(1, &mut self.done)?;
+                self.reap(1)?;
                 self.blocked_until_ns = clock.now_ns();
             } else {
                 let until_ns = arrivals.next_ns().min(self.shared.end_ns());
                 let nap_ns = clock.now_ns() + NAP.as_nanos() as u64;
                 let deadline = clock.instant(until_ns.min(nap_ns));
                 if self.engine.in_flight() > 0 {
-                    self.engine.reap_until(1, deadline, &mut self.done)?;
+                    self.engine.reap_until(1, deadline, &mut self.reaped)?;
+                    self.done.extend(self.reaped.drain(..));
                 } else {
                     thread::sleep(deadline.saturating_duration_since(std::time::Instant::now()));
                 }
             }
-            self.take_completions()?;
+            // Who waits for a moment does not let completions wait for it, too.
+            self.take_completions(usize::MAX)?;
         }
         let stopped_ns = clock.now_ns().min(self.shared.end_ns());
         while arrivals.next_ns() < stopped_ns {
@@ -296,19 +320,19 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Counts what came back, at one moment.
-    fn take_completions(&mut self) -> Result<()> {
+    /// Takes some of what came back, at one moment.
+    fn take_completions(&mut self, most: usize) -> Result<()> {
         let now_ns = self.shared.clock.now_ns();
         self.cross(now_ns);
-        if self.done.is_empty() {
+        let count = self.done.len().min(most);
+        if count == 0 {
             return Ok(());
         }
         self.last_ns = now_ns;
-        let mut done = std::mem::take(&mut self.done);
-        for completion in done.drain(..) {
+        for _ in 0..count {
+            let Some(completion) = self.done.pop_front() else { break };
             self.complete(completion, now_ns)?;
         }
-        self.done = done;
         let in_flight = self.slots.len() - self.free.len();
         self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
         Ok(())

