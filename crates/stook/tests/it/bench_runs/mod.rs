@@ -1,5 +1,6 @@
 //! Measurements on small files: what is counted, what is refused, what is found to be wrong.
 
+mod batch;
 mod cells;
 mod faults;
 mod files;
