@@ -7,6 +7,7 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use stook::bench::{
     Arrival, Bench, BenchResult, Error, Job, KEPT_NAME, Observer, Preset, Rw, Sweep, Workload, fio_jobs,
@@ -30,6 +31,7 @@ Examples:
   stook bench . --rate 5000 --arrival poisson --depth 64
   stook bench big.bin --buffered                       an existing file, only read
   stook bench . --preset ssd --json > ssd.json
+  stook bench . --rw write --block-size 1M --long-run 2m   past the write cache
 
 In a directory it makes a test file full of data that has no name while it is
 measured: nothing is left behind, however the command ends. Lists are separated
@@ -131,6 +133,10 @@ struct RunArgs {
     /// Run every cell so often, in rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
+    /// Before that, run every cell that writes once for so long, to tell a burst into the cache of a drive from what it
+    /// sustains; 0 for none [default: none; with --preset ssd twice as long as --time, and 20s at least]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    long_run: Option<f64>,
     /// Length of the test file [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     file_size: Option<u64>,
@@ -161,7 +167,8 @@ enum ArrivalArg {
 enum PresetArg {
     /// Sequential 1 MiB at depth 8 and 1, random 4 KiB at depth 32 and 1; under 30 s
     Quick,
-    /// Block sizes, depths and mixes around random 16 KiB; a minute for each of 14 cells
+    /// Block sizes, depths and mixes around random 16 KiB; a minute for each of 14 cells, and before that two
+    /// minutes for each of the five that write
     Ssd,
 }
 
@@ -207,6 +214,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.run.fio_job {
         return print_fio_job(&bench, path, context);
     }
+    if let (Some(_), Some(seconds)) = (bench.long_run_s, bench.expected_s()) {
+        let time = units::duration(Duration::from_secs_f64(seconds));
+        context.remark(format_args!("Measuring takes {time}, long runs of the cells that write included"));
+    }
     let watcher = Watcher::new(&bench, context);
     let result = bench.run(path, &Backend::from(args.run.engine), &watcher);
     drop(watcher);
@@ -243,12 +254,14 @@ fn bench(args: &Args) -> Result<Bench, Error> {
         compressibility: cell.compressibility,
         ..Workload::default()
     };
-    let (mut repeats, mut file_bytes) = (None, None);
+    let (mut repeats, mut file_bytes, mut long_run_s) = (None, None, None);
     let cells = if let Some(preset) = run.preset {
-        Preset::from(preset).cells(&base, cell.time)
+        let preset = Preset::from(preset);
+        long_run_s = preset.long_run_s(cell.time);
+        preset.cells(&base, cell.time)
     } else if let Some(path) = &run.job {
         let job = Job::read(path, &base)?;
-        (repeats, file_bytes) = (job.repeats, job.file_bytes);
+        (repeats, file_bytes, long_run_s) = (job.repeats, job.file_bytes, job.long_run_s);
         job.cells
     } else {
         let (rw, block_sizes) = (cell.rw.clone(), cell.block_size.clone());
@@ -258,6 +271,7 @@ fn bench(args: &Args) -> Result<Bench, Error> {
     Ok(Bench {
         cells,
         rounds: run.repeats.or(repeats).unwrap_or(1),
+        long_run_s: run.long_run.or(long_run_s).filter(|&seconds| seconds != 0.0),
         file_bytes: run.file_size.or(file_bytes).unwrap_or(FILE_BYTES),
         keep: run.keep,
         overwrite_file: run.overwrite_file,

@@ -106,6 +106,35 @@ fn csv_has_a_header_and_as_many_values_in_every_line() {
 }
 
 #[test]
+fn long_runs_are_told_before_they_begin_and_kept_in_every_form() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--rw", "randread,randwrite", "--time", "500ms", "--long-run", "1s"];
+    let (code, stdout, stderr) = bench(directory.path(), &flags);
+    assert_eq!(
+        (code, stderr.as_str()),
+        (0, "Measuring takes 2.00 s, long runs of the cells that write included\n")
+    );
+    let line = |line: &&str| line.starts_with("randwrite buffered, 4.00 KiB, depth 1, long run: ");
+    assert_eq!(stdout.lines().filter(line).count(), 1, "{stdout}");
+    let (_, stdout, _) = bench(directory.path(), &[&flags[..], &["--csv"]].concat());
+    let rows: Vec<Vec<&str>> = stdout.lines().map(|line| line.split(',').collect()).collect();
+    let at = rows[0].iter().position(|name| *name == "long_run_sustained_bytes_per_s").unwrap();
+    assert!(rows[1][at].is_empty() && rows[2][at].parse::<f64>().unwrap() > 0.0, "{stdout}");
+    let job = "long_run = \"1s\"\n[[cell]]\nrw = \"randwrite\"\nsize = \"1M\"\n";
+    fs::write(directory.path().join("job.toml"), job).unwrap();
+    let report = json(directory.path(), &["--job", "job.toml"]);
+    documented("bench", &report);
+    let long_run = &report["cells"][0]["long_run"];
+    assert_eq!(
+        (&long_run["window_s"], long_run["rates_bytes_per_s"].as_array().unwrap().len()),
+        (&0.1.into(), 10)
+    );
+    // The command line has the last word.
+    let report = json(directory.path(), &["--job", "job.toml", "--long-run", "0"]);
+    assert!(report["cells"][0]["long_run"].is_null(), "{report}");
+}
+
+#[test]
 fn both_engines_can_be_named() {
     let directory = tempfile::tempdir().unwrap();
     let report =
@@ -159,6 +188,8 @@ fn what_makes_no_sense_is_refused_and_says_what_was_expected() {
         (&["--time", "0"], "the time is 0 s; expected more than 0"),
         (&["--fsync-every", "4"], "nothing is written"),
         (&["--preset", "quick", "--depth", "4"], "cannot be used with"),
+        (&["--long-run", "20s"], "a long run was asked for, and nothing is written"),
+        (&["--rw", "write", "--long-run", "5s"], "expected a long run that is longer"),
     ] {
         let (code, stdout, stderr) = bench(directory.path(), flags);
         assert_eq!((code, stdout.as_str()), (2, ""), "{flags:?}: {stderr}");

@@ -165,7 +165,18 @@ fn cell_of(
     let (valid, reasons) = (gates::is_valid(&gates), gates::reasons(&gates));
     let run = run_of(&run, &workload, (total.clone(), read.clone(), write.clone()), gates);
     let rw = workload.rw().to_owned();
-    CellResult { rw, workload, total, read, write, sync: None, valid, reasons, runs: vec![run] }
+    CellResult {
+        rw,
+        workload,
+        total,
+        read,
+        write,
+        sync: None,
+        valid,
+        reasons,
+        long_run: None,
+        runs: vec![run],
+    }
 }
 
 fn figures(run: &Run, workload: &Workload, belongs: impl Fn(&Finished) -> bool) -> Figures {

@@ -137,6 +137,7 @@ fn bench(cell: Workload, keep: bool) -> Bench {
     Bench {
         cells: vec![cell],
         rounds: 1,
+        long_run_s: None,
         file_bytes: FILE_BYTES,
         keep,
         overwrite_file: true,

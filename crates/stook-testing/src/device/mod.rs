@@ -6,12 +6,15 @@
 //! stalls. [`Device::run`] drives it as a load generator would, closed or open loop, and returns what one would
 //! see: latencies, windows, and in-flight counts sampled at moments of their own.
 //!
-//! Nothing here sleeps, reads a clock or does I/O: a run is the same on every machine.
+//! None of that sleeps, reads a clock or does I/O: such a run is the same on every machine. [`DeviceEngines`] does: it lets
+//! whatever takes engines meet the device in real time.
 
+mod engine;
 mod presets;
 mod run;
 mod service;
 
+pub use engine::DeviceEngines;
 pub use run::{Arrival, Finished, Run, Window, Workload};
 
 /// What one kind of request costs.

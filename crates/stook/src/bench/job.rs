@@ -3,6 +3,7 @@
 //! ```toml
 //! repeats = 3
 //! file_size = "4G"
+//! long_run = "60s"               # before the rounds, for each cell that writes
 //!
 //! [defaults]                     # for every cell
 //! time = "10s"
@@ -31,6 +32,8 @@ pub struct Job {
     pub repeats: Option<u32>,
     /// The length of an own file, if it says so.
     pub file_bytes: Option<u64>,
+    /// How long the long runs of cells that write take, if it says so; 0 for none.
+    pub long_run_s: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,6 +41,7 @@ pub struct Job {
 struct Document {
     repeats: Option<u32>,
     file_size: Option<Amount>,
+    long_run: Option<Amount>,
     #[serde(default)]
     defaults: Keys,
     #[serde(default)]
@@ -140,10 +144,12 @@ impl Job {
             cells.extend(made.map_err(|error| at(start, error.to_string()))?);
         }
         let file_bytes = document.file_size.as_ref().map(Amount::bytes).transpose();
+        let long_run_s = document.long_run.as_ref().map(Amount::seconds).transpose();
         Ok(Self {
             cells,
             repeats: document.repeats,
             file_bytes: file_bytes.map_err(|error| at(0, error.to_string()))?,
+            long_run_s: long_run_s.map_err(|error| at(0, error.to_string()))?,
         })
     }
 }
@@ -218,11 +224,12 @@ mod tests {
 
     #[test]
     fn cells_take_what_they_do_not_say_from_the_defaults() {
-        let text = "repeats = 3\nfile_size = \"4G\"\n\n[defaults]\ntime = \"2500ms\"\ndepth = 8\n\n\
+        let text = "repeats = 3\nfile_size = \"4G\"\nlong_run = \"1m\"\n\n[defaults]\ntime = \"2500ms\"\ndepth = 8\n\n\
                     [[cell]]\nrw = \"randread\"\nblock_size = [\"4K\", 16384]\n\n\
                     [[cell]]\nrw = [\"read\", \"write\"]\ndepth = [1, 32]\nsize = \"1M\"\nramp = 0\n";
         let job = parsed(text).unwrap();
         assert_eq!((job.repeats, job.file_bytes, job.cells.len()), (Some(3), Some(4 << 30), 6));
+        assert_eq!(job.long_run_s, Some(60.0));
         let seen: Vec<_> = job.cells.iter().map(|c| (c.rw(), c.block_size, c.depth)).collect();
         assert_eq!(seen[..3], [("randread", 4096, 8), ("randread", 16_384, 8), ("read", 4096, 1)]);
         assert_eq!((job.cells[0].time_s, job.cells[0].ramp_s), (Some(2.5), 1.0));
@@ -237,6 +244,7 @@ mod tests {
             ("[[cell]]\n\n[[cell]]\nblock_size = 0\n", 3, "the block size is 0 bytes"),
             ("[[cell]]\nblock_size = \"4 parsecs\"\n", 1, "is not a size"),
             ("[[cell]]\ntime = \"soon\"\n", 1, "is not a time"),
+            ("long_run = \"soon\"\n[[cell]]\n", 1, "is not a time"),
             ("[[cell]]\nrw = \"trim\"\n", 1, "expected one of"),
             ("repeats = 1\n", 2, "expected at least one [[cell]]"),
             ("[[cell\n", 1, ""),

@@ -1,6 +1,7 @@
 //! What a run found, handed to the gates.
 
 use super::gates::{CellFacts, Gate, Load, Series, check};
+use super::long_run::LongRun;
 use super::run::{Measured, TICK_NS, Tick};
 use super::workload::Workload;
 use crate::report::histogram::LatencyHistogram;
@@ -8,10 +9,11 @@ use crate::report::histogram::LatencyHistogram;
 /// Runs of at least this many seconds are judged by seconds, shorter ones by ticks.
 const SECONDS_MIN: usize = 10;
 
-/// Every check of one run.
+/// Every check of one run, beside the long run of its cell, where there was one.
 pub(super) fn judge(
     workload: &Workload,
     measured: &Measured,
+    long_run: Option<&LongRun>,
     link_limit_bytes_per_s: Option<f64>,
 ) -> Vec<Gate> {
     let Measured { record, .. } = measured;
@@ -43,7 +45,7 @@ pub(super) fn judge(
             .ok_or_else(|| "the system does not tell what the link of the device carries".to_owned()),
         thread_cpu_share_max: Ok(measured.busiest_thread),
         series: Series { window_s, rates_bytes_per_s: &rates },
-        long_run: None,
+        long_run: long_run.map(LongRun::series),
     })
 }
 
@@ -52,7 +54,7 @@ fn latency_sum_ns(histograms: &[&LatencyHistogram]) -> f64 {
 }
 
 /// Bytes a second in each window of the steady time.
-fn rates(ticks: &[Tick], steady_s: f64, block_size: u64) -> (f64, Vec<f64>) {
+pub(super) fn rates(ticks: &[Tick], steady_s: f64, block_size: u64) -> (f64, Vec<f64>) {
     let whole = ((steady_s * 1e9) as u64 / TICK_NS) as usize;
     let per_second = (1_000_000_000 / TICK_NS) as usize;
     let len = if whole >= SECONDS_MIN * per_second { per_second } else { 1 };

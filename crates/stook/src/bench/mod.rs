@@ -20,6 +20,7 @@ pub mod gates;
 mod job;
 mod judge;
 mod layout;
+mod long_run;
 pub mod model;
 mod observer;
 mod pieces;
@@ -36,6 +37,7 @@ pub use error::{Error, Result};
 pub use fio::fio_jobs;
 pub use job::Job;
 pub use layout::KEPT_NAME;
+pub use long_run::LongRun;
 pub use observer::{Observer, Unobserved};
 pub use result::{
     BenchResult, CellResult, CompactHistogram, CpuResult, Figures, InFlightResult, OpenLoopResult, RunResult,

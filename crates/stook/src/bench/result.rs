@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::device::DeviceUse;
 use super::environment::Environment;
 use super::gates::{self, Gate};
+use super::long_run::LongRun;
 use super::run::{Measured, Record, TICK_NS, Tick};
 use super::workload::Workload;
 use crate::report::histogram::LatencyHistogram;
@@ -53,6 +54,8 @@ pub struct CellResult {
     pub valid: bool,
     /// Why runs are not.
     pub reasons: Vec<String>,
+    /// What it sustains, where that was asked for and it writes. It is no part of the figures.
+    pub long_run: Option<LongRun>,
     /// Every run, in order.
     pub runs: Vec<RunResult>,
 }
@@ -339,7 +342,8 @@ fn windows(ticks: &[Tick], steady_s: f64) -> Vec<Window> {
 /// A cell while its runs come in.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    workload: Workload,
+    pub(super) workload: Workload,
+    pub(super) long_run: Option<LongRun>,
     runs: Vec<RunResult>,
     /// What the valid runs counted, and all of them, with how long they took.
     valid: Option<(Record, f64)>,
@@ -348,7 +352,7 @@ pub(super) struct Gathering {
 
 impl Gathering {
     pub(super) fn new(workload: Workload) -> Self {
-        Self { workload, runs: Vec::new(), valid: None, all: None }
+        Self { workload, long_run: None, runs: Vec::new(), valid: None, all: None }
     }
 
     pub(super) fn add(&mut self, run: RunResult, measured: &Measured) {
@@ -381,6 +385,7 @@ impl Gathering {
             sync: parts.sync,
             valid,
             reasons,
+            long_run: self.long_run,
             runs: self.runs,
         }
     }

@@ -6,6 +6,7 @@ use super::environment::Environment;
 use super::error::{Error, Result};
 use super::judge::judge;
 use super::layout::{Layout, TestFile};
+use super::long_run::{self, LongRun, lengthened, long_runs};
 use super::observer::Observer;
 use super::result::{BenchResult, Gathering, RunResult};
 use super::run;
@@ -19,6 +20,9 @@ pub struct Bench {
     pub cells: Vec<Workload>,
     /// How often each is run. Rounds run every cell once, so that what changes with time meets all of them.
     pub rounds: u32,
+    /// Before the rounds, each distinct cell that writes is run once for so long, and its runs are compared with what that
+    /// one sustained: a short run may end before the write cache of a drive is full, and then tells its speed only.
+    pub long_run_s: Option<f64>,
     /// The length of an own file.
     pub file_bytes: u64,
     /// Whether an own file stays.
@@ -47,27 +51,54 @@ impl Bench {
         let own_file = path.is_dir();
         let mut file = self.target(path, own_file, engines, observer)?;
         let mut found = Found::new(self, path, &file, own_file);
+        let measured = self.measure(&mut found, &mut file, engines, observer);
+        match measured {
+            Ok(()) => Ok(found.finish(false)),
+            Err(Error::Interrupted) => Ok(found.finish(true)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn measure(
+        &self,
+        found: &mut Found,
+        file: &mut TestFile,
+        engines: &dyn EngineFactory,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        for (long_run_s, cell) in self.long_runs() {
+            let measured = run_cell(&cell, file, engines, observer)?;
+            let long_run = LongRun::of(&cell, &measured);
+            let same = |gathering: &&mut Gathering| lengthened(&gathering.workload, long_run_s) == cell;
+            found
+                .cells
+                .iter_mut()
+                .filter(same)
+                .for_each(|gathering| gathering.long_run = Some(long_run.clone()));
+        }
         let link_limit = found.result.environment.link_limit_bytes_per_s;
         for round in 0..self.rounds {
             for (cell, gathering) in self.cells.iter().zip(&mut found.cells) {
-                match run_cell(cell, &mut file, engines, observer) {
-                    Ok(measured) => {
-                        let gates = judge(cell, &measured, link_limit);
-                        let run = RunResult::new(round, cell, &measured, gates);
-                        gathering.add(run, &measured);
-                    }
-                    Err(Error::Interrupted) => return Ok(found.finish(true)),
-                    Err(error) => return Err(error),
-                }
+                let measured = run_cell(cell, file, engines, observer)?;
+                let gates = judge(cell, &measured, gathering.long_run.as_ref(), link_limit);
+                gathering.add(RunResult::new(round, cell, &measured, gates), &measured);
             }
         }
-        Ok(found.finish(false))
+        Ok(())
     }
 
-    /// How long the cells take, where that is known.
+    /// The long runs that are asked for, with how long each takes.
+    fn long_runs(&self) -> impl Iterator<Item = (f64, Workload)> {
+        let cells =
+            |long_run_s| long_runs(&self.cells, long_run_s).into_iter().map(move |cell| (long_run_s, cell));
+        self.long_run_s.into_iter().flat_map(cells)
+    }
+
+    /// How long the long runs and the rounds take, where that is known.
     pub fn expected_s(&self) -> Option<f64> {
         let round: f64 = self.cells.iter().map(Workload::expected_s).sum::<Option<f64>>()?;
-        Some(round * f64::from(self.rounds))
+        let long_runs: f64 = self.long_runs().map(|(long_run_s, _)| long_run_s).sum();
+        Some(long_runs + round * f64::from(self.rounds))
     }
 
     /// Checks everything that can be known before the file is there.
@@ -82,6 +113,9 @@ impl Bench {
             return Err(Error::workload("0 rounds were asked for; expected at least 1"));
         }
         self.cells.iter().try_for_each(Workload::check)?;
+        if let Some(long_run_s) = self.long_run_s {
+            long_run::check(&self.cells, long_run_s)?;
+        }
         // Contents are laid out once for all cells.
         let same = |cell: &Workload| (cell.verify, cell.verify.then_some(cell.seed));
         if self.cells.iter().any(|cell| same(cell) != same(first)) {

@@ -172,6 +172,15 @@ impl Preset {
         }
     }
 
+    /// How long the long runs of cells that write take, where cells are measured for `time_s` (or for as long as the
+    /// preset wants): twice as long, so that they write past a cache that a cell just fills, and 20 s at least.
+    pub fn long_run_s(self, time_s: Option<f64>) -> Option<f64> {
+        match self {
+            Self::Quick => None,
+            Self::Ssd => Some((2.0 * time_s.unwrap_or(self.time_s())).max(20.0)),
+        }
+    }
+
     /// How long each cell runs before it is measured.
     pub fn ramp_s(self) -> f64 {
         match self {

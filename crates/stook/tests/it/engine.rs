@@ -9,6 +9,7 @@ use stook::engine::{Access, Backend, EngineFactory, File, Operation, Request};
 use stook_testing::conformance::{
     engine_conformance, engine_matches_model, file_operations, noise, read, run_all, write,
 };
+use stook_testing::device::{Device, DeviceEngines};
 use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory};
 
 /// The backends there are on this system. Where `io_uring` is refused, `Auto` stands for threads.
@@ -26,6 +27,12 @@ fn threads_keep_every_promise() {
 fn the_chosen_backend_keeps_every_promise() {
     let directory = tempfile::tempdir().unwrap();
     engine_conformance(&Backend::Auto, directory.path());
+}
+
+#[test]
+fn engines_of_simulated_devices_conform() {
+    let directory = tempfile::tempdir().unwrap();
+    engine_conformance(&DeviceEngines::new(Backend::Auto, Device::nvme()), directory.path());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What `stook bench` found, as a table for people and as one for programs.
 
-use stook::bench::{BenchResult, CellResult, Figures, Workload};
+use stook::bench::{BenchResult, CellResult, Figures, LongRun, Workload};
 use stook::report::units::{bytes_binary, count, duration_ns, significant};
 
 use crate::output::{Align, Output, OutputError, Table};
@@ -21,12 +21,20 @@ pub(super) fn text(result: &BenchResult, output: &mut Output) -> Result<()> {
     output.line("")?;
     output.table(&table)?;
     for cell in result.cells.iter().filter(|cell| !cell.reasons.is_empty()) {
-        let workload = &cell.workload;
-        let (block, depth) = (bytes_binary(workload.block_size), depth(workload));
-        output.line(format_args!("\n{}, {block}, depth {depth}: not valid", name(workload)))?;
+        output.line(format_args!("\n{}: not valid", full_name(&cell.workload)))?;
         for reason in &cell.reasons {
             output.line(format_args!("  {reason}"))?;
         }
+    }
+    let mut long_runs: Vec<String> = Vec::new();
+    for cell in &result.cells {
+        let found = cell.long_run.as_ref();
+        let line = found.map(|long_run| format!("{}, long run: {long_run}", full_name(&cell.workload)));
+        // Cells that differ in their time only share one.
+        long_runs.extend(line.filter(|line| !long_runs.contains(line)));
+    }
+    if !long_runs.is_empty() {
+        output.line(format_args!("\n{}", long_runs.join("\n")))?;
     }
     Ok(())
 }
@@ -104,6 +112,11 @@ pub(super) fn depth(workload: &Workload) -> String {
     }
 }
 
+/// The name with what else tells cells apart.
+fn full_name(workload: &Workload) -> String {
+    format!("{}, {}, depth {}", name(workload), bytes_binary(workload.block_size), depth(workload))
+}
+
 /// Over all runs that the figures are made of.
 fn cpu_per_request_ns(cell: &CellResult) -> Option<f64> {
     let runs = || cell.runs.iter().filter(|run| run.valid || !cell.valid);
@@ -127,6 +140,8 @@ pub(super) fn csv(result: &BenchResult, output: &mut Output) -> Result<()> {
         ["rw", "block_size", "depth", "jobs", "read_share", "buffered"].map(str::to_owned).to_vec();
     header.extend(parts.iter().flat_map(|part| fields.iter().map(move |field| format!("{part}_{field}"))));
     header.extend(["cpu_per_request_ns", "valid"].map(str::to_owned));
+    let long_run = ["seconds", "bytes", "burst_bytes_per_s", "burst_bytes", "sustained_bytes_per_s"];
+    header.extend(long_run.map(|field| format!("long_run_{field}")));
     output.line(header.join(","))?;
     for cell in result.cells.iter().filter(|cell| !cell.runs.is_empty()) {
         let workload = &cell.workload;
@@ -143,6 +158,7 @@ pub(super) fn csv(result: &BenchResult, output: &mut Output) -> Result<()> {
         }
         line.push(cpu_per_request_ns(cell).map_or(String::new(), |ns| format!("{ns:.1}")));
         line.push(cell.valid.to_string());
+        line.extend(cell.long_run.as_ref().map_or_else(Default::default, csv_long_run));
         output.line(line.join(","))?;
     }
     Ok(())
@@ -158,5 +174,18 @@ fn csv_fields(figures: &Figures) -> [String; 7] {
         latency(figures.latency_p99_ns),
         latency(figures.latency_p999_ns),
         latency(figures.latency_max_ns),
+    ]
+}
+
+/// Without a burst, its two fields are empty.
+fn csv_long_run(long_run: &LongRun) -> [String; 5] {
+    let one = |value: f64| format!("{value:.1}");
+    let burst = long_run.burst.as_ref();
+    [
+        format!("{:.3}", long_run.seconds),
+        long_run.bytes.to_string(),
+        burst.map_or(String::new(), |fall| one(fall.burst_bytes_per_s)),
+        burst.map_or(String::new(), |fall| one(fall.burst_bytes)),
+        one(long_run.sustained_bytes_per_s),
     ]
 }

@@ -76,6 +76,7 @@ impl Options {
         Bench {
             cells: Preset::Ssd.cells(&base, Some(self.time_s)),
             rounds: self.rounds,
+            long_run_s: None,
             file_bytes: self.file_bytes,
             keep: false,
             overwrite_file: false,

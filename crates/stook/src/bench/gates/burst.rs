@@ -1,6 +1,8 @@
 //! A burst of writes into the cache of a drive, told apart from what it sustains.
 
-use serde::Serialize;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::{Allowed, CellFacts, Gate, GateName, Outcome, Series, Words, judge, not_applicable};
 use crate::report::units::{bytes_decimal, rate};
@@ -18,7 +20,7 @@ const EXPLAINED_MIN: f64 = 0.5;
 const ERRORS_MIN: f64 = 4.0;
 
 /// Where writing fell from one rate to a lower one and stayed there.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BurstFall {
     /// The mean rate before.
     pub burst_bytes_per_s: f64,
@@ -79,6 +81,19 @@ impl Moments {
     }
 }
 
+impl fmt::Display for BurstFall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "writing fell from {} to {} after {} ({:.1} s), as when a cache is full",
+            rate(self.burst_bytes_per_s),
+            rate(self.sustained_bytes_per_s),
+            bytes_decimal(self.burst_bytes.max(0.0) as u64),
+            self.burst_s,
+        )
+    }
+}
+
 /// The gate: one figure for writes is only true when it is what the device sustains.
 pub(super) fn gate(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::WriteBurst;
@@ -87,7 +102,7 @@ pub(super) fn gate(cell: &CellFacts<'_>) -> Gate {
     }
     if let Some(fall) = find_fall(cell.series) {
         let ratio = fall.sustained_bytes_per_s / fall.burst_bytes_per_s;
-        let reason = format!("{}; one figure would mix the two", describe(&fall));
+        let reason = format!("{fall}; one figure would mix the two");
         return judge(
             name,
             ratio,
@@ -95,35 +110,60 @@ pub(super) fn gate(cell: &CellFacts<'_>) -> Gate {
             Words { below: reason.clone(), within: reason, above: String::new() },
         );
     }
-    if let Some(fall) = cell.long_run.and_then(find_fall) {
-        let ratio = fall.sustained_bytes_per_s / cell.bandwidth_bytes_per_s();
-        let text = describe(&fall);
-        let below = format!("this run was too short to leave the cache of the drive: in a longer one {text}");
-        let within = format!("this is the sustained rate: in a longer run {text}");
-        return judge(name, ratio, SUSTAINED, Words { below, within, above: String::new() });
+    match cell.long_run {
+        Some(long_run) => beside(cell, long_run),
+        None => alone(cell.series),
     }
-    let longest = cell.long_run.unwrap_or(cell.series);
-    if longest.rates_bytes_per_s.len() < WINDOWS_MIN {
-        return not_applicable(name, "the run is too short to tell a burst from the sustained rate");
+}
+
+/// Against a longer run of the same.
+fn beside(cell: &CellFacts<'_>, long_run: Series<'_>) -> Gate {
+    let name = GateName::WriteBurst;
+    if long_run.rates_bytes_per_s.len() < WINDOWS_MIN {
+        return not_applicable(name, "the long run is too short to tell a burst from the sustained rate");
     }
-    let moved = longest.rates_bytes_per_s.iter().sum::<f64>() * longest.window_s;
-    let moved = bytes_decimal(moved.max(0.0) as u64);
+    let measured = cell.bandwidth_bytes_per_s();
+    if let Some(fall) = find_fall(long_run) {
+        let below = format!("this run was too short to leave the cache of the drive: in a longer one {fall}");
+        let within = format!("this is the sustained rate: in a longer run {fall}");
+        let words = Words { below, within, above: String::new() };
+        return judge(name, fall.sustained_bytes_per_s / measured, SUSTAINED, words);
+    }
+    // It may have begun with a cache that was full already.
+    let (mean, moved) = (long_run.mean_bytes_per_s(), moved(long_run));
+    let below = format!(
+        "a longer run went on at {} from its beginning, and this one reached {}, as when it met a cache that had been \
+         emptied",
+        rate(mean),
+        rate(measured)
+    );
+    let within = format!("a longer run went on at {} for {moved}; a larger cache would not show", rate(mean));
+    judge(name, mean / measured, SUSTAINED, Words { below, within, above: String::new() })
+}
+
+/// By what the run itself shows.
+fn alone(series: Series<'_>) -> Gate {
+    let name = GateName::WriteBurst;
+    if series.rates_bytes_per_s.len() < WINDOWS_MIN {
+        let reason =
+            "the run is too short to tell a burst from the sustained rate; a long run would (--long-run)";
+        return not_applicable(name, reason);
+    }
     Gate {
         name,
         measured: None,
         allowed_min: SUSTAINED.min,
         allowed_max: SUSTAINED.max,
         outcome: Outcome::Passed,
-        reason: format!("writing did not fall to a lower rate within {moved}; a larger cache would not show"),
+        reason: format!(
+            "writing did not fall to a lower rate within {}; a larger cache would show in a long run only (--long-run)",
+            moved(series)
+        ),
     }
 }
 
-fn describe(fall: &BurstFall) -> String {
-    format!(
-        "writing fell from {} to {} after {} ({:.1} s), as when a cache is full",
-        rate(fall.burst_bytes_per_s),
-        rate(fall.sustained_bytes_per_s),
-        bytes_decimal(fall.burst_bytes.max(0.0) as u64),
-        fall.burst_s,
-    )
+/// How much was moved in all windows, for people.
+fn moved(series: Series<'_>) -> String {
+    let windows = series.rates_bytes_per_s.len() as f64;
+    bytes_decimal((series.mean_bytes_per_s() * windows * series.window_s).max(0.0) as u64)
 }

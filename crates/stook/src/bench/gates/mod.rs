@@ -100,6 +100,14 @@ pub struct Series<'a> {
     pub rates_bytes_per_s: &'a [f64],
 }
 
+impl Series<'_> {
+    /// The mean of all stretches; 0 where there is none.
+    pub fn mean_bytes_per_s(&self) -> f64 {
+        let rates = self.rates_bytes_per_s;
+        rates.iter().sum::<f64>() / rates.len().max(1) as f64
+    }
+}
+
 /// What is known of a cell. `Err` holds the reason why something is not known, in plain words.
 #[derive(Debug, Clone)]
 pub struct CellFacts<'a> {

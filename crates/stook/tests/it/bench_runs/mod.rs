@@ -4,6 +4,7 @@ mod batch;
 mod cells;
 mod faults;
 mod files;
+mod long_run;
 mod open_loop;
 mod verify;
 
@@ -27,6 +28,7 @@ fn bench(cells: &[Workload]) -> Bench {
     Bench {
         cells: cells.to_vec(),
         rounds: 1,
+        long_run_s: None,
         file_bytes: FILE_BYTES,
         keep: false,
         overwrite_file: false,
