@@ -6,7 +6,7 @@
 //!
 //! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that passed, and
 //! [`compare`] tells whether two series of measurements differ. These three take plain numbers and do no
-//! I/O. No figure is averaged over cells that failed a gate, and no model is fitted to them.
+//! I/O; [`model::Models`] takes them out of a result. No figure is averaged over cells that failed a gate, and no model is fitted to them.
 //!
 //! Nothing here writes a file that it did not make, unless that is asked for, and nothing writes to a device.
 

@@ -1,66 +1,45 @@
 //! The models of `bench`, fitted to what a command has swept: cells that differ in one thing only.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 use stook::bench::model::block::BlockModel;
 use stook::bench::model::depth::DepthModel;
 use stook::bench::model::mix::MixModel;
-use stook::bench::{BenchResult, CellResult, Workload};
+use stook::bench::model::{self, Swept};
+use stook::bench::{BenchResult, Workload};
 use stook::report::least_squares::Estimate;
 use stook::report::units::{bytes_binary, count, duration_ns, rate, significant};
 
 use super::table;
 use crate::output::{Output, OutputError};
-use crate::study::ssd_profile::cells::Cell;
-use crate::study::ssd_profile::fits::{Fitted, block_cell, depth_cell, mix_cell};
-
-/// Fewer sizes or depths than this are no sweep.
-const CELLS_MIN: usize = 3;
 
 /// What the cells of a command say together.
 #[derive(Debug, Serialize)]
 pub(super) struct Models {
     /// Latency against block size.
-    blocks: Vec<Swept<BlockModel>>,
+    blocks: Vec<Named<BlockModel>>,
     /// Throughput against depth.
-    depths: Vec<Swept<DepthModel>>,
+    depths: Vec<Named<DepthModel>>,
     /// Reads and writes at once.
-    mixes: Vec<Swept<MixModel>>,
+    mixes: Vec<Named<MixModel>>,
 }
 
 /// A model and the cells it was fitted to.
 #[derive(Debug, Serialize)]
-struct Swept<T: Serialize> {
-    /// Their positions in the result.
-    cells: Vec<usize>,
+struct Named<T: Serialize> {
     /// What they have in common, for people.
     of: String,
     #[serde(flatten)]
-    fitted: Fitted<T>,
+    swept: Swept<T>,
 }
 
 impl Models {
     /// Fits whatever can be fitted.
     pub(super) fn of(result: &BenchResult) -> Self {
-        let cell = |&at: &usize| result.cells.get(at).map(Cell::of);
-        let blocks = sweeps(result, |cell| cell.block_size, |cell| Workload { block_size: 0, ..cell });
-        let depths = sweeps(result, |cell| u64::from(cell.depth), |cell| Workload { depth: 0, ..cell });
-        let mixes =
-            sweeps(result, |cell| u64::from(cell.read_share), |cell| Workload { read_share: 0, ..cell });
+        let model::Models { blocks, depths, mixes } = model::Models::of(result);
         Self {
-            blocks: swept(result, blocks, said_of_blocks, |cells| {
-                let cells: Vec<_> = cells.iter().filter_map(cell).map(|cell| block_cell(&cell)).collect();
-                Fitted(BlockModel::fit(&cells))
-            }),
-            depths: swept(result, depths, said_of_depths, |cells| {
-                let cells: Vec<_> = cells.iter().filter_map(cell).map(|cell| depth_cell(&cell)).collect();
-                Fitted(DepthModel::fit(&cells, None))
-            }),
-            mixes: swept(result, mixes, said_of_mixes, |cells| {
-                let cells: Vec<_> = cells.iter().filter_map(cell).map(|cell| mix_cell(&cell)).collect();
-                Fitted(MixModel::fit(&cells))
-            }),
+            blocks: named(result, blocks, said_of_blocks),
+            depths: named(result, depths, said_of_depths),
+            mixes: named(result, mixes, said_of_mixes),
         }
     }
 
@@ -69,11 +48,11 @@ impl Models {
         if !(self.blocks.is_empty() && self.depths.is_empty() && self.mixes.is_empty()) {
             output.line("")?;
         }
-        let lines = self.blocks.iter().map(|swept| swept.line("Latency against block size", about_blocks));
+        let lines = self.blocks.iter().map(|found| found.line("Latency against block size", about_blocks));
         let lines =
-            lines.chain(self.depths.iter().map(|swept| swept.line("Throughput against depth", about_depths)));
+            lines.chain(self.depths.iter().map(|found| found.line("Throughput against depth", about_depths)));
         let lines =
-            lines.chain(self.mixes.iter().map(|swept| swept.line("Reads and writes at once", about_mixes)));
+            lines.chain(self.mixes.iter().map(|found| found.line("Reads and writes at once", about_mixes)));
         for line in lines {
             output.line(line)?;
         }
@@ -81,57 +60,27 @@ impl Models {
     }
 }
 
-impl<T: Serialize> Swept<T> {
+impl<T: Serialize> Named<T> {
     fn line(&self, what: &str, about: impl Fn(&T) -> String) -> String {
-        let found = match self.fitted.model() {
+        let fitted = &self.swept.fitted;
+        let found = match fitted.model() {
             Some(model) => about(model),
-            None => format!("no model, {}", self.fitted.refused().unwrap_or_default()),
+            None => format!("no model, {}", fitted.refused().unwrap_or_default()),
         };
         format!("{what} ({}): {found}", self.of)
     }
 }
 
-fn swept<T: Serialize>(
+fn named<T: Serialize>(
     result: &BenchResult,
-    sweeps: Vec<Vec<usize>>,
+    swept: Vec<Swept<T>>,
     said: fn(&Workload) -> String,
-    fit: impl Fn(&[usize]) -> Fitted<T>,
-) -> Vec<Swept<T>> {
-    let of = |cells: &[usize]| {
-        cells
-            .first()
-            .and_then(|&at| result.cells.get(at))
-            .map_or_else(String::new, |cell| said(&cell.workload))
+) -> Vec<Named<T>> {
+    let of = |swept: &Swept<T>| {
+        let first = swept.cells.first().and_then(|&at| result.cells.get(at));
+        first.map_or_else(String::new, |cell| said(&cell.workload))
     };
-    sweeps.into_iter().map(|cells| Swept { of: of(&cells), fitted: fit(&cells), cells }).collect()
-}
-
-/// Groups of closed-loop cells that are the same but for one thing, of which there are enough different values.
-fn sweeps(
-    result: &BenchResult,
-    value: impl Fn(&Workload) -> u64,
-    rest: impl Fn(Workload) -> Workload,
-) -> Vec<Vec<usize>> {
-    let mut groups: Vec<(Workload, BTreeSet<u64>, Vec<usize>)> = Vec::new();
-    for (at, CellResult { workload, .. }) in result.cells.iter().enumerate() {
-        if workload.rate_per_s.is_some() {
-            continue;
-        }
-        let rest = rest(workload.clone());
-        let known = groups.iter().position(|(known, ..)| *known == rest);
-        let group = match known {
-            Some(known) => groups.get_mut(known),
-            None => {
-                groups.push((rest, BTreeSet::new(), Vec::new()));
-                groups.last_mut()
-            }
-        };
-        if let Some((_, values, cells)) = group {
-            values.insert(value(workload));
-            cells.push(at);
-        }
-    }
-    groups.into_iter().filter(|(_, values, _)| values.len() >= CELLS_MIN).map(|(.., cells)| cells).collect()
+    swept.into_iter().map(|swept| Named { of: of(&swept), swept }).collect()
 }
 
 fn said_of_blocks(workload: &Workload) -> String {

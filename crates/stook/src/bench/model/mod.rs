@@ -3,10 +3,18 @@
 //!
 //! Every number comes with an interval and every cell with its residual. A fit uses only cells that
 //! passed their gates and is refused, with the reason, when those are too few. Nothing here measures.
+//!
+//! The models take plain numbers, from wherever these are. [`Cell`] takes them out of what `bench` measured, and
+//! [`Models`] finds in a whole result what can be fitted.
 
 pub mod block;
+mod cell;
 pub mod depth;
 pub mod mix;
+mod swept;
+
+pub use cell::{Cell, Part};
+pub use swept::{Fitted, Models, Swept};
 
 use crate::report::least_squares::FitError;
 

@@ -5,6 +5,7 @@ mod cells;
 mod faults;
 mod files;
 mod long_run;
+mod models;
 mod open_loop;
 mod verify;
 
