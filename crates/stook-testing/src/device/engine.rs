@@ -47,8 +47,15 @@ impl EngineFactory for DeviceEngines {
         let inner = self.inner.build(depth)?;
         let (begun_s, begun) = lock(&self.shared).begin();
         let shared = Arc::clone(&self.shared);
-        let now_s = begun_s + begun.elapsed().as_secs_f64();
-        Ok(Box::new(DeviceEngine { inner, shared, begun_s, begun, now_s, due: Vec::new(), kept: Vec::new() }))
+        Ok(Box::new(DeviceEngine {
+            inner,
+            shared,
+            begun_s,
+            begun,
+            now_s: None,
+            due: Vec::new(),
+            kept: Vec::new(),
+        }))
     }
 }
 
@@ -75,8 +82,8 @@ struct DeviceEngine {
     /// A moment of the device, and the same one of the clock.
     begun_s: f64,
     begun: Instant,
-    /// The moment of the device up to which completions were handed out.
-    now_s: f64,
+    /// The moment of the device up to which completions were handed out; at first, that of the first request.
+    now_s: Option<f64>,
     /// When requests in flight end, by token.
     due: Vec<(u64, f64)>,
     /// What the inner engine has done, and the device has not.
@@ -98,10 +105,11 @@ impl Engine for DeviceEngine {
 
     fn submit(&mut self, request: Request) {
         assert!(self.in_flight() < self.depth(), "more than {} requests in flight", self.depth());
+        let now_s = *self.now_s.get_or_insert_with(|| self.begun_s + self.begun.elapsed().as_secs_f64());
         let end_s = match &request.operation {
-            Operation::Read { len, .. } => self.serve(true, *len),
-            Operation::Write { buffer, .. } => self.serve(false, buffer.len()),
-            Operation::Sync => self.now_s,
+            Operation::Read { len, .. } => self.serve(now_s, true, *len),
+            Operation::Write { buffer, .. } => self.serve(now_s, false, buffer.len()),
+            Operation::Sync => now_s,
         };
         self.due.push((request.token, end_s));
         self.inner.submit(request);
@@ -117,9 +125,9 @@ impl Engine for DeviceEngine {
 }
 
 impl DeviceEngine {
-    fn serve(&self, is_read: bool, len: usize) -> f64 {
+    fn serve(&self, now_s: f64, is_read: bool, len: usize) -> f64 {
         let Shared { service, chance, .. } = &mut *lock(&self.shared);
-        service.serve(self.now_s, is_read, len as f64, chance)
+        service.serve(now_s, is_read, len as f64, chance)
     }
 
     /// The clock's moment for one of the device.
@@ -145,7 +153,7 @@ impl DeviceEngine {
             }
             thread::sleep(ready.saturating_duration_since(Instant::now()));
             self.due.remove(0);
-            self.now_s = self.now_s.max(end_s);
+            self.now_s = Some(self.now_s.unwrap_or(end_s).max(end_s));
             if let Some(at) = self.kept.iter().position(|completion| completion.token == token) {
                 completions.push(self.kept.swap_remove(at));
             }

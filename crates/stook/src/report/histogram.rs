@@ -1,7 +1,6 @@
 //! Latencies counted in buckets of known width.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
 /// The longest latency that is told apart, in nanoseconds: one hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -15,7 +14,7 @@ const DIGITS: u8 = 3;
 /// minimum, maximum and mean are exact. A latency of more than one hour counts as one hour in the
 /// quantiles, and [`over_range`](Self::over_range) tells how many there were. One histogram takes
 /// about 260 KiB whatever is recorded; recording never allocates.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LatencyHistogram {
     buckets: Histogram<u64>,
     sum_ns: u128,
@@ -106,26 +105,10 @@ impl LatencyHistogram {
             }
         })
     }
-
-    /// The JSON form: exact figures, the usual percentiles, and every bucket that is not empty.
-    pub fn to_json(&self) -> LatencyReport {
-        LatencyReport {
-            count: self.count(),
-            over_range: self.over_range,
-            latency_min_ns: self.min_ns(),
-            latency_mean_ns: self.mean_ns(),
-            latency_p50_ns: self.quantile_ns(0.5),
-            latency_p90_ns: self.quantile_ns(0.9),
-            latency_p99_ns: self.quantile_ns(0.99),
-            latency_p999_ns: self.quantile_ns(0.999),
-            latency_max_ns: self.max_ns(),
-            buckets: self.buckets().collect(),
-        }
-    }
 }
 
 /// Latencies that are not told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBucket {
     /// The shortest that falls into it.
     pub from_ns: u64,
@@ -133,22 +116,6 @@ pub struct LatencyBucket {
     pub to_ns: u64,
     /// How many did.
     pub count: u64,
-}
-
-/// What a [`LatencyHistogram`] looks like in JSON; latencies are `null` when there are none.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "every field is named by the method of LatencyHistogram it holds")]
-pub struct LatencyReport {
-    pub count: u64,
-    pub over_range: u64,
-    pub latency_min_ns: Option<u64>,
-    pub latency_mean_ns: Option<f64>,
-    pub latency_p50_ns: Option<u64>,
-    pub latency_p90_ns: Option<u64>,
-    pub latency_p99_ns: Option<u64>,
-    pub latency_p999_ns: Option<u64>,
-    pub latency_max_ns: Option<u64>,
-    pub buckets: Vec<LatencyBucket>,
 }
 
 #[cfg(test)]
@@ -167,8 +134,6 @@ mod tests {
         let histogram = LatencyHistogram::new();
         assert_eq!((histogram.count(), histogram.mean_ns(), histogram.quantile_ns(0.5)), (0, None, None));
         assert_eq!((histogram.min_ns(), histogram.max_ns(), histogram.buckets().count()), (None, None, 0));
-        let json = serde_json::to_value(histogram.to_json()).unwrap();
-        assert!(json["latency_p99_ns"].is_null() && json["count"] == 0);
     }
 
     #[test]
@@ -204,7 +169,7 @@ mod tests {
             let mut merged = histogram_of(&left);
             merged.merge(&histogram_of(&right));
             let all = histogram_of(&[left, right].concat());
-            prop_assert_eq!(merged.to_json(), all.to_json());
+            prop_assert_eq!(&merged, &all);
             prop_assert_eq!(merged.buckets().map(|bucket| bucket.count).sum::<u64>(), all.count());
         }
     }

@@ -78,11 +78,8 @@ fn no_more_are_handed_over_at_once_than_the_batch_and_none_is_lost() {
             let file = directory.path().join("data");
             std::fs::write(&file, vec![1; super::FILE_BYTES as usize]).unwrap();
             let bench = super::bench(&[cell]);
-            let result = bench.run(
-                &file,
-                &Counting { inner: inner.clone(), most: Arc::clone(&most) },
-                &stook::bench::Unobserved,
-            );
+            let result =
+                bench.run(&file, &Counting { inner, most: Arc::clone(&most) }, &stook::bench::Unobserved);
             let found = super::only(result.unwrap());
             assert_eq!(found.total.count, 512, "batch {batch}");
             assert_eq!(most.load(Ordering::Relaxed), batch as usize, "{inner:?}");

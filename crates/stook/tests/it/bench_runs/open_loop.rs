@@ -1,8 +1,8 @@
 //! Requests that arrive whatever has completed.
 
-use std::time::{Duration, Instant};
 use stook::bench::{Arrival, Workload};
-use stook::engine::{Backend, Completion, Engine, EngineFactory, Request};
+use stook::engine::Backend;
+use stook_testing::device::{Costs, Device, DeviceEngines};
 
 use super::{BACKENDS, measure, short};
 
@@ -23,62 +23,10 @@ fn the_schedule_decides_how_many_requests_there_are() {
     }
 }
 
-/// An engine whose requests take a while: it hands out what is done only after a pause.
-#[derive(Debug)]
-struct Slow(Duration);
-
-struct SlowEngine {
-    inner: Box<dyn Engine>,
-    pause: Duration,
-    since: Instant,
-}
-
-impl EngineFactory for Slow {
-    fn build(&self, depth: usize) -> stook::Result<Box<dyn Engine>> {
-        let inner = Backend::Threads.build(depth)?;
-        Ok(Box::new(SlowEngine { inner, pause: self.0, since: Instant::now() }))
-    }
-}
-
-impl Engine for SlowEngine {
-    fn name(&self) -> &'static str {
-        "slow"
-    }
-
-    fn depth(&self) -> usize {
-        self.inner.depth()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.inner.in_flight()
-    }
-
-    fn submit(&mut self, request: Request) {
-        self.since = Instant::now();
-        self.inner.submit(request);
-    }
-
-    fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> stook::Result<()> {
-        std::thread::sleep((self.since + self.pause).saturating_duration_since(Instant::now()));
-        self.inner.reap(min, completions)
-    }
-
-    fn reap_until(
-        &mut self,
-        min: usize,
-        deadline: Instant,
-        completions: &mut Vec<Completion>,
-    ) -> stook::Result<()> {
-        let ready = self.since + self.pause;
-        std::thread::sleep(ready.min(deadline).saturating_duration_since(Instant::now()));
-        if ready <= deadline { self.inner.reap_until(min, deadline, completions) } else { Ok(()) }
-    }
-}
-
 #[test]
 fn what_comes_too_late_is_counted_and_its_waiting_is_part_of_its_latency() {
     // At most fifty a second are served, and five hundred arrive.
-    let slow = Slow(Duration::from_millis(20));
+    let slow = DeviceEngines::new(Backend::Threads, Device::new(Costs::new(20e-3, 1e12), 1));
     let open = Workload { size_bytes: None, time_s: Some(1.0), rate_per_s: Some(500.0), depth: 1, ..short() };
     let found = measure(&open, &slow).unwrap();
     let open_loop = found.runs[0].open_loop.unwrap();
