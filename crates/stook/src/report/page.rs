@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::chart::{Bars, Columns, Lines};
+use super::chart::{Bars, Columns, HeatMap, Lines};
 use super::html::{append, escape, json_for_script, prose};
 use super::table::{Table, render_facts};
 
@@ -44,6 +44,8 @@ pub enum Block {
     Lines(Lines),
     /// A chart of columns.
     Columns(Columns),
+    /// A heat map.
+    Heat(HeatMap),
 }
 
 /// A page being written.
@@ -175,6 +177,7 @@ impl Block {
             Self::Bars(bars) => bars.render(html),
             Self::Lines(lines) => lines.render(id, html),
             Self::Columns(columns) => columns.render(id, html),
+            Self::Heat(map) => map.render(id, html),
         }
     }
 }
@@ -190,7 +193,7 @@ fn render_figures(figures: &[Figure], html: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chart::{Axis, Bar, Column, Marker, Point, Series};
+    use super::super::chart::{Axis, Bar, Column, HeatField, Marker, Point, Series};
     use super::super::table::{Align, Tone};
     use super::*;
 
@@ -205,6 +208,9 @@ mod tests {
         let bars = Bars::new(text(), text(), vec![Bar::new(text(), f64::INFINITY).detail(text())]);
         let column = Column { from: 1.0, to: 2.0, value: 3.0 };
         let columns = Columns::new(text(), Axis::linear(text()), Axis::linear(text()), vec![column]);
+        let fields = vec![HeatField::new(1.0).detail(text()).doubt(text()), HeatField::empty(text())];
+        let names = || (text(), vec![text(), text()]);
+        let heat = HeatMap::new(text(), text(), names(), names(), vec![fields]);
         let table = Table::new(text()).column(text(), Align::Right).row([text()], Tone::Muted);
         let blocks = vec![
             Block::Text(text()),
@@ -217,6 +223,7 @@ mod tests {
             Block::Lines(chart()),
             Block::Lines(chart().id(text()).marker(Marker::x(1.5, text())).marker(Marker::y(2.5, text()))),
             Block::Columns(columns.marker(Marker::x(1.5, text()))),
+            Block::Heat(heat),
         ];
         let page = Page::new(text()).lead(text()).section(text(), blocks).footer(text());
         page.data(&[HOSTILE]).unwrap().render()
@@ -250,7 +257,7 @@ mod tests {
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!((ids.len(), all), (8, 8), "{ids:?}");
+        assert_eq!((ids.len(), all), (10, 10), "{ids:?}");
         for tag in ["svg", "g", "figure", "section", "table", "tr", "dl", "li", "span", "text", "div", "p"] {
             let opened =
                 html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();

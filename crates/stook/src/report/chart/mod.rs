@@ -7,11 +7,13 @@
 mod bars;
 mod columns;
 mod frame;
+mod heat;
 mod lines;
 mod scale;
 
 pub use bars::{Bar, Bars};
 pub use columns::{Column, Columns};
 pub use frame::Marker;
+pub use heat::{HeatField, HeatMap};
 pub use lines::{Lines, Point, Series};
 pub use scale::{Axis, TickFormat};
