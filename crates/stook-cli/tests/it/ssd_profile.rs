@@ -54,6 +54,10 @@ fn a_file_is_measured_told_and_removed() {
     let (code, stdout, stderr) = ended(command.current_dir(place.path()));
     assert_eq!(code, 0, "{stderr}");
     for line in [
+        "The device in four lines",
+        "RND4K Q32",
+        "Random reads by block and depth, MB/s",
+        "– 256 reads of 1 MiB at once take 256 MiB of memory, and the study keeps to 64 MiB",
         "Reads one at a time, of growing blocks",
         "512 KiB",
         "1,024",
@@ -63,9 +67,9 @@ fn a_file_is_measured_told_and_removed() {
         "0.494",
         "check: The law says",
         "its own figures: does not hold. Of the depth: 0.96 at 1, 0.74 at 4, 0.53 at 32, 0.50 at 256, 0.49 at 1,024.",
-        "of 14 measurements passed their checks",
+        "of 25 measurements passed their checks",
     ] {
-        let or = if line.starts_with("of 14") { "All 14 measurements passed" } else { line };
+        let or = if line.starts_with("of 25") { "All 25 measurements passed" } else { line };
         assert!(stdout.contains(line) || stdout.contains(or), "{line}: {stdout}");
     }
     let mut study: Value =
@@ -76,12 +80,23 @@ fn a_file_is_measured_told_and_removed() {
     documented("bench", &bench);
     documented("study", &study);
     assert_eq!(study["name"], "ssd-profile");
-    assert_eq!(bench["cells"].as_array().unwrap().len(), 14);
+    assert_eq!(bench["cells"].as_array().unwrap().len(), 25);
     assert_eq!(bench["file_bytes"], 24 << 20);
     for list in ["blocks", "mixes", "depths"] {
         assert_eq!(study["profile"][list].as_array().unwrap().len(), 5, "{list}");
     }
-    assert_eq!(study["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 14);
+    assert_eq!(study["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 25);
+    let summary = study["summary"].as_array().unwrap();
+    let names: Vec<&str> = summary.iter().filter_map(|line| line["name"].as_str()).collect();
+    assert_eq!(names, ["SEQ1M Q8", "SEQ1M Q1", "RND4K Q32", "RND4K Q1"]);
+    for figure in ["bandwidth_bytes_per_s", "latency_mean_s", "latency_p99_s"] {
+        assert!(summary.iter().all(|line| line["cell"][figure].as_f64().unwrap() > 0.0), "{figure}");
+    }
+    let map = study["map"].as_array().unwrap();
+    let left_out: Vec<_> = map.iter().filter(|field| field["cell"].is_null()).collect();
+    assert_eq!((map.len(), left_out.len()), (16, 1));
+    assert_eq!((&left_out[0]["block_bytes"], &left_out[0]["depth"]), (&(1 << 20).into(), &256.into()));
+    assert!(stderr.contains("Measuring takes about 10.0 s: 25 cells, 2 rounds each."), "{stderr}");
 }
 
 #[test]
@@ -294,11 +309,17 @@ fn the_page_tells_what_a_device_of_known_costs_does() {
     assert_eq!(verdicts, [yes, yes, yes, yes, no, yes, no]);
     for told in [
         "Every read waits 200 µs before its first byte comes",
-        "All 14 measurements passed their checks.",
-        "A block is the piece that a program asks for in one go",
-        "Latency is how long one request takes",
-        "IOPS are requests completed per second",
-        "Depth is how many requests a program has asked for and not yet got",
+        "All 25 measurements passed their checks.",
+        "<dt>Block</dt><dd>The piece that a program asks for in one go",
+        "<dt>Latency</dt><dd>How long one request takes",
+        "<dt>IOPS</dt><dd>Requests completed per second",
+        "<dt>Queue depth</dt><dd>How many requests a program has asked for and not yet got",
+        "<dt>p99</dt><dd>The latency that 99 of 100 requests kept to",
+        "<dt>Gate</dt><dd>A check that a measurement has to pass",
+        ">RND4K\u{a0}Q1</th>",
+        "Here the easiest of the four brings",
+        "Here a read of 4 KiB takes 204 µs and one of 512 KiB takes",
+        "The least to be asked for at once for nine tenths of that is",
         ">t₀: 200 µs</text>",
         ">half of B: ",
         ">N* = ",
@@ -312,7 +333,10 @@ fn the_page_tells_what_a_device_of_known_costs_does() {
 
 #[test]
 fn cells_that_fail_a_check_are_marked_and_used_for_nothing() {
-    let cached = |workload: &Workload| workload.block_size == 32 << 10 || workload.depth == 1024;
+    let cached = |workload: &Workload| {
+        let map = (workload.block_size, workload.depth) == (128 << 10, 256);
+        workload.block_size == 32 << 10 || workload.depth == 1024 || map
+    };
     let study = Study::of(
         simulated(|workload, facts| {
             if cached(workload) {
@@ -323,15 +347,19 @@ fn cells_that_fail_a_check_are_marked_and_used_for_nothing() {
     );
     let (html, json) = rendered(&study);
     assert_whole(&html, &json);
-    assert!(study.verdict.contains("12 of 14 measurements passed their checks"), "{}", study.verdict);
+    assert!(study.verdict.contains("22 of 25 measurements passed their checks"), "{}", study.verdict);
     let reason = "the device says that 0.000 of the bytes asked for were read: a cache or compression stood in between";
     assert!(html.contains(&format!("Not valid: reads, 32.0 KiB, depth 1: {reason}")), "{html}");
     assert!(html.contains(&format!("Not valid: reads, 16.0 KiB, depth 1,024: {reason}")));
-    assert_eq!(html.matches("0.00 ✗").count(), 2);
+    assert_eq!(html.matches("0.00 ✗").count(), 3);
     let block = study.fits.block.model().unwrap();
     assert_eq!((block.cells_invalid, block.residuals.len()), (1, 4));
     let depth = study.fits.depth.model().unwrap();
     assert_eq!((depth.cells_invalid, depth.residuals.len()), (1, 4));
+    let map = html.split_once("<figure id=\"block-depth\"").unwrap().1.split_once("</figure>").unwrap().0;
+    let fields = ["\"field\"", "\"field doubt\"", "\"field empty\""];
+    assert_eq!(fields.map(|class| map.matches(&format!("<g class={class}>")).count()), [14, 1, 1]);
+    assert!(map.contains("Block 128 KiB, Depth 256: ") && map.contains(&format!("; not valid: {reason}")));
     // Neither is drawn but against the law that is itself a check.
     let chart = |id: &str| {
         let (_, rest) = html.split_once(&format!("<figure id=\"{id}\"")).unwrap();
@@ -347,7 +375,7 @@ fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
     let study = Study::of(simulated(|_, facts| facts.in_flight_mean = Ok(1e9)), 1e-3);
     let (html, json) = rendered(&study);
     assert_whole(&html, &json);
-    assert!(study.verdict.starts_with("Only 0 of 14 measurements passed"), "{}", study.verdict);
+    assert!(study.verdict.starts_with("Only 0 of 25 measurements passed"), "{}", study.verdict);
     assert!(
         study.verdict.contains("What one read costs could not be told: 3 different"),
         "{}",

@@ -38,7 +38,7 @@ fn the_console_of_the_browser_is_seen() {
 fn the_page_of_an_ssd_has_every_chart_and_no_errors() {
     let device = LoopDevice::mount(96 << 20, 512);
     let out = tempfile::tempdir().unwrap();
-    let args = ["study", "ssd-profile", "--time", "500ms", "--ramp", "0.1", "--size", "32M", "--out"];
+    let args = ["study", "ssd-profile", "--time", "300ms", "--ramp", "0.1", "--size", "32M", "--out"];
     let mut command = stook(args);
     let (code, _, stderr) = ended(command.arg(out.path()).current_dir(device.path()));
     assert_eq!(code, 0, "{stderr}");
@@ -48,8 +48,14 @@ fn the_page_of_an_ssd_has_every_chart_and_no_errors() {
         let (_, rest) = document.split_once(&format!("<figure id=\"{chart}\"")).unwrap();
         let (figure, _) = rest.split_once("</figure>").unwrap();
         assert!(figure.contains("<svg") && figure.contains("<title"), "{chart}");
-        // Something is drawn in it: points of lines, or columns.
+        // Something is drawn in it: points of lines, columns, or fields.
         assert!(figure.contains("<circle") || figure.contains("<rect"), "{chart}: {figure}");
+    }
+    for line in ["SEQ1M Q8", "SEQ1M Q1", "RND4K Q32", "RND4K Q1"] {
+        assert!(
+            document.contains(&format!("<th scope=\"row\">{}</th>", line.replace(' ', "&nbsp;"))),
+            "{line}"
+        );
     }
     let left = fs::read_dir(device.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(left.into_iter().all(|name| name == "lost+found"));

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stook::bench::Error;
+use stook::bench::{Bench, Error};
 use stook::engine::Backend;
 use stook::report::json::Document;
+use stook::report::units::{bytes_binary, duration_ns};
 
 use super::super::bench::{Watcher, as_usage};
 use crate::context::Context;
@@ -17,7 +18,7 @@ use crate::study::ssd_profile::{Options, Study, page, text};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stook study ssd-profile                          the device below this directory, in about three minutes
+  stook study ssd-profile                          the device below this directory, in about four minutes
   stook study ssd-profile --work /mnt/disk         another device
   stook study ssd-profile --runs 1 --time 1m       a minute per cell, as it was published
 
@@ -34,8 +35,8 @@ pub(super) struct Args {
     /// Rounds in which every cell is measured once; what disturbs one of them does not spoil the cell
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// How long each of the 14 cells is measured in each round
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = super::parse_seconds)]
+    /// How long each of the 25 cells is measured in each round
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_seconds)]
     time: f64,
     /// How long each cell runs before that
     #[arg(long, value_name = "TIME", default_value = "0.5s", value_parser = super::parse_seconds)]
@@ -69,6 +70,7 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let bench = options.bench();
     bench.check().map_err(as_usage)?;
     super::prepare_out(&args.out)?;
+    context.remark(takes(&bench));
     let watcher = Watcher::new(&bench, context);
     let result = bench.run(&args.work, &Backend::Auto, &watcher);
     drop(watcher);
@@ -90,4 +92,16 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     output.finish()?;
     written.tell(context);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What whoever waits is told before.
+fn takes(bench: &Bench) -> String {
+    let measuring_s = bench.expected_s().unwrap_or(0.0);
+    let (cells, rounds) = (bench.cells.len(), bench.rounds);
+    format!(
+        "Measuring takes about {}: {cells} cells, {rounds} {} each. Before it a test file of {} is written",
+        duration_ns((measuring_s * 1e9) as u64),
+        if rounds == 1 { "round" } else { "rounds" },
+        bytes_binary(bench.file_bytes),
+    )
 }

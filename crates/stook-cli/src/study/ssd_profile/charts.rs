@@ -1,17 +1,21 @@
 //! The charts of the study.
 
 use stook::bench::{BenchResult, CompactHistogram, RunResult};
-use stook::report::chart::{Axis, Column, Columns, Lines, Marker, Point, Series, TickFormat};
+use stook::report::chart::{
+    Axis, Column, Columns, HeatField, HeatMap, Lines, Marker, Point, Series, TickFormat,
+};
 use stook::report::table::Tone;
 use stook::report::units::{bytes_binary, count, rate, significant};
 
 use super::Study;
 use super::cells::{Cell, Part, Profile};
 use super::conclusions::duration_s;
+use super::plan::{MAP_BLOCKS, MAP_DEPTHS};
+use super::summary::{Field, size};
 use super::verdict::plain;
 
 /// The identifiers of all charts, in the order of the page.
-pub const CHARTS: [&str; 15] = [
+pub const CHARTS: [&str; 16] = [
     "latency-block",
     "iops-block",
     "bandwidth-block",
@@ -19,6 +23,7 @@ pub const CHARTS: [&str; 15] = [
     "latency-depth",
     "iops-depth",
     "bandwidth-depth",
+    "block-depth",
     "little",
     "iops-mix",
     "latency-mix",
@@ -201,6 +206,31 @@ pub(super) fn bandwidth_depth(study: &Study) -> Lines {
     let series = both(study, depths, depth, megabytes);
     let caption = "Bandwidth against depth, reads of 16 KiB";
     Lines::new(caption, depths_axis(study), Axis::linear("MB/s"), series).id("bandwidth-depth")
+}
+
+/// Bandwidth of random reads, block against depth.
+pub(super) fn block_depth(study: &Study) -> HeatMap {
+    let row =
+        |block: u64| study.map.iter().filter(move |field| field.block_bytes == block).map(field).collect();
+    let depths = MAP_DEPTHS.map(|depth| depth.to_string()).to_vec();
+    let blocks = MAP_BLOCKS.map(size).to_vec();
+    let rows = MAP_BLOCKS.map(row).to_vec();
+    let caption = "Bandwidth of random reads for every block and depth";
+    HeatMap::new(caption, "MB/s", ("Depth", depths), ("Block", blocks), rows).id("block-depth")
+}
+
+fn field(field: &Field) -> HeatField {
+    let Some(cell) = &field.cell else {
+        return HeatField::empty(field.left_out.clone().unwrap_or_default());
+    };
+    let p99 = cell.latency_p99_s.map_or_else(String::new, |p99| format!(", 99% within {}", duration_s(p99)));
+    let detail = format!(
+        "{} IOPS, mean latency {}{p99}",
+        significant(cell.rate_per_s.value),
+        duration_s(cell.latency_mean_s)
+    );
+    let shown = HeatField::new(cell.bandwidth_bytes_per_s / 1e6).detail(detail);
+    if cell.valid { shown } else { shown.doubt(cell.reasons.join("; ")) }
 }
 
 /// X·W against depth. All cells: whether the law holds is what makes them valid.

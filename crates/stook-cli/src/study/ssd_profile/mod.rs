@@ -1,7 +1,8 @@
 //! The study of an SSD: how fast is it, by block size, depth and mix, and do the figures add up?
 //!
-//! The cells of the published study are measured again, checked, fitted, and laid beside what was published. Cells
-//! that fail a check are shown with the reason; nothing is concluded from them and nothing is fitted to them.
+//! The cells of the published study are measured again, checked, fitted, and laid beside what was published. With
+//! them come the four lines by which many know a device, and a map of block against depth. Cells that fail a check
+//! are shown with the reason; nothing is concluded from them and nothing is fitted to them.
 
 pub mod cells;
 pub mod charts;
@@ -9,7 +10,10 @@ pub mod conclusions;
 mod explained;
 pub mod fits;
 pub mod page;
+mod plan;
 pub mod published;
+mod reading;
+pub mod summary;
 mod tables;
 pub mod text;
 mod verdict;
@@ -17,12 +21,13 @@ mod verdict;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use stook::bench::{Bench, BenchResult, KEPT_NAME, Preset, Workload, fio_jobs};
+use stook::bench::{Bench, BenchResult, KEPT_NAME, Workload, fio_jobs};
 use stook::report::json::Document;
 
 use self::cells::Profile;
 use self::conclusions::{Conclusion, conclusions};
 use self::fits::Fits;
+use self::summary::{Field, Line};
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -48,6 +53,10 @@ pub struct Study {
     pub name: &'static str,
     /// The answer in a few sentences.
     pub verdict: String,
+    /// Sequential and random reads, many at once and one at a time.
+    pub summary: Vec<Line>,
+    /// Random reads, block against depth.
+    pub map: Vec<Field>,
     /// What was published, and whether it holds here.
     pub conclusions: Vec<Conclusion>,
     /// What was measured.
@@ -74,7 +83,7 @@ impl Options {
     pub fn bench(&self) -> Bench {
         let base = Workload { ramp_s: self.ramp_s, ..Workload::default() };
         Bench {
-            cells: Preset::Ssd.cells(&base, Some(self.time_s)),
+            cells: plan::cells(&base, self.time_s),
             rounds: self.rounds,
             long_run_s: None,
             file_bytes: self.file_bytes,
@@ -88,13 +97,15 @@ impl Options {
 impl Study {
     /// What a measurement of all cells says.
     pub fn of(result: BenchResult, p99_target_s: f64) -> Self {
-        let (profile, published) = (Profile::of(&result), published::profile());
+        let (profile, published) = (Profile::of(&summary::published_cells(&result)), published::profile());
         let fits = Fits::of(&profile, Some(p99_target_s));
         let published_fits = Fits::of(&published, None);
         let workloads: Vec<Workload> = result.cells.iter().map(|cell| cell.workload.clone()).collect();
         Self {
             name: "ssd-profile",
             verdict: verdict::verdict(&result, &fits),
+            summary: summary::lines(&result),
+            map: summary::map(&result),
             conclusions: conclusions((&published, &published_fits), (&profile, &fits)),
             profile,
             published,

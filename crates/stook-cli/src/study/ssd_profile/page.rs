@@ -1,6 +1,7 @@
 //! The study of an SSD as a page to show.
 
 use serde::Serialize;
+use stook::bench::model::block::BlockModel;
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::page::{Block, Figure, Page};
 use stook::report::table::{Align, Table, Tone};
@@ -9,7 +10,7 @@ use stook::report::units::{bytes_binary, bytes_decimal, rate, significant};
 use super::cells::Profile;
 use super::conclusions::duration_s;
 use super::fits::Fitted;
-use super::{Study, charts, explained, tables};
+use super::{Study, charts, explained, reading, tables};
 
 /// The page. `document` is what it embeds as its data.
 ///
@@ -23,9 +24,11 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
              once, on random places of a file of data, past all caches of the system. Every word that this takes is \
              explained where it first stands.",
         )
-        .section("", vec![Block::Figures(figures(study))])
+        .section("The device in four lines", summary_section(study))
+        .section("What it does, in four numbers", figures_section(study))
         .section("One after another: what the size of the block changes", block_section(study))
         .section("Many at once: what depth changes", depth_section(study))
+        .section("Block and depth together", map_section(study))
         .section("Do the figures add up?", little_section(study))
         .section("Reads and writes mixed", mix_section(study))
         .section("One cell, closely", distribution_section(study))
@@ -44,6 +47,34 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
 
 fn text(text: &str) -> Block {
     Block::Text(text.to_owned())
+}
+
+/// What is drawn and how to read it, what it says here, and the chart.
+fn chart(explained: &str, here: &str, chart: Block) -> [Block; 2] {
+    [Block::Text(format!("{explained} {here}")), chart]
+}
+
+fn summary_section(study: &Study) -> Vec<Block> {
+    let words = explained::WORDS.map(|(word, meaning)| (word.to_owned(), meaning.to_owned()));
+    vec![
+        text(explained::SUMMARY),
+        Block::Table(tables::summary(study).for_page("Reads past all caches of the system")),
+        text(&reading::summary(&study.summary)),
+        Block::Facts(words.into()),
+    ]
+}
+
+fn figures_section(study: &Study) -> Vec<Block> {
+    let figures = figures(study);
+    if figures.is_empty() {
+        return vec![text("Too few cells passed their checks to fit them.")];
+    }
+    vec![text(explained::BASICS), Block::Figures(figures)]
+}
+
+fn map_section(study: &Study) -> Vec<Block> {
+    chart(explained::BLOCK_DEPTH, &reading::block_depth(study), Block::Heat(charts::block_depth(study)))
+        .into()
 }
 
 fn figures(study: &Study) -> Vec<Figure> {
@@ -70,38 +101,56 @@ fn refused<T>(what: &str, fitted: &Fitted<T>) -> Option<Block> {
 }
 
 fn block_section(study: &Study) -> Vec<Block> {
-    let mut blocks =
-        vec![text(explained::BLOCK), text(explained::LATENCY), Block::Lines(charts::latency_block(study))];
+    let profile = &study.profile;
+    let mut blocks = Vec::new();
+    blocks.extend(chart(
+        explained::LATENCY_BLOCK,
+        &reading::latency_block(profile),
+        Block::Lines(charts::latency_block(study)),
+    ));
     blocks.extend(refused("Latency against block size", &study.fits.block));
-    if let Some(model) = study.fits.block.model() {
-        let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
-        let half = model.half_bandwidth_block_bytes.value;
-        let nine_tenths = model.block_for_efficiency_bytes(0.9).unwrap_or(0.0);
-        blocks.push(Block::Text(format!(
-            "The dashed line is the simplest thing that could be true: a fixed wait t₀ of {} for every read, and then \
-             the bytes at B = {}. No cell is further than {:.1}% from it. With blocks of {} half of the time is \
-             waiting, so half of B is reached; nine tenths of B take blocks of {}.",
-            duration_s(fixed_s),
-            rate(per_s),
-            model.residual_max * 100.0,
-            bytes_binary(half as u64),
-            bytes_binary(nine_tenths as u64),
-        )));
-    }
-    blocks.extend([
-        text(explained::IOPS),
+    blocks.extend(study.fits.block.model().map(|model| Block::Text(line_of_blocks(model))));
+    blocks.extend(chart(
+        explained::IOPS_BLOCK,
+        &reading::iops_block(profile),
         Block::Lines(charts::iops_block(study)),
-        text(explained::BANDWIDTH),
+    ));
+    blocks.extend(chart(
+        explained::BANDWIDTH_BLOCK,
+        &reading::bandwidth_block(study),
         Block::Lines(charts::bandwidth_block(study)),
+    ));
+    blocks.extend([
         Block::Table(tables::blocks(study).for_page("Random reads at depth 1")),
         text(explained::TABLES),
     ]);
     blocks
 }
 
+fn line_of_blocks(model: &BlockModel) -> String {
+    let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
+    let half = model.half_bandwidth_block_bytes.value;
+    let nine_tenths = model.block_for_efficiency_bytes(0.9).unwrap_or(0.0);
+    format!(
+        "The dashed line is the simplest thing that could be true: a fixed wait t₀ of {} for every read, and then \
+         the bytes at B = {}. No cell is further than {:.1}% from it. With blocks of {} half of the time is \
+         waiting, so half of B is reached; nine tenths of B take blocks of {}.",
+        duration_s(fixed_s),
+        rate(per_s),
+        model.residual_max * 100.0,
+        bytes_binary(half as u64),
+        bytes_binary(nine_tenths as u64),
+    )
+}
+
 fn depth_section(study: &Study) -> Vec<Block> {
-    let mut blocks =
-        vec![text(explained::DEPTH), Block::Lines(charts::throughput_latency(study)), text(explained::CURVE)];
+    let profile = &study.profile;
+    let mut blocks = Vec::new();
+    blocks.extend(chart(
+        explained::CURVE,
+        &reading::throughput_latency(profile),
+        Block::Lines(charts::throughput_latency(study)),
+    ));
     blocks.extend(refused("Throughput against depth", &study.fits.depth));
     if let Some(model) = study.fits.depth.model() {
         if !model.saturated {
@@ -114,36 +163,47 @@ fn depth_section(study: &Study) -> Vec<Block> {
             tables::answers(study).for_page("Which depth to use depends on what you want"),
         ));
     }
-    blocks.extend([
-        Block::Lines(charts::iops_depth(study)),
-        Block::Lines(charts::latency_depth(study)),
-        Block::Lines(charts::bandwidth_depth(study)),
-    ]);
+    let charts = [
+        (explained::IOPS_DEPTH, reading::iops_depth(study), charts::iops_depth(study)),
+        (explained::LATENCY_DEPTH, reading::latency_depth(profile), charts::latency_depth(study)),
+        (explained::BANDWIDTH_DEPTH, reading::bandwidth_depth(profile), charts::bandwidth_depth(study)),
+    ];
+    blocks.extend(charts.into_iter().flat_map(|(how, here, lines)| chart(how, &here, Block::Lines(lines))));
     blocks
 }
 
 fn little_section(study: &Study) -> Vec<Block> {
-    vec![
-        text(explained::LITTLE),
+    let mut blocks = Vec::from(chart(
+        explained::LITTLE,
+        &reading::little(&study.profile),
         Block::Lines(charts::little(study)),
-        Block::Table(tables::depths(study).for_page("Random reads of 16 KiB; N is the depth")),
-    ]
+    ));
+    blocks.push(Block::Table(tables::depths(study).for_page("Random reads of 16 KiB; N is the depth")));
+    blocks
 }
 
 fn mix_section(study: &Study) -> Vec<Block> {
-    let mut blocks = vec![text(explained::MIX), Block::Lines(charts::mix_predicted(study))];
+    let mut blocks = Vec::from(chart(
+        explained::MIX,
+        &reading::mix_predicted(study),
+        Block::Lines(charts::mix_predicted(study)),
+    ));
     match study.fits.mix.model() {
         Some(_) => blocks.push(Block::Table(
             tables::predictions(study).for_page("Predicted from reads alone and writes alone"),
         )),
         None => blocks.extend(refused("What a mix costs", &study.fits.mix)),
     }
-    blocks.extend([
-        Block::Lines(charts::iops_mix(study)),
-        Block::Lines(charts::latency_mix(study)),
-        Block::Lines(charts::bandwidth_mix(study)),
-        Block::Table(tables::mixes(study).for_page("Random requests of 16 KiB at depth 1, and small writes")),
-    ]);
+    let profile = &study.profile;
+    let charts = [
+        (explained::IOPS_MIX, reading::iops_mix(profile), charts::iops_mix(study)),
+        (explained::LATENCY_MIX, reading::latency_mix(profile), charts::latency_mix(study)),
+        (explained::BANDWIDTH_MIX, reading::bandwidth_mix(profile), charts::bandwidth_mix(study)),
+    ];
+    blocks.extend(charts.into_iter().flat_map(|(how, here, lines)| chart(how, &here, Block::Lines(lines))));
+    blocks.push(Block::Table(
+        tables::mixes(study).for_page("Random requests of 16 KiB at depth 1, and small writes"),
+    ));
     blocks
 }
 
@@ -154,11 +214,12 @@ fn distribution_section(study: &Study) -> Vec<Block> {
     blocks.extend(
         invalid.map(|cell| Block::Note(format!("This cell is not valid: {}.", cell.reasons.join("; ")))),
     );
-    blocks.extend([
-        Block::Lines(charts::percentiles(result)),
-        Block::Columns(charts::histogram(result)),
-        Block::Lines(charts::time_line(result)),
-    ]);
+    let charts = [
+        (explained::PERCENTILES, reading::percentiles(study), Block::Lines(charts::percentiles(result))),
+        (explained::HISTOGRAM, reading::histogram(study), Block::Columns(charts::histogram(result))),
+        (explained::TIME_LINE, reading::time_line(study), Block::Lines(charts::time_line(result))),
+    ];
+    blocks.extend(charts.into_iter().flat_map(|(how, here, drawn)| chart(how, &here, drawn)));
     blocks
 }
 

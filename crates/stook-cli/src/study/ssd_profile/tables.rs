@@ -2,7 +2,7 @@
 
 use stook::bench::gates::{Gate, GateName, Outcome};
 use stook::bench::model::depth::DepthAnswer;
-use stook::bench::{BenchResult, CellResult, Workload};
+use stook::bench::{BenchResult, CellResult, Pattern, Workload};
 use stook::report::least_squares::Estimate;
 use stook::report::table::{Align, Table, Tone};
 use stook::report::units::{bytes_binary, count, rate, significant};
@@ -10,13 +10,15 @@ use stook::report::units::{bytes_binary, count, rate, significant};
 use super::Study;
 use super::cells::{Cell, Part};
 use super::conclusions::duration_s;
+use super::plan::{MAP_BLOCKS, MAP_DEPTHS};
+use super::summary::size;
 use crate::output;
 
 /// What is said of figures that are not there.
 const NONE: &str = "–";
 
 /// From here on a table fills the page.
-const WIDE: usize = 6;
+const WIDE: usize = 5;
 
 /// A table that may become one of the terminal or one of a page.
 pub(super) struct Grid {
@@ -69,6 +71,41 @@ impl Grid {
 
 /// Whatever is published beside every figure of ours.
 const FIGURES: [&str; 6] = ["IOPS", "published", "MB/s", "published", "mean, µs", "published"];
+
+/// Sequential and random reads, many at once and one at a time.
+pub(super) fn summary(study: &Study) -> Grid {
+    let columns = ["Reads", " gates", "MB/s", "IOPS", "mean, µs", "p99, µs"];
+    let mut grid = Grid::new(columns);
+    for line in &study.summary {
+        let cell = &line.cell;
+        let cells = vec![
+            line.name.clone(),
+            if cell.valid { "✓" } else { "✗" }.to_owned(),
+            significant(cell.bandwidth_bytes_per_s / 1e6),
+            significant(cell.rate_per_s.value),
+            significant(cell.latency_mean_s * 1e6),
+            cell.latency_p99_s.map_or(NONE.to_owned(), |seconds| significant(seconds * 1e6)),
+        ];
+        grid.row(cells, tone(cell));
+    }
+    grid
+}
+
+/// Bandwidth of random reads, a row for each block and a column for each depth.
+pub(super) fn map(study: &Study) -> Grid {
+    let depths = MAP_DEPTHS.map(|depth| format!("depth {depth}"));
+    let mut grid = Grid::new(["Block".to_owned()].into_iter().chain(depths));
+    for block in MAP_BLOCKS {
+        let fields = study.map.iter().filter(|field| field.block_bytes == block);
+        let fields = fields.map(|field| match &field.cell {
+            Some(cell) if cell.valid => significant(cell.bandwidth_bytes_per_s / 1e6),
+            Some(cell) => format!("{} ✗", significant(cell.bandwidth_bytes_per_s / 1e6)),
+            None => NONE.to_owned(),
+        });
+        grid.row([size(block)].into_iter().chain(fields).collect(), Tone::Plain);
+    }
+    grid
+}
 
 /// Reads one at a time, of growing blocks.
 pub(super) fn blocks(study: &Study) -> Grid {
@@ -318,7 +355,15 @@ pub(super) fn name(workload: &Workload) -> String {
         0 => "writes".to_owned(),
         share => format!("{share}% reads"),
     };
-    format!("{kind}, {}, depth {}", bytes_binary(workload.block_size), count(workload.requested_depth()))
+    let order = match workload.pattern {
+        Pattern::Sequential => "sequential ",
+        Pattern::Random => "",
+    };
+    format!(
+        "{order}{kind}, {}, depth {}",
+        bytes_binary(workload.block_size),
+        count(workload.requested_depth())
+    )
 }
 
 /// How many cells passed their checks, of how many.

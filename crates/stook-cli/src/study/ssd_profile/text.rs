@@ -13,6 +13,11 @@ use crate::output::{Output, OutputError};
 pub fn print(study: &Study, output: &mut Output) -> Result<(), OutputError> {
     let result = &study.result;
     output.line(format_args!("{}, a test file of {}", result.path, bytes_binary(result.file_bytes)))?;
+    table(
+        output,
+        "The device in four lines: sequential and random reads, Q at once",
+        &tables::summary(study),
+    )?;
     table(output, "Reads one at a time, of growing blocks", &tables::blocks(study))?;
     table(
         output,
@@ -20,6 +25,12 @@ pub fn print(study: &Study, output: &mut Output) -> Result<(), OutputError> {
         &tables::depths(study),
     )?;
     table(output, "Reads and writes of 16 KiB mixed, one at a time", &tables::mixes(study))?;
+    table(output, "Random reads by block and depth, MB/s (✗ not valid)", &tables::map(study))?;
+    for field in &study.map {
+        if let Some(reason) = &field.left_out {
+            output.line(format_args!("– {reason}"))?;
+        }
+    }
     table(output, "Fitted", &tables::fitted(study))?;
     let fits = &study.fits;
     for refused in [fits.block.refused(), fits.depth.refused(), fits.mix.refused()].into_iter().flatten() {

@@ -3,6 +3,9 @@
 use super::super::html::{append, escape, prose};
 use super::scale::{Axis, Scale};
 
+/// How wide a character is on a phone, in per cent of the width of a chart.
+const CHAR_ON_PHONE: f64 = 2.8;
+
 /// A value that is marked across the whole chart.
 #[derive(Debug, Clone)]
 pub struct Marker {
@@ -141,10 +144,15 @@ impl Frame {
             );
         }
         // Marks that would run into one another on a phone are shown on wide screens only.
-        let every = x.ticks.len().div_ceil(5);
-        for (index, &tick) in x.ticks.iter().enumerate() {
-            let (at, text) = (x.percent(tick), escape(&self.x.format.text(tick)));
-            let class = if index.is_multiple_of(every) { "x" } else { "x wide" };
+        let mut shown_until = f64::NEG_INFINITY;
+        for &tick in &x.ticks {
+            let (at, text) = (x.percent(tick), self.x.format.text(tick));
+            let half = (text.chars().count() + 1) as f64 * CHAR_ON_PHONE / 2.0;
+            let class = if at - half < shown_until { "x wide" } else { "x" };
+            if class == "x" {
+                shown_until = at + half;
+            }
+            let text = escape(&text);
             append(
                 html,
                 format_args!(
@@ -162,3 +170,23 @@ impl Frame {
 
 /// Ends a chart.
 pub(super) const CLOSE: &str = "</figure>\n";
+
+#[cfg(test)]
+mod tests {
+    use super::super::scale::TickFormat;
+    use super::*;
+
+    #[test]
+    fn marks_that_would_overlap_on_a_phone_are_for_wide_screens() {
+        let blocks = [4, 16, 32, 128, 512].map(|kib| f64::from(kib << 10));
+        let x = Axis::logarithmic("Block").format(TickFormat::BytesBinary).ticks(blocks);
+        let frame = Frame::new("A", x, Axis::linear("y"));
+        let (x, y) = frame.scales(blocks.into_iter(), std::iter::once(1.0));
+        let mut html = String::new();
+        frame.axes(&x, &y, &mut html);
+        assert_eq!(html.matches("class=\"x wide\"").count(), 1);
+        assert_eq!(html.matches("class=\"x\"").count(), 4);
+        let (_, wide) = html.split_once("class=\"x wide\"").unwrap();
+        assert!(wide.split_once("</text>").unwrap().0.ends_with(">32 KiB"), "{html}");
+    }
+}

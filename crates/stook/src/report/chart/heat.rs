@@ -263,18 +263,18 @@ impl HeatMap {
         );
     }
 
-    /// Why fields are hatched or blank, in words: there is nothing to point with on a phone or on paper.
+    /// Why fields are blank, in words: there is nothing to point with on a phone or on paper. What is wrong with
+    /// hatched ones may be long and stands in the table.
     fn render_reasons(&self, html: &mut String) {
-        let without = self.shown().filter(|shown| shown.field.value.is_none() || shown.field.doubt.is_some());
-        let mut reasons: Vec<String> = Vec::new();
-        for shown in without {
-            let field = shown.field;
-            let (sign, remark) = match &field.doubt {
-                Some(reason) => ("✗", format!("not valid: {reason}")),
-                None => ("–", field.detail.clone()),
-            };
-            let (across, down) = (&self.across.0, &self.down.0);
-            reasons.push(format!("{sign} {down} {}, {across} {}: {remark}", shown.down, shown.across));
+        let (across, down) = (&self.across.0, &self.down.0);
+        let blank = self.shown().filter(|shown| shown.field.value.is_none());
+        let mut reasons: Vec<String> = blank
+            .map(|shown| {
+                format!("– {down} {}, {across} {}: {}", shown.down, shown.across, shown.field.detail)
+            })
+            .collect();
+        if self.shown().any(|shown| shown.field.doubt.is_some()) {
+            reasons.push("✗ Hatched: not to be believed. The reason stands with the numbers.".to_owned());
         }
         if reasons.is_empty() {
             return;
@@ -374,7 +374,8 @@ mod tests {
         assert_eq!(html.matches("class=\"field doubt\"").count(), 1);
         assert_eq!(html.matches("<line ").count(), HATCHES as usize);
         assert!(html.contains("1,000,000,000 MB/s; not valid: a cache; 9 IOPS</title>"), "{html}");
-        assert!(html.contains("<li>✗ block &lt;1 MiB&gt;, depth 32: not valid: a cache</li>"), "{html}");
+        assert!(html.contains("<li>✗ Hatched: not to be believed."), "{html}");
+        assert!(html.contains("<td>not valid: a cache; 9 IOPS</td>"), "{html}");
         // The greatest that is believed is still the fullest.
         assert_eq!(html.matches("height=\"50.000%\" fill-opacity=\"0.720\"").count(), 1);
         assert!(html.contains("</svg> 1,000 MB/s; each"), "{html}");
