@@ -321,7 +321,7 @@ HEADER_LEN = 4096
 FRAME_HEADER_LEN = 40
 FRAMED = 0xFFFFFFFFFFFFFFFF
 LIVE, DEAD = 0x5A, 0xA5
-RECORD, SYNC_MARK, FILLER = 1, 4, 5
+RECORD, SYNC_MARK, FILLER, DELETION = 1, 4, 5, 6
 COMPLETE, ABANDONED = 1, 2
 ACTIVE, SEALED = 1, 2
 
@@ -340,7 +340,7 @@ class Frame:
         rest = view.slice(offset + FRAME_HEADER_LEN, key_len + attributes_len)
         place = struct.pack("<Q", offset)
         view.expect(crc, crc32c(nonce, place, head[:4], head[5:8], head[12:], rest), "header checksum", offset + 8)
-        if self.kind not in (RECORD, SYNC_MARK, FILLER) or codec != 0:
+        if self.kind not in (RECORD, SYNC_MARK, FILLER, DELETION) or codec != 0:
             raise Unsupported(f"{view.where}: frame at {offset} of kind {self.kind}, codec {codec}")
         self.segment, self.offset, self.header_crc, self.dead = segment, offset, crc, flag == DEAD
         self.key, self.attributes, self.abandoned = None, rest[key_len:], False
@@ -360,14 +360,16 @@ class Frame:
         return self
 
     def _check_kind(self, view, key_kind, key):
-        if self.kind == RECORD and (key_kind == 1 or (key_kind == 2 and len(key) == 8)):
+        if self.kind in (RECORD, DELETION) and (key_kind == 1 or (key_kind == 2 and len(key) == 8)):
             self.key = key if key_kind == 1 else struct.unpack("<Q", key)[0]
-        elif self.kind == RECORD or key_kind != 0 or key:
+        elif self.kind in (RECORD, DELETION) or key_kind != 0 or key:
             raise view.damage(f"key kind {key_kind} in a frame of kind {self.kind}", self.offset + 7)
         elif (len(self.attributes), self.body_len) != (8, 0) and self.kind == SYNC_MARK:
             raise view.damage("a sync mark has a body or other attributes than 8 bytes", self.offset + 14)
         elif self.kind == FILLER and (self.attributes or self.body_len == FRAMED):
             raise view.damage("a filler has attributes or a framed body", self.offset + 14)
+        if self.kind == DELETION and (self.attributes or self.body_len):
+            raise view.damage("a deletion has attributes or a body", self.offset + 14)
 
     def _plain_end(self):
         chunk, length = self.segment.chunk, self.body_len
@@ -519,6 +521,11 @@ class Segment:
                 return frame.offset
         return next((found for index in reversed(self.indexes) if (found := index.find(form)) is not None), None)
 
+    def deleted_at(self, form):
+        """Sequence number of the last deletion of a key among the frames that no index covers, or 0."""
+        found = (f.sequence for f in self.tail if f.kind == DELETION and sort_form(f.key) == form)
+        return max(found, default=0)
+
     def all_records(self):
         """(sort form, offset of the frame) of all records that were not abandoned, dead ones too."""
         for index in self.indexes:
@@ -548,7 +555,9 @@ class Pack:
             frame = offset and Frame(segment, offset)
             if frame and (best is None or frame.sequence > best.sequence):
                 best = frame
-        return best.finish() if best and best.offset not in best.segment.dead else None
+        dead = not best or best.offset in best.segment.dead
+        dead = dead or best.sequence < max(segment.deleted_at(form) for segment in self.segments)
+        return None if dead else best.finish()
 
     def list(self):
         """What counts, in key order, and what is wrong."""

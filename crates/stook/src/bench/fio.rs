@@ -4,9 +4,13 @@ use std::path::Path;
 
 use super::workload::{Arrival, Pattern, Workload};
 
+/// What anybody who compares has to know.
+const HEAD: &str = "; the same cells for fio 3.33 or newer\n; stook's buffers lie in pages of 2 MiB: with some of them in \
+                    store (sysctl vm.nr_hugepages), the line iomem=shmhuge in each job gives fio the same\n";
+
 /// The whole job file: one section for each cell, run one after another.
 pub fn fio_jobs(cells: &[Workload], file: &Path, file_bytes: u64) -> String {
-    let mut text = String::from("; the same cells for fio 3.33 or newer\n");
+    let mut text = String::from(HEAD);
     for (number, cell) in cells.iter().enumerate() {
         text.push('\n');
         section(&mut text, number, cell, file, file_bytes);
@@ -118,7 +122,8 @@ mod tests {
         let text = fio_jobs(&[cell], Path::new("/data/test:file"), 1 << 30);
         assert_eq!(
             text,
-            "; the same cells for fio 3.33 or newer\n\n\
+            HEAD.to_owned()
+                + "\n\
              [00-randread-b4096-d32-j1]\nstonewall\nfilename=/data/test\\:file\nrw=randread\nbs=4096\n\
              ioengine=io_uring\niodepth=32\niodepth_batch=1\niodepth_batch_complete_max=1\nnumjobs=1\nthread=1\ngroup_reporting=1\ndirect=1\nsize=1073741824\n\
              time_based=1\nruntime=10000ms\nramp_time=1000ms\nrandseed=1\nrandrepeat=0\nnorandommap=1\n\

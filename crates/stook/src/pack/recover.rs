@@ -21,11 +21,12 @@ pub struct TornTail {
     pub len: u64,
 }
 
-/// A record behind the committed length: no manifest knows yet what it overwrote.
+/// A record or a deletion behind the committed length: no manifest knows yet what it overwrote.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) form: Box<[u8]>,
-    pub(crate) place: Place,
+    /// `None` for a deletion.
+    pub(crate) place: Option<Place>,
     pub(crate) sequence: u64,
     pub(crate) time_ns: i64,
 }
@@ -67,6 +68,10 @@ pub(crate) fn recover(
                     if let Some(body_len) = body_len {
                         found.add(frames, body_len, committed_len);
                     }
+                    let head = frames.head();
+                    if let Some(key) = head.key().filter(|_| head.offset >= committed_len) {
+                        found.note_deletion(&key, &head.header);
+                    }
                     found.durable_len = found.durable_len.max(marked_len(frames).unwrap_or(0));
                     continue;
                 }
@@ -88,8 +93,14 @@ pub(crate) fn recover(
         found.damages.push(broken.into_damage(path));
         let goes_on = go_behind(frames, at, next)?;
         let end = if goes_on { frames.window.pos() } else { frames.window.end() };
-        if let Some((key, header)) = header {
-            found.add_broken(&key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
+        match header {
+            Some((key, header)) if header.kind == FrameKind::Deletion && at >= committed_len => {
+                found.note_deletion(&key, &header);
+            }
+            Some((key, header)) if header.kind == FrameKind::Record => {
+                found.add_broken(&key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
+            }
+            _ => {}
         }
         if !goes_on {
             found.frames_end = end;
@@ -123,7 +134,15 @@ impl Recovered {
         let (sequence, time_ns) = at;
         self.tail.add(key.sort_form(), place, body_len, sequence, time_ns);
         if place.offset >= committed_len {
-            self.fresh.push(Fresh { form: key.sort_form().into(), place, sequence, time_ns });
+            self.fresh.push(Fresh { form: key.sort_form().into(), place: Some(place), sequence, time_ns });
+        }
+    }
+
+    /// Does nothing for a frame of another kind.
+    fn note_deletion(&mut self, key: &Key, header: &FrameHeader) {
+        if header.kind == FrameKind::Deletion {
+            let (sequence, time_ns) = (header.sequence, header.time_ns);
+            self.fresh.push(Fresh { form: key.sort_form().into(), place: None, sequence, time_ns });
         }
     }
 }

@@ -84,19 +84,22 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Lets uncommitted records take the place of older versions, in the order in which they were written.
+    /// Lets uncommitted records and deletions take the place of older versions, in the order in which they were
+    /// written.
     fn replay(&mut self, mut fresh: Vec<(usize, super::recover::Fresh)>, reader: &Reader) -> Result<()> {
         fresh.sort_by_key(|(_, record)| record.sequence);
-        let mut newest: std::collections::HashMap<Box<[u8]>, Found> = std::collections::HashMap::new();
+        let mut newest: std::collections::HashMap<Box<[u8]>, Option<Found>> =
+            std::collections::HashMap::new();
         for (segment, record) in fresh {
             self.manifest.sequence_next = self.manifest.sequence_next.max(record.sequence.saturating_add(1));
             self.manifest.time_last_ns = self.manifest.time_last_ns.max(record.time_ns);
             let overwritten = self.segments.get(segment).map(|segment| &segment.deaths);
-            if overwritten.is_some_and(|deaths| deaths.contains_key(&record.place.offset)) {
+            let is_dead = |place: Place| overwritten.is_some_and(|deaths| deaths.contains_key(&place.offset));
+            if record.place.is_some_and(is_dead) {
                 continue;
             }
             let old = match newest.get(&record.form) {
-                Some(&old) => Some(old),
+                Some(&old) => old,
                 None => self.committed(&record.form, reader)?,
             };
             if let Some(found) = old
@@ -108,7 +111,7 @@ impl Snapshot {
                 old.entry.dead_bytes = old.entry.dead_bytes.saturating_add(found.place.len_min());
                 old.replayed = true;
             }
-            newest.insert(record.form, Found { segment, place: record.place });
+            newest.insert(record.form, record.place.map(|place| Found { segment, place }));
         }
         Ok(())
     }

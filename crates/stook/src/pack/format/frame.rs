@@ -28,6 +28,8 @@ pub enum FrameKind {
     SyncMark,
     /// Steps over bytes.
     Filler,
+    /// Says that the record with a key is deleted.
+    Deletion,
 }
 
 /// How long the body of a record is.
@@ -73,7 +75,7 @@ impl FrameHeader {
         let BodyLen::Known(len) = self.body else { return None };
         let sums = match self.kind {
             FrameKind::Record => checksums_len(len, salt.chunk_len),
-            FrameKind::SyncMark | FrameKind::Filler => 0,
+            FrameKind::SyncMark | FrameKind::Filler | FrameKind::Deletion => 0,
         };
         // Lengths were checked against BODY_LEN_MAX when the header was read.
         round_up_8(self.head_len().checked_add(len)?.checked_add(sums)?)
@@ -94,6 +96,7 @@ impl FrameHeader {
             FrameKind::Record => 1,
             FrameKind::SyncMark => 4,
             FrameKind::Filler => 5,
+            FrameKind::Deletion => 6,
         };
         put(&[if self.live { USED_LIVE } else { USED_DEAD }, kind, 0, self.key_kind]);
         put(&[0; 4]);
@@ -140,6 +143,7 @@ impl FrameHeader {
             1 => FrameKind::Record,
             4 => FrameKind::SyncMark,
             5 => FrameKind::Filler,
+            6 => FrameKind::Deletion,
             other => return Err(Invalid::unsupported(5, format!("a frame of kind {other}"))),
         };
         let codec = cursor.u8()?;
@@ -157,8 +161,10 @@ impl FrameHeader {
         if codec != 0 {
             return Err(Invalid::unsupported(6, format!("codec {codec}")));
         }
+        let is_key = key_kind == 1 || (key_kind == 2 && key_len == 8);
         let shape_holds = match kind {
-            FrameKind::Record => key_kind == 1 || (key_kind == 2 && key_len == 8),
+            FrameKind::Record => is_key,
+            FrameKind::Deletion => is_key && attributes_len == 0 && body == BodyLen::Known(0),
             FrameKind::SyncMark => {
                 key_kind == 0 && key_len == 0 && attributes_len == 8 && body == BodyLen::Known(0)
             }

@@ -209,6 +209,29 @@ impl Active {
         Ok(place)
     }
 
+    /// Appends the deletion of a key.
+    pub(crate) fn append_deletion(&mut self, key: &Key, sequence: u64, time_ns: i64) -> Result<()> {
+        self.mark()?;
+        let stored = key.stored();
+        let header = FrameHeader {
+            live: true,
+            kind: FrameKind::Deletion,
+            key_kind: key.kind(),
+            key_len: stored.as_ref().len() as u16,
+            attributes_len: 0,
+            body: BodyLen::Known(0),
+            sequence,
+            time_ns,
+            crc: 0,
+        };
+        let fixed = header.encode(&self.salt, self.len(), stored.as_ref(), &[]);
+        let len = HEADER_LEN + stored.as_ref().len();
+        let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
+        self.appender.append(&[&fixed, stored.as_ref(), padding])?;
+        self.last = (sequence, time_ns);
+        Ok(())
+    }
+
     /// Appends bytes of a record's body as they come.
     pub(crate) fn append_raw(&mut self, parts: &[&[u8]]) -> Result<()> {
         if self.len() > SEGMENT_LEN_MAX - INDEX_ROOM {
@@ -270,7 +293,11 @@ impl Active {
     pub(crate) fn checkpoint(&mut self, storage: &dyn Storage) -> Result<()> {
         self.sync()?;
         let frames = ByteRange::new(self.checkpointed_len, self.len()).unwrap_or_default();
-        let Some(index) = self.tail.encode(self.salt.crc) else { return Ok(()) };
+        if frames.is_empty() {
+            return Ok(());
+        }
+        // A stretch of deletions has no record.
+        let index = self.tail.encode(self.salt.crc).unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let tally = self.tail.tally;
         let name = Name::Checkpoint(self.header.id, frames.start());
         let bytes = self.index_file(&index, frames, tally, FooterKind::Checkpoint, 0);

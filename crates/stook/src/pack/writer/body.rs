@@ -161,7 +161,7 @@ impl<'w> RecordWriter<'w> {
         let (group, old, offset, len) = (self.group, self.old, self.offset, self.len);
         self.writer.guard(|writer| {
             writer.active_of(group)?.end_record(parts, offset, len)?;
-            writer.note_put(parts.key, old, parts.sequence, parts.time_ns)?;
+            writer.note_put(parts.key, old, parts.sequence, parts.time_ns);
             writer.after_record(group)
         })?;
         Ok(self.sequence)

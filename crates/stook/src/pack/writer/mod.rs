@@ -377,7 +377,7 @@ impl PackWriter {
         self.guard(|writer| {
             let active = writer.active_of(group)?;
             active.append_record(parts, body, sums)?;
-            writer.note_put(key, old, sequence, time_ns)?;
+            writer.note_put(key, old, sequence, time_ns);
             writer.after_record(group)
         })?;
         Ok(sequence)
@@ -398,6 +398,28 @@ impl PackWriter {
         let room = len.unwrap_or(0).saturating_add(attributes.len() as u64);
         let group = self.ready(group, room)?;
         RecordWriter::begin(self, group, key.clone(), attributes, len)
+    }
+
+    /// Deletes the record with this key; whether there was one. It is gone for good when a put would be safe.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and what reading an index meets.
+    pub fn delete(&mut self, key: &Key) -> Result<bool> {
+        if self.stopped {
+            return Err(Error::Stopped);
+        }
+        let Some(old) = self.find(key)? else { return Ok(false) };
+        // Beside what it deletes: a group that is copied alone takes its deletions along.
+        let group = self.group_of(old.segment)?;
+        self.ready_group(group, (HEADER_LEN + key.sort_form().len()) as u64)?;
+        let (sequence, time_ns) = (self.next_sequence(), self.next_time());
+        self.guard(|writer| {
+            writer.active_of(group)?.append_deletion(key, sequence, time_ns)?;
+            writer.unpublished = true;
+            writer.note_death(old, sequence, time_ns);
+            writer.after_record(group)
+        })?;
+        Ok(true)
     }
 
     /// Whether a live record has this key.
@@ -444,6 +466,11 @@ impl PackWriter {
         }
         check_segment_len(frame_len)?;
         let group = self.group(group)?;
+        self.ready_group(group, frame_len)?;
+        Ok(group)
+    }
+
+    fn ready_group(&mut self, group: u32, frame_len: u64) -> Result<()> {
         self.guard(|writer| {
             let segment_len = writer.manifest.segment_len;
             let full = writer.active.get(&group).is_some_and(|active| {
@@ -456,8 +483,7 @@ impl PackWriter {
                 writer.start_segment(group)?;
             }
             Ok(())
-        })?;
-        Ok(group)
+        })
     }
 
     fn group(&mut self, name: &str) -> Result<u32> {
@@ -500,6 +526,14 @@ impl PackWriter {
         Ok(())
     }
 
+    fn group_of(&self, segment: u64) -> Result<u32> {
+        let sealed = self.sealed.get(&segment).map(|sealed| sealed.entry.group);
+        let active = || self.active.values().find(|active| active.header.id == segment);
+        sealed
+            .or_else(|| active().map(|active| active.group))
+            .ok_or_else(|| Error::Invalid(format!("no segment {segment:016x} is open")))
+    }
+
     fn active_of(&mut self, group: u32) -> Result<&mut Active> {
         self.active.get_mut(&group).ok_or_else(|| Error::Invalid("the group has no active segment".into()))
     }
@@ -518,16 +552,20 @@ impl PackWriter {
     }
 
     /// A record was put, and the older version of its key dies.
-    fn note_put(&mut self, key: &Key, old: Option<At>, sequence: u64, time_ns: i64) -> Result<()> {
+    fn note_put(&mut self, key: &Key, old: Option<At>, sequence: u64, time_ns: i64) {
         self.unpublished = true;
         self.known.insert(key.sort_form());
-        let Some(old) = old else { return Ok(()) };
+        if let Some(old) = old {
+            self.note_death(old, sequence, time_ns);
+        }
+    }
+
+    fn note_death(&mut self, old: At, sequence: u64, time_ns: i64) {
         let dead = self.dead.entry(old.segment).or_default();
         dead.deaths.insert(old.place.offset, Death { sequence, time_ns });
         dead.records += 1;
         dead.bytes = dead.bytes.saturating_add(old.place.len_min());
         dead.dirty = true;
-        Ok(())
     }
 
     fn after_record(&mut self, group: u32) -> Result<()> {

@@ -14,6 +14,13 @@ use stook_testing::sim::{
     Acknowledgements, CrashPoint, ExploreOptions, SimStorage, explore, explore_failures,
 };
 
+/// What is done: the key of each version, from 1 on. In between, promises are made.
+const KEYS: [u8; 30] =
+    [0, 1, 3, 0, 4, 1, 5, 3, 2, 0, 1, 4, 3, 2, 2, 1, 3, 3, 5, 0, 1, 4, 0, 2, 5, 4, 3, 0, 2, 1];
+
+/// Versions that are deletions of their key.
+const DELETIONS: [u64; 7] = [4, 8, 12, 15, 20, 21, 26];
+
 /// The newest version of every key that was promised to be safe.
 type Promise = BTreeMap<u8, u64>;
 
@@ -52,8 +59,18 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn put(&mut self, number: u8) -> Result<()> {
+    /// The next versions of [`KEYS`].
+    fn next(&mut self, count: usize) -> Result<()> {
+        (0..count).try_for_each(|_| self.version(KEYS[self.count as usize]))
+    }
+
+    fn version(&mut self, number: u8) -> Result<()> {
         self.count += 1;
+        if DELETIONS.contains(&self.count) {
+            assert!(self.writer.delete(&key(number))?, "version {} deletes nothing", self.count);
+            self.put.insert(number, self.count);
+            return Ok(());
+        }
         let (group, body) = (if number < 3 { "a" } else { "b" }, body(number, self.count));
         match self.count % 4 {
             0 | 1 => drop(self.writer.put(group, &key(number), &Attributes::new(), &body)?),
@@ -77,30 +94,29 @@ impl Work<'_> {
 fn work(storage: &SimStorage, given: &Acknowledgements<Promise>) -> Result<()> {
     let writer = PackWriter::create(shared(storage), options(1))?;
     let mut work = Work { writer, given, put: Promise::new(), count: 0 };
-    for number in [0, 1, 3, 0, 4] {
-        work.put(number)?;
-    }
+    work.next(5)?;
     work.writer.sync()?;
     work.acknowledge();
-    for number in [1, 5, 3, 2, 0, 1] {
-        work.put(number)?;
-    }
+    work.next(6)?;
     work.writer.publish()?;
     work.acknowledge();
-    for number in [4, 3, 2, 2, 1] {
-        work.put(number)?;
+    for _ in 0..5 {
+        work.next(1)?;
         work.writer.sync()?;
         work.acknowledge();
     }
     let Work { writer, put, count, .. } = work;
     writer.finish(false)?;
     let mut work = Work { writer: PackWriter::open(shared(storage), options(2))?, given, put, count };
-    for number in [3, 3, 5, 0, 1, 4, 0] {
-        work.put(number)?;
-    }
+    work.next(8)?;
     work.writer.sync()?;
     work.acknowledge();
-    work.put(2)?;
+    for _ in 0..2 {
+        work.next(2)?;
+        work.writer.sync()?;
+        work.acknowledge();
+    }
+    work.next(2)?;
     let put = work.put.clone();
     work.writer.set_complete(true);
     work.writer.finish(true)?;
@@ -120,7 +136,13 @@ fn versions(storage: &SimStorage) -> (Promise, PackModel) {
 fn assert_kept(found: &Promise, promises: &[Promise]) {
     let Some(promise) = promises.last() else { return };
     for (number, version) in promise {
-        let kept = found.get(number).is_some_and(|found| found >= version);
+        let kept = match found.get(number) {
+            Some(found) => found >= version && !DELETIONS.contains(found),
+            // Deleted by what was promised or by something later.
+            None => DELETIONS
+                .iter()
+                .any(|deletion| deletion >= version && KEYS[*deletion as usize - 1] == *number),
+        };
         assert!(kept, "version {version} of {number} was acknowledged, {:?} is there", found.get(number));
     }
 }

@@ -89,6 +89,12 @@ impl Maker {
         self.note(key, describe(key, group, (sequence, now_ns), attributes, body));
     }
 
+    pub(super) fn delete(&mut self, writer: &mut PackWriter, key: &Key) {
+        self.host.now_ns.fetch_add(1_000_000_007, Relaxed);
+        assert!(writer.delete(key).unwrap());
+        self.records.remove(key.sort_form());
+    }
+
     /// Puts a record whose length is not told before.
     pub(super) fn put_framed(&mut self, writer: &mut PackWriter, group: &str, key: &Key, body: &[u8]) {
         let now_ns = self.host.now_ns.fetch_add(1_000_000_007, Relaxed) + 1_000_000_007;

@@ -30,6 +30,9 @@ enum Step {
         len: usize,
         announced: bool,
     },
+    Delete {
+        key: u8,
+    },
     Sync,
     Publish,
     Reopen,
@@ -47,6 +50,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(group, key, len, announced)| Step::Stream { group, key, len, announced }),
         1 => (0..3_u8, 0..12_u8, len(), any::<bool>())
             .prop_map(|(group, key, len, announced)| Step::GiveUp { group, key, len, announced }),
+        4 => (0..12_u8).prop_map(|key| Step::Delete { key }),
         2 => Just(Step::Sync),
         1 => Just(Step::Publish),
         1 => Just(Step::Reopen),
@@ -94,6 +98,10 @@ impl Modelled {
                 let group = format!("g{group}");
                 let mut record = writer.begin(&group, &key(*number), &Attributes::new(), announced).unwrap();
                 record.write(&pattern(*len, self.count)).unwrap();
+            }
+            Step::Delete { key: number } => {
+                let was_there = self.model.remove(&key(*number)).is_some();
+                assert_eq!(writer.delete(&key(*number)).unwrap(), was_there);
             }
             Step::Sync => writer.sync().unwrap(),
             Step::Publish => writer.publish().unwrap(),

@@ -32,6 +32,11 @@ pub(super) const ALL: &[Golden] = &[
         make: torn,
     },
     Golden {
+        name: "deleted",
+        note: "deletions that a generation knows, and others past the committed length, one of a key that was put again",
+        make: deleted,
+    },
+    Golden {
         name: "checkpoint",
         note: "an active segment with checkpoints, and records after them",
         make: checkpoint,
@@ -146,6 +151,28 @@ fn torn(maker: &mut Maker) {
     let len = file.metadata().unwrap().len();
     file.set_len(len - 20).unwrap();
     maker.torn = true;
+}
+
+fn deleted(maker: &mut Maker) {
+    let mut writer = maker.create(maker.options());
+    for number in 0..12 {
+        let group = if number % 2 == 0 { "even" } else { "odd" };
+        maker.put(&mut writer, group, &Key::id(number), &Attributes::new(), &body(number, 60));
+    }
+    for number in [3, 4] {
+        maker.delete(&mut writer, &Key::id(number));
+    }
+    writer.finish(true).unwrap();
+    let mut writer = PackWriter::open(maker.storage(), maker.options()).unwrap();
+    plain(maker, &mut writer, "new", 10);
+    plain(maker, &mut writer, "gone", 20);
+    writer.publish().unwrap();
+    maker.delete(&mut writer, &key("gone"));
+    for number in [0, 1, 11] {
+        maker.delete(&mut writer, &Key::id(number));
+    }
+    maker.put(&mut writer, "", &Key::id(1), &Attributes::new(), b"again");
+    writer.sync().unwrap();
 }
 
 fn checkpoint(maker: &mut Maker) {
