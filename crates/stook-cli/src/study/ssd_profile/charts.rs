@@ -384,7 +384,7 @@ pub(super) fn time_line(result: &BenchResult) -> Lines {
         Series::new(format!("Round {}{mark}", run.round + 1), over_time(run))
     });
     let series = series.collect();
-    let caption = "Reads completed in each second of the base cell";
+    let caption = "Reads of 16 KiB completed in each second, one at a time";
     Lines::new(caption, Axis::linear("Seconds since the ramp"), Axis::linear("IOPS"), series).id("time-line")
 }
 
