@@ -21,7 +21,7 @@ PAGE_UNITS_MAX = 17
 RESTART = 16
 FOOTER_LEN = 256
 LONG_FRAME = 0xFFFFFFFF
-SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid"}
+SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid", 6: "names"}
 FIXED_TYPES = {1: "<Q", 2: "<q", 3: "<I", 4: "<B"}
 
 
@@ -321,7 +321,7 @@ HEADER_LEN = 4096
 FRAME_HEADER_LEN = 40
 FRAMED = 0xFFFFFFFFFFFFFFFF
 LIVE, DEAD = 0x5A, 0xA5
-RECORD, SYNC_MARK, FILLER, DELETION = 1, 4, 5, 6
+RECORD, BATCH_RECORD, BATCH_END, SYNC_MARK, FILLER, DELETION, BATCH_DELETION = 1, 2, 3, 4, 5, 6, 7
 COMPLETE, ABANDONED = 1, 2
 ACTIVE, SEALED = 1, 2
 
@@ -340,8 +340,10 @@ class Frame:
         rest = view.slice(offset + FRAME_HEADER_LEN, key_len + attributes_len)
         place = struct.pack("<Q", offset)
         view.expect(crc, crc32c(nonce, place, head[:4], head[5:8], head[12:], rest), "header checksum", offset + 8)
-        if self.kind not in (RECORD, SYNC_MARK, FILLER, DELETION) or codec != 0:
+        if not RECORD <= self.kind <= BATCH_DELETION or codec != 0:
             raise Unsupported(f"{view.where}: frame at {offset} of kind {self.kind}, codec {codec}")
+        self.in_batch = self.kind in (BATCH_RECORD, BATCH_DELETION)
+        self.kind = {BATCH_RECORD: RECORD, BATCH_DELETION: DELETION}.get(self.kind, self.kind)
         self.segment, self.offset, self.header_crc, self.dead = segment, offset, crc, flag == DEAD
         self.key, self.attributes, self.abandoned = None, rest[key_len:], False
         self.body_at = offset + FRAME_HEADER_LEN + len(rest)
@@ -366,6 +368,8 @@ class Frame:
             raise view.damage(f"key kind {key_kind} in a frame of kind {self.kind}", self.offset + 7)
         elif (len(self.attributes), self.body_len) != (8, 0) and self.kind == SYNC_MARK:
             raise view.damage("a sync mark has a body or other attributes than 8 bytes", self.offset + 14)
+        elif (len(self.attributes), self.body_len) != (16, 0) and self.kind == BATCH_END:
+            raise view.damage("the end of a batch has a body or other attributes than 16 bytes", self.offset + 14)
         elif self.kind == FILLER and (self.attributes or self.body_len == FRAMED):
             raise view.damage("a filler has attributes or a framed body", self.offset + 14)
         if self.kind == DELETION and (self.attributes or self.body_len):
@@ -475,6 +479,31 @@ class Segment:
             at = index.footer["end"]
 
     def _scan(self, at):
+        self._scan_frames(at)
+        self._drop_unfinished()
+
+    def _drop_unfinished(self):
+        """Past the committed length the frames of a batch count only if its end follows."""
+        kept, pending = [], []
+        for frame in self.tail:
+            if frame.in_batch and frame.offset >= self.entry["committed"]:
+                pending.append(frame)
+                continue
+            if frame.kind == BATCH_END and pending:
+                wanted = (pending[0].sequence, len(pending))
+                if struct.unpack("<QQ", frame.attributes) != wanted and not self.damages:
+                    raise self.view.damage("the end of another batch", frame.offset)
+                kept, pending = kept + pending, []
+            elif frame.kind in (RECORD, DELETION) and pending:
+                raise self.view.damage("a batch without its end", pending[0].offset)
+            kept.append(frame)
+        if pending and not self.damages:
+            start = pending[0].offset
+            self.torn = {"segment": self.id, "offset": start, "length": len(self.view.data) - start}
+            pending = []
+        self.tail = kept + pending
+
+    def _scan_frames(self, at):
         while at < len(self.view.data):
             frame = None
             try:

@@ -14,6 +14,7 @@ pub mod context;
 pub mod exit;
 pub mod failures;
 pub mod interrupt;
+mod keys;
 pub mod output;
 pub mod packs;
 pub mod paths;

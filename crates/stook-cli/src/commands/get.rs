@@ -4,7 +4,6 @@
 //! not match, and no file appears under its name before it is whole.
 
 mod files;
-mod keys;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,11 +16,11 @@ use stook::report::units::{bytes_decimal, count};
 
 use crate::context::Context;
 use crate::exit::UsageError;
+use crate::keys::{self, KeyList};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
 use crate::{exit, interrupt, packs};
 use files::Target;
-use keys::KeyList;
 
 const EXAMPLES: &str = "\
 One key goes to stdout, or into the file (or directory) that --output names.
@@ -153,10 +152,7 @@ struct Getter<'a> {
 impl Getter<'_> {
     fn batch(&mut self, keys: &[Key], bar: &Progress) -> anyhow::Result<()> {
         let entries = self.pack.locate(keys)?;
-        let groups = &self.args.groups;
-        let wanted = |entry: &KeyEntry| {
-            groups.is_empty() || groups.iter().any(|group| group == self.pack.group_of_entry(entry))
-        };
+        let wanted = |entry: &KeyEntry| keys::is_in(&self.args.groups, self.pack.group_of_entry(entry));
         let lens: Vec<Option<u64>> = entries
             .iter()
             .map(|entry| {

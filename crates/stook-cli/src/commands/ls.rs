@@ -5,14 +5,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Serialize;
 use stook::pack::{FileKind, Key, KeyEntry, KeyValue, Pack, RecordHead};
 use stook::report::json::Document;
 use time::OffsetDateTime;
 
 use crate::context::Context;
-use crate::exit::UsageError;
+use crate::keys::{self, Globs};
 use crate::output::Output;
 use crate::{exit, interrupt, packs};
 
@@ -81,25 +80,19 @@ struct HeadFields {
 /// # Errors
 /// When the pack or its index cannot be read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let globs = globs(&args.globs)?;
+    let globs = Globs::new(&args.globs)?;
     let pack = packs::open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     for damage in pack.damages() {
         context.failure(&stook::pack::Error::Damaged(damage.clone()));
     }
-    let prefix = match &args.prefix {
-        // All numeric keys; none of them begins like another.
-        Some(prefix) if prefix == "id:" => Key::id(0).sort_form().iter().copied().take(1).collect(),
-        Some(prefix) => packs::parse_key(prefix)?.sort_form().to_vec(),
-        None => Vec::new(),
-    };
+    let prefix = keys::prefix(args.prefix.as_deref())?;
     let mut failures = pack.damages().len() as u64;
     let mut output = context.output();
     let mut batch = Vec::new();
     for entry in pack.keys(&prefix)? {
         let entry = entry?;
-        let in_group = args.groups.is_empty() || args.groups.iter().any(|g| g == pack.group_of_entry(&entry));
-        if !in_group || !globs.as_ref().is_none_or(|globs| matches(globs, &entry.key)) {
+        if !keys::is_in(&args.groups, pack.group_of_entry(&entry)) || !globs.match_key(&entry.key) {
             continue;
         }
         if args.long {
@@ -114,26 +107,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     failures += print_long(&pack, &mut batch, context, &mut output)?;
     output.finish()?;
     Ok(exit::code_for(failures))
-}
-
-fn globs(patterns: &[String]) -> Result<Option<GlobSet>, UsageError> {
-    if patterns.is_empty() {
-        return Ok(None);
-    }
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-        set.add(glob.map_err(|error| UsageError::new(format!("the pattern is wrong: {error}")))?);
-    }
-    set.build().map(Some).map_err(|error| UsageError::new(format!("the patterns are too many: {error}")))
-}
-
-fn matches(globs: &GlobSet, key: &Key) -> bool {
-    use std::os::unix::ffi::OsStrExt as _;
-    match key.value() {
-        KeyValue::Bytes(bytes) => globs.is_match(std::ffi::OsStr::from_bytes(bytes)),
-        KeyValue::Id(_) => globs.is_match(key.to_string()),
-    }
 }
 
 fn print_short(

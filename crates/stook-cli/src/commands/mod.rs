@@ -12,6 +12,7 @@ pub mod load;
 pub mod ls;
 pub mod pack;
 pub mod put;
+pub mod rm;
 pub mod study;
 pub mod unpack;
 
@@ -38,6 +39,8 @@ pub enum Command {
     Get(get::Args),
     /// Puts a file, or stdin, into a pack
     Put(put::Args),
+    /// Deletes records of a pack
+    Rm(rm::Args),
     /// Reads a whole pack at the speed of the device, every checksum verified
     Load(load::Args),
     /// Looks for damage in a pack
@@ -58,6 +61,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Info(args) => info::run(args, context),
         Command::Get(args) => get::run(args, context),
         Command::Put(args) => put::run(args, context),
+        Command::Rm(args) => rm::run(args, context),
         Command::Load(args) => load::run(args, context),
         Command::Check(args) => check::run(args, context),
     }

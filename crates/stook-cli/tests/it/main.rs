@@ -11,6 +11,7 @@ mod ls;
 mod pack;
 mod packs;
 mod put;
+mod rm;
 mod roundtrip;
 mod ssd_profile;
 mod study;

@@ -8,23 +8,32 @@ pub(crate) const CPU_CELL: &str = "randread 4K depth 32";
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Pattern, read share, block size, depth. Reads come first, because writes leave work behind in a device.
-const CELLS: [(Pattern, u8, u64, u32); 19] = [
+/// Pattern, read share, block size, depth: those of `--preset ssd`, and more. Reads come first, because writes leave
+/// work behind in a device.
+const CELLS: [(Pattern, u8, u64, u32); 27] = [
     (Pattern::Random, 100, 4 * KIB, 1),
     (Pattern::Random, 100, 4 * KIB, 4),
     (Pattern::Random, 100, 4 * KIB, 32),
     (Pattern::Random, 100, 4 * KIB, 256),
     (Pattern::Random, 100, 16 * KIB, 1),
+    (Pattern::Random, 100, 16 * KIB, 4),
     (Pattern::Random, 100, 16 * KIB, 32),
+    (Pattern::Random, 100, 16 * KIB, 256),
+    (Pattern::Random, 100, 16 * KIB, 1024),
+    (Pattern::Random, 100, 32 * KIB, 1),
     (Pattern::Random, 100, 64 * KIB, 8),
     (Pattern::Random, 100, 128 * KIB, 1),
+    (Pattern::Random, 100, 512 * KIB, 1),
     (Pattern::Random, 100, MIB, 1),
     (Pattern::Random, 100, MIB, 8),
     (Pattern::Sequential, 100, 128 * KIB, 4),
     (Pattern::Sequential, 100, MIB, 8),
     (Pattern::Random, 70, 4 * KIB, 32),
+    (Pattern::Random, 70, 16 * KIB, 1),
     (Pattern::Random, 50, 16 * KIB, 1),
+    (Pattern::Random, 30, 16 * KIB, 1),
     (Pattern::Random, 30, 16 * KIB, 8),
+    (Pattern::Random, 0, 16 * KIB, 1),
     (Pattern::Random, 0, 4 * KIB, 1),
     (Pattern::Random, 0, 4 * KIB, 32),
     (Pattern::Random, 0, 128 * KIB, 4),
@@ -64,6 +73,8 @@ pub(crate) fn name(cell: &Workload) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use stook::bench::Preset;
+
     use super::*;
 
     #[test]
@@ -76,8 +87,10 @@ mod tests {
             (values.first().copied(), values.last().copied())
         };
         assert_eq!(range(|cell| cell.block_size), (Some(4 * KIB), Some(MIB)));
-        assert_eq!(range(|cell| u64::from(cell.depth)), (Some(1), Some(256)));
+        assert_eq!(range(|cell| u64::from(cell.depth)), (Some(1), Some(1024)));
         assert_eq!(range(|cell| u64::from(cell.read_share)), (Some(0), Some(100)));
+        let preset = Preset::Ssd.cells(&Workload { ramp_s: 1.0, ..Workload::default() }, Some(5.0));
+        assert!(preset.iter().all(|cell| cells.contains(cell)), "each cell of the preset is compared");
     }
 
     #[test]

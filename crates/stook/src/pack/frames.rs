@@ -137,6 +137,7 @@ impl Frames {
         let header = FrameHeader {
             live: false,
             kind: FrameKind::Filler,
+            in_batch: false,
             key_kind: 0,
             key_len: 0,
             attributes_len: 0,

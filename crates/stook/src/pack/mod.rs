@@ -40,4 +40,4 @@ pub use record::{Record, RecordHead};
 pub use recover::TornTail;
 pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 pub use stream::RecordReader;
-pub use writer::{Durability, PackWriter, RecordWriter, Recovery, WriterOptions, chunk_sums};
+pub use writer::{Batch, Durability, PackWriter, RecordWriter, Recovery, WriterOptions, chunk_sums};

@@ -46,6 +46,8 @@ pub(crate) struct Recovered {
     pub(crate) torn: Option<TornTail>,
     /// What should be there and is not.
     pub(crate) damages: Vec<Damage>,
+    /// The batch whose end was not met yet.
+    pub(crate) batch: Option<OpenBatch>,
 }
 
 /// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
@@ -60,19 +62,13 @@ pub(crate) fn recover(
     loop {
         let broken = match frames.step()? {
             Step::End => {
-                found.frames_end = frames.window.pos();
+                let end = frames.window.pos();
+                found.end_at(end, end, segment);
                 return Ok(found);
             }
             Step::Frame => match frames.finish_frame() {
                 Ok(body_len) => {
-                    if let Some(body_len) = body_len {
-                        found.add(frames, body_len, committed_len);
-                    }
-                    let head = frames.head();
-                    if let Some(key) = head.key().filter(|_| head.offset >= committed_len) {
-                        found.note_deletion(&key, &head.header);
-                    }
-                    found.durable_len = found.durable_len.max(marked_len(frames).unwrap_or(0));
+                    found.take(frames, body_len, path, committed_len);
                     continue;
                 }
                 Err(Trouble::Source(error)) => return Err(error.into()),
@@ -84,65 +80,136 @@ pub(crate) fn recover(
         // Its header was whole when its key is known.
         let header = broken.key.clone().map(|key| (key, frames.head().header));
         if at >= committed_len && !vouched_for(frames, at)? {
-            let end = frames.window.end();
-            found.frames_end = at;
-            found.torn = Some(TornTail { segment, offset: at, len: end - at });
+            found.end_at(at, frames.window.end(), segment);
             return Ok(found);
         }
         let next = broken.next;
         found.damages.push(broken.into_damage(path));
+        if let Some(batch) = &mut found.batch {
+            batch.is_hurt = true;
+        }
         let goes_on = go_behind(frames, at, next)?;
         let end = if goes_on { frames.window.pos() } else { frames.window.end() };
-        match header {
-            Some((key, header)) if header.kind == FrameKind::Deletion && at >= committed_len => {
-                found.note_deletion(&key, &header);
-            }
-            Some((key, header)) if header.kind == FrameKind::Record => {
-                found.add_broken(&key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
-            }
-            _ => {}
+        if let Some((key, header)) = header {
+            found.add_broken(key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
         }
         if !goes_on {
-            found.frames_end = end;
+            found.end_at(end, end, segment);
             return Ok(found);
         }
     }
 }
 
-impl Recovered {
-    fn add(&mut self, frames: &Frames, body_len: u64, committed_len: u64) {
-        let head = frames.head();
-        let Some(key) = head.key() else { return };
-        let place = Place::new(head.offset, frames.window.pos() - head.offset);
-        let at = (head.header.sequence, head.header.time_ns);
-        self.list(&key, place, at, body_len, committed_len);
+/// A record or a deletion, as a frame told it.
+#[derive(Debug)]
+struct Member {
+    key: Key,
+    sequence: u64,
+    time_ns: i64,
+    /// Place and length of the body; `None` for a deletion.
+    record: Option<(Place, u64)>,
+}
+
+/// What was found of a batch behind the committed length whose end was not met yet.
+#[derive(Debug)]
+pub(crate) struct OpenBatch {
+    offset: u64,
+    members: Vec<Member>,
+    /// Not all of it could be read, and all of it had been durable: its end may be what is lost.
+    is_hurt: bool,
+}
+
+impl OpenBatch {
+    /// Whether the attributes of an end of batch speak of these members.
+    fn is_whole(&self, attributes: &[u8]) -> bool {
+        let number = |at: usize| {
+            attributes.get(at..).and_then(|bytes| bytes.first_chunk::<8>()).map(|b| u64::from_le_bytes(*b))
+        };
+        let first = self.members.first().map(|member| member.sequence);
+        number(0) == first && number(8) == Some(self.members.len() as u64)
     }
 }
 
 impl Recovered {
+    /// Takes a frame that is whole.
+    fn take(&mut self, frames: &Frames, body_len: Option<u64>, path: &Path, committed_len: u64) {
+        let head = frames.head();
+        self.durable_len = self.durable_len.max(marked_len(frames).unwrap_or(0));
+        if head.header.kind == FrameKind::BatchEnd {
+            return self.end_batch(Some(&head.attributes), path);
+        }
+        let Some(key) = head.key() else { return };
+        let record = body_len.map(|len| (Place::new(head.offset, frames.window.pos() - head.offset), len));
+        // A record that was abandoned is none.
+        if record.is_some() || head.header.kind == FrameKind::Deletion {
+            let (sequence, time_ns) = (head.header.sequence, head.header.time_ns);
+            let member = Member { key, sequence, time_ns, record };
+            self.add(member, head.offset, head.header.in_batch, path, committed_len);
+        }
+    }
+
     /// A record whose body is damaged is listed all the same: whoever asks for its key is told, and does not
     /// get the version before it.
-    fn add_broken(&mut self, key: &Key, header: &FrameHeader, place: Place, committed_len: u64) {
+    fn add_broken(&mut self, key: Key, header: &FrameHeader, place: Place, committed_len: u64) {
         let body_len = match header.body {
             BodyLen::Known(len) => len,
             BodyLen::Framed => 0,
         };
-        self.list(key, place, (header.sequence, header.time_ns), body_len, committed_len);
-    }
-
-    fn list(&mut self, key: &Key, place: Place, at: (u64, i64), body_len: u64, committed_len: u64) {
-        let (sequence, time_ns) = at;
-        self.tail.add(key.sort_form(), place, body_len, sequence, time_ns);
-        if place.offset >= committed_len {
-            self.fresh.push(Fresh { form: key.sort_form().into(), place: Some(place), sequence, time_ns });
+        let record = (header.kind == FrameKind::Record).then_some((place, body_len));
+        let (sequence, time_ns) = (header.sequence, header.time_ns);
+        let member = Member { key, sequence, time_ns, record };
+        match &mut self.batch {
+            Some(batch) if header.in_batch => batch.members.push(member),
+            _ => self.list(member, place.offset, committed_len),
         }
     }
 
-    /// Does nothing for a frame of another kind.
-    fn note_deletion(&mut self, key: &Key, header: &FrameHeader) {
-        if header.kind == FrameKind::Deletion {
-            let (sequence, time_ns) = (header.sequence, header.time_ns);
-            self.fresh.push(Fresh { form: key.sort_form().into(), place: None, sequence, time_ns });
+    fn add(&mut self, member: Member, offset: u64, in_batch: bool, path: &Path, committed_len: u64) {
+        // Below the committed length every batch had its end.
+        if !in_batch || offset < committed_len {
+            self.end_batch(None, path);
+            return self.list(member, offset, committed_len);
+        }
+        let batch =
+            self.batch.get_or_insert_with(|| OpenBatch { offset, members: Vec::new(), is_hurt: false });
+        batch.members.push(member);
+    }
+
+    /// Its end was found, with these attributes, or something that cannot be in it.
+    fn end_batch(&mut self, attributes: Option<&[u8]>, path: &Path) {
+        let Some(batch) = self.batch.take() else { return };
+        if batch.is_hurt || attributes.is_some_and(|attributes| batch.is_whole(attributes)) {
+            // They lie behind the committed length, all of them.
+            batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
+            return;
+        }
+        let what = "a batch without its end: its records do not count".into();
+        self.damages.push(Damage { file: path.to_path_buf(), offset: batch.offset, key: None, what });
+    }
+
+    /// What is whole ends at `frames_end`, and the bytes at `end`.
+    fn end_at(&mut self, frames_end: u64, end: u64, segment: u64) {
+        let unfinished = match self.batch.take() {
+            Some(batch) if batch.is_hurt => {
+                batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
+                None
+            }
+            batch => batch.map(|batch| batch.offset),
+        };
+        self.frames_end = unfinished.unwrap_or(frames_end);
+        let len = end - self.frames_end;
+        self.torn = (len > 0).then_some(TornTail { segment, offset: self.frames_end, len });
+    }
+
+    fn list(&mut self, member: Member, offset: u64, committed_len: u64) {
+        let Member { key, sequence, time_ns, record } = member;
+        let form = key.sort_form();
+        if let Some((place, body_len)) = record {
+            self.tail.add(form, place, body_len, sequence, time_ns);
+        }
+        if offset >= committed_len {
+            let place = record.map(|(place, _)| place);
+            self.fresh.push(Fresh { form: form.into(), place, sequence, time_ns });
         }
     }
 }

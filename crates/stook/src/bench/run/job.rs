@@ -198,9 +198,13 @@ impl<'a> Job<'a> {
             if self.engine.in_flight() == 0 && self.done.is_empty() {
                 return Ok(());
             }
-            let may_issue = !self.stopping && !self.free.is_empty();
-            let wait = self.done.is_empty() && !may_issue;
-            self.reap(usize::from(wait))?;
+            // First all of the depth is in use: what comes back while it is being filled waits.
+            if !self.stopping && !self.free.is_empty() {
+                self.reap(0)?;
+                self.cross(self.shared.clock.now_ns());
+                continue;
+            }
+            self.reap(usize::from(self.done.is_empty()))?;
             self.take_completions(batch)?;
         }
     }

@@ -16,6 +16,8 @@ pub const MTIME_NS: u8 = 3;
 pub const USER_ID: u8 = 4;
 /// Group id of the owner.
 pub const GROUP_ID: u8 = 5;
+/// How many names a file had, where it had several.
+pub const NAMES: u8 = 6;
 
 /// Up to this many attributes are compared one by one.
 const FEW: usize = 16;
@@ -152,6 +154,11 @@ impl Attributes {
     /// User and group of the owner.
     pub fn owner(&self) -> Option<(u32, u32)> {
         Some((self.u32(USER_ID)?, self.u32(GROUP_ID)?))
+    }
+
+    /// Whether the file had further names: hard links, whose records have its key as their body.
+    pub fn has_further_names(&self) -> bool {
+        self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
     fn u32(&self, id: u8) -> Option<u32> {

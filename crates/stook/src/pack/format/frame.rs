@@ -30,6 +30,8 @@ pub enum FrameKind {
     Filler,
     /// Says that the record with a key is deleted.
     Deletion,
+    /// Ends a batch: the records and deletions of it count from here on, all of them.
+    BatchEnd,
 }
 
 /// How long the body of a record is.
@@ -48,6 +50,8 @@ pub struct FrameHeader {
     pub live: bool,
     /// What it is.
     pub kind: FrameKind,
+    /// A record or deletion that counts only with the end of its batch.
+    pub in_batch: bool,
     /// Kind byte of the key, 0 in marks and fillers.
     pub key_kind: u8,
     /// Bytes of the key.
@@ -75,7 +79,7 @@ impl FrameHeader {
         let BodyLen::Known(len) = self.body else { return None };
         let sums = match self.kind {
             FrameKind::Record => checksums_len(len, salt.chunk_len),
-            FrameKind::SyncMark | FrameKind::Filler | FrameKind::Deletion => 0,
+            FrameKind::SyncMark | FrameKind::Filler | FrameKind::Deletion | FrameKind::BatchEnd => 0,
         };
         // Lengths were checked against BODY_LEN_MAX when the header was read.
         round_up_8(self.head_len().checked_add(len)?.checked_add(sums)?)
@@ -93,9 +97,12 @@ impl FrameHeader {
         };
         put(&salt.marker.to_le_bytes());
         let kind = match self.kind {
+            FrameKind::Record if self.in_batch => 2,
             FrameKind::Record => 1,
+            FrameKind::BatchEnd => 3,
             FrameKind::SyncMark => 4,
             FrameKind::Filler => 5,
+            FrameKind::Deletion if self.in_batch => 7,
             FrameKind::Deletion => 6,
         };
         put(&[if self.live { USED_LIVE } else { USED_DEAD }, kind, 0, self.key_kind]);
@@ -139,11 +146,14 @@ impl FrameHeader {
                 ));
             }
         };
-        let kind = match cursor.u8()? {
-            1 => FrameKind::Record,
-            4 => FrameKind::SyncMark,
-            5 => FrameKind::Filler,
-            6 => FrameKind::Deletion,
+        let (kind, in_batch) = match cursor.u8()? {
+            1 => (FrameKind::Record, false),
+            2 => (FrameKind::Record, true),
+            3 => (FrameKind::BatchEnd, false),
+            4 => (FrameKind::SyncMark, false),
+            5 => (FrameKind::Filler, false),
+            6 => (FrameKind::Deletion, false),
+            7 => (FrameKind::Deletion, true),
             other => return Err(Invalid::unsupported(5, format!("a frame of kind {other}"))),
         };
         let codec = cursor.u8()?;
@@ -168,6 +178,9 @@ impl FrameHeader {
             FrameKind::SyncMark => {
                 key_kind == 0 && key_len == 0 && attributes_len == 8 && body == BodyLen::Known(0)
             }
+            FrameKind::BatchEnd => {
+                key_kind == 0 && key_len == 0 && attributes_len == 16 && body == BodyLen::Known(0)
+            }
             FrameKind::Filler => {
                 key_kind == 0 && key_len == 0 && attributes_len == 0 && body != BodyLen::Framed
             }
@@ -175,7 +188,7 @@ impl FrameHeader {
         if !shape_holds {
             return Err(Invalid::damaged(7, "the lengths or the key kind do not fit this kind of frame"));
         }
-        Ok(Self { live, kind, key_kind, key_len, attributes_len, body, sequence, time_ns, crc })
+        Ok(Self { live, kind, in_batch, key_kind, key_len, attributes_len, body, sequence, time_ns, crc })
     }
 
     /// Lengths of key and attributes that the fixed part of any frame gives, in bytes.
@@ -363,6 +376,7 @@ mod tests {
         FrameHeader {
             live: true,
             kind: FrameKind::Record,
+            in_batch: false,
             key_kind: 1,
             key_len: 3,
             attributes_len: 2,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::existing::Existing;
 use super::names::{Claims, FurtherName, Names};
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::{Attributes, FileKind};
+use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::open::Pack;
 use crate::pack::writer::{PackWriter, chunk_sums};
@@ -380,7 +380,12 @@ impl Packing<'_, '_> {
 
     fn attributes(&self, kind: FileKind, metadata: &Metadata) -> Attributes {
         let owner = self.tree.with_owner.then_some((metadata.uid, metadata.gid));
-        Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner)
+        let mut attributes = Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner);
+        if kind == FileKind::File && metadata.links > 1 {
+            let names = u32::try_from(metadata.links).unwrap_or(u32::MAX);
+            attributes.set(Name::Id(NAMES), Value::U32(names));
+        }
+        attributes
     }
 
     /// Puts an entry, its chunk checksums given where the walk has made them.

@@ -1,5 +1,6 @@
 //! The segment of a group that is being appended to.
 
+use super::At;
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::footer::{Footer, FooterKind, Tally};
@@ -58,6 +59,18 @@ pub(crate) struct Parts<'a> {
     pub(crate) attributes: &'a [u8],
     pub(crate) sequence: u64,
     pub(crate) time_ns: i64,
+}
+
+/// A record or deletion of a batch, already appended.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) key: Key,
+    pub(crate) sequence: u64,
+    pub(crate) time_ns: i64,
+    /// Place and length of the body; `None` for a deletion.
+    pub(crate) record: Option<(Place, u64)>,
+    /// The version that dies by it.
+    pub(crate) old: Option<At>,
 }
 
 impl Active {
@@ -168,19 +181,24 @@ impl Active {
             return Ok(());
         }
         let attributes = self.durable_len.to_le_bytes();
+        self.append_without_key(FrameKind::SyncMark, &attributes, self.last)
+    }
+
+    fn append_without_key(&mut self, kind: FrameKind, attributes: &[u8], last: (u64, i64)) -> Result<()> {
         let header = FrameHeader {
             live: true,
-            kind: FrameKind::SyncMark,
+            kind,
+            in_batch: false,
             key_kind: 0,
             key_len: 0,
             attributes_len: attributes.len() as u16,
             body: BodyLen::Known(0),
-            sequence: self.last.0,
-            time_ns: self.last.1,
+            sequence: last.0,
+            time_ns: last.1,
             crc: 0,
         };
-        let fixed = header.encode(&self.salt, self.len(), &[], &attributes);
-        Ok(self.appender.append(&[&fixed, &attributes])?)
+        let fixed = header.encode(&self.salt, self.len(), &[], attributes);
+        Ok(self.appender.append(&[&fixed, attributes])?)
     }
 
     /// Appends the header of a record and gives the offset of its frame and its header checksum.
@@ -188,60 +206,93 @@ impl Active {
         self.mark()?;
         let offset = self.len();
         let stored = parts.key.stored();
-        let fixed = self.head_bytes(parts, body, offset);
+        let fixed = self.head_bytes((FrameKind::Record, false), parts, body, offset);
         let crc =
             fixed.get(8..).and_then(|bytes| bytes.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b));
         self.appender.append(&[&fixed, stored.as_ref(), parts.attributes])?;
         Ok((offset, crc))
     }
 
-    /// Appends a whole record, its chunk checksums given, and gives its place.
-    pub(crate) fn append_record(&mut self, parts: Parts<'_>, body: &[u8], sums: &[u8]) -> Result<Place> {
-        self.mark()?;
-        let offset = self.len();
-        let stored = parts.key.stored();
-        let fixed = self.head_bytes(parts, BodyLen::Known(body.len() as u64), offset);
-        let len = HEADER_LEN + stored.as_ref().len() + parts.attributes.len() + body.len() + sums.len();
-        let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
-        self.appender.append(&[&fixed, stored.as_ref(), parts.attributes, body, sums, padding])?;
-        let place = Place::new(offset, self.len() - offset);
+    /// Appends a whole record, its chunk checksums given, and takes it into the index.
+    pub(crate) fn append_record(&mut self, parts: Parts<'_>, body: &[u8], sums: &[u8]) -> Result<()> {
+        let place = self.append_whole(FrameKind::Record, false, parts, &[body, sums])?;
         self.note(parts, place, body.len() as u64);
-        Ok(place)
+        Ok(())
     }
 
     /// Appends the deletion of a key.
-    pub(crate) fn append_deletion(&mut self, key: &Key, sequence: u64, time_ns: i64) -> Result<()> {
-        self.mark()?;
-        let stored = key.stored();
-        let header = FrameHeader {
-            live: true,
-            kind: FrameKind::Deletion,
-            key_kind: key.kind(),
-            key_len: stored.as_ref().len() as u16,
-            attributes_len: 0,
-            body: BodyLen::Known(0),
-            sequence,
-            time_ns,
-            crc: 0,
-        };
-        let fixed = header.encode(&self.salt, self.len(), stored.as_ref(), &[]);
-        let len = HEADER_LEN + stored.as_ref().len();
-        let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
-        self.appender.append(&[&fixed, stored.as_ref(), padding])?;
-        self.last = (sequence, time_ns);
+    pub(crate) fn append_deletion(&mut self, parts: Parts<'_>) -> Result<()> {
+        self.append_whole(FrameKind::Deletion, false, parts, &[])?;
+        self.last = (parts.sequence, parts.time_ns);
         Ok(())
+    }
+
+    /// Appends a record (body and chunk checksums) or a deletion of a batch. It is not taken into the index before the
+    /// batch has its end.
+    pub(crate) fn append_member(
+        &mut self,
+        kind: FrameKind,
+        parts: Parts<'_>,
+        body_and_sums: &[&[u8]],
+    ) -> Result<Place> {
+        self.check_room()?;
+        self.append_whole(kind, true, parts, body_and_sums)
+    }
+
+    /// Ends a batch whose members have so many sequence numbers, the first and last of them given, and takes them
+    /// into the index.
+    pub(crate) fn end_batch(&mut self, members: &[Member]) -> Result<()> {
+        let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(()) };
+        let mut attributes = [0; 16];
+        let numbers = [first.sequence, members.len() as u64].map(u64::to_le_bytes);
+        for (to, from) in attributes.iter_mut().zip(numbers.iter().flatten()) {
+            *to = *from;
+        }
+        self.append_without_key(FrameKind::BatchEnd, &attributes, (last.sequence, last.time_ns))?;
+        for member in members {
+            let (sequence, time_ns) = (member.sequence, member.time_ns);
+            if let Some((place, body_len)) = member.record {
+                self.tail.add(member.key.sort_form(), place, body_len, sequence, time_ns);
+            }
+            self.last = (sequence, time_ns);
+        }
+        Ok(())
+    }
+
+    fn append_whole(
+        &mut self,
+        kind: FrameKind,
+        in_batch: bool,
+        parts: Parts<'_>,
+        body_and_sums: &[&[u8]],
+    ) -> Result<Place> {
+        self.mark()?;
+        let offset = self.len();
+        let stored = parts.key.stored();
+        let (body, sums) = match body_and_sums {
+            [body, sums] => (*body, *sums),
+            _ => (&[][..], &[][..]),
+        };
+        let fixed = self.head_bytes((kind, in_batch), parts, BodyLen::Known(body.len() as u64), offset);
+        let len = HEADER_LEN + stored.as_ref().len() + parts.attributes.len() + body.len() + sums.len();
+        let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
+        self.appender.append(&[&fixed, stored.as_ref(), parts.attributes, body, sums, padding])?;
+        Ok(Place::new(offset, self.len() - offset))
     }
 
     /// Appends bytes of a record's body as they come.
     pub(crate) fn append_raw(&mut self, parts: &[&[u8]]) -> Result<()> {
-        if self.len() > SEGMENT_LEN_MAX - INDEX_ROOM {
-            return Err(Error::Limit {
-                what: "the length of a segment in bytes",
-                found: self.len(),
-                limit: SEGMENT_LEN_MAX - INDEX_ROOM,
-            });
-        }
+        self.check_room()?;
         Ok(self.appender.append(parts)?)
+    }
+
+    /// The index has to find its place behind the frames.
+    fn check_room(&self) -> Result<()> {
+        let (found, limit) = (self.len(), SEGMENT_LEN_MAX - INDEX_ROOM);
+        if found > limit {
+            return Err(Error::Limit { what: "the length of a segment in bytes", found, limit });
+        }
+        Ok(())
     }
 
     /// Fills up to a multiple of 8 and takes the record into the index.
@@ -253,16 +304,23 @@ impl Active {
         Ok(place)
     }
 
-    /// Takes back a record that was begun at `offset` and never finished.
+    /// Takes back a record or a batch that was begun at `offset` and never finished.
     pub(crate) fn abandon(&mut self, offset: u64) -> Result<()> {
         Ok(self.appender.truncate(offset)?)
     }
 
-    fn head_bytes(&self, parts: Parts<'_>, body: BodyLen, offset: u64) -> [u8; HEADER_LEN] {
+    fn head_bytes(
+        &self,
+        (kind, in_batch): (FrameKind, bool),
+        parts: Parts<'_>,
+        body: BodyLen,
+        offset: u64,
+    ) -> [u8; HEADER_LEN] {
         let stored = parts.key.stored();
         let header = FrameHeader {
             live: true,
-            kind: FrameKind::Record,
+            kind,
+            in_batch,
             key_kind: parts.key.kind(),
             key_len: stored.as_ref().len() as u16,
             attributes_len: parts.attributes.len() as u16,

@@ -4,6 +4,7 @@
 //! segment of each group and publishes generations that say how far the segments count.
 
 mod active;
+mod batch;
 mod body;
 mod known;
 mod publish;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use active::{Active, Parts};
+pub use batch::Batch;
 pub use body::RecordWriter;
 use known::Known;
 
@@ -414,12 +416,22 @@ impl PackWriter {
         self.ready_group(group, (HEADER_LEN + key.sort_form().len()) as u64)?;
         let (sequence, time_ns) = (self.next_sequence(), self.next_time());
         self.guard(|writer| {
-            writer.active_of(group)?.append_deletion(key, sequence, time_ns)?;
+            let parts = Parts { key, attributes: &[], sequence, time_ns };
+            writer.active_of(group)?.append_deletion(parts)?;
             writer.unpublished = true;
             writer.note_death(old, sequence, time_ns);
             writer.after_record(group)
         })?;
         Ok(true)
+    }
+
+    /// Begins a batch: puts into one group, and deletions of any keys, that count together or not at all.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn batch(&mut self, group: &str) -> Result<Batch<'_>> {
+        let group = self.ready(group, 0)?;
+        Ok(Batch::begin(self, group))
     }
 
     /// Whether a live record has this key.

@@ -21,6 +21,11 @@ const KEYS: [u8; 30] =
 /// Versions that are deletions of their key.
 const DELETIONS: [u64; 7] = [4, 8, 12, 15, 20, 21, 26];
 
+/// Both are put by batches only, with the version of the batch. The second batch deletes [`ALONE`].
+const PAIR: [u8; 2] = [20, 21];
+const ALONE: u8 = 23;
+const LAST_BATCH: u64 = 1002;
+
 /// The newest version of every key that was promised to be safe.
 type Promise = BTreeMap<u8, u64>;
 
@@ -85,6 +90,23 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Version 1001 or 1002 of both keys of the pair.
+    fn batch(&mut self, version: u64) -> Result<()> {
+        let mut batch = self.writer.batch("a")?;
+        for number in PAIR {
+            batch.put(&key(number), &Attributes::new(), &body(number, version))?;
+        }
+        if version == LAST_BATCH {
+            assert!(batch.delete(&key(ALONE))?);
+        }
+        batch.commit()?;
+        self.put.extend(PAIR.map(|number| (number, version)));
+        if version == LAST_BATCH {
+            self.put.remove(&ALONE);
+        }
+        Ok(())
+    }
+
     fn acknowledge(&self) {
         self.given.acknowledge(self.put.clone());
     }
@@ -98,6 +120,7 @@ fn work(storage: &SimStorage, given: &Acknowledgements<Promise>) -> Result<()> {
     work.writer.sync()?;
     work.acknowledge();
     work.next(6)?;
+    work.batch(1001)?;
     work.writer.publish()?;
     work.acknowledge();
     for _ in 0..5 {
@@ -109,6 +132,12 @@ fn work(storage: &SimStorage, given: &Acknowledgements<Promise>) -> Result<()> {
     writer.finish(false)?;
     let mut work = Work { writer: PackWriter::open(shared(storage), options(2))?, given, put, count };
     work.next(8)?;
+    work.writer.put("b", &key(ALONE), &Attributes::new(), &body(ALONE, 1))?;
+    work.put.insert(ALONE, 1);
+    work.writer.sync()?;
+    work.acknowledge();
+    work.writer.batch("a")?.put(&key(PAIR[0]), &Attributes::new(), b"dropped")?;
+    work.batch(LAST_BATCH)?;
     work.writer.sync()?;
     work.acknowledge();
     for _ in 0..2 {
@@ -130,7 +159,11 @@ fn versions(storage: &SimStorage) -> (Promise, PackModel) {
     let held = scanned(&pack).unwrap();
     assert_holds(&pack, &held);
     let number = |wanted: &Key| (0..=u8::MAX).find(|&number| key(number) == *wanted).unwrap();
-    (held.iter().map(|(key, body)| (number(key), version(number(key), body))).collect(), held)
+    let found: Promise = held.iter().map(|(key, body)| (number(key), version(number(key), body))).collect();
+    assert_eq!(found.get(&PAIR[0]), found.get(&PAIR[1]), "half of a batch");
+    let deleted = found.get(&PAIR[0]) == Some(&LAST_BATCH);
+    assert!(!(deleted && found.contains_key(&ALONE)), "half of a batch");
+    (found, held)
 }
 
 fn assert_kept(found: &Promise, promises: &[Promise]) {
@@ -139,6 +172,7 @@ fn assert_kept(found: &Promise, promises: &[Promise]) {
         let kept = match found.get(number) {
             Some(found) => found >= version && !DELETIONS.contains(found),
             // Deleted by what was promised or by something later.
+            None if *number == ALONE => found.get(&PAIR[0]) == Some(&LAST_BATCH),
             None => DELETIONS
                 .iter()
                 .any(|deletion| deletion >= version && KEYS[*deletion as usize - 1] == *number),

@@ -95,6 +95,24 @@ impl Maker {
         self.records.remove(key.sort_form());
     }
 
+    /// Puts records with bodies of these lengths, or deletes, all in one batch.
+    pub(super) fn batch(&mut self, writer: &mut PackWriter, members: &[(u64, Option<usize>)]) {
+        let mut batch = writer.batch("").unwrap();
+        for (number, len) in members {
+            let now_ns = self.host.now_ns.fetch_add(1_000_000_007, Relaxed) + 1_000_000_007;
+            let key = Key::id(*number);
+            let Some(len) = len else {
+                assert!(batch.delete(&key).unwrap());
+                self.records.remove(key.sort_form());
+                continue;
+            };
+            let body = vec![*number as u8; *len];
+            let sequence = batch.put(&key, &Attributes::new(), &body).unwrap();
+            self.note(&key, describe(&key, "", (sequence, now_ns), &Attributes::new(), &body));
+        }
+        batch.commit().unwrap();
+    }
+
     /// Puts a record whose length is not told before.
     pub(super) fn put_framed(&mut self, writer: &mut PackWriter, group: &str, key: &Key, body: &[u8]) {
         let now_ns = self.host.now_ns.fetch_add(1_000_000_007, Relaxed) + 1_000_000_007;

@@ -325,7 +325,7 @@ fn a_frame_of_a_newer_version_is_refused_and_not_cut_as_a_torn_tail() {
     let name = "segment-0000000000000001";
     let (bytes, files) = (contents(&storage, name), super::damage::files_of(&storage));
     assert!(of_a_newer_version(&bytes, at, 5, 1) == bytes, "the checksum is made as the format says");
-    for (byte, value) in [(5, 2), (5, 3), (5, 77), (6, 1)] {
+    for (byte, value) in [(5, 0), (5, 8), (5, 77), (6, 1)] {
         let newer = of_a_newer_version(&bytes, at, byte, value);
         let storage = super::damage::storage_with(&files, name, Some(&newer));
         let refused = open_simulated(&storage).unwrap_err();

@@ -33,6 +33,12 @@ enum Step {
     Delete {
         key: u8,
     },
+    /// Puts (with a length) and deletions in one batch.
+    Batch {
+        group: u8,
+        members: Vec<(u8, Option<usize>)>,
+        commit: bool,
+    },
     Sync,
     Publish,
     Reopen,
@@ -51,6 +57,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..3_u8, 0..12_u8, len(), any::<bool>())
             .prop_map(|(group, key, len, announced)| Step::GiveUp { group, key, len, announced }),
         4 => (0..12_u8).prop_map(|key| Step::Delete { key }),
+        3 => (0..3_u8, prop::collection::vec((0..12_u8, prop::option::weighted(0.7, len())), 0..6), any::<bool>())
+            .prop_map(|(group, members, commit)| Step::Batch { group, members, commit }),
         2 => Just(Step::Sync),
         1 => Just(Step::Publish),
         1 => Just(Step::Reopen),
@@ -102,6 +110,25 @@ impl Modelled {
             Step::Delete { key: number } => {
                 let was_there = self.model.remove(&key(*number)).is_some();
                 assert_eq!(writer.delete(&key(*number)).unwrap(), was_there);
+            }
+            Step::Batch { group, members, commit } => {
+                let mut after = self.model.clone();
+                let mut batch = writer.batch(&format!("g{group}")).unwrap();
+                for (number, len) in members {
+                    self.count += 1;
+                    let key = key(*number);
+                    if let Some(len) = len {
+                        let body = pattern(*len, self.count);
+                        batch.put(&key, &Attributes::new(), &body).unwrap();
+                        after.insert(key, body);
+                    } else {
+                        assert_eq!(batch.delete(&key).unwrap(), after.remove(&key).is_some());
+                    }
+                }
+                if *commit {
+                    batch.commit().unwrap();
+                    self.model = after;
+                }
             }
             Step::Sync => writer.sync().unwrap(),
             Step::Publish => writer.publish().unwrap(),

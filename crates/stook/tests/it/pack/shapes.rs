@@ -37,6 +37,11 @@ pub(super) const ALL: &[Golden] = &[
         make: deleted,
     },
     Golden {
+        name: "batches",
+        note: "batches of puts and deletions: one that a generation knows, one past the committed length, and one without its end, which does not count",
+        make: batches,
+    },
+    Golden {
         name: "checkpoint",
         note: "an active segment with checkpoints, and records after them",
         make: checkpoint,
@@ -173,6 +178,27 @@ fn deleted(maker: &mut Maker) {
     }
     maker.put(&mut writer, "", &Key::id(1), &Attributes::new(), b"again");
     writer.sync().unwrap();
+}
+
+fn batches(maker: &mut Maker) {
+    let mut writer = maker.create(maker.options());
+    for number in 0..6 {
+        maker.put(&mut writer, "other", &Key::id(number), &Attributes::new(), &body(number, 30));
+    }
+    maker.batch(&mut writer, &[(10, Some(40)), (1, None), (11, Some(0)), (10, Some(7))]);
+    writer.publish().unwrap();
+    maker.batch(&mut writer, &[(2, None), (12, Some(5000)), (3, Some(20)), (12, None)]);
+    writer.sync().unwrap();
+    let mut lost = writer.batch("").unwrap();
+    lost.put(&Key::id(4), &Attributes::new(), b"lost").unwrap();
+    assert!(lost.delete(&Key::id(5)).unwrap());
+    lost.commit().unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let segment = maker.dir.join(format!("segment-{:016x}", 2));
+    let file = OpenOptions::new().write(true).open(segment).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 8).unwrap();
+    maker.torn = true;
 }
 
 fn checkpoint(maker: &mut Maker) {

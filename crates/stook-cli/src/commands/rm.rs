@@ -1,0 +1,298 @@
+//! `stook rm`: records of a pack are deleted.
+//!
+//! What is to go is found first, and everything that speaks against it is told before anything is changed. The deletions
+//! are one batch: they are on the medium when the command returns, and before that none of them counts.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use serde::Serialize;
+use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter, WriterOptions};
+use stook::report::json::Document;
+use stook::report::units::{bytes_exact, count};
+use stook::storage::{LocalStorage, LocalStorageOptions};
+
+use crate::context::Context;
+use crate::exit::UsageError;
+use crate::keys::{self, Globs, KeyList};
+use crate::progress::Unit;
+use crate::{exit, interrupt, packs};
+
+const EXAMPLES: &str = "\
+Deletes the records with these keys, and those that a prefix, a pattern or a
+group selects. A pattern is one of `stook ls`. --group alone means everything
+in the group; with keys, prefix or patterns, only those of them in the group.
+
+Space comes back when the pack is compacted; until then old bytes stay in the
+file. A file that still has other names in the pack (hard links) is not deleted
+unless they are, because it holds their content.
+
+Examples:
+  stook rm photos.stook 2024/cat.jpg id:7
+  stook rm photos.stook --prefix 2023/
+  stook rm photos.stook --glob '**/*.tmp' --dry-run
+  stook rm photos.stook --group drafts
+
+Exit code 1 when a key is not there; the others are still deleted.";
+
+/// Keys looked up, and heads read, in one batch.
+const BATCH: usize = 4096;
+/// Files with further names that are told of.
+const TOLD: usize = 10;
+
+/// What `stook rm` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The pack
+    pack: PathBuf,
+    /// Keys of records
+    #[arg(value_name = "KEY")]
+    keys: Vec<OsString>,
+    /// Keys from a file, one a line; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    from_file: Option<PathBuf>,
+    /// Keys in that file end in a NUL byte, not in a newline
+    #[arg(long, short = '0', requires = "from_file")]
+    null: bool,
+    /// Every record whose key begins so
+    #[arg(long)]
+    prefix: Option<OsString>,
+    /// Every record whose key matches; may be given more than once
+    #[arg(long = "glob", value_name = "GLOB")]
+    globs: Vec<String>,
+    /// Only records of this group; may be given more than once
+    #[arg(long = "group", value_name = "NAME")]
+    groups: Vec<String>,
+    /// Tell what would be deleted, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    dry_run: bool,
+    deleted: u64,
+    missing: u64,
+    /// Of frames that no longer count.
+    freed_bytes: u64,
+}
+
+/// What is to go.
+#[derive(Debug, Default)]
+struct Selected {
+    keys: BTreeSet<Key>,
+    /// That of one of them: where the batch is written.
+    group: String,
+    missing: u64,
+    bytes: u64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When nothing was selected by the arguments, when other names of a file would lose their content, or when the pack
+/// cannot be read or written.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let by_key = !args.keys.is_empty() || args.from_file.is_some();
+    let by_pattern = args.prefix.is_some() || !args.globs.is_empty();
+    if !by_key && !by_pattern && args.groups.is_empty() {
+        return Err(
+            UsageError::new("which records? Give a KEY, --prefix, --glob, --group or --from-file").into()
+        );
+    }
+    // Wrong keys and patterns are told before anything is opened.
+    let list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
+    let (globs, prefix) = (Globs::new(&args.globs)?, keys::prefix(args.prefix.as_deref())?);
+    // Nobody else may change what is found before it is deleted.
+    let mut writer = if args.dry_run { None } else { Some(open(&args, context)?) };
+    let pack = packs::open(&args.pack)?;
+    packs::check_groups(&pack, &args.pack, &args.groups)?;
+    let mut selected = Selected::default();
+    if by_key {
+        selected.add_listed(&pack, list, &args, context)?;
+    }
+    if by_pattern || !by_key {
+        selected.add_matching(&pack, &prefix, &globs, &args.groups)?;
+    }
+    refuse_content_of_others(&pack, &selected.keys)?;
+    drop(pack);
+    if let Some(writer) = writer.take().filter(|_| !selected.keys.is_empty()) {
+        delete(writer, &selected, context)?;
+    }
+    print(&selected, &args, context)?;
+    Ok(exit::code_for(selected.missing))
+}
+
+fn open(args: &Args, context: &Context) -> anyhow::Result<PackWriter> {
+    let storage = LocalStorage::open(&args.pack, LocalStorageOptions::default())?;
+    let writer = PackWriter::open(Arc::new(storage), WriterOptions::default())?;
+    for torn in &writer.recovery().torn {
+        context.remark(format_args!(
+            "cut an unfinished end of {} from segment {:016x}: a writer died there",
+            bytes_exact(torn.len),
+            torn.segment
+        ));
+    }
+    Ok(writer)
+}
+
+impl Selected {
+    fn add(&mut self, pack: &Pack, entry: KeyEntry) {
+        if self.keys.is_empty() {
+            self.group = pack.group_of_entry(&entry).to_owned();
+        }
+        let bytes = entry.stored_bytes.unwrap_or(0);
+        self.bytes += if self.keys.insert(entry.key) { bytes } else { 0 };
+    }
+
+    fn add_listed(
+        &mut self,
+        pack: &Pack,
+        mut list: KeyList,
+        args: &Args,
+        context: &Context,
+    ) -> anyhow::Result<()> {
+        while let Some(batch) = list.next(BATCH)? {
+            interrupt::check()?;
+            for (key, entry) in batch.iter().zip(pack.locate(&batch)?) {
+                match entry.filter(|entry| keys::is_in(&args.groups, pack.group_of_entry(entry))) {
+                    Some(entry) => self.add(pack, entry),
+                    None => {
+                        self.missing += 1;
+                        let within = match args.groups.as_slice() {
+                            [] => String::new(),
+                            groups => format!(" in {}", groups.join(", ")),
+                        };
+                        let text = format!("{} has no record {key}{within}", args.pack.display());
+                        context.failure(anyhow!("{text}").as_ref());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_matching(
+        &mut self,
+        pack: &Pack,
+        prefix: &[u8],
+        globs: &Globs,
+        groups: &[String],
+    ) -> anyhow::Result<()> {
+        for entry in pack.keys(prefix)? {
+            interrupt::check()?;
+            let entry = entry?;
+            if keys::is_in(groups, pack.group_of_entry(&entry)) && globs.match_key(&entry.key) {
+                self.add(pack, entry);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that had several names is stored under one of them; the others hold its key. They would be left with nothing.
+fn refuse_content_of_others(pack: &Pack, selected: &BTreeSet<Key>) -> anyhow::Result<()> {
+    let mut several = BTreeSet::new();
+    for_heads(pack, &mut selected.iter().cloned(), &mut |key, kind, has_further_names| {
+        if kind != Some(FileKind::HardLink) && has_further_names {
+            several.insert(key.clone());
+        }
+    })?;
+    if several.is_empty() {
+        return Ok(());
+    }
+    let mut links = Vec::new();
+    let mut failed = None;
+    let others = pack.keys(&[])?.map_while(|entry| entry.map_err(|error| failed = Some(error)).ok());
+    let mut others = others.map(|entry| entry.key).filter(|key| !selected.contains(key));
+    for_heads(pack, &mut others, &mut |key, kind, _| {
+        if kind == Some(FileKind::HardLink) {
+            links.push(key.clone());
+        }
+    })?;
+    drop(others);
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let mut told = Vec::new();
+    for batch in links.chunks(BATCH) {
+        for (link, record) in batch.iter().zip(pack.get_many(batch)?) {
+            let Some(record) = record? else { continue };
+            let target = Key::bytes(&record.body)?;
+            if several.contains(&target) {
+                told.push(format!("{target} holds the content of {link}"));
+            }
+        }
+    }
+    if told.is_empty() {
+        return Ok(());
+    }
+    let more = told.len().saturating_sub(TOLD);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    told.truncate(TOLD);
+    Err(anyhow!(
+        "nothing was deleted, because names of one file (hard links) would lose it: {}{more}; delete these, too",
+        told.join(", ")
+    ))
+}
+
+/// Tells of every record its key, what kind of file it was, and whether it had further names.
+fn for_heads(
+    pack: &Pack,
+    keys: &mut dyn Iterator<Item = Key>,
+    tell: &mut dyn FnMut(&Key, Option<FileKind>, bool),
+) -> anyhow::Result<()> {
+    loop {
+        interrupt::check()?;
+        let batch: Vec<Key> = keys.take(BATCH).collect();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let entries: Vec<KeyEntry> = pack.locate(&batch)?.into_iter().flatten().collect();
+        for (entry, head) in entries.iter().zip(pack.heads(&entries)?) {
+            // A record that is damaged can be deleted; of what it was nothing is known.
+            if let Ok(head) = head {
+                tell(&entry.key, head.attributes.file_kind(), head.attributes.has_further_names());
+            }
+        }
+    }
+}
+
+/// All in one batch: a crash leaves all of them, or none.
+fn delete(mut writer: PackWriter, selected: &Selected, context: &Context) -> anyhow::Result<()> {
+    let keys = &selected.keys;
+    let mut batch = writer.batch(&selected.group)?;
+    let bar = context.progress("deleting", Unit::Items, Some(keys.len() as u64));
+    for key in keys {
+        interrupt::check()?;
+        batch.delete(key)?;
+        bar.add(1);
+    }
+    drop(bar);
+    batch.commit()?;
+    Ok(writer.finish(false)?)
+}
+
+fn print(selected: &Selected, args: &Args, context: &Context) -> anyhow::Result<()> {
+    let mut output = context.output();
+    let (deleted, freed_bytes) = (selected.keys.len() as u64, selected.bytes);
+    if context.json() {
+        let report = Report { dry_run: args.dry_run, deleted, missing: selected.missing, freed_bytes };
+        output.json(&Document::new("rm", report))?;
+    } else {
+        if args.dry_run {
+            selected.keys.iter().try_for_each(|key| output.line(key))?;
+        }
+        if !context.quiet() {
+            let would = if args.dry_run { "would delete" } else { "deleted" };
+            let bytes = bytes_exact(freed_bytes);
+            output.line(format_args!("{would} {} records, {bytes} in the pack", count(deleted)))?;
+        }
+    }
+    Ok(output.finish()?)
+}

@@ -1,0 +1,121 @@
+//! [`Batch`]: records and deletions that count together, or not at all.
+//!
+//! They are appended one after another as frames that do not count by themselves; the frame that ends the batch makes all of
+//! them count. A crash before it leaves an unfinished end, which is cut off like any other.
+
+use std::collections::HashMap;
+
+use super::active::Member;
+use super::{At, PackWriter, Parts, chunk_sums};
+use crate::pack::error::{Error, Result};
+use crate::pack::format::attributes::Attributes;
+use crate::pack::format::frame::FrameKind;
+use crate::pack::key::Key;
+
+/// Puts and deletions that readers see all at once. It counts once [`commit`](Self::commit) returned, and is safe when a
+/// put would be; dropped before, nothing of it stays.
+///
+/// What it puts goes to one group. A segment is not sealed within a batch, so a long one makes a long segment.
+#[derive(Debug)]
+pub struct Batch<'w> {
+    writer: &'w mut PackWriter,
+    group: u32,
+    /// Where its first frame is.
+    offset: Option<u64>,
+    members: Vec<Member>,
+    /// The version of each of its keys that counts after it; `None` for a key that it deleted.
+    newest: HashMap<Key, Option<At>>,
+}
+
+impl<'w> Batch<'w> {
+    pub(super) fn begin(writer: &'w mut PackWriter, group: u32) -> Self {
+        Self { writer, group, offset: None, members: Vec::new(), newest: HashMap::new() }
+    }
+
+    /// Puts a record, in place of any older one with this key, also of this batch, and gives its sequence number.
+    ///
+    /// # Errors
+    /// As [`PackWriter::put`].
+    pub fn put(&mut self, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+        let attributes = attributes.encode()?;
+        let sums = chunk_sums(body, self.writer.chunk_log2());
+        self.append(key, FrameKind::Record, &attributes, &[body, &sums])
+    }
+
+    /// Deletes the record with this key, also one of this batch; whether there was one.
+    ///
+    /// # Errors
+    /// As [`PackWriter::delete`].
+    pub fn delete(&mut self, key: &Key) -> Result<bool> {
+        let was_there = self.find(key)?.is_some();
+        if was_there {
+            self.append(key, FrameKind::Deletion, &[], &[])?;
+        }
+        Ok(was_there)
+    }
+
+    fn find(&self, key: &Key) -> Result<Option<At>> {
+        match self.newest.get(key) {
+            Some(&found) => Ok(found),
+            None => self.writer.find(key),
+        }
+    }
+
+    fn append(
+        &mut self,
+        key: &Key,
+        kind: FrameKind,
+        attributes: &[u8],
+        body_and_sums: &[&[u8]],
+    ) -> Result<u64> {
+        if self.writer.stopped {
+            return Err(Error::Stopped);
+        }
+        let old = self.find(key)?;
+        let (sequence, time_ns) = (self.writer.next_sequence(), self.writer.next_time());
+        let parts = Parts { key, attributes, sequence, time_ns };
+        let group = self.group;
+        let place =
+            self.writer.guard(|writer| writer.active_of(group)?.append_member(kind, parts, body_and_sums))?;
+        self.offset.get_or_insert(place.offset);
+        let segment = self.writer.active_of(group)?.header.id;
+        let record = (kind == FrameKind::Record)
+            .then(|| (place, body_and_sums.first().map_or(0, |body| body.len() as u64)));
+        self.newest.insert(key.clone(), record.map(|(place, _)| At { segment, place }));
+        self.members.push(Member { key: key.clone(), sequence, time_ns, record, old });
+        Ok(sequence)
+    }
+
+    /// Makes all of it count. An empty batch changes nothing.
+    ///
+    /// # Errors
+    /// What the storage meets. The writer is then [stopped](Error::Stopped); the batch counts whole or not at all.
+    pub fn commit(mut self) -> Result<()> {
+        let members = std::mem::take(&mut self.members);
+        let group = self.group;
+        self.writer.guard(|writer| {
+            writer.active_of(group)?.end_batch(&members)?;
+            for Member { key, sequence, time_ns, record, old } in &members {
+                writer.unpublished = true;
+                if record.is_some() {
+                    writer.known.insert(key.sort_form());
+                }
+                if let Some(old) = old {
+                    writer.note_death(*old, *sequence, *time_ns);
+                }
+            }
+            writer.after_record(group)
+        })?;
+        self.offset = None;
+        Ok(())
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let Some(offset) = self.offset.take().filter(|_| !self.writer.stopped) else { return };
+        let group = self.group;
+        // A failure stops the writer, and so is told by whatever is asked of it next.
+        let _ = self.writer.guard(|writer| writer.active_of(group)?.abandon(offset));
+    }
+}
