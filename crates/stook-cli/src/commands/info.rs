@@ -210,7 +210,7 @@ fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
     }
     if total.dead_share() >= DEAD_SHARE_NOTABLE {
         let text = format!(
-            "{} of the bytes belong to records that were replaced; compacting in place comes with a later \
+            "{} of the bytes belong to records that were replaced or deleted; compacting in place comes with a later \
              release, until then `stook unpack` and `stook pack` into a new pack get the room back",
             percent(total.dead_share())
         );
