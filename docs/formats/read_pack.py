@@ -432,7 +432,7 @@ class Segment:
         view.expect(view.slice(88, 255), self.group.encode()[:name_len].ljust(255, b"\0"), "group name", 88)
         if not 12 <= chunk_log2 <= 24:
             raise view.damage(f"chunks of 2^{chunk_log2} bytes", 20)
-        self.chunk, self.marker = 1 << chunk_log2, view.field("<I", 64)
+        self.chunk, self.marker, self.by_key = 1 << chunk_log2, view.field("<I", 64), view.field("<B", 343) == 1
         self.dead, self.tail, self.indexes, self.torn, self.damages = self._deletes(pack), [], [], None, []
         if entry["state"] == SEALED:
             view.expect(len(view.data), entry["committed"], "length of the sealed segment", 0)
@@ -612,9 +612,12 @@ def verify_segment(segment):
         parse_attributes(frame.attributes, view.where, frame.offset)
     by_offset = {frame.offset: frame for frame in records}
     view.expect(set(segment.dead) - set(by_offset), set(), "dead offsets without a record", 0)
-    order = [(frame.sequence, frame.time_ns) for frame in records]
-    if any(a[0] >= b[0] or a[1] > b[1] for a, b in zip(order, order[1:])):
-        raise view.damage("sequence numbers or times fall", HEADER_LEN)
+    if segment.by_key:
+        order = [(sort_form(frame.key), frame.sequence) for frame in records]
+    else:
+        order = [(frame.sequence, frame.time_ns) for frame in records]
+    if any(a >= b or (not segment.by_key and a[1] > b[1]) for a, b in zip(order, order[1:])):
+        raise view.damage("the records are not in their order", HEADER_LEN)
     for index in segment.indexes:
         verify_index(index, [f for f in records if index.footer["first"] <= f.offset < index.footer["end"]])
     committed = [f for f in records if f.offset < entry["frames_end"]]
@@ -626,9 +629,10 @@ def verify_segment(segment):
 
 
 def summary(frames):
+    sequences, times = [f.sequence for f in frames] or [0], [f.time_ns for f in frames] or [0]
     return {"records": len(frames), "body_len": sum(f.body_len for f in frames),
-            "sequence_low": frames[0].sequence if frames else 0, "sequence_high": frames[-1].sequence if frames else 0,
-            "time_first": frames[0].time_ns if frames else 0, "time_last": frames[-1].time_ns if frames else 0}
+            "sequence_low": min(sequences), "sequence_high": max(sequences),
+            "time_first": min(times), "time_last": max(times)}
 
 
 def verify_index(index, frames):

@@ -57,6 +57,7 @@ pub fn storage_conformance(make: impl Fn() -> Box<dyn Storage>) {
     what_is_appended_is_read_back_at_every_size(&*make());
     appending_goes_on_where_it_ended(&*make());
     a_truncated_file_ends_there_and_grows_again(&*make());
+    what_is_held_is_not_removed_until_the_last_lets_go(&*make());
     zeros_come_back_as_zeros(&*make());
     a_name_is_created_once(&*make());
     missing_files_are_not_found(&*make());
@@ -293,4 +294,22 @@ fn files_grow_in_threads(storage: &Arc<dyn Storage>) {
     };
     let threads: Vec<_> = (0..6).map(grow).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+}
+
+fn what_is_held_is_not_removed_until_the_last_lets_go(storage: &dyn Storage) {
+    let missing = storage.hold("a").unwrap_err();
+    assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
+    assert!(storage.unlink_unless_held("a").expect("what is not there is gone"));
+    storage.publish_if_absent("a", b"held").expect("it is published");
+    let first = storage.hold("a").expect("it is held");
+    let second = storage.hold("a").expect("it is held twice");
+    assert!(!storage.unlink_unless_held("a").expect("it can be tried"), "two hold it");
+    drop(first);
+    assert!(!storage.unlink_unless_held("a").expect("it can be tried"), "one holds it");
+    assert_eq!(contents(storage, "a"), b"held");
+    drop(second);
+    assert!(storage.unlink_unless_held("a").expect("nobody holds it"));
+    assert!(storage.list().expect("it lists").is_empty());
+    storage.publish_if_absent("a", b"another").expect("the name is free");
+    assert!(storage.unlink_unless_held("a").expect("nobody holds this one"));
 }

@@ -24,7 +24,7 @@ pub enum StorageCall {
     Publish,
     /// [`Storage::rename`].
     Rename,
-    /// [`Storage::unlink`].
+    /// [`Storage::unlink`] and [`Storage::unlink_unless_held`].
     Unlink,
     /// [`Storage::sync_directory`].
     SyncDirectory,
@@ -34,6 +34,8 @@ pub enum StorageCall {
     RemoveLeftovers,
     /// [`Storage::lock`].
     Lock,
+    /// [`Storage::hold`].
+    Hold,
     /// [`Appender::append`].
     Append,
     /// [`Appender::flush`].
@@ -202,6 +204,16 @@ impl Storage for FaultStorage {
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>> {
         self.meet(StorageCall::Lock, name)?;
         self.inner.lock(name, holder)
+    }
+
+    fn hold(&self, name: &str) -> Result<Box<dyn Lock>> {
+        self.meet(StorageCall::Hold, name)?;
+        self.inner.hold(name)
+    }
+
+    fn unlink_unless_held(&self, name: &str) -> Result<bool> {
+        self.meet(StorageCall::Unlink, name)?;
+        self.inner.unlink_unless_held(name)
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct State {
     pub(super) changes: BTreeMap<Inode, i64>,
     /// Files that are locked.
     pub(super) locked: BTreeSet<Inode>,
+    /// How often files are held.
+    pub(super) held: BTreeMap<Inode, usize>,
     pub(super) next_inode: Inode,
     pub(super) next_temporary: u64,
     pub(super) failure: Option<(usize, Failure)>,

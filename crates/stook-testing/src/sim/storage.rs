@@ -153,6 +153,23 @@ impl Storage for SimStorage {
         Ok(Box::new(lock))
     }
 
+    fn hold(&self, name: &str) -> Result<Box<dyn Lock>> {
+        let inode = self.inode("hold", name)?;
+        *self.state().held.entry(inode).or_default() += 1;
+        Ok(Box::new(SimHold { storage: self.clone(), inode }))
+    }
+
+    fn unlink_unless_held(&self, name: &str) -> Result<bool> {
+        match self.inode("remove", name) {
+            Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => return Ok(true),
+            Err(error) => return Err(error),
+            Ok(inode) if self.state().held.contains_key(&inode) => return Ok(false),
+            Ok(_) => {}
+        }
+        self.unlink(name)?;
+        Ok(true)
+    }
+
     fn remove_leftovers(&self) -> Result<u64> {
         let state = self.state();
         let leftovers: Vec<String> =
@@ -177,5 +194,26 @@ impl Lock for SimLock {}
 impl Drop for SimLock {
     fn drop(&mut self) {
         self.storage.state().locked.remove(&self.inode);
+    }
+}
+
+/// A file of the simulator that is held.
+#[derive(Debug)]
+struct SimHold {
+    storage: SimStorage,
+    inode: Inode,
+}
+
+impl Lock for SimHold {}
+
+impl Drop for SimHold {
+    fn drop(&mut self) {
+        let held = &mut self.storage.state().held;
+        if let Some(count) = held.get_mut(&self.inode) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.inode);
+            }
+        }
     }
 }

@@ -99,7 +99,12 @@ impl Pack {
     }
 
     fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<()> {
-        let source = self.storage.open(&Name::Manifest(generation).to_string())?;
+        let source = match self.storage.open(&Name::Manifest(generation).to_string()) {
+            Ok(source) => source,
+            // A writer took it away since this pack was opened.
+            Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
         let bytes = self.reader.read(source.as_ref(), ByteRange::to(source.len()))?;
         if let Err(invalid) = Manifest::decode(&bytes) {
             let file = source.path().to_path_buf();

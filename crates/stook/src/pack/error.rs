@@ -96,6 +96,22 @@ pub enum Error {
         /// Bytes given.
         found: u64,
     },
+    /// A state of a pack that cannot be opened any more, or never was.
+    #[error("{} has no {what}", path.display())]
+    NoSuchState {
+        /// The pack.
+        path: PathBuf,
+        /// The generation or the time that was asked for, and what there is.
+        what: String,
+    },
+    /// A writer is used in a process that was forked from the one that opened it.
+    #[error(
+        "this writer belongs to process {owner}, of which this process was forked; open the pack again here"
+    )]
+    Forked {
+        /// The process that opened it.
+        owner: u32,
+    },
     /// An earlier write failed; what the medium holds since is not known.
     #[error("the writer stopped after an earlier failure; open the pack again to go on from what is safe")]
     Stopped,

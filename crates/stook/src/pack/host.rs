@@ -16,7 +16,7 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// When the system has none to give.
     fn random(&self, bytes: &mut [u8]) -> Result<()>;
 
-    /// Who this process is, for the lock: process, host.
+    /// What this program is called, for the lock; the storage adds process, host and time.
     fn describe(&self) -> String;
 }
 
@@ -38,7 +38,8 @@ impl Host for SystemHost {
     }
 
     fn describe(&self) -> String {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        format!("process {} on {host}", std::process::id())
+        let program = std::env::args_os().next().map(std::path::PathBuf::from);
+        let name = program.as_deref().and_then(|path| path.file_name());
+        name.map_or_else(|| "a program".into(), |name| name.to_string_lossy().into_owned())
     }
 }

@@ -7,6 +7,7 @@ mod check;
 mod error;
 pub mod format;
 mod frames;
+mod gather;
 mod gets;
 mod host;
 mod key;
@@ -40,4 +41,7 @@ pub use record::{Record, RecordHead};
 pub use recover::TornTail;
 pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 pub use stream::RecordReader;
-pub use writer::{Batch, Durability, PackWriter, RecordWriter, Recovery, WriterOptions, chunk_sums};
+pub use writer::{
+    Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, PackWriter, RecordWriter,
+    Recovery, WriterOptions, chunk_sums,
+};

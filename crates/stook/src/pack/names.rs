@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 pub(crate) const LOCK: &str = "writer.lock";
 
 /// What a file is, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     /// A generation.
     Manifest(u64),

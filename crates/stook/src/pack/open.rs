@@ -18,7 +18,7 @@ use super::recover::TornTail;
 use super::run::MergeCursor;
 use super::scan::{Scan, ScanOptions};
 use super::segment::Segment;
-use super::snapshot::{Found, Snapshot};
+use super::snapshot::{Found, Snapshot, View};
 use super::stream::RecordReader;
 use crate::engine::{Access, Backend, EngineFactory};
 use crate::extent::ByteRange;
@@ -34,11 +34,22 @@ pub struct OpenOptions {
     pub engines: Arc<dyn EngineFactory>,
     /// Direct, cached, or by what is in the page cache.
     pub access: AccessRule,
+    /// This generation, as it was published, rather than the newest. There is the newest, the one before, and any
+    /// that some process has open.
+    pub generation: Option<u64>,
+    /// What counted at this time (ns since 1970), as far back as compaction left it: see
+    /// [`Pack::history_from_ns`].
+    pub at_ns: Option<i64>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { engines: Arc::new(Backend::Auto), access: AccessRule::default() }
+        Self {
+            engines: Arc::new(Backend::Auto),
+            access: AccessRule::default(),
+            generation: None,
+            at_ns: None,
+        }
     }
 }
 
@@ -107,11 +118,12 @@ impl Pack {
     /// Damage that leaves something readable does not keep a pack from opening: [`damages`](Self::damages) tells.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Unsupported`], [`Error::Damaged`] when the manifest was hit, or what the
-    /// storage meets.
+    /// [`Error::NotAPack`], [`Error::Unsupported`], [`Error::Damaged`] when the manifest was hit,
+    /// [`Error::NoSuchState`], or what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Reader::new(options.engines);
-        let snapshot = Snapshot::load(storage.as_ref(), &reader)?;
+        let view = View { generation: options.generation, at_ns: options.at_ns };
+        let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         Ok(Self { storage, reader, snapshot, access: options.access })
     }
 
@@ -133,6 +145,11 @@ impl Pack {
     /// The generation it is open at.
     pub fn generation(&self) -> u64 {
         self.snapshot.manifest.generation
+    }
+
+    /// The earliest time, ns, whose state can still be opened; `None` when every one can.
+    pub fn history_from_ns(&self) -> Option<i64> {
+        self.snapshot.manifest.history_from_ns
     }
 
     /// The nonce that tells this pack from any other.

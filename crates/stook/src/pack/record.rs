@@ -40,6 +40,29 @@ pub struct Record {
 
 /// Verifies the head of the frame at `place`, as much of it as `bytes` must hold.
 pub(crate) fn parse_head(segment: &Segment, place: Place, bytes: &[u8]) -> Result<(FrameHeader, RecordHead)> {
+    let (header, key, attributes) = checked_head(segment, place, bytes)?;
+    let attributes = decode_attributes(segment, &header, place.offset, &key, attributes)?;
+    let head = RecordHead {
+        key,
+        attributes,
+        body_len: match header.body {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::Framed => None,
+        },
+        sequence: header.sequence,
+        time_ns: header.time_ns,
+        segment: segment.entry.id,
+        offset: place.offset,
+    };
+    Ok((header, head))
+}
+
+/// The same, its attributes as they are stored.
+pub(crate) fn checked_head<'b>(
+    segment: &Segment,
+    place: Place,
+    bytes: &'b [u8],
+) -> Result<(FrameHeader, Key, &'b [u8])> {
     let damaged = |offset: u64, key: Option<Key>, what: String| {
         let file = segment.source.path().to_path_buf();
         Error::Damaged(Damage { file, offset: place.offset + offset, key, what })
@@ -61,20 +84,7 @@ pub(crate) fn parse_head(segment: &Segment, place: Place, bytes: &[u8]) -> Resul
     let Some(key) = key else {
         return Err(damaged(5, None, "the index names a frame that is no record".into()));
     };
-    let attributes = decode_attributes(segment, &header, place.offset, &key, attributes)?;
-    let head = RecordHead {
-        key,
-        attributes,
-        body_len: match header.body {
-            BodyLen::Known(len) => Some(len),
-            BodyLen::Framed => None,
-        },
-        sequence: header.sequence,
-        time_ns: header.time_ns,
-        segment: segment.entry.id,
-        offset: place.offset,
-    };
-    Ok((header, head))
+    Ok((header, key, attributes))
 }
 
 /// The attributes of a record whose header has been verified.
@@ -113,7 +123,7 @@ pub(crate) fn parse_record(segment: &Segment, place: Place, bytes: &Bytes) -> Re
     }
 }
 
-fn contiguous_body(bytes: &[u8], at: usize, len: u64, salt: &Salt) -> Result<(), (u64, String)> {
+pub(crate) fn contiguous_body(bytes: &[u8], at: usize, len: u64, salt: &Salt) -> Result<(), (u64, String)> {
     let cut = || (at as u64, "the body is cut short".to_owned());
     let sums_len = checksums_len(len, salt.chunk_len);
     let (len, sums_len) = (usize::try_from(len), usize::try_from(sums_len));

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use super::error::{Damage, Error, Result};
-use super::format::deletes::{Deaths, DeletionVector};
+use super::format::deletes::{Death, Deaths, DeletionVector};
 use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
+use super::format::frame::FrameKind;
 use super::format::index::{Place, Top};
 use super::format::manifest::{Manifest, SegmentEntry, SegmentState};
 use super::format::segment::{Salt, SegmentHeader};
 use super::format::{Invalid, UNIT};
-use super::frames::{Frames, Head};
+use super::frames::{Frames, Head, Step, Trouble};
 use super::names::Name;
-use super::reader::Reader;
-use super::recover::{Fresh, Recovered, TornTail, recover};
+use super::reader::{AccessRule, Reader};
+use super::recover::{Fresh, Recovered, TornTail, go_behind, recover};
 use super::run::Run;
+use super::snapshot::Opening;
 use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::source::Source;
@@ -88,13 +90,11 @@ impl Segment {
 
     /// Opens a segment that a manifest names. Damage that leaves something readable is put into `findings`.
     pub(crate) fn open(
-        storage: &dyn Storage,
-        reader: &Reader,
-        manifest: &Manifest,
+        opening: &Opening<'_>,
         number: usize,
-        files: &[Entry],
         findings: &mut Findings,
     ) -> Result<Option<Self>> {
+        let &Opening { storage, reader, manifest, files, committed_only } = opening;
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = Name::Segment(entry.id).to_string();
         let path = storage.path(&name);
@@ -141,11 +141,43 @@ impl Segment {
             SegmentState::Sealed => segment.open_sealed(reader, findings)?,
             SegmentState::Active => {
                 segment.open_checkpoints(storage, reader, files)?;
-                segment.open_tail(reader, segment.source.len(), number, findings)?;
+                let end = if committed_only { segment.frames_end } else { segment.source.len() };
+                segment.open_tail(reader, end, number, findings)?;
             }
         }
         segment.open_vector(storage, reader, manifest, findings)?;
         Ok(Some(segment))
+    }
+
+    /// Counts the records that were put after `at_ns` as dead. All heads are looked at: in a segment that was
+    /// compacted they do not stand in the order of their times.
+    pub(crate) fn hide_later(&mut self, reader: &Reader, at_ns: i64) -> Result<()> {
+        let access = AccessRule::default().decide(self.source.as_ref(), self.frames());
+        let mut frames = Frames::new(reader.window(self.source.clone(), self.frames(), access)?, self.salt);
+        loop {
+            let step = frames.step()?;
+            match step {
+                Step::End => break,
+                Step::Invalid(broken) => {
+                    // It stays what it is to whoever asks for it: damaged.
+                    if !go_behind(&mut frames, broken.frame, broken.next)? {
+                        break;
+                    }
+                    continue;
+                }
+                Step::Frame => {}
+            }
+            let (offset, header) = (frames.head().offset, frames.head().header);
+            let is_later = header.kind == FrameKind::Record && header.time_ns > at_ns;
+            if is_later && self.lists(frames.head(), reader)? {
+                self.deaths.insert(offset, Death { sequence: header.sequence, time_ns: header.time_ns });
+            }
+            if !frames.skip_frame()? && !stands_behind(&mut frames)? {
+                break;
+            }
+        }
+        reader.give_back(frames.window.into_engine()?);
+        Ok(())
     }
 
     fn read_header(
@@ -324,6 +356,15 @@ impl Segment {
             Err(invalid) => findings.damages.push(damaged(invalid.offset, invalid.what)),
         }
         Ok(())
+    }
+}
+
+/// Goes behind a frame whose end only its pieces tell, or to the next one after damage.
+fn stands_behind(frames: &mut Frames) -> Result<bool> {
+    match frames.finish_frame() {
+        Ok(_) => Ok(true),
+        Err(Trouble::Source(error)) => Err(error.into()),
+        Err(Trouble::Broken(broken)) => go_behind(frames, broken.frame, broken.next),
     }
 }
 

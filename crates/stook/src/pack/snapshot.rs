@@ -9,7 +9,7 @@ use super::reader::Reader;
 use super::recover::TornTail;
 use super::segment::{Findings, Segment, refused};
 use crate::extent::ByteRange;
-use crate::storage::{Entry, Storage};
+use crate::storage::{Entry, Lock, Storage};
 
 /// How often opening begins again when files vanish under it.
 const LOAD_TRIES_MAX: u32 = 10;
@@ -27,6 +27,27 @@ pub(crate) struct Snapshot {
     pub(crate) damages: Vec<Damage>,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
+    /// Keeps its manifest, and with it all files that the manifest names.
+    _hold: Box<dyn Lock>,
+}
+
+/// Which state to open.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct View {
+    /// This generation, as it was published; else the newest, with what was appended since.
+    pub(crate) generation: Option<u64>,
+    /// What counted at this time, ns.
+    pub(crate) at_ns: Option<i64>,
+}
+
+/// What a segment is opened from.
+pub(crate) struct Opening<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) reader: &'a Reader,
+    pub(crate) manifest: &'a Manifest,
+    pub(crate) files: &'a [Entry],
+    /// What was appended since the generation was published is not looked at.
+    pub(crate) committed_only: bool,
 }
 
 /// Where a live record is.
@@ -39,11 +60,11 @@ pub(crate) struct Found {
 }
 
 impl Snapshot {
-    /// The newest state in a storage.
-    pub(crate) fn load(storage: &dyn Storage, reader: &Reader) -> Result<Self> {
+    /// A state of a storage.
+    pub(crate) fn load(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
         let mut tries = 0;
         loop {
-            match Self::load_once(storage, reader) {
+            match Self::load_once(storage, reader, view) {
                 // A writer may publish and remove generations between the listing and the opening.
                 Err(Error::Core(error))
                     if error.io_kind() == Some(std::io::ErrorKind::NotFound) && tries < LOAD_TRIES_MAX =>
@@ -55,21 +76,30 @@ impl Snapshot {
         }
     }
 
-    fn load_once(storage: &dyn Storage, reader: &Reader) -> Result<Self> {
+    fn load_once(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
         let files = storage.list()?;
-        let generation = newest(&files).ok_or_else(|| Error::NotAPack {
+        let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| Name::parse(&file.name).is_some()) {
                 true => "it has segments, but no manifest".into(),
                 false => "it holds no manifest".into(),
             },
         })?;
+        let generation = view.generation.unwrap_or(last);
+        let name = Name::Manifest(generation).to_string();
+        if !files.iter().any(|file| file.name == name) {
+            return Err(no_such_generation(storage, &files, generation));
+        }
+        // Held before it is read: from then on no writer removes what it names.
+        let hold = storage.hold(&name)?;
         let manifest = read_manifest(storage, reader, generation)?;
+        let committed_only = generation != last;
+        let opening = Opening { storage, reader, manifest: &manifest, files: &files, committed_only };
         let mut findings = Findings::default();
         let mut segments = Vec::with_capacity(manifest.segments.len());
         for number in 0..manifest.segments.len() {
             let at = findings.fresh.len();
-            if let Some(segment) = Segment::open(storage, reader, &manifest, number, &files, &mut findings)? {
+            if let Some(segment) = Segment::open(&opening, number, &mut findings)? {
                 for (number, _) in findings.fresh.iter_mut().skip(at) {
                     *number = segments.len();
                 }
@@ -79,9 +109,30 @@ impl Snapshot {
             }
         }
         let Findings { damages, torn, fresh } = findings;
-        let mut snapshot = Self { manifest, segments, torn, damages, files };
+        let mut snapshot = Self { manifest, segments, torn, damages, files, _hold: hold };
         snapshot.replay(fresh, reader)?;
+        if let Some(at_ns) = view.at_ns {
+            snapshot.go_back(storage, reader, at_ns)?;
+        }
         Ok(snapshot)
+    }
+
+    /// Makes it the state at an earlier time: what died later lives, what was put later is not there.
+    fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
+        if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
+            let told = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: compaction kept what counted from {} on", told(at_ns), told(from_ns));
+            return Err(Error::NoSuchState { path: storage.path(""), what });
+        }
+        self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.time_first_ns <= at_ns);
+        for segment in &mut self.segments {
+            segment.deaths.retain(|_, death| death.time_ns <= at_ns);
+            if segment.tally.time_last_ns > at_ns {
+                segment.hide_later(reader, at_ns)?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets uncommitted records and deletions take the place of older versions, in the order in which they were
@@ -143,6 +194,18 @@ impl Snapshot {
     }
 }
 
+fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -> Error {
+    let there: Vec<String> = files
+        .iter()
+        .filter_map(|file| match Name::parse(&file.name) {
+            Some(Name::Manifest(other)) => Some(other.to_string()),
+            _ => None,
+        })
+        .collect();
+    let what = format!("generation {generation}; there is {}", there.join(", "));
+    Error::NoSuchState { path: storage.path(""), what }
+}
+
 /// The highest generation among these files.
 pub(crate) fn newest(files: &[Entry]) -> Option<u64> {
     let generations = files.iter().filter_map(|file| match Name::parse(&file.name) {
@@ -152,7 +215,7 @@ pub(crate) fn newest(files: &[Entry]) -> Option<u64> {
     generations.max()
 }
 
-fn read_manifest(storage: &dyn Storage, reader: &Reader, generation: u64) -> Result<Manifest> {
+pub(crate) fn read_manifest(storage: &dyn Storage, reader: &Reader, generation: u64) -> Result<Manifest> {
     let source = storage.open(&Name::Manifest(generation).to_string())?;
     if source.len() > MANIFEST_LEN_MAX {
         return Err(Error::Limit {

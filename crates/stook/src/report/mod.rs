@@ -12,4 +12,5 @@ pub mod least_squares;
 pub mod page;
 pub mod stats;
 pub mod table;
+pub mod time;
 pub mod units;

@@ -34,7 +34,7 @@ pub struct Entry {
 }
 
 /// A lock that is held until it is dropped.
-pub trait Lock: Send + fmt::Debug {}
+pub trait Lock: Send + Sync + fmt::Debug {}
 
 /// The end of a file that grows.
 pub trait Appender: Send + fmt::Debug {
@@ -150,4 +150,17 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::Locked`](crate::Error::Locked) with what the holder left.
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>>;
+
+    /// Keeps a file from [`unlink_unless_held`](Self::unlink_unless_held) until the value is dropped or every process
+    /// that has it is dead. Any number may hold the same file.
+    ///
+    /// # Errors
+    /// What the system met: `NotFound` also when the file was being taken away.
+    fn hold(&self, name: &str) -> Result<Box<dyn Lock>>;
+
+    /// Takes a file away unless somebody holds it; whether it is gone.
+    ///
+    /// # Errors
+    /// What the system met. A file that is gone already is no error.
+    fn unlink_unless_held(&self, name: &str) -> Result<bool>;
 }

@@ -63,6 +63,12 @@ impl Storage for Temporary {
     fn lock(&self, name: &str, holder: &str) -> stook::Result<Box<dyn stook::storage::Lock>> {
         self.storage.lock(name, holder)
     }
+    fn hold(&self, name: &str) -> stook::Result<Box<dyn stook::storage::Lock>> {
+        self.storage.hold(name)
+    }
+    fn unlink_unless_held(&self, name: &str) -> stook::Result<bool> {
+        self.storage.unlink_unless_held(name)
+    }
 }
 
 pub(crate) fn options(backend: Backend, write_access: WriteAccess, block_len: usize) -> LocalStorageOptions {

@@ -37,28 +37,33 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one more record, newer than all before.
+    /// Counts one more record.
     pub fn add(&mut self, body_bytes: u64, sequence: u64, time_ns: i64) {
-        if self.records == 0 {
-            (self.sequence_first, self.time_first_ns) = (sequence, time_ns);
-        }
-        self.records += 1;
-        self.body_bytes = self.body_bytes.saturating_add(body_bytes);
-        (self.sequence_last, self.time_last_ns) = (sequence, time_ns);
+        self.join(&Self {
+            records: 1,
+            body_bytes,
+            sequence_first: sequence,
+            sequence_last: sequence,
+            time_first_ns: time_ns,
+            time_last_ns: time_ns,
+        });
     }
 
-    /// Counts the records of a later stretch.
-    pub fn join(&mut self, later: &Self) {
-        if later.records == 0 {
+    /// Counts the records of another stretch.
+    pub fn join(&mut self, other: &Self) {
+        if other.records == 0 {
             return;
         }
         if self.records == 0 {
-            *self = *later;
+            *self = *other;
             return;
         }
-        self.records = self.records.saturating_add(later.records);
-        self.body_bytes = self.body_bytes.saturating_add(later.body_bytes);
-        (self.sequence_last, self.time_last_ns) = (later.sequence_last, later.time_last_ns);
+        self.records = self.records.saturating_add(other.records);
+        self.body_bytes = self.body_bytes.saturating_add(other.body_bytes);
+        self.sequence_first = self.sequence_first.min(other.sequence_first);
+        self.sequence_last = self.sequence_last.max(other.sequence_last);
+        self.time_first_ns = self.time_first_ns.min(other.time_first_ns);
+        self.time_last_ns = self.time_last_ns.max(other.time_last_ns);
     }
 }
 

@@ -10,6 +10,7 @@ const TAG_STATE: u16 = 1;
 const TAG_GROUPS: u16 = 2;
 const TAG_SEGMENTS: u16 = 3;
 const TAG_ROOTS: u16 = 4;
+const TAG_HISTORY: u16 = 5;
 const REQUIRED: u16 = 1;
 const ENTRY_LEN: usize = 144;
 
@@ -99,6 +100,8 @@ pub struct Manifest {
     pub segments: Vec<SegmentEntry>,
     /// What a tree was packed from.
     pub roots: Vec<Vec<u8>>,
+    /// States before this time, ns, cannot be told any more; `None` when all can.
+    pub history_from_ns: Option<i64>,
 }
 
 impl Manifest {
@@ -123,6 +126,9 @@ impl Manifest {
         put_section(&mut out, TAG_SEGMENTS, REQUIRED, &self.encode_segments());
         if !self.roots.is_empty() {
             put_section(&mut out, TAG_ROOTS, 0, &encode_strings(self.roots.iter().map(Vec::as_slice)));
+        }
+        if let Some(from_ns) = self.history_from_ns {
+            put_section(&mut out, TAG_HISTORY, 0, &from_ns.to_le_bytes());
         }
         let len = (out.len() as u64 + 4).to_le_bytes();
         for (to, from) in out.iter_mut().skip(24).zip(len) {
@@ -185,6 +191,7 @@ impl Manifest {
             groups: Vec::new(),
             segments: Vec::new(),
             roots: Vec::new(),
+            history_from_ns: None,
         };
         manifest.decode_sections(body)?;
         manifest.check()?;
@@ -210,6 +217,7 @@ impl Manifest {
                 TAG_GROUPS => decode_groups(&mut payload).map(|groups| self.groups = groups),
                 TAG_SEGMENTS => decode_segments(&mut payload).map(|segments| self.segments = segments),
                 TAG_ROOTS => decode_strings(&mut payload).map(|roots| self.roots = roots),
+                TAG_HISTORY => payload.i64().map(|from_ns| self.history_from_ns = Some(from_ns)),
                 _ if flags & REQUIRED != 0 => Err(Invalid::unsupported(0, format!("manifest section {tag}"))),
                 _ => Ok(()),
             };
@@ -417,6 +425,7 @@ mod tests {
                 SegmentEntry { id: 2, state: SegmentState::Active, vector: None, ..segment },
             ],
             roots: vec![b"/a\xff".to_vec()],
+            history_from_ns: Some(-3),
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Decoded, Invalid, UNIT, VERSION};
 
 const MAGIC: [u8; 8] = *b"\x89STKSEG\n";
 const GROUP_LEN_MAX: usize = 255;
+const BY_KEY_AT: usize = 88 + GROUP_LEN_MAX;
 
 /// Chunk sizes the format allows, as powers of two.
 pub const CHUNK_LOG2: std::ops::RangeInclusive<u8> = 12..=24;
@@ -28,6 +29,8 @@ pub struct SegmentHeader {
     pub sequence_first: u64,
     /// When it was made, ns.
     pub created_ns: i64,
+    /// Its records stand in the order of their keys, not in that in which they were written.
+    pub by_key: bool,
 }
 
 /// What the checksums and frames of one segment have in common.
@@ -64,6 +67,8 @@ impl SegmentHeader {
         out.extend(self.sequence_first.to_le_bytes());
         out.extend(self.created_ns.to_le_bytes());
         out.extend_from_slice(self.group.as_bytes());
+        out.resize(BY_KEY_AT, 0);
+        out.push(u8::from(self.by_key));
         out.resize(UNIT - 4, 0);
         out.extend(crc32c::crc32c(&out).to_le_bytes());
         out
@@ -100,7 +105,8 @@ impl SegmentHeader {
         if marker == 0 {
             return Err(Invalid::damaged(64, "the marker is zero"));
         }
-        Ok(Self { chunk_log2, group, id, pack_nonce, nonce, marker, sequence_first, created_ns })
+        let by_key = bytes.get(BY_KEY_AT) == Some(&1);
+        Ok(Self { chunk_log2, group, id, pack_nonce, nonce, marker, sequence_first, created_ns, by_key })
     }
 }
 
@@ -119,6 +125,7 @@ mod tests {
             marker: 0xdead_beef,
             sequence_first: 9,
             created_ns: -1,
+            by_key: true,
         };
         let bytes = header.encode();
         assert_eq!(bytes.len(), UNIT);

@@ -358,7 +358,7 @@ impl Active {
         let index = self.tail.encode(self.salt.crc).unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let tally = self.tail.tally;
         let name = Name::Checkpoint(self.header.id, frames.start());
-        let bytes = self.index_file(&index, frames, tally, FooterKind::Checkpoint, 0);
+        let bytes = index_file(&self.header, &index, (frames, tally), FooterKind::Checkpoint, 0);
         match storage.publish_if_absent(&name.to_string(), &bytes) {
             // Left by a writer that died before it could commit the length: this one covers more.
             Err(crate::Error::AlreadyExists { .. }) => {
@@ -377,31 +377,6 @@ impl Active {
         Ok(())
     }
 
-    /// Index pages, top and footer, as they follow at offset `base` of a file.
-    fn index_file(
-        &self,
-        index: &EncodedIndex,
-        frames: ByteRange,
-        tally: Tally,
-        kind: FooterKind,
-        base: u64,
-    ) -> Vec<u8> {
-        let pages = ByteRange::at(base, index.pages.len() as u64).unwrap_or_default();
-        let top = ByteRange::at(pages.end(), index.top.len() as u64).unwrap_or_default();
-        let filter = ByteRange::at(top.end(), 0).unwrap_or_default();
-        let footer = Footer {
-            kind,
-            nonce: self.header.nonce,
-            segment: self.header.id,
-            frames,
-            index: pages,
-            top,
-            filter,
-            tally,
-        };
-        [index.pages.as_slice(), &index.top, &footer.encode()].concat()
-    }
-
     /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its index is, and
     /// the checkpoints that are not needed any more once that manifest is published.
     pub(crate) fn seal(mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<Name>)> {
@@ -416,7 +391,7 @@ impl Active {
         let index = index.unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let base = self.len().next_multiple_of(UNIT as u64);
         let padding = vec![0; (base - self.len()) as usize];
-        let bytes = self.index_file(&index, frames, tally, FooterKind::Sealed, base);
+        let bytes = index_file(&self.header, &index, (frames, tally), FooterKind::Sealed, base);
         self.appender.append(&[&padding, &bytes])?;
         self.appender.sync()?;
         let entry = SegmentEntry {
@@ -443,4 +418,20 @@ impl Active {
             vector: None,
         }
     }
+}
+
+/// Index pages, top and footer over frames and their records, as they follow at offset `base` of a file.
+pub(super) fn index_file(
+    header: &SegmentHeader,
+    index: &EncodedIndex,
+    (frames, tally): (ByteRange, Tally),
+    kind: FooterKind,
+    base: u64,
+) -> Vec<u8> {
+    let pages = ByteRange::at(base, index.pages.len() as u64).unwrap_or_default();
+    let top = ByteRange::at(pages.end(), index.top.len() as u64).unwrap_or_default();
+    let filter = ByteRange::at(top.end(), 0).unwrap_or_default();
+    let (nonce, segment) = (header.nonce, header.id);
+    let footer = Footer { kind, nonce, segment, frames, index: pages, top, filter, tally };
+    [index.pages.as_slice(), &index.top, &footer.encode()].concat()
 }

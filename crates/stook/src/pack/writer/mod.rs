@@ -6,17 +6,20 @@
 mod active;
 mod batch;
 mod body;
+mod compact;
 mod known;
 mod publish;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use active::{Active, Parts};
 pub use batch::Batch;
 pub use body::RecordWriter;
+pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted};
 use known::Known;
+use publish::Named;
 
 use super::error::{Damage, Error, Result};
 use super::format::SEGMENT_LEN_MAX;
@@ -32,7 +35,7 @@ use super::names::{self, Name};
 use super::reader::Reader;
 use super::recover::TornTail;
 use super::segment::Segment;
-use super::snapshot::{Snapshot, newest};
+use super::snapshot::{Snapshot, View, newest};
 use crate::engine::{Backend, EngineFactory};
 use crate::storage::{Entry, Lock, Storage};
 
@@ -121,8 +124,8 @@ pub struct PackWriter {
     reader: Reader,
     /// The generation published last.
     manifest: Manifest,
-    /// The generation before that one, 0 if there is none.
-    generation_before: u64,
+    /// The generations before that one that are still there, with the files that they name.
+    older: BTreeMap<u64, Named>,
     /// The highest generation that any file was ever seen to be of.
     generation_last: u64,
     /// Which of [`Manifest::groups`] a name is.
@@ -140,7 +143,10 @@ pub struct PackWriter {
     unpublished: bool,
     /// A failure after which nothing more may be written.
     stopped: bool,
-    garbage: Vec<Name>,
+    /// Files that the newest generation does not name, and that are to go when no older one does.
+    garbage: BTreeSet<Name>,
+    /// The process that opened it.
+    process: u32,
     _lock: Box<dyn Lock>,
 }
 
@@ -182,6 +188,7 @@ impl PackWriter {
             groups: Vec::new(),
             segments: Vec::new(),
             roots: Vec::new(),
+            history_from_ns: None,
         };
         let mut writer = Self::with(storage, options, manifest, lock);
         writer.publish()?;
@@ -201,9 +208,8 @@ impl PackWriter {
         // it must not be the first to last.
         storage.sync_directory()?;
         let reader = Reader::new(options.engines.clone());
-        let snapshot = Snapshot::load(storage.as_ref(), &reader)?;
+        let snapshot = Snapshot::load(storage.as_ref(), &reader, View::default())?;
         let mut manifest = snapshot.manifest;
-        let segment_next = manifest.segment_next;
         let mut nonce = [0; 16];
         options.host.random(&mut nonce)?;
         manifest.writer_nonce = nonce;
@@ -221,7 +227,7 @@ impl PackWriter {
             }
         }
         writer.step_over_names(&snapshot.files);
-        writer.remove_leftovers(&snapshot.files, segment_next)?;
+        writer.find_leftovers(&snapshot.files)?;
         Ok(writer)
     }
 
@@ -235,9 +241,6 @@ impl PackWriter {
                 }
                 Name::Manifest(generation) | Name::Deletes(_, generation) => {
                     self.generation_last = self.generation_last.max(generation);
-                    if matches!(name, Name::Manifest(_)) && generation < self.manifest.generation {
-                        self.generation_before = self.generation_before.max(generation);
-                    }
                 }
                 Name::Checkpoint(..) | Name::Lock => {}
             }
@@ -255,7 +258,7 @@ impl PackWriter {
             reader: Reader::new(options.engines.clone()),
             storage,
             options,
-            generation_before: 0,
+            older: BTreeMap::new(),
             generation_last: manifest.generation,
             own_segments: manifest.segment_next,
             manifest,
@@ -268,7 +271,8 @@ impl PackWriter {
             synced_at: Instant::now(),
             unpublished: false,
             stopped: false,
-            garbage: Vec::new(),
+            garbage: BTreeSet::new(),
+            process: std::process::id(),
             _lock: lock,
         }
     }
@@ -407,9 +411,7 @@ impl PackWriter {
     /// # Errors
     /// As [`put`](Self::put), and what reading an index meets.
     pub fn delete(&mut self, key: &Key) -> Result<bool> {
-        if self.stopped {
-            return Err(Error::Stopped);
-        }
+        self.check_usable()?;
         let Some(old) = self.find(key)? else { return Ok(false) };
         // Beside what it deletes: a group that is copied alone takes its deletions along.
         let group = self.group_of(old.segment)?;
@@ -473,9 +475,7 @@ impl PackWriter {
 
     /// Checks that writing may go on, and that the group has an active segment with room.
     fn ready(&mut self, group: &str, frame_len: u64) -> Result<u32> {
-        if self.stopped {
-            return Err(Error::Stopped);
-        }
+        self.check_usable()?;
         check_segment_len(frame_len)?;
         let group = self.group(group)?;
         self.ready_group(group, frame_len)?;
@@ -529,6 +529,7 @@ impl PackWriter {
             marker: u32::from_le_bytes(marker).max(1),
             sequence_first: self.manifest.sequence_next,
             created_ns: self.options.host.now_ns(),
+            by_key: false,
         };
         self.manifest.segment_next += 1;
         self.dead.insert(header.id, Dead::default());
@@ -596,11 +597,17 @@ impl PackWriter {
         Ok(())
     }
 
+    fn check_usable(&self) -> Result<()> {
+        if self.process != std::process::id() {
+            // The parent goes on writing at the same place.
+            return Err(Error::Forked { owner: self.process });
+        }
+        if self.stopped { Err(Error::Stopped) } else { Ok(()) }
+    }
+
     /// Runs what changes the medium; a failure stops the writer for good.
     fn guard<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.stopped {
-            return Err(Error::Stopped);
-        }
+        self.check_usable()?;
         let changed = change(self);
         self.stopped |= changed.is_err();
         changed

@@ -1,10 +1,14 @@
 //! What makes the work of a writer count: syncs, seals, generations.
 
+use std::collections::BTreeSet;
+
 use super::{Active, PackWriter, Sealed};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, VectorRef};
 use crate::pack::names::Name;
+use crate::pack::segment::{Findings, Segment};
+use crate::pack::snapshot::{Opening, read_manifest};
 use crate::storage::Entry;
 
 /// Segments shorter than this are left open when a writer finishes, unless it made them: the next writer goes
@@ -79,18 +83,18 @@ impl PackWriter {
     }
 
     /// Opens a segment that was just sealed, so that older versions in it can be found.
-    fn reopen_sealed(&mut self, entry: SegmentEntry) -> Result<()> {
+    pub(super) fn reopen_sealed(&mut self, entry: SegmentEntry) -> Result<()> {
         let number = self.manifest.segments.iter().position(|other| other.id == entry.id);
-        let mut findings = crate::pack::segment::Findings::default();
+        let mut findings = Findings::default();
         let files = [Entry { name: Name::Segment(entry.id).to_string(), len: entry.committed_len }];
-        let segment = crate::pack::segment::Segment::open(
-            self.storage.as_ref(),
-            &self.reader,
-            &self.manifest,
-            number.unwrap_or(usize::MAX),
-            &files,
-            &mut findings,
-        )?;
+        let opening = Opening {
+            storage: self.storage.as_ref(),
+            reader: &self.reader,
+            manifest: &self.manifest,
+            files: &files,
+            committed_only: true,
+        };
+        let segment = Segment::open(&opening, number.unwrap_or(usize::MAX), &mut findings)?;
         if let Some(damage) = findings.damages.into_iter().next() {
             return Err(Error::Damaged(damage));
         }
@@ -117,11 +121,20 @@ impl PackWriter {
         self.generation_last = generation;
         self.active.values_mut().for_each(|active| active.published = true);
         self.unpublished = false;
-        self.remove_older(&before);
+        for entry in &before.segments {
+            let name = entry.vector.map(|vector| Name::Deletes(entry.id, vector.generation));
+            self.garbage.extend(
+                name.filter(|_| self.dead.get(&entry.id).is_none_or(|dead| dead.vector != entry.vector)),
+            );
+        }
+        if before.generation > 0 {
+            self.older.insert(before.generation, Named::by(&before));
+        }
+        self.remove_garbage();
         Ok(())
     }
 
-    fn entries(&self) -> Vec<SegmentEntry> {
+    pub(super) fn entries(&self) -> Vec<SegmentEntry> {
         let active = self.active.values().map(Active::entry);
         let sealed = self.sealed.values().map(|sealed| sealed.entry);
         let mut entries: Vec<SegmentEntry> = active.chain(sealed).collect();
@@ -158,68 +171,86 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Removes what neither the new generation nor the one before it names. A file that stays because it
-    /// cannot be removed does no harm, and the next writer tries again.
-    fn remove_older(&mut self, before: &Manifest) {
-        let named = |manifest: &Manifest, segment: u64, generation: u64| {
-            let vector =
-                manifest.segments.iter().find(|entry| entry.id == segment).and_then(|entry| entry.vector);
-            vector.is_some_and(|vector| vector.generation == generation)
-        };
-        let old = std::mem::replace(&mut self.generation_before, before.generation);
-        let mut garbage = std::mem::take(&mut self.garbage);
-        if old > 0 {
-            garbage.push(Name::Manifest(old));
-        }
-        for entry in &before.segments {
-            if let Some(vector) = entry.vector
-                && !named(&self.manifest, entry.id, vector.generation)
-            {
-                // Still named by the generation before; gone with the next.
-                self.garbage.push(Name::Deletes(entry.id, vector.generation));
+    /// Takes away generations that nobody needs any more, and the files that only they named. The one before the newest
+    /// stays, and so does every one that some process has open. What cannot be removed now does no harm: the
+    /// next publication or the next writer tries again.
+    pub(super) fn remove_garbage(&mut self) {
+        let before = self.older.keys().next_back().copied();
+        let candidates: Vec<u64> = self.older.keys().copied().filter(|&old| Some(old) != before).collect();
+        for generation in candidates {
+            let name = Name::Manifest(generation).to_string();
+            if self.storage.unlink_unless_held(&name).unwrap_or(false) {
+                self.older.remove(&generation);
             }
         }
-        for name in garbage {
-            self.remove(name);
-        }
-    }
-
-    fn remove_garbage(&mut self) {
-        // What the generation before still names stays until the next writer publishes.
-        let garbage = std::mem::take(&mut self.garbage);
-        for name in garbage.into_iter().filter(|name| matches!(name, Name::Checkpoint(..))) {
-            self.remove(name);
-        }
-    }
-
-    fn remove(&self, name: Name) {
-        // A leftover costs space and nothing else: it is not worth failing what has just been made durable.
-        let _ = self.storage.unlink(&name.to_string());
-    }
-
-    /// Removes what writers that died left behind: files that the manifest cannot name any more.
-    pub(super) fn remove_leftovers(&mut self, files: &[Entry], segment_next: u64) -> Result<()> {
-        self.storage.remove_leftovers()?;
-        let generation = self.manifest.generation;
-        for file in files {
-            let stale = match Name::parse(&file.name) {
-                Some(Name::Manifest(other)) => other < self.generation_before,
-                Some(Name::Segment(id)) => id >= segment_next,
-                Some(Name::Checkpoint(id, _)) => !self.active.values().any(|active| active.header.id == id),
-                Some(Name::Deletes(id, other)) => {
-                    // Asked of the manifest: a segment that could not be opened keeps its vector too.
-                    let named = self.manifest.segments.iter().any(|entry| {
-                        entry.id == id && entry.vector.is_some_and(|vector| vector.generation == other)
-                    });
-                    (other < self.generation_before || other > generation) && !named
+        let is_named = |name: &Name| self.older.values().any(|named| named.has(name));
+        let (kept, gone): (BTreeSet<Name>, BTreeSet<Name>) =
+            std::mem::take(&mut self.garbage).into_iter().partition(is_named);
+        self.garbage = kept;
+        for name in gone {
+            match self.storage.unlink(&name.to_string()) {
+                Err(error) if error.io_kind() != Some(std::io::ErrorKind::NotFound) => {
+                    // It costs space and nothing else: not worth failing what has just been made durable.
+                    self.garbage.insert(name);
                 }
-                Some(Name::Lock) | None => false,
-            };
-            if stale {
-                self.storage.unlink(&file.name)?;
+                _ => {}
             }
         }
+    }
+
+    /// Finds what writers that died, and generations that are not needed any more, left behind.
+    pub(super) fn find_leftovers(&mut self, files: &[Entry]) -> Result<()> {
+        self.storage.remove_leftovers()?;
+        let newest = Named::by(&self.manifest);
+        for file in files {
+            match Name::parse(&file.name) {
+                Some(Name::Manifest(generation)) if generation < self.manifest.generation => {
+                    let named = match read_manifest(self.storage.as_ref(), &self.reader, generation) {
+                        Ok(manifest) => Named::by(&manifest),
+                        // What it names cannot be told: nothing is removed as long as it is there.
+                        Err(Error::Damaged(_) | Error::Unsupported { .. }) => Named::Anything,
+                        Err(error) => return Err(error),
+                    };
+                    self.older.insert(generation, named);
+                }
+                Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !newest.has(&name) => {
+                    self.garbage.insert(name);
+                }
+                Some(name @ Name::Checkpoint(id, _)) => {
+                    if !self.active.values().any(|active| active.header.id == id) {
+                        self.garbage.insert(name);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.remove_garbage();
         Ok(())
+    }
+}
+
+/// The files that a generation cannot do without.
+#[derive(Debug)]
+pub(super) enum Named {
+    These(BTreeSet<Name>),
+    Anything,
+}
+
+impl Named {
+    pub(super) fn by(manifest: &Manifest) -> Self {
+        let mut names = BTreeSet::new();
+        for entry in &manifest.segments {
+            names.insert(Name::Segment(entry.id));
+            names.extend(entry.vector.map(|vector| Name::Deletes(entry.id, vector.generation)));
+        }
+        Self::These(names)
+    }
+
+    fn has(&self, name: &Name) -> bool {
+        match self {
+            Self::These(names) => names.contains(name),
+            Self::Anything => !matches!(name, Name::Checkpoint(..)),
+        }
     }
 }
 

@@ -1,7 +1,12 @@
-//! Exclusive locks that die with their holder.
+//! Locks that die with their holder: exclusive ones for writers, shared ones that keep a file from removal.
 //!
 //! A lock is a file and a `flock` on it. The file stays when the lock is let go: removing it would let
 //! two processes lock two files of one name. What is written in it says who holds it, or held it last.
+//!
+//! A `flock` belongs to the opening of the file, which a forked child shares. An exclusive lock is let go for all of
+//! them when the process that took it drops it, so that no child keeps a pack locked; and a child that drops its
+//! copy takes nothing from its parent. A shared one is kept until the last copy is closed: a child goes on reading
+//! what its parent held.
 
 use std::fs::File;
 use std::io;
@@ -23,10 +28,73 @@ const HOLDER_LEN_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct LocalLock {
     /// The kernel lets the lock go when this is closed, and when the process dies.
-    _file: File,
+    file: File,
+    /// Who took it.
+    process: u32,
 }
 
 impl Lock for LocalLock {}
+
+impl Drop for LocalLock {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // Closing the file comes next and does the same, unless a child has it too.
+            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
+
+/// A file that is kept from removal.
+#[derive(Debug)]
+pub(super) struct LocalHold {
+    _file: Option<File>,
+}
+
+impl Lock for LocalHold {}
+
+/// Holds a file that is there; `NotFound` when it is not, or is being removed.
+pub(super) fn hold(directory: &Directory, name: &str) -> Result<LocalHold> {
+    let fail = |errno| directory.error("hold", name, errno);
+    let file = File::from(directory.open_at(name, OFlags::RDONLY | OFlags::NONBLOCK).map_err(fail)?);
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(fail(Errno::NOENT)),
+        // Where nobody can lock, nobody removes: see `unlink_unless_held`.
+        Err(errno) if cannot_lock(errno) => return Ok(LocalHold { _file: None }),
+        Err(errno) => return Err(fail(errno)),
+    }
+    // It may have been removed between the opening and the lock.
+    if rustix::fs::fstat(&file).map_err(fail)?.st_nlink == 0 {
+        return Err(fail(Errno::NOENT));
+    }
+    Ok(LocalHold { _file: Some(file) })
+}
+
+/// Removes a file that nobody holds; whether it is gone.
+pub(super) fn unlink_unless_held(directory: &Directory, name: &str) -> Result<bool> {
+    let fail = |errno| directory.error("remove", name, errno);
+    // Over NFS an exclusive lock needs an opening for writing.
+    let file = match directory.open_at(name, OFlags::RDWR | OFlags::NONBLOCK) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT) => return Ok(true),
+        Err(errno) => return Err(fail(errno)),
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(false),
+        Err(errno) if cannot_lock(errno) => return Ok(false),
+        Err(errno) => return Err(fail(errno)),
+    }
+    match directory.unlink(name) {
+        Err(error) if error.io_kind() != Some(io::ErrorKind::NotFound) => Err(error),
+        _ => Ok(true),
+    }
+}
+
+/// Whether the file system has no locks.
+fn cannot_lock(errno: Errno) -> bool {
+    [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP].contains(&errno)
+}
 
 /// Takes the lock, or says who holds it; never waits.
 pub(super) fn take(directory: &Directory, name: &str, holder: &str) -> Result<LocalLock> {
@@ -40,7 +108,7 @@ pub(super) fn take(directory: &Directory, name: &str, holder: &str) -> Result<Lo
         Err(errno) => return Err(directory.error("lock", name, errno)),
     }
     write_holder(&file, holder).map_err(|source| Error::io("write the holder to", path, source))?;
-    Ok(LocalLock { _file: file })
+    Ok(LocalLock { file, process: std::process::id() })
 }
 
 fn write_holder(file: &File, holder: &str) -> io::Result<()> {

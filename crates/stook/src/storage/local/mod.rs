@@ -185,4 +185,14 @@ impl Storage for LocalStorage {
         check_name(self.directory.path(), name)?;
         Ok(Box::new(lock::take(&self.directory, name, holder)?))
     }
+
+    fn hold(&self, name: &str) -> Result<Box<dyn Lock>> {
+        check_name(self.directory.path(), name)?;
+        Ok(Box::new(lock::hold(&self.directory, name)?))
+    }
+
+    fn unlink_unless_held(&self, name: &str) -> Result<bool> {
+        check_name(self.directory.path(), name)?;
+        lock::unlink_unless_held(&self.directory, name)
+    }
 }

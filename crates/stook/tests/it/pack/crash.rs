@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use stook::pack::{Attributes, Error, Key, PackWriter, Result, WriterOptions};
+use stook::pack::{Attributes, CompactOptions, Error, Key, PackWriter, Result, WriterOptions};
 use stook::storage::Storage;
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{
@@ -107,6 +107,13 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// In several steps, with readers that hold what is replaced.
+    fn compact(&mut self) -> Result<()> {
+        let options = CompactOptions { extra_len: 40 << 10, memory_len: 9000, ..CompactOptions::default() };
+        assert!(self.writer.compact(&options, &mut |_| true)?.steps > 1, "more than one step");
+        Ok(())
+    }
+
     fn acknowledge(&self) {
         self.given.acknowledge(self.put.clone());
     }
@@ -132,6 +139,8 @@ fn work(storage: &SimStorage, given: &Acknowledgements<Promise>) -> Result<()> {
     writer.finish(false)?;
     let mut work = Work { writer: PackWriter::open(shared(storage), options(2))?, given, put, count };
     work.next(8)?;
+    work.compact()?;
+    work.acknowledge();
     work.writer.put("b", &key(ALONE), &Attributes::new(), &body(ALONE, 1))?;
     work.put.insert(ALONE, 1);
     work.writer.sync()?;
@@ -146,6 +155,8 @@ fn work(storage: &SimStorage, given: &Acknowledgements<Promise>) -> Result<()> {
         work.acknowledge();
     }
     work.next(2)?;
+    work.compact()?;
+    work.acknowledge();
     let put = work.put.clone();
     work.writer.set_complete(true);
     work.writer.finish(true)?;

@@ -185,7 +185,8 @@ fn reading_changes_nothing_and_needs_no_lock() {
     let operations = storage.operation_count();
     let open = OpenOptions { engines: options.engines.clone(), ..OpenOptions::default() };
     assert_holds(&Pack::open(watched.clone(), open).unwrap(), &model);
-    let reads = |call: &StorageCall| matches!(call, StorageCall::Open | StorageCall::List);
+    let reads =
+        |call: &StorageCall| matches!(call, StorageCall::Open | StorageCall::List | StorageCall::Hold);
     assert!(watched.calls().iter().all(|(call, _)| reads(call)), "{:?}", watched.calls());
     assert_eq!(storage.operation_count(), operations);
     watched.inject(Some(StorageCall::Lock), 0, StorageFault::Fails(Failure::Io));

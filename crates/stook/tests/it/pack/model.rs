@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use stook::pack::{Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{Attributes, CompactOptions, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::pattern;
-use stook_testing::model::pack::{PackModel, ScriptedHost, assert_holds, open_simulated, tiny_writer};
+use stook_testing::model::pack::{NoEngines, PackModel, ScriptedHost, assert_holds, tiny_writer};
 use stook_testing::sim::SimStorage;
 
 #[derive(Debug, Clone)]
@@ -45,6 +46,14 @@ enum Step {
     Finish {
         all: bool,
     },
+    /// What died within the last `keep` steps stays.
+    Compact {
+        keep: u8,
+        extra_len: u64,
+        memory_len: usize,
+    },
+    /// A reader opens the pack and keeps it open.
+    Look,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -63,6 +72,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Publish),
         1 => Just(Step::Reopen),
         1 => any::<bool>().prop_map(|all| Step::Finish { all }),
+        2 => (prop_oneof![Just(0_u8), 0..20_u8], prop_oneof![Just(u64::MAX), Just(30_000_u64)], 1..50_000_usize)
+            .prop_map(|(keep, extra_len, memory_len)| Step::Compact { keep, extra_len, memory_len }),
+        2 => Just(Step::Look),
     ];
     prop::collection::vec(step, 1..48)
 }
@@ -75,16 +87,27 @@ fn key(number: u8) -> Key {
     }
 }
 
+/// The clock moves so far with every step.
+const STEP_NS: i64 = 1_000;
+
 /// A pack that is being written, and what it must hold.
 struct Modelled {
     writer: Option<PackWriter>,
     model: PackModel,
     count: u64,
+    host: Arc<ScriptedHost>,
+    now_ns: i64,
+    /// What it held after each step, as far as its history is to be kept.
+    history: Vec<(i64, PackModel)>,
+    /// The last two that looked, and what they saw.
+    readers: Vec<(Pack, PackModel)>,
 }
 
 impl Modelled {
-    fn step(&mut self, step: &Step, open: &dyn Fn() -> PackWriter) {
+    fn step(&mut self, step: &Step, open: &dyn Fn() -> PackWriter, look: &dyn Fn(Option<i64>) -> Pack) {
         self.count += 1;
+        self.now_ns += STEP_NS;
+        self.host.set_clock(self.now_ns);
         let writer = self.writer.get_or_insert_with(open);
         match step {
             Step::Put { group, key: number, len } => {
@@ -137,19 +160,48 @@ impl Modelled {
                 self.writer = None;
             }
             Step::Finish { all } => self.writer.take().unwrap().finish(*all).unwrap(),
+            Step::Compact { keep, extra_len, memory_len } => {
+                let keep_ns = i64::from(*keep) * STEP_NS;
+                let options = CompactOptions {
+                    keep: Duration::from_nanos(keep_ns as u64),
+                    extra_len: *extra_len,
+                    memory_len: *memory_len,
+                    ..CompactOptions::default()
+                };
+                let done = writer.compact(&options, &mut |_| true).unwrap();
+                assert_eq!((done.interrupted, &done.left_out[..]), (false, &[][..]));
+                self.history.retain(|(time_ns, _)| *time_ns >= self.now_ns - keep_ns);
+            }
+            Step::Look => {
+                writer.sync().unwrap();
+                self.readers.truncate(1);
+                self.readers.insert(0, (look(None), self.model.clone()));
+            }
         }
+        self.history.push((self.now_ns, self.model.clone()));
         if let Some(writer) = &self.writer {
             let number = key((self.count % 12) as u8);
             assert_eq!(writer.contains(&number).unwrap(), self.model.contains_key(&number));
+        }
+    }
+
+    /// The newest state, some earlier ones, and what readers that opened it before see.
+    fn check(&self, look: &dyn Fn(Option<i64>) -> Pack) {
+        assert_holds(&look(None), &self.model);
+        for (reader, seen) in &self.readers {
+            assert_holds(reader, seen);
+        }
+        for (time_ns, model) in self.history.iter().rev().step_by(3) {
+            assert_holds(&look(Some(*time_ns)), model);
         }
     }
 }
 
 fn follows_the_model(
     storage: &Arc<dyn Storage>,
-    options: &WriterOptions,
+    (options, host): (&WriterOptions, Arc<ScriptedHost>),
     steps: &[Step],
-    check: &dyn Fn(&PackModel),
+    look: &dyn Fn(Option<i64>) -> Pack,
 ) {
     let open = || {
         let writer = PackWriter::open(storage.clone(), options.clone()).unwrap();
@@ -157,15 +209,32 @@ fn follows_the_model(
         writer
     };
     let writer = PackWriter::create(storage.clone(), options.clone()).unwrap();
-    let mut pack = Modelled { writer: Some(writer), model: PackModel::new(), count: 0 };
+    let mut pack = Modelled {
+        writer: Some(writer),
+        model: PackModel::new(),
+        count: 0,
+        host,
+        now_ns: 0,
+        history: Vec::new(),
+        readers: Vec::new(),
+    };
     for step in steps {
-        pack.step(step, &open);
-        if matches!(step, Step::Sync | Step::Publish | Step::Reopen | Step::Finish { .. }) {
-            check(&pack.model);
+        pack.step(step, &open, look);
+        let is_told = matches!(
+            step,
+            Step::Sync
+                | Step::Publish
+                | Step::Reopen
+                | Step::Finish { .. }
+                | Step::Compact { .. }
+                | Step::Look
+        );
+        if is_told {
+            pack.check(look);
         }
     }
-    pack.step(&Step::Finish { all: true }, &open);
-    check(&pack.model);
+    pack.step(&Step::Finish { all: true }, &open, look);
+    pack.check(look);
 }
 
 fn in_directory(directory: &Path) -> Arc<dyn Storage> {
@@ -179,8 +248,10 @@ proptest! {
     fn a_simulated_pack_holds_what_a_map_would(steps in steps()) {
         let storage = SimStorage::new();
         let shared: Arc<dyn Storage> = Arc::new(storage.clone());
-        follows_the_model(&shared, &tiny_writer(ScriptedHost::new(1)), &steps, &|model| {
-            assert_holds(&open_simulated(&storage).unwrap(), model);
+        let host = ScriptedHost::new(1);
+        follows_the_model(&shared, (&tiny_writer(host.clone()), host), &steps, &|at_ns| {
+            let options = OpenOptions { engines: Arc::new(NoEngines), at_ns, ..OpenOptions::default() };
+            Pack::open(Arc::new(storage.clone()), options).unwrap()
         });
     }
 }
@@ -193,9 +264,11 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         let storage = in_directory(directory.path());
         let defaults = WriterOptions::default();
-        let options = WriterOptions { engines: defaults.engines, ..tiny_writer(ScriptedHost::new(1)) };
-        follows_the_model(&storage, &options, &steps, &|model| {
-            assert_holds(&Pack::open_path(directory.path(), OpenOptions::default()).unwrap(), model);
+        let host = ScriptedHost::new(1);
+        let options = WriterOptions { engines: defaults.engines, ..tiny_writer(host.clone()) };
+        follows_the_model(&storage, (&options, host), &steps, &|at_ns| {
+            let options = OpenOptions { at_ns, ..OpenOptions::default() };
+            Pack::open_path(directory.path(), options).unwrap()
         });
     }
 }

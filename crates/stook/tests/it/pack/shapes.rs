@@ -1,9 +1,10 @@
 //! What the golden packs are made of: each shows some parts of the format, and all together show all that is written.
 
 use std::fs::OpenOptions;
+use std::time::Duration;
 
 use stook::pack::format::attributes::{Name, Value};
-use stook::pack::{Attributes, FileKind, Key, PackWriter, WriterOptions};
+use stook::pack::{Attributes, CompactOptions, FileKind, Key, PackWriter, WriterOptions};
 
 use super::golden::Maker;
 
@@ -40,6 +41,11 @@ pub(super) const ALL: &[Golden] = &[
         name: "batches",
         note: "batches of puts and deletions: one that a generation knows, one past the committed length, and one without its end, which does not count",
         make: batches,
+    },
+    Golden {
+        name: "compacted",
+        note: "segments that were compacted: records in the order of their keys, older versions that are kept, what died since, and a later segment beside them",
+        make: compacted,
     },
     Golden {
         name: "checkpoint",
@@ -199,6 +205,26 @@ fn batches(maker: &mut Maker) {
     let file = OpenOptions::new().write(true).open(segment).unwrap();
     file.set_len(file.metadata().unwrap().len() - 8).unwrap();
     maker.torn = true;
+}
+
+fn compacted(maker: &mut Maker) {
+    let mut writer = maker.create(WriterOptions { segment_len: 24 << 10, ..maker.options() });
+    for number in 0..60 {
+        plain(maker, &mut writer, &format!("c{:02}", number * 7 % 60), 600);
+    }
+    maker.put_framed(&mut writer, "", &key("c31"), &body(31, 9000));
+    for number in 0..20 {
+        plain(maker, &mut writer, &format!("c{:02}", number * 11 % 60), 100);
+    }
+    maker.delete(&mut writer, &key("c02"));
+    maker.batch(&mut writer, &[(1, Some(10)), (2, Some(20))]);
+    // What died within the last ten puts stays.
+    let options = CompactOptions { keep: Duration::from_secs(10), ..CompactOptions::default() };
+    let done = writer.compact(&options, &mut |_| true).unwrap();
+    assert!(done.steps == 1 && done.dead_records > 5);
+    plain(maker, &mut writer, "c03", 50);
+    maker.delete(&mut writer, &key("c04"));
+    writer.finish(true).unwrap();
 }
 
 fn checkpoint(maker: &mut Maker) {

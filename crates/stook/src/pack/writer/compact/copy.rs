@@ -1,0 +1,462 @@
+//! One step of a compaction: reads what is kept of some segments in the order of the keys, and writes it.
+
+use std::sync::Arc;
+
+use super::super::PackWriter;
+use super::CompactStep;
+use super::output::{Finished, Old, Output};
+use crate::extent::ByteRange;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::deletes::{Death, Deaths};
+use crate::pack::format::frame::{BodyLen, checksums_len};
+use crate::pack::format::index::Place;
+use crate::pack::format::segment::SegmentHeader;
+use crate::pack::frames::{Chunk, Frames, Step, Trouble};
+use crate::pack::gather::{Gathered, Origin, Wanted};
+use crate::pack::key::Key;
+use crate::pack::reader::{AccessRule, Reader};
+use crate::pack::record::{checked_head, contiguous_body};
+use crate::pack::run::MergeCursor;
+use crate::pack::segment::Segment;
+use crate::storage::Storage;
+
+/// Frames that are longer than this are not gathered with others but copied through a window.
+const GATHERED_LEN_MAX: u64 = 16 << 20;
+
+/// Frames gathered at once at most, so that a plan for them fits in memory.
+const GATHERED_MAX: usize = 1 << 20;
+
+/// What was copied.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Copied {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+    pub(super) dead_records: u64,
+    /// The last of the versions that went died then.
+    pub(super) history_from_ns: Option<i64>,
+}
+
+/// A record that is kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    /// Number of its segment in the step.
+    segment: usize,
+    place: Place,
+    death: Option<Death>,
+    /// Where its sort form ends among those of the window.
+    form_end: usize,
+}
+
+impl Kept {
+    fn is_long(&self) -> bool {
+        self.place.len.is_none_or(|len| len > GATHERED_LEN_MAX)
+    }
+}
+
+/// A step under way.
+pub(super) struct Copying<'w> {
+    writer: &'w mut PackWriter,
+    ids: Vec<u64>,
+    group: u32,
+    horizon_ns: i64,
+    memory_len: usize,
+    target: Target,
+    made: Vec<u64>,
+    copied: Copied,
+}
+
+/// Where records go.
+#[derive(Default)]
+struct Target {
+    output: Option<Output>,
+    finished: Vec<Finished>,
+}
+
+/// What makes segments for a target.
+struct Maker<'a> {
+    storage: &'a dyn Storage,
+    group: u32,
+    segment_len: u64,
+    next: &'a mut dyn FnMut() -> Result<SegmentHeader>,
+    made: &'a mut Vec<u64>,
+}
+
+impl<'w> Copying<'w> {
+    pub(super) fn new(
+        writer: &'w mut PackWriter,
+        step: &CompactStep,
+        horizon_ns: i64,
+        memory_len: usize,
+    ) -> Result<Self> {
+        let group = writer.group(&step.group)?;
+        Ok(Self {
+            writer,
+            ids: step.segments.clone(),
+            group,
+            horizon_ns,
+            memory_len,
+            target: Target::default(),
+            made: Vec::new(),
+            copied: Copied::default(),
+        })
+    }
+
+    /// What was written, the ids of all files that were made, and what was copied.
+    pub(super) fn into_parts(self) -> (Vec<Finished>, Vec<u64>, Copied) {
+        (self.target.finished, self.made, self.copied)
+    }
+
+    /// Copies all of it; `false` when `progress` stopped it.
+    pub(super) fn run(&mut self, progress: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
+        let Self { writer, ids, group, horizon_ns, memory_len, target, made, copied } = self;
+        let sequence_first = ids
+            .iter()
+            .filter_map(|id| writer.sealed.get(id))
+            .map(|sealed| sealed.entry.tally.sequence_first)
+            .filter(|&sequence| sequence > 0)
+            .min();
+        let PackWriter { storage, options, reader, manifest, sealed, dead, .. } = &mut **writer;
+        let storage: Arc<dyn Storage> = storage.clone();
+        let (segment_len, chunk_len) = (manifest.segment_len, 1u64 << manifest.chunk_log2);
+        let mut next = || {
+            let (mut nonce, mut marker) = ([0; 16], [0; 4]);
+            options.host.random(&mut nonce)?;
+            options.host.random(&mut marker)?;
+            let id = manifest.segment_next;
+            manifest.segment_next += 1;
+            Ok(SegmentHeader {
+                chunk_log2: manifest.chunk_log2,
+                group: manifest.groups.get(*group as usize).cloned().unwrap_or_default(),
+                id,
+                pack_nonce: manifest.pack_nonce,
+                nonce,
+                marker: u32::from_le_bytes(marker).max(1),
+                sequence_first: sequence_first.unwrap_or(1),
+                created_ns: options.host.now_ns(),
+                by_key: true,
+            })
+        };
+        let mut maker =
+            Maker { storage: storage.as_ref(), group: *group, segment_len, next: &mut next, made };
+        let no_deaths = Deaths::new();
+        let mut sources = Vec::with_capacity(ids.len());
+        for id in ids.iter() {
+            let segment = sealed.get(id).and_then(|sealed| sealed.segment.as_ref());
+            let segment = segment.ok_or_else(|| Error::Invalid(format!("no segment {id:016x} is open")))?;
+            if segment.salt.chunk_len != chunk_len {
+                let found = segment.salt.chunk_len;
+                let what = format!("segment {id:016x} has chunks of {found} bytes, the pack of {chunk_len}");
+                return Err(Error::Invalid(what));
+            }
+            sources.push((segment, dead.get(id).map_or(&no_deaths, |dead| &dead.deaths)));
+        }
+        let mut walk = Walk::new(&sources, reader, *horizon_ns)?;
+        let mut window = Window::default();
+        loop {
+            let more = walk.fill(&mut window, *memory_len, copied)?;
+            window.write(&walk, reader, target, &mut maker, copied)?;
+            if !progress(copied.bytes) {
+                return Ok(false);
+            }
+            if !more {
+                break;
+            }
+        }
+        target.finished.extend(target.output.take().map(Output::finish).transpose()?);
+        Ok(true)
+    }
+}
+
+/// Goes through what is kept of some segments, by key, versions of one key oldest first.
+struct Walk<'a> {
+    sources: &'a [(&'a Segment, &'a Deaths)],
+    origins: Vec<Origin<'a>>,
+    /// Which segment a run is of.
+    segment_of_run: Vec<usize>,
+    cursor: MergeCursor<'a>,
+    horizon_ns: i64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(sources: &'a [(&'a Segment, &'a Deaths)], reader: &'a Reader, horizon_ns: i64) -> Result<Self> {
+        let mut segment_of_run = Vec::new();
+        let mut origins = Vec::with_capacity(sources.len());
+        for (number, (segment, _)) in sources.iter().enumerate() {
+            segment_of_run.extend(segment.runs.iter().map(|_| number));
+            let access = AccessRule::default().decide(segment.source.as_ref(), segment.frames());
+            origins.push(Origin { segment, access });
+        }
+        let runs = sources.iter().flat_map(|(segment, _)| &segment.runs);
+        let cursor = MergeCursor::seek(runs, reader, &[])?;
+        Ok(Self { sources, origins, segment_of_run, cursor, horizon_ns })
+    }
+
+    /// Fills a window with the next records, whole keys at a time; whether more follow.
+    fn fill(&mut self, window: &mut Window, memory_len: usize, copied: &mut Copied) -> Result<bool> {
+        window.clear();
+        let mut len = 0u64;
+        while let Some((run, entry)) = self.cursor.peek() {
+            let is_full = len >= memory_len as u64 || window.kept.len() >= GATHERED_MAX;
+            if is_full && window.last_form() != entry.form() {
+                return Ok(true);
+            }
+            let place = entry.place();
+            let segment = self.segment_of_run.get(run).copied().unwrap_or_default();
+            let death = self.sources.get(segment).and_then(|(_, deaths)| deaths.get(&place.offset)).copied();
+            match death.filter(|death| death.time_ns <= self.horizon_ns) {
+                Some(death) => {
+                    copied.dead_records += 1;
+                    copied.history_from_ns = copied.history_from_ns.max(Some(death.time_ns));
+                }
+                None => {
+                    window.push(segment, place, death, entry.form());
+                    len += place.len.filter(|&len| len <= GATHERED_LEN_MAX).unwrap_or(0);
+                }
+            }
+            self.cursor.advance()?;
+        }
+        Ok(false)
+    }
+}
+
+/// Records that are read together.
+#[derive(Default)]
+struct Window {
+    kept: Vec<Kept>,
+    forms: Vec<u8>,
+    gathered: Gathered,
+}
+
+impl Window {
+    fn clear(&mut self) {
+        self.kept.clear();
+        self.forms.clear();
+    }
+
+    fn push(&mut self, segment: usize, place: Place, death: Option<Death>, form: &[u8]) {
+        self.forms.extend_from_slice(form);
+        self.kept.push(Kept { segment, place, death, form_end: self.forms.len() });
+    }
+
+    fn form(&self, number: usize) -> &[u8] {
+        let start =
+            number.checked_sub(1).and_then(|before| self.kept.get(before)).map_or(0, |kept| kept.form_end);
+        let end = self.kept.get(number).map_or(start, |kept| kept.form_end);
+        self.forms.get(start..end).unwrap_or_default()
+    }
+
+    fn last_form(&self) -> &[u8] {
+        self.form(self.kept.len().saturating_sub(1))
+    }
+
+    /// Reads them and writes them.
+    fn write(
+        &mut self,
+        walk: &Walk<'_>,
+        reader: &Reader,
+        target: &mut Target,
+        maker: &mut Maker<'_>,
+        copied: &mut Copied,
+    ) -> Result<()> {
+        let wanted: Vec<Wanted> = self
+            .kept
+            .iter()
+            .filter(|kept| !kept.is_long())
+            .map(|kept| {
+                let range = ByteRange::at(kept.place.offset, kept.place.len_min()).unwrap_or_default();
+                Wanted { segment: kept.segment, range }
+            })
+            .collect();
+        self.gathered.read(reader, &walk.origins, &wanted)?;
+        let mut read = Vec::with_capacity(self.kept.len());
+        let mut number = 0;
+        for kept in &self.kept {
+            read.push((!kept.is_long()).then_some(number));
+            number += usize::from(!kept.is_long());
+        }
+        let mut from = 0;
+        while from < self.kept.len() {
+            let form = self.form(from);
+            let versions = (from..self.kept.len()).take_while(|&at| self.form(at) == form).count();
+            let mut all: Vec<Version<'_>> = Vec::with_capacity(versions);
+            for at in from..from + versions {
+                let (Some(kept), Some(number)) = (self.kept.get(at), read.get(at)) else { continue };
+                let Some((segment, _)) = walk.sources.get(kept.segment) else { continue };
+                let frame = number.map(|number| self.gathered.frame(number));
+                all.push(Version::check(segment, kept, frame, form, reader)?);
+            }
+            all.sort_by_key(|version| version.sequence);
+            for version in all {
+                copied.records += 1;
+                copied.bytes += version.write(reader, form, target, maker)?;
+            }
+            from += versions;
+        }
+        Ok(())
+    }
+}
+
+/// A version of a key, its head and what is in memory of it verified.
+struct Version<'a> {
+    segment: &'a Segment,
+    place: Place,
+    key: Key,
+    attributes: Vec<u8>,
+    sequence: u64,
+    time_ns: i64,
+    death: Option<Death>,
+    body: BodyLen,
+    /// Body and chunk checksums, where they are in memory.
+    whole: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> Version<'a> {
+    fn check(
+        segment: &'a Segment,
+        kept: &Kept,
+        frame: Option<&'a [u8]>,
+        form: &[u8],
+        reader: &Reader,
+    ) -> Result<Self> {
+        let place = kept.place;
+        let head;
+        let bytes = match frame {
+            Some(frame) => frame,
+            None => {
+                let len = place.len_min().min(256 << 10);
+                head = reader
+                    .read(segment.source.as_ref(), ByteRange::at(place.offset, len).unwrap_or_default())?;
+                &head
+            }
+        };
+        let (header, key, attributes) = checked_head(segment, place, bytes)?;
+        if key.sort_form() != form {
+            let what = "the index names another record here".into();
+            return Err(damaged(segment, place.offset, Some(key), what));
+        }
+        let whole = match (frame, header.body) {
+            (Some(frame), BodyLen::Known(len)) => {
+                let at = header.head_len() as usize;
+                contiguous_body(frame, at, len, &segment.salt).map_err(|(offset, what)| {
+                    damaged(segment, place.offset + offset, Some(key.clone()), what)
+                })?;
+                let rest = frame.get(at..).unwrap_or_default();
+                let (body, rest) = rest.split_at_checked(len as usize).unwrap_or_default();
+                let sums =
+                    rest.get(..checksums_len(len, segment.salt.chunk_len) as usize).unwrap_or_default();
+                Some((body, sums))
+            }
+            _ => None,
+        };
+        let (sequence, time_ns, death) = (header.sequence, header.time_ns, kept.death);
+        let attributes = attributes.to_vec();
+        Ok(Self { segment, place, key, attributes, sequence, time_ns, death, body: header.body, whole })
+    }
+
+    fn old(&self, body_len: u64) -> Old<'_> {
+        Old {
+            key: &self.key,
+            attributes: &self.attributes,
+            body_len,
+            sequence: self.sequence,
+            time_ns: self.time_ns,
+            death: self.death,
+        }
+    }
+
+    /// Writes it; gives the bytes of its frame.
+    fn write(&self, reader: &Reader, form: &[u8], target: &mut Target, maker: &mut Maker<'_>) -> Result<u64> {
+        let output = target.ready(form, self.place.len_min(), maker)?;
+        let before = output.len();
+        match self.whole {
+            Some((body, sums)) => output.put(self.old(body.len() as u64), body, sums)?,
+            None => self.write_long(reader, output)?,
+        }
+        Ok(output.len() - before)
+    }
+
+    /// Copies a body chunk by chunk. Its length must be known first: that of a body in pieces is counted.
+    fn write_long(&self, reader: &Reader, output: &mut Output) -> Result<()> {
+        let mut counted = 0;
+        let body_len = match self.body {
+            BodyLen::Known(len) => len,
+            BodyLen::Framed => {
+                self.each_chunk(reader, &mut |chunk| {
+                    counted += chunk.len() as u64;
+                    Ok(())
+                })?;
+                counted
+            }
+        };
+        let old = self.old(body_len);
+        let offset = output.begin(old)?;
+        let mut sums = Vec::new();
+        self.each_chunk(reader, &mut |chunk| {
+            sums.extend(crc32c::crc32c(chunk).to_le_bytes());
+            output.append(chunk)
+        })?;
+        output.append(&sums)?;
+        output.end(old, offset)
+    }
+
+    /// Hands out the verified chunks of the body.
+    fn each_chunk(&self, reader: &Reader, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let segment = self.segment;
+        let end = self.place.len.and_then(|len| self.place.offset.checked_add(len));
+        let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
+        let range = ByteRange::new(self.place.offset, end).unwrap_or_default();
+        let access = AccessRule::default().decide(segment.source.as_ref(), range);
+        let mut frames = Frames::new(reader.window(segment.source.clone(), range, access)?, segment.salt);
+        let told = |trouble| match trouble {
+            Trouble::Source(error) => Error::from(error),
+            Trouble::Broken(broken) => Error::Damaged(broken.into_damage(segment.source.path())),
+        };
+        match frames.step()? {
+            Step::Frame => {}
+            Step::Invalid(broken) => return Err(told(Trouble::Broken(broken))),
+            Step::End => {
+                let what = "the index names a place behind the last frame".into();
+                return Err(damaged(segment, self.place.offset, Some(self.key.clone()), what));
+            }
+        }
+        frames.begin_body().map_err(told)?;
+        loop {
+            match frames.next_chunk().map_err(told)? {
+                // The only piece of an empty body has no chunk here.
+                Chunk::Bytes(span) if span.len == 0 => {}
+                Chunk::Bytes(span) => take(frames.view(span).1)?,
+                Chunk::End { counts: true, .. } => break,
+                Chunk::End { .. } => {
+                    let what = "the index names a record that was abandoned".into();
+                    return Err(damaged(segment, self.place.offset, Some(self.key.clone()), what));
+                }
+            }
+        }
+        reader.give_back(frames.window.into_engine()?);
+        Ok(())
+    }
+}
+
+impl Target {
+    /// The segment for a record of this length; versions of one key stay together.
+    fn ready(&mut self, form: &[u8], len: u64, maker: &mut Maker<'_>) -> Result<&mut Output> {
+        let full = self.output.as_ref().is_some_and(|output| {
+            !output.is_empty()
+                && !output.ends_in(form)
+                && output.len().saturating_add(len) > maker.segment_len
+        });
+        if full {
+            self.finished.extend(self.output.take().map(Output::finish).transpose()?);
+        }
+        if self.output.is_none() {
+            let header = (maker.next)()?;
+            maker.made.push(header.id);
+            self.output = Some(Output::create(maker.storage, header, maker.group)?);
+        }
+        self.output.as_mut().ok_or_else(|| Error::Invalid("no segment is open".into()))
+    }
+}
+
+fn damaged(segment: &Segment, offset: u64, key: Option<Key>, what: String) -> Error {
+    Error::Damaged(Damage { file: segment.source.path().to_path_buf(), offset, key, what })
+}

@@ -1,0 +1,263 @@
+//! Compaction: the records that still count are written once more, in the order of their keys, into new segments;
+//! then a generation names those instead of the old ones.
+//!
+//! It goes in steps. A step takes some segments of one group, needs as much room again as what it keeps of them,
+//! and ends in a generation; so the extra room is bounded, what is done stays done when the next step is cut off,
+//! and between two steps the writer can put and delete. Nothing that a generation names is ever changed: until
+//! the new one is published the old state is whole, and readers that opened it keep it (see
+//! [`Storage::hold`](crate::storage::Storage::hold)).
+
+mod copy;
+mod output;
+mod plan;
+
+use std::time::Duration;
+
+use copy::Copying;
+use plan::{Candidate, plan};
+pub use plan::{CompactPlan, CompactStep};
+
+use super::{Dead, PackWriter, Sealed};
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::manifest::SegmentEntry;
+use crate::pack::names::Name;
+use crate::pack::open::Pack;
+
+/// What to compact, and how.
+#[derive(Debug, Clone)]
+pub struct CompactOptions {
+    /// Only these groups; all if empty.
+    pub groups: Vec<String>,
+    /// Versions that died less long ago than this stay readable.
+    pub keep: Duration,
+    /// Only groups of whose frames at least this share, 0 to 1, would go; `None` also restores the order of keys
+    /// where nothing would go.
+    pub max_dead: Option<f64>,
+    /// Room that a step may take on top of what is there, in bytes.
+    pub extra_len: u64,
+    /// Memory for records on their way, in bytes.
+    pub memory_len: usize,
+    /// Steps to take at most: one, for a writer that wants to go on putting in between.
+    pub steps_max: usize,
+}
+
+impl Default for CompactOptions {
+    fn default() -> Self {
+        Self {
+            groups: Vec::new(),
+            keep: Duration::ZERO,
+            max_dead: None,
+            extra_len: 16 << 30,
+            memory_len: 256 << 20,
+            steps_max: usize::MAX,
+        }
+    }
+}
+
+/// What a compaction did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Compacted {
+    /// Steps that came to their end.
+    pub steps: u64,
+    /// Records that were written once more, kept older versions included.
+    pub records: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+    /// Versions that went.
+    pub dead_records: u64,
+    /// Bytes of files before, of the segments that were replaced.
+    pub before_bytes: u64,
+    /// Bytes of the files that replace them.
+    pub after_bytes: u64,
+    /// It was told to stop before its end; running it again goes on.
+    pub interrupted: bool,
+    /// Segments that were left as they are, because something in them is not what was written.
+    pub left_out: Vec<Damage>,
+}
+
+impl Pack {
+    /// What [`PackWriter::compact`] would do now.
+    ///
+    /// # Errors
+    /// What reading the indexes meets.
+    pub fn plan_compaction(&self, options: &CompactOptions, now_ns: i64) -> Result<CompactPlan> {
+        let candidate = |segment| Candidate::new(segment, &segment.deaths);
+        let segments: Vec<Candidate<'_>> = self.snapshot.segments.iter().map(candidate).collect();
+        plan(&segments, self.groups(), options, horizon_ns(options, now_ns), &self.reader)
+    }
+}
+
+/// Versions that died at this time or before may go.
+fn horizon_ns(options: &CompactOptions, now_ns: i64) -> i64 {
+    now_ns.saturating_sub(i64::try_from(options.keep.as_nanos()).unwrap_or(i64::MAX))
+}
+
+impl PackWriter {
+    /// Writes the records that count once more, in the order of their keys, and lets go of the rest. All that was put
+    /// before is safe when it returns.
+    ///
+    /// `progress` is told the bytes of frames written so far, and stops the compaction by giving `false`: the step
+    /// under way is taken back, those before it stay. Segments with damage are left as they are and told.
+    ///
+    /// # Errors
+    /// What reading and writing meet. The step under way is then taken back and the pack is as it was before it.
+    pub fn compact(
+        &mut self,
+        options: &CompactOptions,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Compacted> {
+        self.check_usable()?;
+        let mut done = Compacted::default();
+        self.seal_for(options)?;
+        for step in self.planned(options)?.steps.into_iter().take(options.steps_max) {
+            if !self.finish_step(step, options, &mut done, progress)? {
+                done.interrupted = true;
+                break;
+            }
+        }
+        match done.steps {
+            0 => self.sync()?,
+            // The generation before the newest keeps its files: once more, so that it is none of the old.
+            _ => self.publish()?,
+        }
+        Ok(done)
+    }
+
+    fn planned(&self, options: &CompactOptions) -> Result<CompactPlan> {
+        let candidates: Vec<Candidate<'_>> = self
+            .sealed
+            .iter()
+            .filter_map(|(id, sealed)| {
+                Some(Candidate::new(sealed.segment.as_ref()?, &self.dead.get(id)?.deaths))
+            })
+            .collect();
+        let horizon_ns = horizon_ns(options, self.now_ns());
+        plan(&candidates, &self.manifest.groups, options, horizon_ns, &self.reader)
+    }
+
+    /// A time that no record of the pack is later than.
+    fn now_ns(&self) -> i64 {
+        self.options.host.now_ns().max(self.manifest.time_last_ns)
+    }
+
+    /// Takes a step, without the segments in which it meets damage; `false` when it was told to stop.
+    fn finish_step(
+        &mut self,
+        mut step: CompactStep,
+        options: &CompactOptions,
+        done: &mut Compacted,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        while !step.segments.is_empty() {
+            let damage = match self.run_step(&step, options, done, progress) {
+                Err(Error::Damaged(damage)) => damage,
+                other => return other,
+            };
+            let culprit = step.segments.iter().position(|&id| self.path_of(id) == damage.file);
+            let Some(culprit) = culprit else { return Err(Error::Damaged(damage)) };
+            step.segments.remove(culprit);
+            done.left_out.push(damage);
+        }
+        Ok(true)
+    }
+
+    /// Seals the growing segments of the groups in which there is something to do.
+    fn seal_for(&mut self, options: &CompactOptions) -> Result<()> {
+        let groups: Vec<u32> = self.active.keys().copied().collect();
+        for group in groups {
+            let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
+            let wanted = options.groups.is_empty() || options.groups.contains(&name);
+            let is_empty = self.active.get(&group).is_none_or(|active| active.tally().records == 0);
+            if wanted && !is_empty && self.is_worth_sealing(group, options)? {
+                self.guard(|writer| writer.seal_group(group))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the dead of a group, as far as its counters tell, reach the share that is asked for.
+    fn is_worth_sealing(&mut self, group: u32, options: &CompactOptions) -> Result<bool> {
+        let Some(max_dead) = options.max_dead else { return Ok(true) };
+        let (mut dead, mut all) = (0u64, 0u64);
+        for entry in self.entries().iter().filter(|entry| entry.group == group) {
+            dead = dead.saturating_add(entry.dead_bytes);
+            all = all.saturating_add(entry.frames_end);
+        }
+        Ok(dead as f64 >= max_dead * all as f64)
+    }
+
+    fn path_of(&self, segment: u64) -> std::path::PathBuf {
+        self.storage.path(&Name::Segment(segment).to_string())
+    }
+
+    /// Replaces the segments of one step; `false` when it was told to stop.
+    fn run_step(
+        &mut self,
+        step: &CompactStep,
+        options: &CompactOptions,
+        done: &mut Compacted,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let horizon_ns = horizon_ns(options, self.now_ns());
+        let mut copying = Copying::new(self, step, horizon_ns, options.memory_len)?;
+        let before = done.bytes;
+        let ran = copying.run(&mut |bytes| progress(before + bytes));
+        let (outputs, made, copied) = copying.into_parts();
+        match ran {
+            Ok(true) => {}
+            stopped => {
+                // No generation came to name them.
+                self.garbage.extend(made.iter().map(|&id| Name::Segment(id)));
+                self.remove_garbage();
+                return stopped;
+            }
+        }
+        self.guard(|writer| {
+            let (before_bytes, after_bytes) = writer.replace(step, outputs, copied.history_from_ns)?;
+            done.before_bytes += before_bytes;
+            done.after_bytes += after_bytes;
+            Ok(())
+        })?;
+        done.steps += 1;
+        done.records += copied.records;
+        done.bytes += copied.bytes;
+        done.dead_records += copied.dead_records;
+        Ok(true)
+    }
+
+    /// Publishes the generation that names what a step wrote instead of what it read.
+    fn replace(
+        &mut self,
+        step: &CompactStep,
+        outputs: Vec<output::Finished>,
+        history_from_ns: Option<i64>,
+    ) -> Result<(u64, u64)> {
+        let mut before_bytes = 0;
+        for id in &step.segments {
+            let Some(sealed) = self.sealed.remove(id) else { continue };
+            before_bytes += sealed.entry.committed_len;
+            self.garbage.insert(Name::Segment(*id));
+            let vector = self.dead.remove(id).and_then(|dead| dead.vector);
+            self.garbage.extend(vector.map(|vector| Name::Deletes(*id, vector.generation)));
+        }
+        let entries: Vec<SegmentEntry> = outputs.iter().map(|output| output.entry).collect();
+        for output in outputs {
+            let entry = output.entry;
+            let dead = Dead {
+                records: output.deaths.len() as u64,
+                bytes: output.dead_bytes,
+                dirty: !output.deaths.is_empty(),
+                deaths: output.deaths,
+                vector: None,
+            };
+            self.dead.insert(entry.id, dead);
+            self.sealed.insert(entry.id, Sealed { entry, segment: None });
+        }
+        self.manifest.history_from_ns = self.manifest.history_from_ns.max(history_from_ns);
+        // What this writer puts from now on is in segments from here on; those just made hold older records.
+        self.own_segments = self.manifest.segment_next;
+        self.publish_now()?;
+        entries.iter().try_for_each(|&entry| self.reopen_sealed(entry))?;
+        Ok((before_bytes, entries.iter().map(|entry| entry.committed_len).sum()))
+    }
+}
