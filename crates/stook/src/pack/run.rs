@@ -129,17 +129,18 @@ impl Run {
         Page::parse(bytes).map_err(|invalid| self.damaged(first, invalid))
     }
 
-    /// Whether every page is what was written. They are read for it and not kept.
-    pub(crate) fn is_whole(&self, reader: &Reader) -> Result<bool> {
+    /// Reads every page and keeps it, so that the file is not needed any more; `false` when one is not what was
+    /// written.
+    pub(crate) fn take_all(&self, reader: &Reader) -> Result<bool> {
         let mut number = 0;
         while number < self.pages.len() {
-            let batch: Vec<_> =
-                (number..self.pages.len()).take(DEPTH).filter_map(|n| self.missing(n)).collect();
-            let reads = batch.iter().map(|&(source, range)| (source, range, Access::Cached));
-            for (n, bytes) in (number..).zip(reader.read_many(reads)?) {
-                let first = self.top.page(n).map_or(0, |(first, _)| first);
-                if Page::verify(&bytes?, self.salt_crc, first).is_err() {
-                    return Ok(false);
+            let missing = |n| self.missing(n).map(|read| (n, read));
+            let batch: Vec<_> = (number..self.pages.len()).take(DEPTH).filter_map(missing).collect();
+            let reads = batch.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
+            for ((n, _), bytes) in batch.iter().zip(reader.read_many(reads)?) {
+                match self.supply(*n, bytes?) {
+                    Err(Error::Damaged(_)) => return Ok(false),
+                    other => other?,
                 }
             }
             number += DEPTH;

@@ -260,7 +260,8 @@ impl Segment {
         Ok(Run::on_disk(source, footer.index, top, footer.frames, footer.tally, salt_crc))
     }
 
-    /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan.
+    /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan. They are read whole:
+    /// no generation keeps their files.
     fn open_checkpoints(&mut self, storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Result<()> {
         let mut tally = Tally::default();
         loop {
@@ -268,12 +269,18 @@ impl Segment {
             if !files.iter().any(|file| file.name == name) {
                 break;
             }
-            match self.read_index(reader, FooterKind::Checkpoint, storage.open(&name)?) {
+            let source = match storage.open(&name) {
+                Ok(source) => source,
+                // It went since the files were listed.
+                Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => break,
+                Err(error) => return Err(error.into()),
+            };
+            match self.read_index(reader, FooterKind::Checkpoint, source) {
                 Ok(run)
                     if run.frames.start() == self.checkpointed_len
                         && run.frames.end() > self.checkpointed_len
                         && run.frames.end() <= self.entry.committed_len
-                        && run.is_whole(reader)? =>
+                        && run.take_all(reader)? =>
                 {
                     self.checkpointed_len = run.frames.end();
                     tally.join(&run.tally);

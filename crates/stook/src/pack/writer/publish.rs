@@ -216,10 +216,10 @@ impl PackWriter {
                 Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !newest.has(&name) => {
                     self.garbage.insert(name);
                 }
-                Some(name @ Name::Checkpoint(id, _)) => {
-                    if !self.active.values().any(|active| active.header.id == id) {
-                        self.garbage.insert(name);
-                    }
+                Some(name @ Name::Checkpoint(id, _))
+                    if !self.active.values().any(|active| active.header.id == id) =>
+                {
+                    self.garbage.insert(name);
                 }
                 _ => {}
             }

@@ -1,6 +1,7 @@
 //! Properties of packs.
 
 mod clock;
+mod compaction;
 mod crash;
 mod damage;
 mod faults;
@@ -11,5 +12,6 @@ mod limits;
 mod model;
 mod roundtrip;
 mod shapes;
+mod snapshots;
 mod tree;
 mod truncate;

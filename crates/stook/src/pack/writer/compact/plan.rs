@@ -77,7 +77,7 @@ struct Surveyed {
     /// Its kept records stand in the order of their keys.
     in_order: bool,
     /// Its first and last key, as sort forms.
-    keys: Option<(Box<[u8]>, Box<[u8]>)>,
+    keys: Option<[Box<[u8]>; 2]>,
     /// Its keys lie between those of another segment.
     overlaps: bool,
 }
@@ -141,8 +141,8 @@ fn survey(candidate: &Candidate<'_>, horizon_ns: i64, reader: &Reader) -> Result
                 last_offset = last_offset.max(place.offset);
                 let form: Box<[u8]> = entry.form().into();
                 match &mut found.keys {
-                    None => found.keys = Some((form.clone(), form)),
-                    Some((_, last)) => *last = form,
+                    None => found.keys = Some([form.clone(), form]),
+                    Some([_, last]) => *last = form,
                 }
             }
         }
@@ -159,14 +159,14 @@ fn mark_overlaps(surveyed: &mut [Surveyed]) {
     let mut order: Vec<usize> = (0..surveyed.len()).collect();
     order.sort_by(|&a, &b| {
         let first =
-            |at: usize| surveyed.get(at).and_then(|found| found.keys.as_ref()).map(|(first, _)| first);
+            |at: usize| surveyed.get(at).and_then(|found| found.keys.as_ref()).map(|[first, _]| first);
         first(a).cmp(&first(b))
     });
     // The segment whose last key is the highest of those before.
     let mut reach: Option<(usize, Box<[u8]>)> = None;
     let mut overlapping = Vec::new();
     for at in order {
-        let Some((first, last)) = surveyed.get(at).and_then(|found| found.keys.clone()) else { continue };
+        let Some([first, last]) = surveyed.get(at).and_then(|found| found.keys.clone()) else { continue };
         if let Some((other, _)) = reach.as_ref().filter(|(_, highest)| first <= *highest) {
             overlapping.extend([at, *other]);
         }
