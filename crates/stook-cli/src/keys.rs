@@ -116,6 +116,18 @@ pub(crate) fn prefix(given: Option<&OsStr>) -> Result<Vec<u8>, UsageError> {
     })
 }
 
+/// The bytes that keys with a prefix begin with; `None` where only numbers are meant, which archives do not have.
+///
+/// # Errors
+/// When it is no prefix of a key.
+pub(crate) fn bytes_prefix(given: Option<&OsStr>) -> Result<Option<Vec<u8>>, UsageError> {
+    match given {
+        None => Ok(Some(Vec::new())),
+        Some(prefix) if prefix == "id:" => Ok(None),
+        Some(prefix) => Ok(packs::parse_key(prefix)?.as_bytes().map(<[u8]>::to_vec)),
+    }
+}
+
 /// Whether a group is among those that were asked for; all are where none was.
 pub(crate) fn is_in(groups: &[String], group: &str) -> bool {
     groups.is_empty() || groups.iter().any(|wanted| wanted == group)

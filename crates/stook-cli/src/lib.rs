@@ -8,6 +8,7 @@
 //! It is a library so that the help pages and completions can be made from the same definitions.
 //! It holds no capability of its own: what is worth calling from a program is in the `stook` crate.
 
+pub mod archives;
 pub mod cli;
 pub mod commands;
 pub mod context;

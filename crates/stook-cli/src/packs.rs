@@ -33,7 +33,7 @@ pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Resu
     Err(anyhow!("{} has no group {missing:?}; it has: {have}", path.display()))
 }
 
-/// The pack and the key of an address `PACK//KEY`; no key in a plain path.
+/// The pack (or archive) and the key of an address `PACK//KEY`; no key in a plain path.
 pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
     let bytes = address.as_bytes();
     // A path that is there is meant as it stands, however many slashes it has.
@@ -42,7 +42,7 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
     }
     let split = bytes.windows(2).enumerate().skip(1).find_map(|(at, two)| {
         let pack = OsStr::from_bytes(bytes.get(..at)?);
-        (two == b"//" && Path::new(pack).is_dir()).then_some(at)
+        (two == b"//" && Path::new(pack).exists()).then_some(at)
     });
     match split {
         Some(at) => {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_split_at_the_first_directory_that_is_there() {
+    fn an_address_is_split_at_the_first_path_that_is_there() {
         let dir = tempfile::tempdir().unwrap();
         let pack = dir.path().join("a.stook");
         std::fs::create_dir(&pack).unwrap();

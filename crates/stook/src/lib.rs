@@ -6,11 +6,12 @@
 //!   [`source`] (anything that is read by range), [`storage`] (anything that publishes bytes),
 //!   [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and reads their
 //!   small files), [`report`] (numbers people can trust);
-//! - **capabilities** built on it, which never import one another: [`pack`],
+//! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`].
 //!
 //! `docs/ARCHITECTURE.md` tells why it is cut this way.
 
+pub mod archive;
 pub mod bench;
 pub mod engine;
 pub mod error;

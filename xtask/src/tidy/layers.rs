@@ -9,7 +9,7 @@ use super::tokens::{group, ident, is_ident, is_punct, line};
 
 const LIBRARY: &str = "crates/stook/src/";
 const CORE: &[&str] = &["engine", "error", "extent", "plan", "report", "source", "storage", "walk"];
-const CAPABILITIES: &[&str] = &["bench", "copy", "pack", "sparse", "stitch"];
+const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations = Vec::new();

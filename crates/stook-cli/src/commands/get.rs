@@ -3,7 +3,7 @@
 //! Short records are read many at a time, long ones in verified pieces. No byte is written whose checksum did
 //! not match, and no file appears under its name before it is whole.
 
-mod files;
+pub(super) mod files;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use crate::exit::UsageError;
 use crate::keys::{self, KeyList};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
-use crate::{exit, interrupt, packs};
-use files::Target;
+use crate::{archives, exit, interrupt, packs};
+pub(super) use files::Target;
 
 const EXAMPLES: &str = "\
 One key goes to stdout, or into the file (or directory) that --output names.
@@ -33,6 +33,7 @@ target, and `stook unpack` makes links of them again.
 Examples:
   stook get photos.stook 2024/cat.jpg > cat.jpg
   stook get photos.stook//2024/cat.jpg --output cat.jpg
+  stook get train.tar 000017.jpg > cat.jpg
   stook get photos.stook id:1 id:2 id:3 --output out
   stook ls photos.stook '**/*.txt' -0 |
     stook get photos.stook --from-file - -0 --concat
@@ -51,7 +52,7 @@ const SHORT_LEN: u64 = 4 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack, or PACK//KEY
+    /// The pack, or a tar or zip archive, or PACK//KEY
     pack: OsString,
     /// Keys of records
     #[arg(value_name = "KEY")]
@@ -70,18 +71,18 @@ pub struct Args {
     concat: bool,
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
-    groups: Vec<String>,
+    pub(super) groups: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+pub(super) struct Line<'a> {
     #[serde(flatten)]
-    key: packs::JsonKey<'a>,
-    status: &'static str,
-    body_bytes: Option<u64>,
+    pub(super) key: packs::JsonKey<'a>,
+    pub(super) status: &'static str,
+    pub(super) body_bytes: Option<u64>,
     #[serde(flatten)]
-    path: Option<TextOrBytes<'a>>,
-    error: Option<String>,
+    pub(super) path: Option<TextOrBytes<'a>>,
+    pub(super) error: Option<String>,
 }
 
 /// Runs it.
@@ -97,26 +98,20 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let many = typed.len() > 1 || args.from_file.is_some();
     let mut keys = KeyList::new(&typed, args.from_file.as_deref(), args.null)?;
     let target = target(&args, many, context)?;
+    if let Some(archive) = archives::open(&path, context)? {
+        return super::archive::get::run(&args, &archive, keys, target, context);
+    }
     let pack = packs::open(&path)?;
     packs::check_groups(&pack, &path, &args.groups)?;
     let output = context.output();
-    let mut getter = Getter {
-        pack: &pack,
-        name: path,
-        args: &args,
-        context,
-        target,
-        output,
-        got: 0,
-        bytes: 0,
-        failures: 0,
-    };
+    let mut getter =
+        Getter { pack: &pack, name: path, args: &args, context, target, output, totals: Totals::default() };
     let bar = context.progress("getting", Unit::Bytes, None);
     while let Some(batch) = keys.next(BATCH_KEYS)? {
         getter.batch(&batch, &bar)?;
     }
     drop(bar);
-    getter.end()
+    tell_end(getter.target, getter.output, &getter.totals, context)
 }
 
 /// Where bodies go, or why that is not to be.
@@ -144,9 +139,15 @@ struct Getter<'a> {
     context: &'a Context,
     target: Target,
     output: Output,
-    got: u64,
-    bytes: u64,
-    failures: u64,
+    totals: Totals,
+}
+
+/// What was got, and how often that failed.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub(super) got: u64,
+    pub(super) bytes: u64,
+    pub(super) failures: u64,
 }
 
 impl Getter<'_> {
@@ -169,7 +170,7 @@ impl Getter<'_> {
                 [key] => self.long(key)?,
                 _ => self.short(part)?,
             }
-            bar.add(self.bytes.saturating_sub(bar.done()));
+            bar.add(self.totals.bytes.saturating_sub(bar.done()));
             at += part.len().max(1);
         }
         Ok(())
@@ -181,7 +182,7 @@ impl Getter<'_> {
         if let Some(damage) = hit {
             return self.failed(key, Error::Damaged(damage.clone()));
         }
-        self.failures += 1;
+        self.totals.failures += 1;
         let in_group = match self.args.groups.as_slice() {
             [] => String::new(),
             groups => format!(" in {}", groups.join(", ")),
@@ -197,7 +198,7 @@ impl Getter<'_> {
 
     fn failed(&mut self, key: &Key, error: Error) -> anyhow::Result<()> {
         let Error::Damaged(_) = error else { return Err(error.into()) };
-        self.failures += 1;
+        self.totals.failures += 1;
         self.context.failure(&error);
         self.line(key, "damaged", None, None, Some(exit::chain(&error)))
     }
@@ -226,10 +227,10 @@ impl Getter<'_> {
 
     /// Writes one body to its place, and tells of it.
     fn write(&mut self, key: &Key, mut body: Body<'_>) -> anyhow::Result<()> {
-        let mut place = match self.target.place(key, body.head(), &mut self.output) {
+        let mut place = match self.target.place(key, body.head().attributes.file_kind(), &mut self.output) {
             Ok(place) => place,
             Err(refused) if refused.is::<files::Refused>() => {
-                self.failures += 1;
+                self.totals.failures += 1;
                 self.context.failure(refused.as_ref());
                 return self.line(key, "refused", None, None, Some(refused.to_string()));
             }
@@ -252,8 +253,8 @@ impl Getter<'_> {
             return self.failed(key, error);
         }
         let path = place.finish()?;
-        self.got += 1;
-        self.bytes += len;
+        self.totals.got += 1;
+        self.totals.bytes += len;
         self.line(key, "ok", Some(len), path.as_deref(), None)
     }
 
@@ -272,22 +273,23 @@ impl Getter<'_> {
         }
         Ok(())
     }
+}
 
-    /// Everything is made durable, and told.
-    fn end(self) -> anyhow::Result<ExitCode> {
-        let to_stdout = matches!(self.target, Target::Stdout);
-        self.target.finish()?;
-        self.output.finish()?;
-        if !to_stdout && !self.context.json() {
-            let records = if self.got == 1 { "record" } else { "records" };
-            self.context.remark(format_args!(
-                "got {} {records}, {}",
-                count(self.got),
-                bytes_decimal(self.bytes)
-            ));
-        }
-        Ok(exit::code_for(self.failures))
+/// Everything is made durable, and told.
+pub(super) fn tell_end(
+    target: Target,
+    output: Output,
+    totals: &Totals,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let to_stdout = matches!(target, Target::Stdout);
+    target.finish()?;
+    output.finish()?;
+    if !to_stdout && !context.json() {
+        let records = if totals.got == 1 { "record" } else { "records" };
+        context.remark(format_args!("got {} {records}, {}", count(totals.got), bytes_decimal(totals.bytes)));
     }
+    Ok(exit::code_for(totals.failures))
 }
 
 /// A body, at once or in pieces. All it gives has been verified.

@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use crate::context::Context;
 use crate::keys::{self, Globs};
 use crate::output::Output;
-use crate::{exit, interrupt, packs};
+use crate::{archives, exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 Keys come in their order: byte strings, then numbers (id:1, id:2, …). Control
@@ -24,6 +24,7 @@ key is matched as id:N. --long shows mode, owner, length, time (UTC) and group.
 Examples:
   stook ls photos.stook
   stook ls photos.stook -l --prefix 2024/
+  stook ls train.tar --long
   stook ls photos.stook '**/*.jpg' -0 |
     stook get photos.stook --from-file - -0 --output out";
 
@@ -34,37 +35,37 @@ const BATCH: usize = 4096;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack
+    /// The pack, or a tar or zip archive
     pack: PathBuf,
     /// Only keys that match one of these patterns
     #[arg(value_name = "GLOB")]
-    globs: Vec<String>,
+    pub(super) globs: Vec<String>,
     /// Mode, owner, length, time and group beside each key
     #[arg(long, short)]
-    long: bool,
+    pub(super) long: bool,
     /// Only keys that begin so
     #[arg(long)]
-    prefix: Option<std::ffi::OsString>,
+    pub(super) prefix: Option<std::ffi::OsString>,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
-    groups: Vec<String>,
+    pub(super) groups: Vec<String>,
     /// End each key with a NUL byte, and print it as it is
     #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
-    null: bool,
+    pub(super) null: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+pub(super) struct Line<'a> {
     #[serde(flatten)]
-    key: packs::JsonKey<'a>,
-    group: &'a str,
-    stored_bytes: Option<u64>,
+    pub(super) key: packs::JsonKey<'a>,
+    pub(super) group: &'a str,
+    pub(super) stored_bytes: Option<u64>,
     #[serde(flatten)]
-    head: Option<HeadFields>,
+    pub(super) head: Option<HeadFields>,
 }
 
 #[derive(Debug, Serialize)]
-struct HeadFields {
+pub(super) struct HeadFields {
     body_bytes: Option<u64>,
     kind: Option<&'static str>,
     mode: Option<u32>,
@@ -80,6 +81,9 @@ struct HeadFields {
 /// # Errors
 /// When the pack or its index cannot be read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let Some(archive) = archives::open(&args.pack, context)? {
+        return super::archive::ls::run(&args, &archive, context);
+    }
     let globs = Globs::new(&args.globs)?;
     let pack = packs::open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
@@ -132,7 +136,7 @@ fn print_short(
 }
 
 /// The key as `stook get` takes it, with no byte escaped.
-fn typed(key: &Key) -> Vec<u8> {
+pub(super) fn typed(key: &Key) -> Vec<u8> {
     match key.value() {
         KeyValue::Id(_) => key.to_string().into_bytes(),
         // An empty line would be no key.
@@ -172,7 +176,7 @@ fn print_long(
     Ok(failures)
 }
 
-fn fields(head: &RecordHead) -> HeadFields {
+pub(super) fn fields(head: &RecordHead) -> HeadFields {
     let attributes = &head.attributes;
     HeadFields {
         body_bytes: head.body_len,
@@ -192,7 +196,7 @@ fn fields(head: &RecordHead) -> HeadFields {
 }
 
 /// Columns of fixed width, since a long list cannot be held back until its widest cell is known.
-fn long_line(head: &RecordHead, group: &str) -> String {
+pub(super) fn long_line(head: &RecordHead, group: &str) -> String {
     let attributes = &head.attributes;
     let owner = attributes.owner().map_or("-".to_owned(), |(user, group)| format!("{user}:{group}"));
     let len = head.body_len.map_or("?".to_owned(), |len| len.to_string());

@@ -5,12 +5,13 @@ use bytes::Bytes;
 use super::error::{Error, Result};
 use super::key::Key;
 use super::open::Pack;
-use super::reader::{Batch, Read, SAMPLED_RANGES};
+use super::reader::{Batch, Read};
 use super::record::{Record, parse_record};
 use super::segment::Segment;
 use super::snapshot::Found;
 use crate::engine::Access;
 use crate::extent::ByteRange;
+use crate::source::SAMPLED_RANGES;
 
 /// Frames longer than this are not read in one piece.
 const WHOLE_FRAME_MAX: u64 = 64 << 20;

@@ -29,6 +29,7 @@ pub mod tree;
 mod window;
 mod writer;
 
+pub use crate::source::AccessRule;
 pub use check::CheckReport;
 pub use error::{Damage, Error, Result};
 pub use format::attributes::{Attributes, FileKind};
@@ -36,7 +37,6 @@ pub use host::{Host, SystemHost};
 pub use key::{KEY_LEN_MAX, Key, KeyValue};
 pub use load::{Loaded, LoadedRecord};
 pub use open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
-pub use reader::AccessRule;
 pub use record::{Record, RecordHead};
 pub use recover::TornTail;
 pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};

@@ -12,7 +12,7 @@ use super::format::manifest::{PackState, SegmentState};
 use super::frames::{Frames, Step};
 use super::gets::Gets;
 use super::key::Key;
-use super::reader::{AccessRule, Reader};
+use super::reader::Reader;
 use super::record::{Record, RecordHead, parse_head};
 use super::recover::TornTail;
 use super::run::MergeCursor;
@@ -22,6 +22,7 @@ use super::snapshot::{Found, Snapshot, View};
 use super::stream::RecordReader;
 use crate::engine::{Access, Backend, EngineFactory};
 use crate::extent::ByteRange;
+use crate::source::AccessRule;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 /// Read of a record when only its head is wanted, in bytes.

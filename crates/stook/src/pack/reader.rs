@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::Result;
 use super::window::{Window, WindowOptions};
-use crate::engine::{Access, CacheResidency, Engine, EngineFactory};
+use crate::engine::{Access, Engine, EngineFactory};
 use crate::extent::ByteRange;
 use crate::source::{Leaf, Session, SessionOptions, Source};
 
@@ -21,9 +21,6 @@ const CACHED_BLOCK_LEN: usize = 256 << 10;
 
 /// Longer ranges are not worth a try whether they are in the page cache.
 const AT_ONCE_LEN_MAX: u64 = 1 << 20;
-
-/// So many ranges of a batch tell what to do with all of it.
-pub(crate) const SAMPLED_RANGES: usize = 16;
 
 /// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
 const RING_BLOCKS: usize = 32;
@@ -229,18 +226,6 @@ pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Which way the bytes of a pack take into memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AccessRule {
-    /// What is mostly in the page cache is read from there, anything else directly.
-    #[default]
-    Auto,
-    /// Always directly.
-    Direct,
-    /// Always through the page cache.
-    Cached,
-}
-
 fn ring_blocks(access: Access) -> usize {
     match access {
         Access::Direct => RING_BLOCKS,
@@ -252,37 +237,5 @@ fn block_len(access: Access) -> usize {
     match access {
         Access::Direct => BLOCK_LEN,
         Access::Cached => CACHED_BLOCK_LEN,
-    }
-}
-
-impl AccessRule {
-    /// What the rule says for a range of a source.
-    pub(crate) fn decide(self, source: &dyn Source, range: ByteRange) -> Access {
-        self.decide_for(source, std::slice::from_ref(&range))
-    }
-
-    /// What the rule says for a batch of ranges of a source: some of them speak for all.
-    pub(crate) fn decide_for(self, source: &dyn Source, ranges: &[ByteRange]) -> Access {
-        match self {
-            Self::Direct => return Access::Direct,
-            Self::Cached => return Access::Cached,
-            Self::Auto => {}
-        }
-        let (mut asked, mut cached) = (0, 0.0);
-        let mut leaves = Vec::with_capacity(1);
-        for range in ranges.iter().step_by(ranges.len().div_ceil(SAMPLED_RANGES).max(1)) {
-            leaves.clear();
-            // Whoever reads will meet the error and tell it.
-            let resolved = source.resolve(*range, &mut leaves);
-            let (Ok(()), [Leaf::File { file, range }]) = (resolved, leaves.as_slice()) else {
-                return Access::Cached;
-            };
-            let Some(share) = CacheResidency::of(file, *range).cached_share(range.len()) else {
-                return Access::Cached;
-            };
-            asked += range.len();
-            cached += share * range.len() as f64;
-        }
-        if asked > 0 && cached < asked as f64 / 2.0 { Access::Direct } else { Access::Cached }
     }
 }

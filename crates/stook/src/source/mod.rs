@@ -4,6 +4,7 @@
 //! [`Leaf`]s: ranges of files, bytes that are already in memory, fills. A [`Session`] runs the leaves
 //! of any number of sources through one engine, so that the queue stays full across all of them.
 
+mod access;
 mod file;
 mod identity;
 mod memory;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use access::AccessRule;
+pub(crate) use access::SAMPLED_RANGES;
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use stook::Error;
-use stook::pack::{FileKind, Key, KeyValue, RecordHead};
+use stook::pack::{FileKind, Key, KeyValue};
 
 use crate::output::Output;
 
 /// A key that cannot become a file here.
 #[derive(Debug)]
-pub(super) struct Refused(String);
+pub(in crate::commands) struct Refused(String);
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,7 +30,7 @@ impl std::error::Error for Refused {}
 
 /// Where all bodies go.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(in crate::commands) enum Target {
     /// One after another.
     Stdout,
     /// One after another, into a file.
@@ -43,7 +43,7 @@ pub(super) enum Target {
 
 /// A directory that keys become files in.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(in crate::commands) struct Directory {
     path: PathBuf,
     /// Directories below it that are known to be directories, and no links.
     checked: HashSet<PathBuf>,
@@ -52,7 +52,7 @@ pub(super) struct Directory {
 
 /// Where one body goes.
 #[derive(Debug)]
-pub(super) enum Place<'t> {
+pub(in crate::commands) enum Place<'t> {
     /// To stdout.
     Stdout(&'t mut Output),
     /// Behind the others.
@@ -65,7 +65,7 @@ pub(super) enum Place<'t> {
 
 /// A file that gets its name when it is whole.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(in crate::commands) struct Draft {
     file: fs::File,
     /// Where the bytes are; `None` for what is no regular file, and written as it is.
     draft: Option<PathBuf>,
@@ -73,18 +73,23 @@ pub(super) struct Draft {
 }
 
 /// Whether a path can only mean a directory.
-pub(super) fn names_directory(path: &Path) -> bool {
+pub(in crate::commands) fn names_directory(path: &Path) -> bool {
     path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir()
 }
 
 impl Target {
     /// All bodies in one file.
-    pub(super) fn concatenated(path: &Path) -> Result<Self, Error> {
+    pub(in crate::commands) fn concatenated(path: &Path) -> Result<Self, Error> {
         Ok(Self::Concatenated(Draft::new(path, 0)?))
     }
 
+    /// Whether each body goes into a file of its own, in whatever order.
+    pub(in crate::commands) fn is_directory(&self) -> bool {
+        matches!(self, Self::Directory(_))
+    }
+
     /// A directory, made if it is not there.
-    pub(super) fn directory(path: &Path) -> Result<Self, Error> {
+    pub(in crate::commands) fn directory(path: &Path) -> Result<Self, Error> {
         fs::create_dir_all(path).map_err(|error| Error::io("make the directory", path, error))?;
         Ok(Self::Directory(Directory { path: path.to_path_buf(), checked: HashSet::new(), drafts: 0 }))
     }
@@ -93,17 +98,17 @@ impl Target {
     ///
     /// # Errors
     /// [`Refused`], or what the system met.
-    pub(super) fn place<'t>(
+    pub(in crate::commands) fn place<'t>(
         &'t mut self,
         key: &Key,
-        head: &RecordHead,
+        kind: Option<FileKind>,
         output: &'t mut Output,
     ) -> anyhow::Result<Place<'t>> {
         Ok(match self {
             Self::Stdout => Place::Stdout(output),
             Self::Concatenated(draft) => Place::Behind(draft),
             Self::File(path) => Place::File(Draft::new(path, 0)?, true),
-            Self::Directory(directory) => directory.place(key, head)?,
+            Self::Directory(directory) => directory.place(key, kind)?,
         })
     }
 
@@ -111,7 +116,7 @@ impl Target {
     ///
     /// # Errors
     /// What the system met.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
+    pub(in crate::commands) fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::Stdout | Self::File(_) => Ok(()),
             Self::Concatenated(draft) => Ok(draft.finish(true)?),
@@ -127,10 +132,10 @@ impl Target {
 }
 
 impl Directory {
-    fn place(&mut self, key: &Key, head: &RecordHead) -> anyhow::Result<Place<'static>> {
+    fn place(&mut self, key: &Key, kind: Option<FileKind>) -> anyhow::Result<Place<'static>> {
         let name = relative(key)?;
         let path = self.path.join(&name);
-        if head.attributes.file_kind() == Some(FileKind::Directory) {
+        if kind == Some(FileKind::Directory) {
             self.make(&name)?;
             return Ok(Place::Directory(path));
         }
@@ -190,7 +195,7 @@ fn relative(key: &Key) -> Result<PathBuf, Refused> {
 
 impl Place<'_> {
     /// The next bytes.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(in crate::commands) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::Stdout(output) => Ok(output.bytes(bytes)?),
             Self::Behind(draft) => draft.write(bytes),
@@ -200,7 +205,7 @@ impl Place<'_> {
     }
 
     /// All bytes are there. Tells the file, where it is one of the record's own.
-    pub(super) fn finish(self) -> anyhow::Result<Option<PathBuf>> {
+    pub(in crate::commands) fn finish(self) -> anyhow::Result<Option<PathBuf>> {
         match self {
             Self::Stdout(_) | Self::Behind(_) => Ok(None),
             Self::File(draft, sync) => {

@@ -1,0 +1,82 @@
+//! Reads that run ahead, handed out in the order in which they were asked for.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+
+use crate::engine::{Access, EngineFactory};
+use crate::error::Result;
+use crate::extent::ByteRange;
+use crate::source::{Session, SessionOptions, Source};
+
+/// Reads in flight at most.
+const DEPTH: usize = 32;
+
+/// A queue of reads.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    session: Session,
+    access: Access,
+    /// Lengths of what was asked for and not handed out.
+    lens: VecDeque<u64>,
+    bytes: u64,
+    /// The token of the first of them.
+    first: u64,
+    arrived: HashMap<u64, Result<Bytes>>,
+}
+
+impl Ahead {
+    /// A queue on an engine of its own.
+    pub(super) fn new(engines: &dyn EngineFactory, access: Access) -> Result<Self> {
+        let options = SessionOptions { depth: DEPTH, ..SessionOptions::default() };
+        let session = Session::new(engines, options)?;
+        Ok(Self { session, access, lens: VecDeque::new(), bytes: 0, first: 0, arrived: HashMap::new() })
+    }
+
+    /// Bytes asked for and not handed out.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Ranges asked for and not handed out.
+    pub(super) fn len(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// Asks for a range.
+    pub(super) fn push(&mut self, source: &dyn Source, range: ByteRange) -> Result<()> {
+        let token = self.first.wrapping_add(self.lens.len() as u64);
+        self.session.submit(token, source, range, self.access)?;
+        self.lens.push_back(range.len());
+        self.bytes = self.bytes.saturating_add(range.len());
+        Ok(())
+    }
+
+    /// The bytes of the first range that was not handed out; `None` where there is none.
+    pub(super) fn pop(&mut self) -> Result<Option<Bytes>> {
+        let Some(len) = self.lens.front() else { return Ok(None) };
+        let read = loop {
+            if let Some(read) = self.arrived.remove(&self.first) {
+                break read;
+            }
+            match self.session.next() {
+                Some((token, read)) => drop(self.arrived.insert(token, read)),
+                // It was asked for, so the session has it or has given it out.
+                None => return Ok(None),
+            }
+        };
+        self.bytes = self.bytes.saturating_sub(*len);
+        self.lens.pop_front();
+        self.first = self.first.wrapping_add(1);
+        read.map(Some)
+    }
+
+    /// Waits for all that was asked for, and forgets it. What these reads met is of no interest any more.
+    pub(super) fn clear(&mut self) {
+        while self.session.next().is_some() {}
+        self.arrived.clear();
+        self.first = self.first.wrapping_add(self.lens.len() as u64);
+        self.lens.clear();
+        self.bytes = 0;
+    }
+}

@@ -1,0 +1,84 @@
+//! What can be wrong with an archive: which file, at which offset, what.
+
+use std::path::{Path, PathBuf};
+
+/// A result of reading an archive.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What the core met.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// The file is none of the formats that are known here.
+    #[error("{} is no archive: {what}", path.display())]
+    NotAnArchive {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
+    /// The bytes are not what the format allows, or not what a checksum says.
+    #[error("{}: damaged at offset {offset}: {what}", path.display())]
+    Damaged {
+        /// The archive.
+        path: PathBuf,
+        /// Where in it; in a compressed tar, where in the tar.
+        offset: u64,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// The archive wants something that is not known here.
+    #[error("{}: not supported, at offset {offset}: {what}", path.display())]
+    Unsupported {
+        /// The archive.
+        path: PathBuf,
+        /// Where in it; in a compressed tar, where in the tar.
+        offset: u64,
+        /// What.
+        what: String,
+    },
+    /// The caller wanted it to end.
+    #[error("interrupted")]
+    Interrupted,
+    /// Something about a member stands in the way of what was asked for.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Why bytes were refused, before it is known which archive they are of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where in the bytes given, or in the archive.
+    pub offset: u64,
+    /// What was found and what was expected.
+    pub what: String,
+    /// Whether they may be right, but for something that is not known here.
+    pub unsupported: bool,
+}
+
+impl Fault {
+    /// The bytes are not what the format allows.
+    pub fn damaged(offset: u64, what: impl Into<String>) -> Self {
+        Self { offset, what: what.into(), unsupported: false }
+    }
+
+    /// The bytes want something that is not known here.
+    pub fn unsupported(offset: u64, what: impl Into<String>) -> Self {
+        Self { offset, what: what.into(), unsupported: true }
+    }
+
+    /// The same in a file, `base` bytes further on.
+    pub(super) fn of(self, path: &Path, base: u64) -> Error {
+        let (path, offset, what) = (path.to_path_buf(), base.saturating_add(self.offset), self.what);
+        match self.unsupported {
+            true => Error::Unsupported { path, offset, what },
+            false => Error::Damaged { path, offset, what },
+        }
+    }
+}
+
+/// Decoding ends well, or says why not.
+pub type Decoded<T> = Result<T, Fault>;

@@ -1,0 +1,242 @@
+//! Bytes in order: of a file, read ahead, or of anything that is read from front to back.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+
+use super::ahead::Ahead;
+use super::error::{Error, Result};
+use crate::engine::{Access, EngineFactory};
+use crate::extent::ByteRange;
+use crate::source::Source;
+
+/// The first read after a jump, in bytes. It doubles with each that follows, up to the longest.
+const FIRST_LEN: u64 = 16 << 10;
+const LONGEST_LEN: u64 = 1 << 20;
+/// Bytes read ahead at most.
+const AHEAD_MAX: u64 = 8 << 20;
+
+/// Bytes from front to back.
+pub trait Input {
+    /// What to call it in messages.
+    fn path(&self) -> &Path;
+
+    /// How many bytes were consumed.
+    fn position(&self) -> u64;
+
+    /// How many there are in all, where that is known.
+    fn total(&self) -> Option<u64>;
+
+    /// What comes next: at least one byte, none only at the end.
+    ///
+    /// # Errors
+    /// What reading meets.
+    fn fill(&mut self) -> Result<&[u8]>;
+
+    /// Goes on by so many bytes of what [`fill`](Self::fill) gave.
+    fn consume(&mut self, len: usize);
+
+    /// Goes on by so many bytes; fewer only at the end. How many it were.
+    ///
+    /// # Errors
+    /// What reading meets.
+    fn skip(&mut self, len: u64) -> Result<u64> {
+        let mut left = len;
+        while left > 0 {
+            let there = self.fill()?.len();
+            if there == 0 {
+                break;
+            }
+            let step = usize::try_from(left).unwrap_or(usize::MAX).min(there);
+            self.consume(step);
+            left = left.saturating_sub(step as u64);
+        }
+        Ok(len.saturating_sub(left))
+    }
+
+    /// Fills `buffer`, less only at the end. How many bytes it were.
+    ///
+    /// # Errors
+    /// What reading meets.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let (mut rest, mut done) = (buffer, 0_usize);
+        while !rest.is_empty() {
+            let there = self.fill()?;
+            let step = there.len().min(rest.len());
+            if step == 0 {
+                break;
+            }
+            let (now, later) = rest.split_at_mut(step);
+            now.copy_from_slice(there.get(..step).unwrap_or_default());
+            rest = later;
+            self.consume(step);
+            done = done.saturating_add(step);
+        }
+        Ok(done)
+    }
+}
+
+/// A file, read ahead as long as it is read in order.
+#[derive(Debug)]
+pub(super) struct FileInput {
+    source: Arc<dyn Source>,
+    ahead: Ahead,
+    here: Bytes,
+    position: u64,
+    /// Where the next read begins, how long it is.
+    next: u64,
+    step: u64,
+    ahead_max: u64,
+}
+
+impl FileInput {
+    pub(super) fn new(source: Arc<dyn Source>, engines: &dyn EngineFactory, access: Access) -> Result<Self> {
+        let ahead = Ahead::new(engines, access)?;
+        Ok(Self { source, ahead, here: Bytes::new(), position: 0, next: 0, step: FIRST_LEN, ahead_max: 0 })
+    }
+
+    /// Keeps the queue full.
+    fn read_ahead(&mut self) -> Result<()> {
+        let end = self.source.len();
+        while self.next < end && (self.ahead.len() == 0 || self.ahead.bytes() < self.ahead_max) {
+            // Later reads begin where they need no widening.
+            let to = self.next.saturating_add(self.step);
+            let to = if self.step == LONGEST_LEN { to / LONGEST_LEN * LONGEST_LEN } else { to };
+            let to = to.min(end).max(self.next.saturating_add(1));
+            let Some(range) = ByteRange::new(self.next, to) else { break };
+            self.ahead.push(self.source.as_ref(), range)?;
+            self.next = to;
+        }
+        Ok(())
+    }
+}
+
+impl Input for FileInput {
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.source.len())
+    }
+
+    fn fill(&mut self) -> Result<&[u8]> {
+        if self.here.is_empty() {
+            self.read_ahead()?;
+            if let Some(bytes) = self.ahead.pop()? {
+                self.here = bytes;
+            }
+            self.step = self.step.saturating_mul(2).min(LONGEST_LEN);
+            self.ahead_max = self.step.saturating_mul(8).min(AHEAD_MAX);
+            self.read_ahead()?;
+        }
+        Ok(&self.here)
+    }
+
+    fn consume(&mut self, len: usize) {
+        let len = len.min(self.here.len());
+        self.here.advance(len);
+        self.position = self.position.saturating_add(len as u64);
+    }
+
+    fn skip(&mut self, len: u64) -> Result<u64> {
+        let len = len.min(self.source.len().saturating_sub(self.position));
+        let to = self.position.saturating_add(len);
+        if to.saturating_sub(self.next) > LONGEST_LEN {
+            // What lies between is worth more than what is on its way.
+            self.ahead.clear();
+            self.here = Bytes::new();
+            (self.position, self.next, self.step, self.ahead_max) = (to, to, FIRST_LEN, 0);
+            return Ok(len);
+        }
+        while self.position < to {
+            let there = self.fill()?.len();
+            if there == 0 {
+                break;
+            }
+            let left = usize::try_from(to.saturating_sub(self.position)).unwrap_or(usize::MAX);
+            self.consume(left.min(there));
+        }
+        Ok(len)
+    }
+}
+
+/// Anything that is read from front to back.
+pub struct StreamInput<R> {
+    reader: R,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    /// What of the buffer is filled and not consumed.
+    from: usize,
+    to: usize,
+    position: u64,
+}
+
+impl<R: Read> StreamInput<R> {
+    /// Reads from `reader`, called `path` in messages.
+    pub fn new(reader: R, path: impl Into<PathBuf>) -> Self {
+        Self { reader, path: path.into(), buffer: vec![0; 256 << 10], from: 0, to: 0, position: 0 }
+    }
+}
+
+impl<R> std::fmt::Debug for StreamInput<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamInput")
+            .field("path", &self.path)
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Read> Input for StreamInput<R> {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn total(&self) -> Option<u64> {
+        None
+    }
+
+    fn fill(&mut self) -> Result<&[u8]> {
+        while self.from == self.to {
+            let got = match self.reader.read(&mut self.buffer) {
+                Ok(got) => got,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(read_error(&self.path, self.position, error)),
+            };
+            (self.from, self.to) = (0, got);
+            if got == 0 {
+                break;
+            }
+        }
+        Ok(self.buffer.get(self.from..self.to).unwrap_or_default())
+    }
+
+    fn consume(&mut self, len: usize) {
+        let len = len.min(self.to.saturating_sub(self.from));
+        self.from = self.from.saturating_add(len);
+        self.position = self.position.saturating_add(len as u64);
+    }
+}
+
+/// What a decompressor says of bytes is damage; all else is the system's.
+fn read_error(path: &Path, offset: u64, error: std::io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => error,
+        Err(error) if error.raw_os_error().is_none() => {
+            let what = format!("the compressed bytes are damaged or cut off: {error}");
+            Error::Damaged { path: path.to_path_buf(), offset, what }
+        }
+        Err(error) => crate::Error::io_at("read", path, offset, error).into(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Members of archives, as readers see them.
+
+/// What a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; its bytes are its target.
+    Symlink,
+    /// A further name of a file that stands before it.
+    HardLink,
+    /// A pipe, a device, or what only the program that made it knows.
+    Other,
+}
+
+impl MemberKind {
+    /// The number it has in an index.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::File => 1,
+            Self::Directory => 2,
+            Self::Symlink => 3,
+            Self::HardLink => 4,
+            Self::Other => 5,
+        }
+    }
+
+    /// The kind of a number.
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::File,
+            2 => Self::Directory,
+            3 => Self::Symlink,
+            4 => Self::HardLink,
+            5 => Self::Other,
+            _ => return None,
+        })
+    }
+}
+
+/// How the bytes of a member are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// As they are.
+    Stored,
+    /// Deflated (zip only).
+    Deflated,
+    /// Some other way, by its number in a zip, that is listed and not read.
+    Unknown(u16),
+    /// Encrypted (zip only): listed and not read.
+    Encrypted,
+}
+
+impl Method {
+    /// The number it has in an index: that of a zip, which leaves the last one free.
+    pub(super) fn code(self) -> u16 {
+        match self {
+            Self::Stored => 0,
+            Self::Deflated => 8,
+            Self::Unknown(code) => code,
+            Self::Encrypted => u16::MAX,
+        }
+    }
+
+    /// The method of a number.
+    pub(super) fn from_code(code: u16) -> Self {
+        match code {
+            0 => Self::Stored,
+            8 => Self::Deflated,
+            u16::MAX => Self::Encrypted,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// A piece of a sparse member that is stored; what lies between pieces is zeroes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it stands in the member.
+    pub at: u64,
+    /// Where it is stored in the archive.
+    pub stored_at: u64,
+    /// Its length.
+    pub len: u64,
+}
+
+/// A member, borrowed from the index of its archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Its number in the order of keys.
+    pub number: u64,
+    /// Its path, without `./` before it and `/` behind it.
+    pub key: &'a [u8],
+    /// What it is.
+    pub kind: MemberKind,
+    /// Permission bits, if the archive tells.
+    pub mode: Option<u32>,
+    /// Modification time, nanoseconds since 1970, if the archive tells.
+    pub mtime_ns: Option<i64>,
+    /// User and group, if the archive tells.
+    pub owner: Option<(u32, u32)>,
+    /// Bytes it has when read. Those of a hard link are those of its file, those of a symbolic link its target's.
+    pub len: u64,
+    /// Bytes it takes in the archive.
+    pub stored_len: u64,
+    /// Where its header is: later members are newer.
+    pub header_at: u64,
+    /// Where its bytes begin (in a zip: where its local header is). Members of a compressed tar: in the tar.
+    pub data_at: u64,
+    /// How they are stored.
+    pub method: Method,
+    /// The CRC-32 of its bytes (zip only).
+    pub crc32: Option<u32>,
+    /// The target of a symbolic link, the key of the file of a hard link; empty for all else, and for links in a zip,
+    /// whose target is their body.
+    pub link: &'a [u8],
+    /// How many names the archive has for the file, links to it included.
+    pub names: u32,
+    /// Whether it is sparse: not all of it is stored.
+    pub is_sparse: bool,
+    /// Whether its bytes are in the archive; not so for hard links to what is not.
+    pub has_body: bool,
+}

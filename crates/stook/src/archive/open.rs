@@ -1,0 +1,294 @@
+//! Opening archives, and finding members.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::error::{Error, Result};
+use super::format::Format;
+use super::index::{Index, Summary};
+use super::input::FileInput;
+use super::member::{Extent, Member, MemberKind, Method};
+use super::reading::Reading;
+use super::scan;
+use super::sidecar::{self, Found};
+use super::source::MemberSource;
+use super::tar::header::{BLOCK_LEN, has_checksum};
+use crate::engine::{Backend, EngineFactory, File};
+use crate::extent::ByteRange;
+use crate::source::{AccessRule, FileSource, Identity, Source};
+
+/// A file whose last change is not older than this may change again without its times telling.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The longest file that is taken for a tar without members, when it is nothing but zeroes.
+const EMPTY_TAR_MAX: u64 = 1 << 20;
+
+/// How an archive is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// What makes the engines that read.
+    pub engines: Arc<dyn EngineFactory>,
+    /// Which way bytes take into memory.
+    pub access: AccessRule,
+    /// Whether an index beside the archive is used and made; else it is only held in memory.
+    pub sidecar: bool,
+    /// The longest index in bytes. A member takes 104 and its name.
+    pub max_index_bytes: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            engines: Arc::new(Backend::Auto),
+            access: AccessRule::default(),
+            sidecar: true,
+            max_index_bytes: 2 << 30,
+        }
+    }
+}
+
+/// Where the index of an open archive came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It lay beside the archive.
+    Sidecar,
+    /// It was made in a pass over the archive.
+    Made {
+        /// What was wrong with the one that lay there.
+        useless: Option<String>,
+        /// Why it does not lie there now.
+        not_kept: Option<String>,
+    },
+}
+
+/// An open archive.
+#[derive(Debug)]
+pub struct Archive {
+    file: Arc<FileSource>,
+    index: Index,
+    origin: Origin,
+    options: OpenOptions,
+}
+
+impl Archive {
+    /// Opens an archive.
+    ///
+    /// # Errors
+    /// [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] of what it holds; what the system met.
+    pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
+        Self::open_with(path, options, &mut |_| true)
+    }
+
+    /// The same, with the bytes passed so far told to `progress` while an index is made; when it says no, that ends.
+    ///
+    /// # Errors
+    /// Those, and [`Error::Interrupted`].
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        options: OpenOptions,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let found = std::fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?;
+        if !found.is_file() {
+            return Err(not_one(path, "it is no regular file"));
+        }
+        let file = Arc::new(File::open(path)?);
+        if options.sidecar {
+            wait_for_the_clock(&file.identity()?);
+        }
+        let file = Arc::new(FileSource::new(file)?);
+        let format = recognise(&file)?;
+        let identity = file.identity();
+        let look = |options: &OpenOptions| match options.sidecar {
+            true => sidecar::look(path, format, &identity, options.max_index_bytes, &*options.engines),
+            false => Found::Nothing,
+        };
+        let useless = match look(&options) {
+            Found::Index(index) => return Ok(Self { file, index, origin: Origin::Sidecar, options }),
+            Found::Useless(why) => Some(why),
+            Found::Nothing => None,
+        };
+        let index = make(&file, format, &options, progress)?;
+        file.check_unchanged()?;
+        let not_kept = match options.sidecar {
+            true => sidecar::publish(path, &index, &options.engines).err(),
+            false => Some("it was not wanted".into()),
+        };
+        Ok(Self { file, index, origin: Origin::Made { useless, not_kept }, options })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Where its index is, or would be.
+    pub fn index_path(&self) -> PathBuf {
+        sidecar::path_of(self.path())
+    }
+
+    /// What it is.
+    pub fn format(&self) -> Format {
+        self.index.summary().format
+    }
+
+    /// Its length in bytes.
+    pub fn file_bytes(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// The file as a whole.
+    pub fn file(&self) -> Arc<dyn Source> {
+        self.file.clone()
+    }
+
+    /// Its index.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Where its index came from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Members, of each key the last.
+    pub fn len(&self) -> u64 {
+        self.index.len()
+    }
+
+    /// Whether it has no members.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// The member with a key.
+    pub fn find(&self, key: &[u8]) -> Option<Member<'_>> {
+        self.index.find(key)
+    }
+
+    /// The members whose keys begin so, in the order of keys.
+    pub fn members<'a>(&'a self, prefix: &'a [u8]) -> Members<'a> {
+        Members { index: &self.index, prefix, next: self.index.first_from(prefix) }
+    }
+
+    /// Whether members can only be read in their order in the archive, from its front.
+    pub fn is_sequential(&self) -> bool {
+        self.format().is_sequential()
+    }
+
+    /// A member as a source of its own; `None` when its bytes do not lie in the file as they are.
+    pub fn source(&self, member: &Member<'_>) -> Option<MemberSource> {
+        let is_plain = member.method == Method::Stored && member.has_body && self.format() == Format::Tar;
+        if !is_plain || member.kind == MemberKind::Symlink {
+            return None;
+        }
+        let mut path = self.path().as_os_str().to_os_string();
+        path.push("//");
+        path.push(String::from_utf8_lossy(member.key).as_ref());
+        Some(MemberSource::new(self.file.clone(), PathBuf::from(path), member.len, self.stored(member)))
+    }
+
+    /// What is stored of a member, and where.
+    pub(super) fn stored(&self, member: &Member<'_>) -> Vec<Extent> {
+        match (member.is_sparse, member.len) {
+            (true, _) => self.index.extents(member.number),
+            (false, 0) => Vec::new(),
+            (false, len) => vec![Extent { at: 0, stored_at: member.data_at, len }],
+        }
+    }
+
+    /// Reads members by their numbers, in the order given.
+    ///
+    /// # Errors
+    /// When the file is no longer what it was, or the engine cannot be made.
+    pub fn read(&self, numbers: Vec<u64>) -> Result<Reading<'_>> {
+        self.file.check_unchanged()?;
+        Reading::new(self, numbers)
+    }
+
+    pub(super) fn options(&self) -> &OpenOptions {
+        &self.options
+    }
+
+    /// Whether the file is still what it was.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn check_unchanged(&self) -> Result<()> {
+        Ok(self.file.check_unchanged()?)
+    }
+}
+
+/// Members in the order of keys.
+#[derive(Debug)]
+pub struct Members<'a> {
+    index: &'a Index,
+    prefix: &'a [u8],
+    next: u64,
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Member<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let member = self.index.member(self.next).filter(|member| member.key.starts_with(self.prefix))?;
+        self.next += 1;
+        Some(member)
+    }
+}
+
+/// Times of files have ticks: what was written within the last one could be written again without a trace. An index
+/// is only made of a file that is older than that.
+fn wait_for_the_clock(identity: &Identity) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let changed = Duration::from_nanos(u64::try_from(identity.ctime_ns).unwrap_or(0));
+    let age = now.saturating_sub(changed);
+    if age < TICK {
+        std::thread::sleep(TICK - age);
+    }
+}
+
+fn not_one(path: &Path, what: impl Into<String>) -> Error {
+    Error::NotAnArchive { path: path.to_path_buf(), what: what.into() }
+}
+
+/// What a file is, by its first bytes.
+fn recognise(file: &FileSource) -> Result<Format> {
+    let path = file.path();
+    let mut block = [0; BLOCK_LEN];
+    let got = file.file().read_at(&mut block, 0)?;
+    if got == BLOCK_LEN && has_checksum(&block) {
+        return Ok(Format::Tar);
+    }
+    if got == BLOCK_LEN && is_empty_tar(file)? {
+        return Ok(Format::Tar);
+    }
+    Err(not_one(path, "it begins as none of tar, tar.gz, tar.zst and zip do"))
+}
+
+/// Whether a short file of whole blocks holds nothing but zeroes.
+fn is_empty_tar(file: &FileSource) -> Result<bool> {
+    let len = file.len();
+    if len > EMPTY_TAR_MAX || !len.is_multiple_of(BLOCK_LEN as u64) {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; len as usize];
+    file.file().read_exact_at(&mut bytes, 0)?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
+}
+
+fn make(
+    file: &Arc<FileSource>,
+    format: Format,
+    options: &OpenOptions,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Index> {
+    let identity = sidecar::without_device(&file.identity());
+    let summary = Summary { format, identity, has_end: true, replaced: 0 };
+    let access = options.access.decide(&**file, ByteRange::to(file.len()));
+    let input = FileInput::new(file.clone(), &*options.engines, access)?;
+    scan::tar(input, summary, options.max_index_bytes, progress)
+}

@@ -1,0 +1,71 @@
+//! [`MemberSource`]: a member whose bytes lie in its archive as they are.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::member::Extent;
+use crate::error::Result;
+use crate::extent::ByteRange;
+use crate::source::{Identity, Leaf, Source, check_bounds};
+
+/// A member of an archive, read by range. What is not stored of a sparse one reads as zeroes.
+#[derive(Debug, Clone)]
+pub struct MemberSource {
+    archive: Arc<dyn Source>,
+    path: PathBuf,
+    len: u64,
+    /// In order, none empty, none overlapping another.
+    extents: Vec<Extent>,
+}
+
+impl MemberSource {
+    pub(super) fn new(archive: Arc<dyn Source>, path: PathBuf, len: u64, extents: Vec<Extent>) -> Self {
+        Self { archive, path, len, extents }
+    }
+}
+
+impl Source for MemberSource {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { len: self.len, ..self.archive.identity() }
+    }
+
+    fn current_identity(&self) -> Result<Identity> {
+        let (before, now) = (self.archive.identity(), self.archive.current_identity()?);
+        // A member keeps its length as long as its archive does.
+        let len = if before.len == now.len { self.len } else { 0 };
+        Ok(Identity { len, ..now })
+    }
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
+        check_bounds(self, range)?;
+        let mut at = range.start();
+        let first = self.extents.partition_point(|extent| extent.at.saturating_add(extent.len) <= at);
+        let fill = |at: u64, to: u64, leaves: &mut Vec<Leaf>| {
+            if to > at {
+                leaves.push(Leaf::Fill { byte: 0, len: to - at });
+            }
+        };
+        for extent in self.extents.iter().skip(first) {
+            if extent.at >= range.end() {
+                break;
+            }
+            fill(at, extent.at, leaves);
+            let from = at.max(extent.at);
+            let to = extent.at.saturating_add(extent.len).min(range.end());
+            // Both lie within the extent, whose place in the archive was checked.
+            let stored = ByteRange::at(extent.stored_at.saturating_add(from - extent.at), to - from);
+            self.archive.resolve(stored.unwrap_or(ByteRange::to(u64::MAX)), leaves)?;
+            at = to;
+        }
+        fill(at, range.end(), leaves);
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! [`AccessRule`]: past the page cache or through it, decided by what is in it.
+
+use super::{Leaf, Source};
+use crate::engine::{Access, CacheResidency};
+use crate::extent::ByteRange;
+
+/// So many ranges of a batch tell what to do with all of it.
+pub(crate) const SAMPLED_RANGES: usize = 16;
+
+/// Which way bytes take into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AccessRule {
+    /// What is mostly in the page cache is read from there, anything else directly.
+    #[default]
+    Auto,
+    /// Always directly.
+    Direct,
+    /// Always through the page cache.
+    Cached,
+}
+
+impl AccessRule {
+    /// What the rule says for a range of a source.
+    pub(crate) fn decide(self, source: &dyn Source, range: ByteRange) -> Access {
+        self.decide_for(source, std::slice::from_ref(&range))
+    }
+
+    /// What the rule says for a batch of ranges of a source: some of them speak for all.
+    pub(crate) fn decide_for(self, source: &dyn Source, ranges: &[ByteRange]) -> Access {
+        match self {
+            Self::Direct => return Access::Direct,
+            Self::Cached => return Access::Cached,
+            Self::Auto => {}
+        }
+        let (mut asked, mut cached) = (0, 0.0);
+        let mut leaves = Vec::with_capacity(1);
+        for range in ranges.iter().step_by(ranges.len().div_ceil(SAMPLED_RANGES).max(1)) {
+            leaves.clear();
+            // Whoever reads will meet the error and tell it.
+            let resolved = source.resolve(*range, &mut leaves);
+            let (Ok(()), [Leaf::File { file, range }]) = (resolved, leaves.as_slice()) else {
+                return Access::Cached;
+            };
+            let Some(share) = CacheResidency::of(file, *range).cached_share(range.len()) else {
+                return Access::Cached;
+            };
+            asked += range.len();
+            cached += share * range.len() as f64;
+        }
+        if asked > 0 && cached < asked as f64 / 2.0 { Access::Direct } else { Access::Cached }
+    }
+}
