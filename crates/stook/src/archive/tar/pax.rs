@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn lengths_that_lie_are_refused() {
         for bad in [
-            &b"9 path=a\n"[..],
+            &b"8 path=a\n"[..],
             b"11 path=a\n",
             b"99999999999999999999999 path=a\n",
             b"18446744073709551615 path=a\n",
