@@ -1,17 +1,21 @@
 //! What the commands on packs share: opening, addresses, groups, keys and damage as JSON.
 //!
-//! Nothing here prints; commands do.
+//! But for remarks, nothing here prints; commands do.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
-use stook::pack::{Damage, Key, KeyValue, OpenOptions, Pack};
+use stook::pack::{Damage, Key, KeyValue, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::TextOrBytes;
+use stook::report::units::bytes_exact;
+use stook::storage::{LocalStorage, LocalStorageOptions};
 
+use crate::context::Context;
 use crate::exit::UsageError;
 
 /// Opens a pack for reading.
@@ -20,6 +24,56 @@ use crate::exit::UsageError;
 /// When there is none, or it cannot be read.
 pub fn open(path: &Path) -> anyhow::Result<Pack> {
     Ok(Pack::open_path(path, OpenOptions::default())?)
+}
+
+/// Which state of a pack to read.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct View {
+    /// What counted at this time (2026-11-21T20:30:00Z, a date, or @SECONDS), as far back as compaction left it
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    at: Option<i64>,
+}
+
+fn parse_time(text: &str) -> Result<i64, String> {
+    stook::report::time::parse_time(text).map_err(|error| error.to_string())
+}
+
+impl View {
+    /// An archive has one state only.
+    ///
+    /// # Errors
+    /// When another was asked for.
+    pub fn refuse_for_archive(self) -> Result<(), UsageError> {
+        match self.at {
+            None => Ok(()),
+            Some(_) => Err(UsageError::new("--at is for packs: an archive keeps no earlier states")),
+        }
+    }
+
+    /// Opens this state of a pack.
+    ///
+    /// # Errors
+    /// When there is no pack, it cannot be read, or that state is not kept.
+    pub fn open(self, path: &Path) -> anyhow::Result<Pack> {
+        Ok(Pack::open_path(path, OpenOptions { at_ns: self.at, ..OpenOptions::default() })?)
+    }
+}
+
+/// Opens a pack for writing, and tells what an earlier writer left unfinished.
+///
+/// # Errors
+/// When there is none, somebody else writes to it, or it cannot be read.
+pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
+    let storage = LocalStorage::open(path, LocalStorageOptions::default())?;
+    let writer = PackWriter::open(Arc::new(storage), WriterOptions::default())?;
+    for torn in &writer.recovery().torn {
+        context.remark(format_args!(
+            "cut an unfinished end of {} from segment {:016x}: a writer died there",
+            bytes_exact(torn.len),
+            torn.segment
+        ));
+    }
+    Ok(writer)
 }
 
 /// Every group somebody asks for has to be there: a misspelt one would look like an empty pack.

@@ -72,6 +72,8 @@ pub struct Args {
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     pub(super) groups: Vec<String>,
+    #[command(flatten)]
+    view: packs::View,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,9 +101,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut keys = KeyList::new(&typed, args.from_file.as_deref(), args.null)?;
     let target = target(&args, many, context)?;
     if let Some(archive) = archives::open(&path, context)? {
+        args.view.refuse_for_archive()?;
         return super::archive::get::run(&args, &archive, keys, target, context);
     }
-    let pack = packs::open(&path)?;
+    let pack = args.view.open(&path)?;
     packs::check_groups(&pack, &path, &args.groups)?;
     let output = context.output();
     let mut getter =

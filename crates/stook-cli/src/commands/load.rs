@@ -52,6 +52,8 @@ pub struct Args {
     /// Measure the device too, and tell the load's share of its speed
     #[arg(long)]
     device_share: bool,
+    #[command(flatten)]
+    view: packs::View,
 }
 
 #[derive(Debug, Serialize)]
@@ -84,7 +86,7 @@ struct Outcome {
 /// # Errors
 /// When the pack cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let pack = packs::open(&args.pack)?;
+    let pack = args.view.open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let stretches = pack.stretches(&args.groups);
     let segment_bytes = stretches.iter().map(|(_, range)| range.len()).sum();

@@ -52,6 +52,8 @@ pub struct Args {
     /// End each key with a NUL byte, and print it as it is
     #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
     pub(super) null: bool,
+    #[command(flatten)]
+    view: packs::View,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,10 +84,11 @@ pub(super) struct HeadFields {
 /// When the pack or its index cannot be read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(archive) = archives::open(&args.pack, context)? {
+        args.view.refuse_for_archive()?;
         return super::archive::ls::run(&args, &archive, context);
     }
     let globs = Globs::new(&args.globs)?;
-    let pack = packs::open(&args.pack)?;
+    let pack = args.view.open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     for damage in pack.damages() {
         context.failure(&stook::pack::Error::Damaged(damage.clone()));

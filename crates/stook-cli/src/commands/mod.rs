@@ -7,6 +7,7 @@
 mod archive;
 pub mod bench;
 pub mod check;
+pub mod compact;
 pub mod get;
 pub mod info;
 pub mod load;
@@ -44,6 +45,8 @@ pub enum Command {
     Rm(rm::Args),
     /// Reads a whole pack at the speed of the device, every checksum verified
     Load(load::Args),
+    /// Gives back the room of deleted records, and restores the order of keys
+    Compact(compact::Args),
     /// Looks for damage in a pack
     Check(check::Args),
 }
@@ -64,6 +67,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Put(args) => put::run(args, context),
         Command::Rm(args) => rm::run(args, context),
         Command::Load(args) => load::run(args, context),
+        Command::Compact(args) => compact::run(args, context),
         Command::Check(args) => check::run(args, context),
     }
 }

@@ -7,14 +7,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::anyhow;
 use serde::Serialize;
-use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter, WriterOptions};
+use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter};
 use stook::report::json::Document;
 use stook::report::units::{bytes_exact, count};
-use stook::storage::{LocalStorage, LocalStorageOptions};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -109,7 +107,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
     let (globs, prefix) = (Globs::new(&args.globs)?, keys::prefix(args.prefix.as_deref())?);
     // Nobody else may change what is found before it is deleted.
-    let mut writer = if args.dry_run { None } else { Some(open(&args, context)?) };
+    let mut writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
     let pack = packs::open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let mut selected = Selected::default();
@@ -126,19 +124,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     print(&selected, &args, context)?;
     Ok(exit::code_for(selected.missing))
-}
-
-fn open(args: &Args, context: &Context) -> anyhow::Result<PackWriter> {
-    let storage = LocalStorage::open(&args.pack, LocalStorageOptions::default())?;
-    let writer = PackWriter::open(Arc::new(storage), WriterOptions::default())?;
-    for torn in &writer.recovery().torn {
-        context.remark(format_args!(
-            "cut an unfinished end of {} from segment {:016x}: a writer died there",
-            bytes_exact(torn.len),
-            torn.segment
-        ));
-    }
-    Ok(writer)
 }
 
 impl Selected {

@@ -60,6 +60,8 @@ pub struct Args {
     /// Threads that write small files
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: u64,
+    #[command(flatten)]
+    view: packs::View,
 }
 
 #[derive(Serialize)]
@@ -81,7 +83,7 @@ struct Report<'a> {
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&args.include, &args.exclude)?;
-    let pack = packs::open(&args.pack)?;
+    let pack = args.view.open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.group)?;
     if resolved(&args.target).starts_with(resolved(&args.pack)) {
         anyhow::bail!("{} is inside the pack; name another place to unpack to", args.target.display());

@@ -4,6 +4,7 @@
 mod archive;
 mod bench;
 mod check;
+mod compact;
 mod frame;
 mod get;
 mod info;

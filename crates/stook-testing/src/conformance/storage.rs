@@ -297,7 +297,7 @@ fn files_grow_in_threads(storage: &Arc<dyn Storage>) {
 }
 
 fn what_is_held_is_not_removed_until_the_last_lets_go(storage: &dyn Storage) {
-    let missing = storage.hold("a").unwrap_err();
+    let missing = storage.hold("a").expect_err("there is none");
     assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
     assert!(storage.unlink_unless_held("a").expect("what is not there is gone"));
     storage.publish_if_absent("a", b"held").expect("it is published");

@@ -43,5 +43,5 @@ pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 pub use stream::RecordReader;
 pub use writer::{
     Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, PackWriter, RecordWriter,
-    Recovery, WriterOptions, chunk_sums,
+    Recovery, TooLarge, WriterOptions, chunk_sums,
 };

@@ -12,13 +12,13 @@ use super::format::segment::{Salt, SegmentHeader};
 use super::format::{Invalid, UNIT};
 use super::frames::{Frames, Head, Step, Trouble};
 use super::names::Name;
-use super::reader::{AccessRule, Reader};
+use super::reader::Reader;
 use super::recover::{Fresh, Recovered, TornTail, go_behind, recover};
 use super::run::Run;
 use super::snapshot::Opening;
 use crate::engine::Access;
 use crate::extent::ByteRange;
-use crate::source::Source;
+use crate::source::{AccessRule, Source};
 use crate::storage::{Entry, Storage};
 
 /// Read at once from the end of a sealed segment: nearly always footer and top are in it.

@@ -127,14 +127,14 @@ fn unit_bytes(unit: &str) -> Option<u64> {
 /// Why a text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a time; expected a number with an optional unit ms, s, m or h, like 500ms, 10s, 1.5m or 2h"
+    "{text:?} is not a time; expected a number with an optional unit ms, s, m, h or d, like 500ms, 10s, 1.5m, 2h or 7d"
 )]
 pub struct TimeError {
     text: String,
 }
 
-/// Reads a length of time, in seconds: a decimal number that may end in `ms`, `s`, `m` (minutes) or `h`; seconds
-/// without one.
+/// Reads a length of time, in seconds: a decimal number that may end in `ms`, `s`, `m` (minutes), `h` or `d` (days);
+/// seconds without one.
 ///
 /// ```
 /// use stook::report::units::parse_seconds;
@@ -155,6 +155,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, TimeError> {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err(error()),
     };
     let seconds = number.parse::<f64>().map_err(|_| error())? * factor;

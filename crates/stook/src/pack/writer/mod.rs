@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use active::{Active, Parts};
 pub use batch::Batch;
 pub use body::RecordWriter;
-pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted};
+pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge};
 use known::Known;
 use publish::Named;
 

@@ -14,10 +14,11 @@ use crate::pack::format::segment::SegmentHeader;
 use crate::pack::frames::{Chunk, Frames, Step, Trouble};
 use crate::pack::gather::{Gathered, Origin, Wanted};
 use crate::pack::key::Key;
-use crate::pack::reader::{AccessRule, Reader};
+use crate::pack::reader::Reader;
 use crate::pack::record::{checked_head, contiguous_body};
 use crate::pack::run::MergeCursor;
 use crate::pack::segment::Segment;
+use crate::source::AccessRule;
 use crate::storage::Storage;
 
 /// Frames that are longer than this are not gathered with others but copied through a window.

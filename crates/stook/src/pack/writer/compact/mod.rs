@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use copy::Copying;
 use plan::{Candidate, plan};
-pub use plan::{CompactPlan, CompactStep};
+pub use plan::{CompactPlan, CompactStep, TooLarge};
 
 use super::{Dead, PackWriter, Sealed};
 use crate::pack::error::{Damage, Error, Result};

@@ -28,9 +28,19 @@ impl<'a> Candidate<'a> {
 pub struct CompactPlan {
     /// Its steps, in their order.
     pub steps: Vec<CompactStep>,
-    /// Groups in which something would be won, but whose smallest step needs more room than it may take:
-    /// their names, and the bytes that are needed.
-    pub too_large: Vec<(String, u64)>,
+    /// Segments that are worth compacting, but need more room than a step may take.
+    pub too_large: Vec<TooLarge>,
+}
+
+/// A segment that cannot be compacted in the room that is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TooLarge {
+    /// Its group.
+    pub group: String,
+    /// Its id.
+    pub segment: u64,
+    /// Bytes that are needed.
+    pub needed_bytes: u64,
 }
 
 /// One step: these segments of a group become new ones.
@@ -202,7 +212,8 @@ fn plan_group(name: &str, surveyed: Vec<Surveyed>, options: &CompactOptions, pla
     let mut step: Option<CompactStep> = None;
     for found in needed {
         if found.kept_bytes > options.extra_len {
-            plan.too_large.push((name.to_owned(), found.kept_bytes));
+            let (segment, needed_bytes) = (found.id, found.kept_bytes);
+            plan.too_large.push(TooLarge { group: name.to_owned(), segment, needed_bytes });
             continue;
         }
         let full = step.as_ref().is_some_and(|step| step.kept_bytes + found.kept_bytes > options.extra_len);

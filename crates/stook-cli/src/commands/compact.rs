@@ -1,0 +1,263 @@
+//! `stook compact`: what no longer counts goes, and what counts stands in the order of its keys again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use stook::pack::{
+    CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, Pack, ScanOptions, SystemHost,
+};
+use stook::report::json::Document;
+use stook::report::units::{self, bytes_decimal, count};
+
+use crate::context::Context;
+use crate::exit::{self, INTERRUPTED, chain};
+use crate::progress::Unit;
+use crate::{interrupt, packs};
+
+const EXAMPLES: &str = "\
+Writes the records that count once more, in the order of their keys, and then
+lets go of the old segments: deleted and replaced records are gone, and a scan
+in key order is one long read. Readers that have the pack open go on seeing it
+as it was; their files go when they are done.
+
+It works in steps, each of which needs as much room again as it keeps; --extra-
+space bounds that. What a step has done stays done: stop it with Ctrl-C, or let
+it be killed, and run it again.
+
+Examples:
+  stook compact photos.stook
+  stook compact photos.stook --dry-run            what would be won, and how long it takes
+  stook compact photos.stook --max-dead 30%       only groups of which 30% or more is dead
+  stook compact photos.stook --keep 7d            what died within a week stays readable: --at
+
+Exit code 1 when segments were left as they are, because they are damaged.";
+
+/// What a dry run reads at most to learn how fast this goes.
+const PROBE_BYTES: u64 = 64 << 20;
+const PROBE_TIME: Duration = Duration::from_secs(1);
+
+/// What `stook compact` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The pack
+    pack: PathBuf,
+    /// Only this group; may be given more than once
+    #[arg(long = "group", value_name = "NAME")]
+    groups: Vec<String>,
+    /// What was replaced or deleted less long ago stays readable with --at: 90s, 12h, 7d
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_keep)]
+    keep: Duration,
+    /// Only groups of whose bytes at least this share would go
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    max_dead: Option<f64>,
+    /// Room that a step may take besides what is there; 16GiB, or half of what is free if that is less
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    extra_space: Option<u64>,
+    /// Memory for records on their way
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
+    memory: u64,
+    /// Tell what would be done, what would be won and how long it would take, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    units::parse_size(text).map_err(|error| chain(&error))
+}
+
+fn parse_keep(text: &str) -> Result<Duration, String> {
+    let seconds = units::parse_seconds(text).map_err(|error| chain(&error))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    let share = percent.map(|percent| percent / 100.0).filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("{text:?} is not a share; expected a percentage from 0% to 100%, like 30%"))
+}
+
+#[derive(Debug, Serialize)]
+struct Planned<'a> {
+    dry_run: bool,
+    #[serde(flatten)]
+    plan: &'a CompactPlan,
+    kept_bytes: u64,
+    won_bytes: u64,
+    dead_records: u64,
+    seconds_estimated: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Done<'a> {
+    dry_run: bool,
+    steps: u64,
+    records: u64,
+    bytes: u64,
+    dead_records: u64,
+    before_bytes: u64,
+    after_bytes: u64,
+    seconds: f64,
+    interrupted: bool,
+    left_out: Vec<packs::JsonDamage<'a>>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the pack cannot be read or written, or there is no room.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let pack = packs::open(&args.pack)?;
+    packs::check_groups(&pack, &args.pack, &args.groups)?;
+    let free = stook::storage::free_bytes(&args.pack)?;
+    let options = CompactOptions {
+        groups: args.groups.clone(),
+        keep: args.keep,
+        max_dead: args.max_dead,
+        extra_len: args.extra_space.unwrap_or(free / 2).min(16 << 30),
+        memory_len: usize::try_from(args.memory).unwrap_or(usize::MAX),
+        ..CompactOptions::default()
+    };
+    let plan = pack.plan_compaction(&options, SystemHost.now_ns())?;
+    for left in &plan.too_large {
+        context.remark(format_args!(
+            "Segment {:016x} is left as it is: it needs {} of room, and a step may take {} (--extra-space).",
+            left.segment,
+            bytes_decimal(left.needed_bytes),
+            bytes_decimal(options.extra_len)
+        ));
+    }
+    if args.dry_run {
+        print_plan(&plan, estimate(&pack, &plan)?, context)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let largest = plan.steps.iter().map(|step| step.kept_bytes).max().unwrap_or(0);
+    if largest > free {
+        anyhow::bail!(
+            "a step needs {} of room, and {} are free in {}: make room, or give a smaller --extra-space",
+            bytes_decimal(largest),
+            bytes_decimal(free),
+            args.pack.display()
+        );
+    }
+    // What it still reads from would be kept for it.
+    drop(pack);
+    compact(&args, &options, &plan, context)
+}
+
+fn compact(
+    args: &Args,
+    options: &CompactOptions,
+    plan: &CompactPlan,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let mut writer = packs::writer(&args.pack, context)?;
+    let bar = context.progress("compacting", Unit::Bytes, Some(plan.kept_bytes()));
+    let done = writer.compact(options, &mut |bytes| {
+        bar.add(bytes.saturating_sub(bar.done()));
+        !interrupt::interrupted()
+    })?;
+    drop(bar);
+    writer.finish(false)?;
+    print(&done, started.elapsed(), context)?;
+    if done.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(exit::code_for(done.left_out.len() as u64))
+}
+
+/// How long it would take: what is kept is read and written, both about as fast as some of it is read now.
+fn estimate(pack: &Pack, plan: &CompactPlan) -> anyhow::Result<Option<f64>> {
+    let Some(step) = plan.steps.first() else { return Ok(None) };
+    let options =
+        ScanOptions { groups: vec![step.group.clone()], on_damage: OnDamage::Skip, ..ScanOptions::default() };
+    let mut scan = pack.scan(options);
+    let started = Instant::now();
+    while scan.bytes_passed() < PROBE_BYTES && started.elapsed() < PROBE_TIME {
+        interrupt::check()?;
+        if scan.next()?.is_none() {
+            break;
+        }
+    }
+    let bytes_per_s = scan.bytes_passed() as f64 / started.elapsed().as_secs_f64();
+    Ok((bytes_per_s > 0.0).then(|| 2.0 * plan.kept_bytes() as f64 / bytes_per_s))
+}
+
+fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> anyhow::Result<()> {
+    let mut output = context.output();
+    let (kept_bytes, won_bytes) = (plan.kept_bytes(), plan.won_bytes());
+    if context.json() {
+        let dead_records = plan.dead_records();
+        let planned =
+            Planned { dry_run: true, plan, kept_bytes, won_bytes, dead_records, seconds_estimated: seconds };
+        output.json(&Document::new("compact", planned))?;
+        return Ok(output.finish()?);
+    }
+    if plan.steps.is_empty() {
+        output.line("nothing to do")?;
+        return Ok(output.finish()?);
+    }
+    for step in &plan.steps {
+        let group = if step.group.is_empty() { String::new() } else { format!(" of group {}", step.group) };
+        let order = if step.in_order { "" } else { ", puts them in order" };
+        output.line(format_args!(
+            "{} segments{group}: keeps {}, wins {}{order}",
+            count(step.segments.len() as u64),
+            bytes_decimal(step.kept_bytes),
+            bytes_decimal(step.won_bytes),
+        ))?;
+    }
+    let time = seconds.map_or(String::new(), |seconds| {
+        format!(", in about {}", units::duration(Duration::from_secs_f64(seconds)))
+    });
+    output.line(format_args!(
+        "would win {} ({} dead records) and write {}{time}",
+        bytes_decimal(won_bytes),
+        count(plan.dead_records()),
+        bytes_decimal(kept_bytes)
+    ))?;
+    Ok(output.finish()?)
+}
+
+fn print(done: &Compacted, took: Duration, context: &Context) -> anyhow::Result<()> {
+    let mut output = context.output();
+    if context.json() {
+        let report = Done {
+            dry_run: false,
+            steps: done.steps,
+            records: done.records,
+            bytes: done.bytes,
+            dead_records: done.dead_records,
+            before_bytes: done.before_bytes,
+            after_bytes: done.after_bytes,
+            seconds: took.as_secs_f64(),
+            interrupted: done.interrupted,
+            left_out: packs::JsonDamage::all(&done.left_out),
+        };
+        output.json(&Document::new("compact", report))?;
+        return Ok(output.finish()?);
+    }
+    for damage in &done.left_out {
+        output.line(format_args!("left as it is: {damage}"))?;
+    }
+    if !context.quiet() {
+        let verdict = match (done.interrupted, done.steps) {
+            (true, _) => "interrupted, run it again to go on",
+            (false, 0) => "nothing to do",
+            (false, _) => "done",
+        };
+        output.line(format_args!(
+            "{verdict}: {} became {}; {} records in order, {} dead ones gone, {} in {}",
+            bytes_decimal(done.before_bytes),
+            bytes_decimal(done.after_bytes),
+            count(done.records),
+            count(done.dead_records),
+            units::rate(done.bytes as f64 / took.as_secs_f64().max(1e-9)),
+            units::duration(took)
+        ))?;
+    }
+    Ok(output.finish()?)
+}

@@ -1,0 +1,110 @@
+//! `stook compact`, and what `--at` shows of the time before it.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stook::pack::{Attributes, Key};
+
+use super::packs::{Place, documented, key, refuses_what_is_no_pack};
+
+fn keys(place: &Place, args: &[&str]) -> Vec<String> {
+    place.run("ls", args).1.lines().map(str::to_owned).collect()
+}
+
+fn segments(place: &Place) -> u64 {
+    place.json("info", &[]).1["file_bytes"].as_u64().unwrap()
+}
+
+/// Many records in an order that is not that of their keys, half of them replaced, some deleted.
+fn churned() -> Place {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for number in 0..400_u64 {
+        let name = format!("k{:03}", number * 37 % 200);
+        writer.put("", &key(name.as_bytes()), &Attributes::new(), &[number as u8; 5_000]).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    assert_eq!(place.run("rm", &["--glob", "k01*"]).0, 0);
+    place
+}
+
+#[test]
+fn a_dry_run_tells_what_compaction_then_does() {
+    let place = churned();
+    let listed = keys(&place, &["-l"]);
+    let before = segments(&place);
+    let (code, planned) = place.json("compact", &["--dry-run"]);
+    documented("compact", &planned);
+    assert_eq!((code, &planned["dead_records"], segments(&place)), (0, &210.into(), before));
+    assert!(planned["seconds_estimated"].as_f64().unwrap() > 0.0);
+    assert!(place.run("compact", &["--dry-run"]).1.contains("would win"));
+    let (code, done) = place.json("compact", &[]);
+    documented("compact", &done);
+    assert_eq!((code, &done["dead_records"], &done["records"]), (0, &210.into(), &190.into()));
+    assert_eq!(done["bytes"], planned["kept_bytes"]);
+    assert!(segments(&place) * 2 < before, "{} of {before}", segments(&place));
+    assert_eq!(keys(&place, &["-l"]), listed);
+    assert_eq!(place.run("check", &[]).0, 0);
+    let (code, stdout, _) = place.run("compact", &[]);
+    assert!(code == 0 && stdout.contains("nothing to do"), "{stdout}");
+    let (code, done) = place.json("compact", &["--max-dead", "30%"]);
+    assert_eq!((code, &done["steps"]), (0, &0.into()));
+}
+
+#[test]
+fn an_earlier_state_is_shown_until_compaction_lets_it_go() {
+    let place = Place::filled();
+    let now = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        format!("@{}.{:09}", now.as_secs(), now.subsec_nanos())
+    };
+    let early = now();
+    fs::write(place.path("in"), "third").unwrap();
+    assert_eq!(place.run("put", &["a/two", "in"]).0, 0);
+    assert_eq!(place.run("rm", &["a/one", "id:7"]).0, 0);
+    assert_eq!(keys(&place, &[]).len(), 4);
+    assert_eq!(keys(&place, &["--at", &early]).len(), 6);
+    assert_eq!(place.run("get", &["a/two"]).1, "third");
+    assert_eq!(place.run("get", &["a/two", "--at", &early]).1, "second");
+    assert_eq!(place.json("load", &["--at", &early]).1["records"], 6);
+    assert_eq!(place.run("compact", &["--keep", "1d"]).0, 0);
+    assert_eq!(place.run("get", &["a/two", "--at", &early]).1, "second");
+    assert_eq!(keys(&place, &["--at", &early]).len(), 6);
+    assert_eq!(place.run("compact", &[]).0, 0);
+    let (code, _, stderr) = place.run("get", &["a/two", "--at", &early]);
+    assert!(code == 1 && stderr.contains("compaction kept what counted from"), "{stderr}");
+    assert_eq!(place.run("get", &["a/two", "--at", &now()]).1, "third");
+    let (code, _, stderr) = place.run("ls", &["--at", "yesterday"]);
+    assert!(code == 2 && stderr.contains("RFC 3339"), "{stderr}");
+}
+
+#[test]
+fn a_damaged_segment_is_left_as_it_is_and_the_exit_code_says_so() {
+    let place = churned();
+    let (file, _) = place.hurt(&key("k100"), 17);
+    let (code, stdout, _) = place.run("compact", &[]);
+    assert!(code == 1 && stdout.contains("left as it is") && stdout.contains("k100"), "{stdout}");
+    assert!(file.exists());
+    assert_eq!(place.run("get", &["k101"]).0, 0);
+}
+
+#[test]
+fn wrong_shares_sizes_times_and_groups_are_told() {
+    let place = Place::filled();
+    for (args, expected) in [
+        (&["--max-dead", "0.3"][..], "percentage"),
+        (&["--max-dead", "130%"], "percentage"),
+        (&["--keep", "soon"], "expected"),
+        (&["--extra-space", "1.5G"], "expected"),
+    ] {
+        let (code, _, stderr) = place.run("compact", args);
+        assert!(code == 2 && stderr.contains(expected), "{args:?}: {stderr}");
+    }
+    let (code, _, stderr) = place.run("compact", &["--group", "nowhere"]);
+    assert!(code == 1 && stderr.contains("has no group"), "{stderr}");
+    let (code, _, stderr) = place.run("compact", &["--extra-space", "1K", "--dry-run"]);
+    assert!(code == 0 && stderr.contains("--extra-space"), "{stderr}");
+    refuses_what_is_no_pack("compact", &[]);
+    assert!(place.run("get", &[&Key::id(7).to_string()]).1 == "seven");
+}
