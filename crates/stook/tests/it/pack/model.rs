@@ -135,23 +135,7 @@ impl Modelled {
                 assert_eq!(writer.delete(&key(*number)).unwrap(), was_there);
             }
             Step::Batch { group, members, commit } => {
-                let mut after = self.model.clone();
-                let mut batch = writer.batch(&format!("g{group}")).unwrap();
-                for (number, len) in members {
-                    self.count += 1;
-                    let key = key(*number);
-                    if let Some(len) = len {
-                        let body = pattern(*len, self.count);
-                        batch.put(&key, &Attributes::new(), &body).unwrap();
-                        after.insert(key, body);
-                    } else {
-                        assert_eq!(batch.delete(&key).unwrap(), after.remove(&key).is_some());
-                    }
-                }
-                if *commit {
-                    batch.commit().unwrap();
-                    self.model = after;
-                }
+                batch(writer, (*group, members, *commit), &mut self.model, &mut self.count);
             }
             Step::Sync => writer.sync().unwrap(),
             Step::Publish => writer.publish().unwrap(),
@@ -162,14 +146,7 @@ impl Modelled {
             Step::Finish { all } => self.writer.take().unwrap().finish(*all).unwrap(),
             Step::Compact { keep, extra_len, memory_len } => {
                 let keep_ns = i64::from(*keep) * STEP_NS;
-                let options = CompactOptions {
-                    keep: Duration::from_nanos(keep_ns as u64),
-                    extra_len: *extra_len,
-                    memory_len: *memory_len,
-                    ..CompactOptions::default()
-                };
-                let done = writer.compact(&options, &mut |_| true).unwrap();
-                assert_eq!((done.interrupted, &done.left_out[..]), (false, &[][..]));
+                compact(writer, keep_ns, (*extra_len, *memory_len));
                 self.history.retain(|(time_ns, _)| *time_ns >= self.now_ns - keep_ns);
             }
             Step::Look => {
@@ -195,6 +172,38 @@ impl Modelled {
             assert_holds(&look(Some(*time_ns)), model);
         }
     }
+}
+
+fn batch(
+    writer: &mut PackWriter,
+    (group, members, commit): (u8, &[(u8, Option<usize>)], bool),
+    model: &mut PackModel,
+    count: &mut u64,
+) {
+    let mut after = model.clone();
+    let mut batch = writer.batch(&format!("g{group}")).unwrap();
+    for (number, len) in members {
+        *count += 1;
+        let key = key(*number);
+        if let Some(len) = len {
+            let body = pattern(*len, *count);
+            batch.put(&key, &Attributes::new(), &body).unwrap();
+            after.insert(key, body);
+        } else {
+            assert_eq!(batch.delete(&key).unwrap(), after.remove(&key).is_some());
+        }
+    }
+    if commit {
+        batch.commit().unwrap();
+        *model = after;
+    }
+}
+
+fn compact(writer: &mut PackWriter, keep_ns: i64, (extra_len, memory_len): (u64, usize)) {
+    let keep = Duration::from_nanos(keep_ns as u64);
+    let options = CompactOptions { keep, extra_len, memory_len, ..CompactOptions::default() };
+    let done = writer.compact(&options, &mut |_| true).unwrap();
+    assert_eq!((done.interrupted, &done.left_out[..]), (false, &[][..]));
 }
 
 fn follows_the_model(
