@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help run test test-system format lint unit doc tidy deny advisories msrv fuzz-smoke python \
-	fuzz bench golden clean
+	fuzz soak bench golden clean
 
 # Seconds per fuzz target, in `make fuzz` and in `make test`.
 SECONDS ?= 60
@@ -95,6 +95,11 @@ python: ## Test the Python parts.
 fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz
 	scripts/fuzz '$(SECONDS)' $(TARGET)
+
+soak: ## Besiege a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log.
+	@scripts/need rust
+	cargo build --release --locked -p stook-testing --bin soak
+	dir=$$(mktemp -d); target/release/soak "$$dir" --seconds '$(SECONDS)' --seed "$$RANDOM"; rm -rf "$$dir"
 
 bench: ## Compare with other systems; writes benchmarks/runs/.
 	@scripts/need rust system

@@ -6,3 +6,4 @@ pub mod fault;
 pub mod fuzz;
 pub mod model;
 pub mod sim;
+pub mod soak;

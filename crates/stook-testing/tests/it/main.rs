@@ -2,4 +2,5 @@
 //! found stays mended.
 
 mod fuzz_seeds;
+mod soak;
 mod storage;

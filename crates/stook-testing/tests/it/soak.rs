@@ -1,0 +1,21 @@
+//! A short siege; `make soak` is a long one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stook_testing::soak::{Siege, besiege};
+
+#[test]
+fn a_besieged_pack_keeps_what_was_acknowledged_and_its_readers_what_they_saw() {
+    let directory = tempfile::tempdir().unwrap();
+    let siege = Siege {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_soak")),
+        directory: directory.path().to_path_buf(),
+        seed: 7,
+        kills: 25,
+        time: Duration::ZERO,
+        readers: 2,
+    };
+    let survived = besiege(&siege);
+    assert!(survived.kills >= 25 && survived.actions > 100 && survived.states > 10, "{survived:?}");
+}
