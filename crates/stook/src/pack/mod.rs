@@ -18,7 +18,9 @@ mod open;
 mod reader;
 mod record;
 mod recover;
+mod repair;
 mod run;
+mod salvage;
 mod scan;
 mod segment;
 mod snapshot;
@@ -39,6 +41,7 @@ pub use load::{Loaded, LoadedRecord};
 pub use open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
 pub use record::{Record, RecordHead};
 pub use recover::TornTail;
+pub use repair::{Quarantine, Quarantined, Repaired, repair};
 pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 pub use stream::RecordReader;
 pub use writer::{

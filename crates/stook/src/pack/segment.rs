@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::{Damage, Error, Result};
 use super::format::deletes::{Death, Deaths, DeletionVector};
 use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
-use super::format::frame::FrameKind;
+use super::format::frame::{FrameHeader, FrameKind, HEADER_LEN};
 use super::format::index::{Place, Top};
 use super::format::manifest::{Manifest, SegmentEntry, SegmentState};
 use super::format::segment::{Salt, SegmentHeader};
@@ -19,13 +19,16 @@ use super::snapshot::Opening;
 use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, Source};
-use crate::storage::{Entry, Storage};
+use crate::storage::Storage;
 
 /// Read at once from the end of a sealed segment: nearly always footer and top are in it.
 const TAIL_READ_LEN: u64 = 64 * 1024;
 
 /// Longest deletion vector and longest top of an index that are read, in bytes.
 const SIDE_LEN_MAX: u64 = 1 << 30;
+
+/// Holds the head of any frame: fixed part, longest key, longest attributes.
+const GUESS_LEN: u64 = HEADER_LEN as u64 + 2 * u16::MAX as u64;
 
 /// A segment and everything known about it.
 #[derive(Debug)]
@@ -94,22 +97,30 @@ impl Segment {
         number: usize,
         findings: &mut Findings,
     ) -> Result<Option<Self>> {
-        let &Opening { storage, reader, manifest, files, committed_only } = opening;
+        let &Opening { storage, reader, manifest, committed_only } = opening;
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = Name::Segment(entry.id).to_string();
         let path = storage.path(&name);
         let damage = |offset, what: String| Damage { file: path.clone(), offset, key: None, what };
-        if !files.iter().any(|file| file.name == name) {
-            findings.damages.push(damage(0, "the file is missing".into()));
-            return Ok(None);
-        }
-        let source = storage.open(&name)?;
+        // It is asked for itself: a listing made while files come and go may lack what was there all the time. Nobody
+        // removes it once its generation is held.
+        let source = match storage.open(&name) {
+            Ok(source) => source,
+            Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {
+                findings.damages.push(damage(0, "the file is missing".into()));
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
         let opened = Self::read_header(reader, source.as_ref(), manifest, &entry);
         let header = match opened {
             Ok(header) => header,
             Err(Error::Damaged(found)) => {
                 findings.damages.push(found);
-                return Ok(None);
+                let Some(header) = Self::guess_header(reader, source.as_ref(), manifest, &entry)? else {
+                    return Ok(None);
+                };
+                header
             }
             Err(other) => return Err(other),
         };
@@ -140,7 +151,7 @@ impl Segment {
         match entry.state {
             SegmentState::Sealed => segment.open_sealed(reader, findings)?,
             SegmentState::Active => {
-                segment.open_checkpoints(storage, reader, files)?;
+                segment.open_checkpoints(storage, reader)?;
                 let end = if committed_only { segment.frames_end } else { segment.source.len() };
                 segment.open_tail(reader, end, number, findings)?;
             }
@@ -194,6 +205,39 @@ impl Segment {
                 .ok_or_else(|| Invalid::damaged(24, "this is a segment of another pack, or another segment"))
         });
         header.map_err(|invalid| refused(source, 0, invalid))
+    }
+
+    /// What a header that was hit must have said: all of it stands elsewhere, too, but for the marker, with which the first
+    /// frame begins. Its checksum tells whether the guess is right.
+    fn guess_header(
+        reader: &Reader,
+        source: &dyn Source,
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+    ) -> Result<Option<SegmentHeader>> {
+        let end = source.len().min(UNIT as u64 + GUESS_LEN);
+        let Some(range) = ByteRange::new(UNIT as u64, end) else { return Ok(None) };
+        let bytes = reader.read(source, range)?;
+        let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
+        let [a, b, c, d, ..] = *fixed;
+        let header = SegmentHeader {
+            chunk_log2: manifest.chunk_log2,
+            group: manifest.groups.get(entry.group as usize).cloned().unwrap_or_default(),
+            id: entry.id,
+            pack_nonce: manifest.pack_nonce,
+            nonce: entry.nonce,
+            marker: u32::from_le_bytes([a, b, c, d]),
+            sequence_first: entry.tally.sequence_first,
+            created_ns: entry.tally.time_first_ns,
+            by_key: false,
+        };
+        let [key_len, attributes_len] = FrameHeader::lens(fixed);
+        let rest = bytes.get(HEADER_LEN..).and_then(|rest| rest.get(..key_len + attributes_len));
+        let is_right = rest.is_some_and(|rest| {
+            let (key, attributes) = rest.split_at(key_len);
+            FrameHeader::is_as_written(fixed, &header.salt(), UNIT as u64, key, attributes)
+        });
+        Ok(is_right.then_some(header))
     }
 
     fn open_sealed(&mut self, reader: &Reader, findings: &mut Findings) -> Result<()> {
@@ -262,16 +306,12 @@ impl Segment {
 
     /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan. They are read whole:
     /// no generation keeps their files.
-    fn open_checkpoints(&mut self, storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Result<()> {
+    fn open_checkpoints(&mut self, storage: &dyn Storage, reader: &Reader) -> Result<()> {
         let mut tally = Tally::default();
         loop {
             let name = Name::Checkpoint(self.entry.id, self.checkpointed_len).to_string();
-            if !files.iter().any(|file| file.name == name) {
-                break;
-            }
             let source = match storage.open(&name) {
                 Ok(source) => source,
-                // It went since the files were listed.
                 Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => break,
                 Err(error) => return Err(error.into()),
             };

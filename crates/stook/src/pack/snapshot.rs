@@ -27,8 +27,9 @@ pub(crate) struct Snapshot {
     pub(crate) damages: Vec<Damage>,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
-    /// Keeps its manifest, and with it all files that the manifest names.
-    _hold: Box<dyn Lock>,
+    /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none to keep.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    pub(super) hold: Option<Box<dyn Lock>>,
 }
 
 /// Which state to open.
@@ -45,7 +46,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) reader: &'a Reader,
     pub(crate) manifest: &'a Manifest,
-    pub(crate) files: &'a [Entry],
     /// What was appended since the generation was published is not looked at.
     pub(crate) committed_only: bool,
 }
@@ -77,7 +77,7 @@ impl Snapshot {
     }
 
     fn load_once(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
-        let files = storage.list()?;
+        let files = listed(storage)?;
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| Name::parse(&file.name).is_some()) {
@@ -94,7 +94,7 @@ impl Snapshot {
         let hold = storage.hold(&name)?;
         let manifest = read_manifest(storage, reader, generation)?;
         let committed_only = generation != last;
-        let opening = Opening { storage, reader, manifest: &manifest, files: &files, committed_only };
+        let opening = Opening { storage, reader, manifest: &manifest, committed_only };
         let mut findings = Findings::default();
         let mut segments = Vec::with_capacity(manifest.segments.len());
         for number in 0..manifest.segments.len() {
@@ -109,7 +109,7 @@ impl Snapshot {
             }
         }
         let Findings { damages, torn, fresh } = findings;
-        let mut snapshot = Self { manifest, segments, torn, damages, files, _hold: hold };
+        let mut snapshot = Self { manifest, segments, torn, damages, files, hold: Some(hold) };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;
@@ -204,6 +204,20 @@ fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -
         .collect();
     let what = format!("generation {generation}; there is {}", there.join(", "));
     Error::NoSuchState { path: storage.path(""), what }
+}
+
+/// The files of a storage. A listing that is made while a generation takes the place of another may show neither: where
+/// there are segments and no manifest it is made again before that is believed.
+pub(crate) fn listed(storage: &dyn Storage) -> Result<Vec<Entry>> {
+    let mut files = storage.list()?;
+    for _ in 0..LOAD_TRIES_MAX {
+        let has_segments = files.iter().any(|file| matches!(Name::parse(&file.name), Some(Name::Segment(_))));
+        if !has_segments || newest(&files).is_some() {
+            break;
+        }
+        files = storage.list()?;
+    }
+    Ok(files)
 }
 
 /// The highest generation among these files.

@@ -18,6 +18,7 @@ use active::{Active, Parts};
 pub use batch::Batch;
 pub use body::RecordWriter;
 pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge};
+pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
 use publish::Named;
 
@@ -35,7 +36,7 @@ use super::names::{self, Name};
 use super::reader::Reader;
 use super::recover::TornTail;
 use super::segment::Segment;
-use super::snapshot::{Snapshot, View, newest};
+use super::snapshot::{Snapshot, View, listed, newest};
 use crate::engine::{Backend, EngineFactory};
 use crate::storage::{Entry, Lock, Storage};
 
@@ -200,7 +201,7 @@ impl PackWriter {
     /// # Errors
     /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer, what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
-        if newest(&storage.list()?).is_none() {
+        if newest(&listed(storage.as_ref())?).is_none() {
             return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
         }
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;

@@ -86,12 +86,10 @@ impl PackWriter {
     pub(super) fn reopen_sealed(&mut self, entry: SegmentEntry) -> Result<()> {
         let number = self.manifest.segments.iter().position(|other| other.id == entry.id);
         let mut findings = Findings::default();
-        let files = [Entry { name: Name::Segment(entry.id).to_string(), len: entry.committed_len }];
         let opening = Opening {
             storage: self.storage.as_ref(),
             reader: &self.reader,
             manifest: &self.manifest,
-            files: &files,
             committed_only: true,
         };
         let segment = Segment::open(&opening, number.unwrap_or(usize::MAX), &mut findings)?;

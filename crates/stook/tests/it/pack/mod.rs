@@ -10,6 +10,7 @@ mod golden;
 mod index_pages;
 mod limits;
 mod model;
+mod repair;
 mod roundtrip;
 mod shapes;
 mod snapshots;

@@ -1,7 +1,5 @@
 //! One step of a compaction: reads what is kept of some segments in the order of the keys, and writes it.
 
-use std::sync::Arc;
-
 use super::super::PackWriter;
 use super::CompactStep;
 use super::output::{Finished, Old, Output};
@@ -10,9 +8,11 @@ use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::deletes::{Death, Deaths};
 use crate::pack::format::frame::{BodyLen, checksums_len};
 use crate::pack::format::index::Place;
+use crate::pack::format::manifest::Manifest;
 use crate::pack::format::segment::SegmentHeader;
 use crate::pack::frames::{Chunk, Frames, Step, Trouble};
 use crate::pack::gather::{Gathered, Origin, Wanted};
+use crate::pack::host::Host;
 use crate::pack::key::Key;
 use crate::pack::reader::Reader;
 use crate::pack::record::{checked_head, contiguous_body};
@@ -29,12 +29,12 @@ const GATHERED_MAX: usize = 1 << 20;
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Copied {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-    pub(super) dead_records: u64,
+pub(in crate::pack) struct Copied {
+    pub(in crate::pack) records: u64,
+    pub(in crate::pack) bytes: u64,
+    pub(in crate::pack) dead_records: u64,
     /// The last of the versions that went died then.
-    pub(super) history_from_ns: Option<i64>,
+    pub(in crate::pack) history_from_ns: Option<i64>,
 }
 
 /// A record that is kept.
@@ -68,18 +68,44 @@ pub(super) struct Copying<'w> {
 
 /// Where records go.
 #[derive(Default)]
-struct Target {
+pub(super) struct Target {
     output: Option<Output>,
-    finished: Vec<Finished>,
+    pub(super) finished: Vec<Finished>,
 }
 
-/// What makes segments for a target.
-struct Maker<'a> {
-    storage: &'a dyn Storage,
-    group: u32,
-    segment_len: u64,
-    next: &'a mut dyn FnMut() -> Result<SegmentHeader>,
-    made: &'a mut Vec<u64>,
+/// Makes segments for a target.
+pub(super) struct Maker<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) host: &'a dyn Host,
+    pub(super) manifest: &'a mut Manifest,
+    pub(super) group: u32,
+    /// The lowest sequence number there will be.
+    pub(super) sequence_first: u64,
+    /// Ids of the files that were made.
+    pub(super) made: &'a mut Vec<u64>,
+}
+
+impl Maker<'_> {
+    fn make(&mut self) -> Result<Output> {
+        let (mut nonce, mut marker) = ([0; 16], [0; 4]);
+        self.host.random(&mut nonce)?;
+        self.host.random(&mut marker)?;
+        let id = self.manifest.segment_next;
+        self.manifest.segment_next += 1;
+        let header = SegmentHeader {
+            chunk_log2: self.manifest.chunk_log2,
+            group: self.manifest.groups.get(self.group as usize).cloned().unwrap_or_default(),
+            id,
+            pack_nonce: self.manifest.pack_nonce,
+            nonce,
+            marker: u32::from_le_bytes(marker).max(1),
+            sequence_first: self.sequence_first,
+            created_ns: self.host.now_ns(),
+            by_key: true,
+        };
+        self.made.push(id);
+        Output::create(self.storage, header, self.group)
+    }
 }
 
 impl<'w> Copying<'w> {
@@ -117,61 +143,56 @@ impl<'w> Copying<'w> {
             .filter(|&sequence| sequence > 0)
             .min();
         let PackWriter { storage, options, reader, manifest, sealed, dead, .. } = &mut **writer;
-        let storage: Arc<dyn Storage> = storage.clone();
-        let (segment_len, chunk_len) = (manifest.segment_len, 1u64 << manifest.chunk_log2);
-        let mut next = || {
-            let (mut nonce, mut marker) = ([0; 16], [0; 4]);
-            options.host.random(&mut nonce)?;
-            options.host.random(&mut marker)?;
-            let id = manifest.segment_next;
-            manifest.segment_next += 1;
-            Ok(SegmentHeader {
-                chunk_log2: manifest.chunk_log2,
-                group: manifest.groups.get(*group as usize).cloned().unwrap_or_default(),
-                id,
-                pack_nonce: manifest.pack_nonce,
-                nonce,
-                marker: u32::from_le_bytes(marker).max(1),
-                sequence_first: sequence_first.unwrap_or(1),
-                created_ns: options.host.now_ns(),
-                by_key: true,
-            })
+        let chunk_len = 1u64 << manifest.chunk_log2;
+        let mut maker = Maker {
+            storage: storage.as_ref(),
+            host: options.host.as_ref(),
+            manifest,
+            group: *group,
+            sequence_first: sequence_first.unwrap_or(1),
+            made,
         };
-        let mut maker =
-            Maker { storage: storage.as_ref(), group: *group, segment_len, next: &mut next, made };
         let no_deaths = Deaths::new();
         let mut sources = Vec::with_capacity(ids.len());
         for id in ids.iter() {
             let segment = sealed.get(id).and_then(|sealed| sealed.segment.as_ref());
             let segment = segment.ok_or_else(|| Error::Invalid(format!("no segment {id:016x} is open")))?;
-            if segment.salt.chunk_len != chunk_len {
-                let found = segment.salt.chunk_len;
-                let what = format!("segment {id:016x} has chunks of {found} bytes, the pack of {chunk_len}");
-                return Err(Error::Invalid(what));
-            }
+            same_chunks(segment, chunk_len)?;
             sources.push((segment, dead.get(id).map_or(&no_deaths, |dead| &dead.deaths)));
         }
         let mut walk = Walk::new(&sources, reader, *horizon_ns)?;
-        let mut window = Window::default();
-        loop {
-            let more = walk.fill(&mut window, *memory_len, copied)?;
-            window.write(&walk, reader, target, &mut maker, copied)?;
-            if !progress(copied.bytes) {
-                return Ok(false);
-            }
-            if !more {
-                break;
-            }
-        }
-        target.finished.extend(target.output.take().map(Output::finish).transpose()?);
-        Ok(true)
+        let origins = origins(sources.iter().map(|(segment, _)| *segment));
+        target.take_all((&mut walk, &origins, reader), *memory_len, &mut maker, copied, progress)
     }
+}
+
+/// Chunk checksums are taken over as they are.
+pub(super) fn same_chunks(segment: &Segment, chunk_len: u64) -> Result<()> {
+    if segment.salt.chunk_len == chunk_len {
+        return Ok(());
+    }
+    let (id, found) = (segment.entry.id, segment.salt.chunk_len);
+    Err(Error::Invalid(format!("segment {id:016x} has chunks of {found} bytes, the pack of {chunk_len}")))
+}
+
+/// Which way each segment is read.
+pub(super) fn origins<'a>(segments: impl Iterator<Item = &'a Segment>) -> Vec<Origin<'a>> {
+    let origin = |segment: &'a Segment| {
+        let access = AccessRule::default().decide(segment.source.as_ref(), segment.frames());
+        Origin { segment, access }
+    };
+    segments.map(origin).collect()
+}
+
+/// Tells which records are to be copied, by key, the versions of one key together.
+pub(in crate::pack) trait Feed {
+    /// Fills a window with the next records, whole keys at a time; whether more follow.
+    fn fill(&mut self, window: &mut Window, memory_len: usize, copied: &mut Copied) -> Result<bool>;
 }
 
 /// Goes through what is kept of some segments, by key, versions of one key oldest first.
 struct Walk<'a> {
     sources: &'a [(&'a Segment, &'a Deaths)],
-    origins: Vec<Origin<'a>>,
     /// Which segment a run is of.
     segment_of_run: Vec<usize>,
     cursor: MergeCursor<'a>,
@@ -181,24 +202,20 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(sources: &'a [(&'a Segment, &'a Deaths)], reader: &'a Reader, horizon_ns: i64) -> Result<Self> {
         let mut segment_of_run = Vec::new();
-        let mut origins = Vec::with_capacity(sources.len());
         for (number, (segment, _)) in sources.iter().enumerate() {
             segment_of_run.extend(segment.runs.iter().map(|_| number));
-            let access = AccessRule::default().decide(segment.source.as_ref(), segment.frames());
-            origins.push(Origin { segment, access });
         }
         let runs = sources.iter().flat_map(|(segment, _)| &segment.runs);
         let cursor = MergeCursor::seek(runs, reader, &[])?;
-        Ok(Self { sources, origins, segment_of_run, cursor, horizon_ns })
+        Ok(Self { sources, segment_of_run, cursor, horizon_ns })
     }
+}
 
-    /// Fills a window with the next records, whole keys at a time; whether more follow.
+impl Feed for Walk<'_> {
     fn fill(&mut self, window: &mut Window, memory_len: usize, copied: &mut Copied) -> Result<bool> {
         window.clear();
-        let mut len = 0u64;
         while let Some((run, entry)) = self.cursor.peek() {
-            let is_full = len >= memory_len as u64 || window.kept.len() >= GATHERED_MAX;
-            if is_full && window.last_form() != entry.form() {
+            if window.is_full(memory_len) && window.last_form() != entry.form() {
                 return Ok(true);
             }
             let place = entry.place();
@@ -209,10 +226,7 @@ impl<'a> Walk<'a> {
                     copied.dead_records += 1;
                     copied.history_from_ns = copied.history_from_ns.max(Some(death.time_ns));
                 }
-                None => {
-                    window.push(segment, place, death, entry.form());
-                    len += place.len.filter(|&len| len <= GATHERED_LEN_MAX).unwrap_or(0);
-                }
+                None => window.push(segment, place, death, entry.form()),
             }
             self.cursor.advance()?;
         }
@@ -222,20 +236,28 @@ impl<'a> Walk<'a> {
 
 /// Records that are read together.
 #[derive(Default)]
-struct Window {
+pub(in crate::pack) struct Window {
     kept: Vec<Kept>,
     forms: Vec<u8>,
+    /// Bytes of the frames that will be gathered.
+    len: u64,
     gathered: Gathered,
 }
 
 impl Window {
-    fn clear(&mut self) {
+    pub(in crate::pack) fn clear(&mut self) {
         self.kept.clear();
         self.forms.clear();
+        self.len = 0;
     }
 
-    fn push(&mut self, segment: usize, place: Place, death: Option<Death>, form: &[u8]) {
+    pub(in crate::pack) fn is_full(&self, memory_len: usize) -> bool {
+        self.len >= memory_len as u64 || self.kept.len() >= GATHERED_MAX
+    }
+
+    pub(in crate::pack) fn push(&mut self, segment: usize, place: Place, death: Option<Death>, form: &[u8]) {
         self.forms.extend_from_slice(form);
+        self.len += place.len.filter(|&len| len <= GATHERED_LEN_MAX).unwrap_or(0);
         self.kept.push(Kept { segment, place, death, form_end: self.forms.len() });
     }
 
@@ -253,7 +275,7 @@ impl Window {
     /// Reads them and writes them.
     fn write(
         &mut self,
-        walk: &Walk<'_>,
+        origins: &[Origin<'_>],
         reader: &Reader,
         target: &mut Target,
         maker: &mut Maker<'_>,
@@ -268,7 +290,7 @@ impl Window {
                 Wanted { segment: kept.segment, range }
             })
             .collect();
-        self.gathered.read(reader, &walk.origins, &wanted)?;
+        self.gathered.read(reader, origins, &wanted)?;
         let mut read = Vec::with_capacity(self.kept.len());
         let mut number = 0;
         for kept in &self.kept {
@@ -282,9 +304,9 @@ impl Window {
             let mut all: Vec<Version<'_>> = Vec::with_capacity(versions);
             for at in from..from + versions {
                 let (Some(kept), Some(number)) = (self.kept.get(at), read.get(at)) else { continue };
-                let Some((segment, _)) = walk.sources.get(kept.segment) else { continue };
+                let Some(origin) = origins.get(kept.segment) else { continue };
                 let frame = number.map(|number| self.gathered.frame(number));
-                all.push(Version::check(segment, kept, frame, form, reader)?);
+                all.push(Version::check(origin.segment, kept, frame, form, reader)?);
             }
             all.sort_by_key(|version| version.sequence);
             for version in all {
@@ -439,20 +461,42 @@ impl<'a> Version<'a> {
 }
 
 impl Target {
+    /// Copies everything that is fed; `false` when `progress` stopped it.
+    pub(super) fn take_all(
+        &mut self,
+        (feed, origins, reader): (&mut dyn Feed, &[Origin<'_>], &Reader),
+        memory_len: usize,
+        maker: &mut Maker<'_>,
+        copied: &mut Copied,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let mut window = Window::default();
+        loop {
+            let more = feed.fill(&mut window, memory_len, copied)?;
+            window.write(origins, reader, self, maker, copied)?;
+            if !progress(copied.bytes) {
+                return Ok(false);
+            }
+            if !more {
+                break;
+            }
+        }
+        self.finished.extend(self.output.take().map(Output::finish).transpose()?);
+        Ok(true)
+    }
+
     /// The segment for a record of this length; versions of one key stay together.
     fn ready(&mut self, form: &[u8], len: u64, maker: &mut Maker<'_>) -> Result<&mut Output> {
         let full = self.output.as_ref().is_some_and(|output| {
             !output.is_empty()
                 && !output.ends_in(form)
-                && output.len().saturating_add(len) > maker.segment_len
+                && output.len().saturating_add(len) > maker.manifest.segment_len
         });
         if full {
             self.finished.extend(self.output.take().map(Output::finish).transpose()?);
         }
         if self.output.is_none() {
-            let header = (maker.next)()?;
-            maker.made.push(header.id);
-            self.output = Some(Output::create(maker.storage, header, maker.group)?);
+            self.output = Some(maker.make()?);
         }
         self.output.as_mut().ok_or_else(|| Error::Invalid("no segment is open".into()))
     }

@@ -13,7 +13,8 @@ mod plan;
 
 use std::time::Duration;
 
-use copy::Copying;
+pub(in crate::pack) use copy::{Copied, Feed, Window};
+use copy::{Copying, Maker, Target, origins, same_chunks};
 use plan::{Candidate, plan};
 pub use plan::{CompactPlan, CompactStep, TooLarge};
 
@@ -22,6 +23,8 @@ use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::manifest::SegmentEntry;
 use crate::pack::names::Name;
 use crate::pack::open::Pack;
+use crate::pack::reader::Reader;
+use crate::pack::segment::Segment;
 
 /// What to compact, and how.
 #[derive(Debug, Clone)]
@@ -240,6 +243,15 @@ impl PackWriter {
             let vector = self.dead.remove(id).and_then(|dead| dead.vector);
             self.garbage.extend(vector.map(|vector| Name::Deletes(*id, vector.generation)));
         }
+        let entries = self.take_outputs(outputs);
+        self.manifest.history_from_ns = self.manifest.history_from_ns.max(history_from_ns);
+        self.publish_now()?;
+        entries.iter().try_for_each(|&entry| self.reopen_sealed(entry))?;
+        Ok((before_bytes, entries.iter().map(|entry| entry.committed_len).sum()))
+    }
+
+    /// Names what was written in the next generation.
+    fn take_outputs(&mut self, outputs: Vec<output::Finished>) -> Vec<SegmentEntry> {
         let entries: Vec<SegmentEntry> = outputs.iter().map(|output| output.entry).collect();
         for output in outputs {
             let entry = output.entry;
@@ -253,11 +265,46 @@ impl PackWriter {
             self.dead.insert(entry.id, dead);
             self.sealed.insert(entry.id, Sealed { entry, segment: None });
         }
-        self.manifest.history_from_ns = self.manifest.history_from_ns.max(history_from_ns);
         // What this writer puts from now on is in segments from here on; those just made hold older records.
         self.own_segments = self.manifest.segment_next;
-        self.publish_now()?;
-        entries.iter().try_for_each(|&entry| self.reopen_sealed(entry))?;
-        Ok((before_bytes, entries.iter().map(|entry| entry.committed_len).sum()))
+        self.unpublished = true;
+        entries
+    }
+
+    /// Writes records of another pack into a group, in the order in which they are fed, with their sequence numbers
+    /// and times. They are named by the next generation.
+    pub(in crate::pack) fn take_over(
+        &mut self,
+        group: &str,
+        feed: &mut dyn Feed,
+        (segments, reader): (&[&Segment], &Reader),
+        memory_len: usize,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Copied> {
+        let group = self.group(group)?;
+        let chunk_len = 1u64 << self.manifest.chunk_log2;
+        segments.iter().try_for_each(|segment| same_chunks(segment, chunk_len))?;
+        let (mut target, mut copied, mut made) = (Target::default(), Copied::default(), Vec::new());
+        let sequence_first = segments.iter().map(|segment| segment.tally.sequence_first).min();
+        let mut maker = Maker {
+            storage: self.storage.as_ref(),
+            host: self.options.host.as_ref(),
+            manifest: &mut self.manifest,
+            group,
+            sequence_first: sequence_first.unwrap_or(0).max(1),
+            made: &mut made,
+        };
+        let origins = origins(segments.iter().copied());
+        let ended =
+            target.take_all((feed, &origins, reader), memory_len, &mut maker, &mut copied, progress)?;
+        if !ended {
+            return Err(Error::Stopped);
+        }
+        for entry in self.take_outputs(target.finished) {
+            let (last, time_ns) = (entry.tally.sequence_last, entry.tally.time_last_ns);
+            self.manifest.sequence_next = self.manifest.sequence_next.max(last.saturating_add(1));
+            self.manifest.time_last_ns = self.manifest.time_last_ns.max(time_ns);
+        }
+        Ok(copied)
     }
 }

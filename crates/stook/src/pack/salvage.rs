@@ -1,0 +1,160 @@
+//! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
+
+use super::error::{Error, Result};
+use super::format::UNIT;
+use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
+use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
+use super::format::segment::SegmentHeader;
+use super::names::Name;
+use super::reader::Reader;
+use super::segment::{Findings, Segment};
+use super::snapshot::{Opening, Snapshot, View, read_manifest};
+use crate::extent::ByteRange;
+use crate::storage::{Entry, Storage};
+
+impl Snapshot {
+    /// The newest state, or what can be made out of it; and what is to be said about that.
+    pub(super) fn salvage(storage: &dyn Storage, reader: &Reader) -> Result<(Self, Vec<String>)> {
+        let damage = match Self::load(storage, reader, View::default()) {
+            Err(Error::Damaged(damage)) => damage,
+            Err(Error::NotAPack { path, why }) => {
+                let has_segments = storage
+                    .list()?
+                    .iter()
+                    .any(|file| matches!(Name::parse(&file.name), Some(Name::Segment(_))));
+                if !has_segments {
+                    return Err(Error::NotAPack { path, why });
+                }
+                super::error::Damage { file: path, offset: 0, key: None, what: "it holds no manifest".into() }
+            }
+            loaded => return loaded.map(|snapshot| (snapshot, Vec::new())),
+        };
+        let files = storage.list()?;
+        let (mut manifest, note) = best_manifest(storage, reader, &files)?;
+        add_unnamed(storage, reader, &files, &mut manifest)?;
+        let mut findings = Findings { damages: vec![damage], ..Findings::default() };
+        let mut segments = Vec::new();
+        let opening = Opening { storage, reader, manifest: &manifest, committed_only: false };
+        for number in 0..manifest.segments.len() {
+            segments.extend(Segment::open(&opening, number, &mut findings)?);
+        }
+        let Findings { damages, torn, .. } = findings;
+        let snapshot = Self { manifest, segments, torn, damages, files, hold: None };
+        Ok((snapshot, vec![note]))
+    }
+}
+
+/// The newest manifest that can be read, or one without segments.
+fn best_manifest(storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Result<(Manifest, String)> {
+    let mut generations: Vec<u64> = files
+        .iter()
+        .filter_map(|file| match Name::parse(&file.name) {
+            Some(Name::Manifest(generation)) => Some(generation),
+            _ => None,
+        })
+        .collect();
+    generations.sort_unstable_by(|a, b| b.cmp(a));
+    for generation in generations {
+        match read_manifest(storage, reader, generation) {
+            Ok(manifest) => {
+                let note = format!(
+                    "the newest manifest cannot be read; generation {generation} was used, and what else there is was searched"
+                );
+                return Ok((manifest, note));
+            }
+            Err(Error::Damaged(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let manifest = Manifest {
+        generation: 1,
+        pack_nonce: [0; 16],
+        writer_nonce: [0; 16],
+        published_ns: 0,
+        state: PackState::Incomplete,
+        chunk_log2: 16,
+        sequence_next: 1,
+        time_last_ns: i64::MIN,
+        segment_next: 1,
+        segment_len: 4 << 30,
+        groups: Vec::new(),
+        segments: Vec::new(),
+        roots: Vec::new(),
+        history_from_ns: None,
+    };
+    let note = "no manifest can be read; all segments were searched, and what had been deleted or replaced before the last \
+                compaction may be there again";
+    Ok((manifest, note.into()))
+}
+
+/// Adds the segments that are there and not named, with their newest deletion vectors.
+fn add_unnamed(
+    storage: &dyn Storage,
+    reader: &Reader,
+    files: &[Entry],
+    manifest: &mut Manifest,
+) -> Result<()> {
+    let is_first = manifest.segments.is_empty();
+    for file in files {
+        let Some(Name::Segment(id)) = Name::parse(&file.name) else { continue };
+        if manifest.segments.iter().any(|entry| entry.id == id) {
+            continue;
+        }
+        let source = storage.open(&file.name)?;
+        let bytes = reader.read(source.as_ref(), ByteRange::to(source.len().min(UNIT as u64)))?;
+        let Ok(header) = SegmentHeader::decode(&bytes) else { continue };
+        if is_first {
+            manifest.pack_nonce = header.pack_nonce;
+            manifest.chunk_log2 = header.chunk_log2;
+        }
+        if header.pack_nonce != manifest.pack_nonce || header.id != id {
+            continue;
+        }
+        let len = source.len();
+        let footer_at = len.saturating_sub(FOOTER_LEN as u64);
+        let footer = reader.read(source.as_ref(), ByteRange::new(footer_at, len).unwrap_or_default())?;
+        let footer = Footer::decode(&footer, FooterKind::Sealed, len).ok();
+        let footer = footer.filter(|footer| footer.nonce == header.nonce && footer.segment == id);
+        let (state, committed_len, frames_end, tally) = match footer {
+            Some(footer) => (SegmentState::Sealed, len, footer.frames.end(), footer.tally),
+            None => (SegmentState::Active, UNIT as u64, UNIT as u64, Tally::default()),
+        };
+        let group = manifest.groups.iter().position(|name| *name == header.group).unwrap_or_else(|| {
+            manifest.groups.push(header.group.clone());
+            manifest.groups.len() - 1
+        });
+        manifest.segments.push(SegmentEntry {
+            id,
+            nonce: header.nonce,
+            group: group as u32,
+            state,
+            committed_len,
+            frames_end,
+            tally,
+            dead_records: 0,
+            dead_bytes: 0,
+            vector: newest_vector(storage, reader, files, id)?,
+        });
+    }
+    manifest.segments.sort_by_key(|entry| entry.id);
+    Ok(())
+}
+
+fn newest_vector(
+    storage: &dyn Storage,
+    reader: &Reader,
+    files: &[Entry],
+    segment: u64,
+) -> Result<Option<VectorRef>> {
+    let generations = files.iter().filter_map(|file| match Name::parse(&file.name) {
+        Some(Name::Deletes(id, generation)) if id == segment => Some(generation),
+        _ => None,
+    });
+    let Some(generation) = generations.max() else { return Ok(None) };
+    let source = storage.open(&Name::Deletes(segment, generation).to_string())?;
+    let len = source.len();
+    let tail =
+        reader.read(source.as_ref(), ByteRange::new(len.saturating_sub(4), len).unwrap_or_default())?;
+    let crc = tail.first_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc));
+    Ok(Some(VectorRef { generation, len, crc }))
+}

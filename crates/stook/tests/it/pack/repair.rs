@@ -1,0 +1,179 @@
+//! Repair: everything that can still be read is in the new pack, the rest in the quarantine, and nothing is made up.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use stook::pack::{Attributes, CompactOptions, Error, Key, PackWriter, Repaired, WriterOptions, repair};
+use stook::storage::Storage;
+use stook_testing::conformance::{contents, pattern};
+use stook_testing::model::pack::{
+    PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
+};
+use stook_testing::sim::SimStorage;
+
+fn shared(storage: &SimStorage) -> Arc<dyn Storage> {
+    Arc::new(storage.clone())
+}
+
+fn options(seed: u64) -> WriterOptions {
+    tiny_writer(ScriptedHost::new(seed))
+}
+
+/// Groups, replaced and deleted records, framed ones, a compacted segment, and one that grows with a tail that no
+/// manifest knows.
+fn sample() -> (SimStorage, PackModel) {
+    let storage = SimStorage::new();
+    let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
+    let mut model = PackModel::new();
+    let mut put = |writer: &mut PackWriter, number: u64, len: usize| {
+        let body = pattern(len, number * 7 + len as u64);
+        let group = ["", "b"][number as usize % 2];
+        if number.is_multiple_of(5) {
+            let mut record = writer.begin(group, &Key::id(number), &Attributes::new(), None).unwrap();
+            record.write(&body).unwrap();
+            record.finish().unwrap();
+        } else {
+            writer.put(group, &Key::id(number), &Attributes::new(), &body).unwrap();
+        }
+        model.insert(Key::id(number), body);
+    };
+    for number in 0..40 {
+        put(&mut writer, number * 13 % 40, 3_000);
+    }
+    writer
+        .compact(&CompactOptions { groups: vec!["b".into()], ..CompactOptions::default() }, &mut |_| true)
+        .unwrap();
+    for number in 0..10 {
+        put(&mut writer, number, 2_000);
+    }
+    writer.publish().unwrap();
+    put(&mut writer, 3, 500);
+    let gone = [11, 12, 13].map(Key::id);
+    for key in &gone {
+        assert!(writer.delete(key).unwrap());
+    }
+    writer.sync().unwrap();
+    drop(writer);
+    model.retain(|key, _| !gone.contains(key));
+    assert_holds(&open_simulated(&storage).unwrap(), &model);
+    (storage, model)
+}
+
+/// The new pack, what was told, and the quarantine.
+fn repaired(from: &SimStorage) -> (SimStorage, Repaired, SimStorage) {
+    let (to, quarantine) = (SimStorage::new(), SimStorage::new());
+    let asked = RefCell::new(0);
+    let mut aside = || {
+        *asked.borrow_mut() += 1;
+        Ok(shared(&quarantine))
+    };
+    let before = from.operation_count();
+    let told = repair(from, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
+    assert_eq!(from.operation_count(), before, "the old pack is not touched");
+    assert_eq!(told.quarantined.is_empty(), *asked.borrow() == 0);
+    (to, told, quarantine)
+}
+
+/// The same storage with one file changed.
+fn changed(storage: &SimStorage, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> SimStorage {
+    let hurt = storage.settled_copy();
+    let mut bytes = contents(&hurt, name);
+    change(&mut bytes);
+    hurt.unlink(name).unwrap();
+    hurt.publish_if_absent(name, &bytes).unwrap();
+    hurt
+}
+
+#[test]
+fn a_pack_that_is_whole_is_copied_as_it_is_with_sequence_numbers_and_times() {
+    let (storage, model) = sample();
+    let (to, told, _) = repaired(&storage);
+    assert_eq!((told.records, &told.damages[..], &told.notes[..]), (model.len() as u64, &[][..], &[][..]));
+    let (before, after) = (open_simulated(&storage).unwrap(), open_simulated(&to).unwrap());
+    assert_holds(&after, &model);
+    assert_ne!(before.nonce(), after.nonce());
+    for key in model.keys() {
+        let [before, after] = [&before, &after].map(|pack| pack.get(key).unwrap().unwrap().head);
+        assert_eq!((before.sequence, before.time_ns), (after.sequence, after.time_ns), "{key}");
+        assert_eq!(before.attributes, after.attributes);
+    }
+    let mut writer = PackWriter::open(shared(&to), options(10)).unwrap();
+    let sequence = writer.put("", &Key::id(1), &Attributes::new(), b"on").unwrap();
+    assert!(sequence > 50, "it goes on behind all there was: {sequence}");
+}
+
+#[test]
+fn damage_anywhere_costs_the_records_it_hits_and_their_bytes_are_set_aside() {
+    let (storage, model) = sample();
+    let names: Vec<String> = storage.list().unwrap().into_iter().map(|file| file.name).collect();
+    let mut lost = 0;
+    for name in names.iter().filter(|name| *name != "writer.lock") {
+        let len = contents(&storage, name).len();
+        for at in (0..24).map(|step| step * len / 24) {
+            let hurt = changed(&storage, name, |bytes| bytes[at] ^= 0x10);
+            let (to, told, quarantine) = repaired(&hurt);
+            let pack = open_simulated(&to).unwrap();
+            let held = scanned(&pack).unwrap();
+            assert_holds(&pack, &held);
+            let what = format!("{name} at {at}: {told:?}");
+            for (key, body) in &held {
+                // A lost list of the dead, or a lost newest version, may show an older one; never anything else.
+                if model.get(key) != Some(body) {
+                    assert!(!told.damages.is_empty() || !told.notes.is_empty(), "{what}: {key}");
+                }
+            }
+            let missing = model.keys().filter(|key| !held.contains_key(key)).count();
+            lost += missing;
+            assert!(missing <= 1, "{what}: {missing} records are missing");
+            for aside in &told.quarantined {
+                let (start, end) = (aside.range.start() as usize, aside.range.end() as usize);
+                let from = contents(&hurt, &format!("segment-{:016x}", aside.segment));
+                assert!(contents(&quarantine, &aside.file) == from[start..end], "{what}");
+            }
+        }
+    }
+    assert!(lost > 5, "some damage hit bodies");
+}
+
+#[test]
+fn without_any_manifest_the_segments_tell_what_there_was() {
+    let (storage, model) = sample();
+    let bare = storage.settled_copy();
+    for file in bare.list().unwrap() {
+        if file.name.starts_with("manifest-") {
+            bare.unlink(&file.name).unwrap();
+        }
+    }
+    assert!(matches!(open_simulated(&bare), Err(Error::NotAPack { .. })));
+    let (to, told, _) = repaired(&bare);
+    assert!(told.notes.iter().any(|note| note.contains("no manifest")), "{told:?}");
+    let held = scanned(&open_simulated(&to).unwrap()).unwrap();
+    assert!(model.iter().all(|(key, body)| held.get(key) == Some(body)), "all that counted is there");
+}
+
+#[test]
+fn a_newest_manifest_that_is_damaged_is_done_without() {
+    let (storage, model) = sample();
+    let newest =
+        storage.list().unwrap().into_iter().filter(|file| file.name.starts_with("manifest-")).last().unwrap();
+    let hurt = changed(&storage, &newest.name, |bytes| bytes[100] ^= 1);
+    assert!(open_simulated(&hurt).is_err());
+    let (to, told, _) = repaired(&hurt);
+    assert!(told.notes.iter().any(|note| note.contains("generation")), "{told:?}");
+    assert_holds(&open_simulated(&to).unwrap(), &model);
+}
+
+#[test]
+fn what_is_no_pack_and_what_is_stopped_is_told() {
+    let nothing = SimStorage::new();
+    let to = SimStorage::new();
+    let mut aside = || Ok(shared(&SimStorage::new()));
+    let refused = repair(&nothing, shared(&to), options(9), &mut aside, &mut |_| true);
+    assert!(matches!(refused, Err(Error::NotAPack { .. })));
+    assert!(to.list().unwrap().is_empty(), "nothing is made for nothing");
+    let (storage, _) = sample();
+    let stopped = repair(&storage, shared(&to), options(9), &mut aside, &mut |_| false);
+    assert!(matches!(stopped, Err(Error::Stopped)));
+    let there = repair(&storage, shared(&storage), options(9), &mut aside, &mut |_| true);
+    assert!(matches!(there, Err(Error::Exists { .. } | Error::Core(_))), "{there:?}");
+}
