@@ -1,5 +1,7 @@
 //! `stook check`: every damage of a pack, with file, offset and key.
 
+mod repair;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,8 +20,14 @@ What is looked at: every record, live or dead, every page of the indexes,
 whether indexes and records agree, whether deletions speak of records, whether
 a key is alive twice. Nothing is changed.
 
+--repair writes all that is whole and counts into a new pack, in the order of
+the keys; a damaged pack is read by an older manifest, or by its segments
+alone. What cannot be read is copied, byte for byte, into NEW.quarantine, with
+a report of where it was and what is wrong with it.
+
 Examples:
   stook check photos.stook
+  stook check photos.stook --repair saved.stook
   stook check photos.stook --json | jq -r '.damages[].key'
 
 Exit code 1 when there is damage; what is whole can still be read.";
@@ -30,6 +38,9 @@ Exit code 1 when there is damage; what is whole can still be read.";
 pub struct Args {
     /// The pack
     pack: PathBuf,
+    /// Save everything that is whole into a new pack, and set the rest aside
+    #[arg(long, value_name = "NEW")]
+    repair: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -46,6 +57,9 @@ struct Report<'a> {
 /// # Errors
 /// When the pack cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let Some(new) = &args.repair {
+        return repair::run(&args.pack, new, context);
+    }
     let pack = packs::open(&args.pack)?;
     let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("checking", Unit::Bytes, Some(total));

@@ -53,3 +53,30 @@ fn foreign_files_and_an_unfinished_build_are_noted_and_no_damage() {
 fn what_is_no_pack_is_refused() {
     refuses_what_is_no_pack("check", &[]);
 }
+
+#[test]
+fn a_repair_saves_what_is_whole_and_sets_the_rest_aside() {
+    let place = Place::filled();
+    place.hurt(&key("long"), 100_000);
+    let new = place.path("new.stook");
+    let (code, report) = place.json("check", &["--repair", new.to_str().unwrap()]);
+    documented("check", &report);
+    assert_eq!((code, &report["records"]), (1, &5.into()));
+    assert_eq!(report["damages"][0]["key"], "long");
+    let aside = place.path("new.stook.quarantine");
+    let file = aside.join(report["quarantined"][0]["quarantine_file"].as_str().unwrap());
+    assert_eq!(
+        std::fs::metadata(file).unwrap().len(),
+        report["quarantined"][0]["len_bytes"].as_u64().unwrap()
+    );
+    assert!(std::fs::read_to_string(aside.join("report.json")).unwrap().contains("long"));
+    let saved = Place { pack: new.clone(), ..place };
+    assert_eq!(saved.run("check", &[]).0, 0);
+    assert_eq!(saved.run("get", &["a/two"]).1, "second");
+    let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/read_pack.py");
+    let verified =
+        std::process::Command::new("python3").arg(reader).arg("verify").arg(&new).output().unwrap();
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    let (code, _, stderr) = saved.run("check", &["--repair", new.to_str().unwrap()]);
+    assert!(code == 1 && stderr.contains("already there"), "{stderr}");
+}

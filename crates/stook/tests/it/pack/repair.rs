@@ -155,7 +155,7 @@ fn without_any_manifest_the_segments_tell_what_there_was() {
 fn a_newest_manifest_that_is_damaged_is_done_without() {
     let (storage, model) = sample();
     let newest =
-        storage.list().unwrap().into_iter().filter(|file| file.name.starts_with("manifest-")).last().unwrap();
+        storage.list().unwrap().into_iter().rfind(|file| file.name.starts_with("manifest-")).unwrap();
     let hurt = changed(&storage, &newest.name, |bytes| bytes[100] ^= 1);
     assert!(open_simulated(&hurt).is_err());
     let (to, told, _) = repaired(&hurt);
