@@ -48,6 +48,16 @@ impl Lmdb {
         Ok(transaction.commit()?)
     }
 
+    /// Puts one record in a transaction of its own, which is on the medium when that returns.
+    pub(crate) fn putter(&self) -> anyhow::Result<impl Fn(&[u8], &[u8]) -> anyhow::Result<()> + Sync> {
+        let database = self.database()?;
+        Ok(move |key: &[u8], body: &[u8]| {
+            let mut transaction = self.env.write_txn()?;
+            database.put(&mut transaction, key, body)?;
+            Ok(transaction.commit()?)
+        })
+    }
+
     /// Goes through all records with a cursor.
     pub(crate) fn read(&self) -> anyhow::Result<u64> {
         let database = self.database()?;

@@ -1,6 +1,7 @@
 //! Packs against loose files, tar, SQLite, LMDB and redb, and against what the device gives.
 
 mod build;
+mod commit;
 mod counting;
 mod large;
 mod lmdb;
@@ -54,12 +55,21 @@ pub(crate) enum Section {
     Random,
     /// Warm load and warm gets
     Warm,
+    /// Durable puts from many threads
+    Commit,
     /// Overhead, opening and growth
     Large,
 }
 
-const ALL: [Section; 6] =
-    [Section::Limit, Section::Peers, Section::Build, Section::Random, Section::Warm, Section::Large];
+const ALL: [Section; 7] = [
+    Section::Limit,
+    Section::Peers,
+    Section::Build,
+    Section::Random,
+    Section::Warm,
+    Section::Commit,
+    Section::Large,
+];
 
 /// The records of the targets.
 const SAMPLE: Sample = Sample { files: 50_000, size: 20_000 };
@@ -165,10 +175,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     sample::prepare_work(&args.work)?;
     let name = |kind: &str| args.work.join(format!("{}.{kind}", SAMPLE.name()));
     let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
-    eprintln!("Making the sample");
-    SAMPLE.tree(&args.work, || {})?;
-    plain::pack(&data.tree, &data.pack)?;
-    let segments = plain::segment_files(&data.pack)?;
+    let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
+    let segments = match sections {
+        // Makes what it needs.
+        [Section::Commit] => Vec::new(),
+        _ => make_sample(args, &data)?,
+    };
     let pack_bytes =
         segments.iter().map(|file| Ok(std::fs::metadata(file)?.len())).sum::<std::io::Result<u64>>()?;
     let cold = Cold::detect();
@@ -181,7 +193,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let mut bench =
         Bench { work: args.work.clone(), data, segments, pack_bytes, cold, rounds: args.rounds, results };
-    let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
     for section in sections {
         match section {
             Section::Limit => load::limit(&mut bench)?,
@@ -189,6 +200,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Section::Build => build::run(&mut bench)?,
             Section::Random => random::cold(&mut bench)?,
             Section::Warm => random::warm(&mut bench)?,
+            Section::Commit => commit::run(&mut bench)?,
             Section::Large => large::run(&mut bench)?,
         }
         write(args, &bench.results)?;
@@ -198,6 +210,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         sample::clean(&args.work, |_| true)?;
     }
     Ok(())
+}
+
+/// The records as files and as a pack; the files that hold the pack's.
+fn make_sample(args: &Args, data: &Data) -> anyhow::Result<Vec<PathBuf>> {
+    eprintln!("Making the sample");
+    SAMPLE.tree(&args.work, || {})?;
+    plain::pack(&data.tree, &data.pack)?;
+    plain::segment_files(&data.pack)
 }
 
 fn write(args: &Args, results: &Results) -> anyhow::Result<()> {

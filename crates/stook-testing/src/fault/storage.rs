@@ -66,10 +66,23 @@ struct Plan {
     fault: StorageFault,
 }
 
-#[derive(Debug, Default)]
+/// What a test wants to do at each call.
+type Watcher = Arc<dyn Fn(StorageCall) + Send + Sync>;
+
+#[derive(Default)]
 struct Shared {
     calls: Vec<(StorageCall, String)>,
     plans: Vec<Plan>,
+    watcher: Option<Watcher>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("calls", &self.calls)
+            .field("plans", &self.plans)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Passes every call on to another storage, notes it, and fails those it was told to fail.
@@ -88,6 +101,12 @@ impl FaultStorage {
     /// every kind. Several may be asked for; each happens once.
     pub fn inject(&self, call: Option<StorageCall>, nth: usize, fault: StorageFault) {
         lock(&self.shared).plans.push(Plan { call, left: nth, fault });
+    }
+
+    /// Runs `watcher` in the thread of every call from now on, after it was noted and before it is done: it may make the
+    /// call wait, or panic.
+    pub fn watch(&self, watcher: impl Fn(StorageCall) + Send + Sync + 'static) {
+        lock(&self.shared).watcher = Some(Arc::new(watcher));
     }
 
     /// All calls so far with the names they were for, those that failed included.
@@ -126,8 +145,15 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 /// Notes a call and finds out whether it is to fail.
 fn meet(shared: &Mutex<Shared>, call: StorageCall, name: &str) -> Option<StorageFault> {
+    let watcher = {
+        let mut shared = lock(shared);
+        shared.calls.push((call, name.to_owned()));
+        shared.watcher.clone()
+    };
+    if let Some(watcher) = watcher {
+        watcher(call);
+    }
     let mut shared = lock(shared);
-    shared.calls.push((call, name.to_owned()));
     let mut due = None;
     shared.plans.retain_mut(|plan| {
         if plan.call.is_some_and(|wanted| wanted != call) {

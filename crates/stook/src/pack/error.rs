@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::key::Key;
 
@@ -115,6 +116,10 @@ pub enum Error {
     /// An earlier write failed; what the medium holds since is not known.
     #[error("the writer stopped after an earlier failure; open the pack again to go on from what is safe")]
     Stopped,
+    /// A commit that others were part of too failed: whether this record is there is not known before the pack is opened
+    /// again.
+    #[error(transparent)]
+    Commit(Arc<Error>),
 }
 
 impl Error {
@@ -122,6 +127,7 @@ impl Error {
     pub fn damage(&self) -> Option<&Damage> {
         match self {
             Self::Damaged(damage) => Some(damage),
+            Self::Commit(cause) => cause.damage(),
             _ => None,
         }
     }

@@ -46,5 +46,5 @@ pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 pub use stream::RecordReader;
 pub use writer::{
     Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, PackWriter, RecordWriter,
-    Recovery, TooLarge, WriterOptions, chunk_sums,
+    Recovery, SharedWriter, TooLarge, WriterOptions, chunk_sums,
 };

@@ -9,6 +9,7 @@ mod body;
 mod compact;
 mod known;
 mod publish;
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge}
 pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
 use publish::Named;
+pub use shared::SharedWriter;
 
 use super::error::{Damage, Error, Result};
 use super::format::SEGMENT_LEN_MAX;

@@ -13,6 +13,7 @@ mod model;
 mod repair;
 mod roundtrip;
 mod shapes;
+mod shared;
 mod snapshots;
 mod tree;
 mod truncate;

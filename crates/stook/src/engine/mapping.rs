@@ -1,0 +1,121 @@
+//! [`Mapping`]: the bytes of a file as memory, without a copy and without a call of the system for each read.
+//!
+//! Only for files that nobody changes: see [`Mapping::of`]. Also here: [`prefetch`], which tells the processor what
+//! memory will be looked at soon.
+#![expect(unsafe_code, reason = "mapping a file and prefetching have no safe interface")]
+
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::File;
+use crate::error::{Error, Result};
+
+/// Bytes that a processor fetches from memory at once.
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE_BYTES: usize = 64;
+
+/// The first bytes of a file, mapped for reading. The file itself stays as long as this does, whatever becomes of its name.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: it is memory that nobody in this process writes to, owned by this value alone and not bound to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; a shared reference gives no more than the bytes.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a file.
+    ///
+    /// **Whoever asks for this answers for the file**: nobody may write to it or cut it while the mapping lives. A file that is
+    /// cut, or a device that fails, does not give an error here but kills the process with `SIGBUS` when the bytes are looked
+    /// at; bytes that are overwritten change under whoever looks. That is why nothing is mapped unless somebody asks.
+    ///
+    /// # Errors
+    /// [`Error::ShortRead`] when the file is shorter, or what the system met.
+    pub fn of(file: &File, len: u64) -> Result<Self> {
+        let path = file.path();
+        let found = file.len()?;
+        let wanted = usize::try_from(len).ok().filter(|&wanted| wanted > 0 && found >= len);
+        let Some(wanted) = wanted else {
+            let (wanted, got) = (len.max(1), found);
+            return Err(Error::ShortRead { path: path.to_path_buf(), offset: 0, wanted, got });
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        let mapped = unsafe {
+            rustix::mm::mmap(ptr::null_mut(), wanted, ProtFlags::READ, MapFlags::SHARED, file.cached_fd(), 0)
+        };
+        let start = mapped.map_err(|error| Error::io("map", path, error.into()))?;
+        let start = NonNull::new(start.cast::<u8>());
+        let start = start
+            .ok_or_else(|| Error::io("map", path, std::io::Error::other("the system gave no address")))?;
+        Ok(Self { start, len: wanted })
+    }
+}
+
+impl AsRef<[u8]> for Mapping {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: these bytes are mapped for reading as long as this value lives; that nobody changes them is what
+        // whoever asked for the mapping answers for.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nothing refers to it any more.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own cannot be refused: {unmapped:?}");
+    }
+}
+
+/// Has the processor fetch these bytes into its caches, without waiting for them. Does nothing where that is not known how.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let start = bytes.as_ptr();
+        // The last line too, where the bytes do not begin at the border of one.
+        for at in (0..bytes.len()).step_by(CACHE_LINE_BYTES).chain(bytes.len().checked_sub(1)) {
+            // SAFETY: a prefetch is a hint at an address in the slice; it reads nothing and cannot fault.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at).cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_is_the_file_also_when_its_name_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let content: Vec<u8> = (0..10_000_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let file = File::open(&path).unwrap();
+        let mapping = Mapping::of(&file, 9_999).unwrap();
+        drop(file);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, b"another").unwrap();
+        assert_eq!(mapping.as_ref(), &content[..9_999]);
+        prefetch(&mapping.as_ref()[5..9_000]);
+        prefetch(&[]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_mapped() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, b"short").unwrap();
+        let file = File::open(&path).unwrap();
+        assert!(matches!(Mapping::of(&file, 6), Err(Error::ShortRead { wanted: 6, got: 5, .. })));
+        assert!(matches!(Mapping::of(&file, 0), Err(Error::ShortRead { .. })));
+    }
+}

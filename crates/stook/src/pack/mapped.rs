@@ -1,0 +1,264 @@
+//! Records handed out where they lie: in sealed segments that are mapped, or in what was read of others.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::error::Result;
+use super::format::attributes::Attributes;
+use super::format::frame::FrameHeader;
+use super::format::manifest::SegmentState;
+use super::key::Key;
+use super::open::Pack;
+use super::record::{RawHead, Record, decode_attributes, decode_head, raw_body, raw_head};
+use super::run::Newest;
+use super::segment::Segment;
+use super::snapshot::{Found, Snapshot};
+use crate::engine::{Mapping, prefetch};
+use crate::extent::ByteRange;
+use crate::source::Leaf;
+
+/// Whether records are read, or segments mapped into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MapRule {
+    /// Nothing is mapped.
+    #[default]
+    Never,
+    /// Sealed segments are mapped, and gets (not scans) take records from there without a call of the system. For packs that are
+    /// in memory, or fit in it. What is damaged is told as ever.
+    ///
+    /// **Nobody may cut or overwrite a sealed segment meanwhile**, and its device must not fail: what is not an
+    /// error but a `SIGBUS` then ends the process. Writers of packs never do either; removing and replacing files is harmless.
+    Sealed,
+}
+
+/// A record in the memory where it was found. It was verified as a [`Record`] is; nothing is copied.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordView<'a> {
+    head: ViewHead<'a>,
+    /// The body.
+    pub body: &'a [u8],
+    /// Its sequence number.
+    pub sequence: u64,
+    /// When it was put, ns.
+    pub time_ns: i64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ViewHead<'a> {
+    Read(&'a Record),
+    Mapped { segment: &'a Segment, offset: u64, header: FrameHeader, key: &'a Key, attributes: &'a [u8] },
+}
+
+impl<'a> RecordView<'a> {
+    fn of(record: &'a Record) -> Self {
+        let (sequence, time_ns) = (record.head.sequence, record.head.time_ns);
+        Self { head: ViewHead::Read(record), body: &record.body, sequence, time_ns }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &'a Key {
+        match self.head {
+            ViewHead::Read(record) => &record.head.key,
+            ViewHead::Mapped { key, .. } => key,
+        }
+    }
+
+    /// Its attributes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](super::Error::Unsupported) when a newer version wrote them.
+    pub fn attributes(&self) -> Result<Attributes> {
+        match self.head {
+            ViewHead::Read(record) => Ok(record.head.attributes.clone()),
+            ViewHead::Mapped { segment, offset, header, key, attributes } => {
+                decode_attributes(segment, &header, offset, key, attributes)
+            }
+        }
+    }
+}
+
+/// Frames that are fetched from memory before the one that is being verified: enough that fetching and verifying overlap,
+/// and few enough that what was fetched is still near.
+const AHEAD: usize = 8;
+
+/// A verified frame in a mapping.
+struct Landed<'a> {
+    segment: &'a Segment,
+    map: &'a Bytes,
+    found: Found,
+    raw: RawHead<'a>,
+    /// Where its body is in the mapping.
+    body: Range<usize>,
+}
+
+impl<'a> Landed<'a> {
+    fn view(&self, key: &'a Key) -> RecordView<'a> {
+        let RawHead { header, attributes, .. } = self.raw;
+        let offset = self.found.place.offset;
+        let head = ViewHead::Mapped { segment: self.segment, offset, header, key, attributes };
+        let body = self.map.get(self.body.clone()).unwrap_or_default();
+        RecordView { head, body, sequence: header.sequence, time_ns: header.time_ns }
+    }
+
+    fn record(&self) -> Result<Record> {
+        let head = decode_head(self.segment, self.found.place, &self.raw)?;
+        Ok(Record { head, body: self.map.slice(self.body.clone()) })
+    }
+}
+
+/// Maps what the rule wants mapped: for each segment its bytes.
+pub(super) fn map_segments(snapshot: &Snapshot, rule: MapRule) -> Result<Vec<Option<Bytes>>> {
+    if rule == MapRule::Never {
+        return Ok(Vec::new());
+    }
+    snapshot.segments.iter().map(map_segment).collect()
+}
+
+fn map_segment(segment: &Segment) -> Result<Option<Bytes>> {
+    let source = segment.source.as_ref();
+    if segment.entry.state != SegmentState::Sealed || source.is_empty() {
+        return Ok(None);
+    }
+    let mut leaves = Vec::with_capacity(1);
+    source.resolve(ByteRange::to(source.len()), &mut leaves)?;
+    Ok(match leaves.as_slice() {
+        [Leaf::File { file, range }] if range.start() == 0 => {
+            Some(Bytes::from_owner(Mapping::of(file, range.len())?))
+        }
+        [Leaf::Bytes(bytes)] => Some(bytes.clone()),
+        // Composed of several: there is nothing to map.
+        _ => None,
+    })
+}
+
+impl Pack {
+    /// Has `each` look at the record with this key where it lies: see [`get_many_with`](Self::get_many_with).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_with<T>(&self, key: &Key, look: impl FnOnce(RecordView<'_>) -> T) -> Result<Option<T>> {
+        if let Some(found) = self.find_quickly(key)?
+            && let Some(landed) = self.land(key, found)?
+        {
+            return Ok(Some(look(landed.view(key))));
+        }
+        Ok(self.get(key)?.as_ref().map(|record| look(RecordView::of(record))))
+    }
+
+    /// Has `each` look at the records with these keys, one after another and in no certain order: at the number of the key, and
+    /// what became of it. Where the pack was opened with [`MapRule::Sealed`] nothing is copied, allocated or locked for a
+    /// record; elsewhere it is as [`get_many`](Self::get_many).
+    ///
+    /// # Errors
+    /// When the index cannot be read. What became of each record is told to `each`.
+    pub fn get_many_with(
+        &self,
+        keys: &[Key],
+        mut each: impl FnMut(usize, Result<Option<RecordView<'_>>>),
+    ) -> Result<()> {
+        let others = self.each_mapped(keys, |number, key, landed| {
+            each(number, landed.map(|landed| landed.map(|landed| landed.view(key))));
+        })?;
+        let keys: Vec<Key> = others.iter().filter_map(|&number| keys.get(number).cloned()).collect();
+        for (&number, record) in others.iter().zip(self.read_many_records(&keys)?) {
+            match record {
+                Ok(record) => each(number, Ok(record.as_ref().map(RecordView::of))),
+                Err(error) => each(number, Err(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The records with these keys in their order: mapped ones from their mappings, the others read as one batch.
+    pub(super) fn get_many_mapped(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
+        let mut records: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
+        let others = self.each_mapped(keys, |number, _, landed| {
+            if let Some(slot) = records.get_mut(number) {
+                *slot = landed.and_then(|landed| landed.map(|landed| landed.record()).transpose());
+            }
+        })?;
+        let keys: Vec<Key> = others.iter().filter_map(|&number| keys.get(number).cloned()).collect();
+        for (number, record) in others.into_iter().zip(self.read_many_records(&keys)?) {
+            if let Some(slot) = records.get_mut(number) {
+                *slot = record;
+            }
+        }
+        Ok(records)
+    }
+
+    /// Looks keys up, and verifies the frames of those that are mapped while the next ones come from memory. Gives the
+    /// numbers of the keys that are to be read in another way.
+    fn each_mapped<'a>(
+        &'a self,
+        keys: &'a [Key],
+        mut each: impl FnMut(usize, &'a Key, Result<Option<Landed<'a>>>),
+    ) -> Result<Vec<usize>> {
+        if self.maps.iter().all(Option::is_none) {
+            return Ok((0..keys.len()).collect());
+        }
+        self.read_pages_for(keys)?;
+        let mut others = Vec::new();
+        let mut ahead: [Option<Found>; AHEAD] = [None; AHEAD];
+        for number in 0..keys.len() + AHEAD {
+            let slot = ahead.get_mut(number % AHEAD);
+            let due = slot.as_ref().and_then(|slot| **slot);
+            let next = keys.get(number).map(|key| self.find_quickly(key)).transpose()?.flatten();
+            if let Some((_, frame)) = next.and_then(|found| self.mapped_frame(found)) {
+                prefetch(frame);
+            }
+            if let Some(slot) = slot {
+                *slot = next;
+            }
+            let Some(number) = number.checked_sub(AHEAD) else { continue };
+            let Some(key) = keys.get(number) else { continue };
+            match due.map(|found| self.land(key, found)) {
+                None => each(number, key, Ok(None)),
+                Some(Ok(None)) => others.push(number),
+                Some(Ok(landed)) => each(number, key, Ok(landed)),
+                Some(Err(error)) => each(number, key, Err(error)),
+            }
+        }
+        Ok(others)
+    }
+
+    /// The mapping a record is in, and its frame there, where both are known.
+    #[inline]
+    fn mapped_frame(&self, found: Found) -> Option<(&Bytes, &[u8])> {
+        let map = self.maps.get(found.segment)?.as_ref()?;
+        let start = usize::try_from(found.place.offset).ok()?;
+        let len = usize::try_from(found.place.len?).ok()?;
+        Some((map, map.get(start..start.checked_add(len)?)?))
+    }
+
+    /// Verifies a frame in its mapping; `None` when it is not mapped whole, or its body is in pieces.
+    fn land<'a>(&'a self, key: &Key, found: Found) -> Result<Option<Landed<'a>>> {
+        let Some((map, frame)) = self.mapped_frame(found) else { return Ok(None) };
+        let Some(segment) = self.snapshot.segments.get(found.segment) else { return Ok(None) };
+        let raw = raw_head(segment, found.place, frame)?;
+        let Some(body) = raw_body(segment, found.place, &raw, frame)? else { return Ok(None) };
+        let start = found.place.offset as usize;
+        let landed = Landed { segment, map, found, raw, body: start + body.start..start + body.end };
+        if landed.raw.has_key(key) {
+            return Ok(Some(landed));
+        }
+        Err(self.misplaced(key, &landed.record()?))
+    }
+
+    /// Where the live record of a key is, as [`find`](Self::find) says it.
+    fn find_quickly(&self, key: &Key) -> Result<Option<Found>> {
+        let form = key.sort_form();
+        for (number, segment) in self.snapshot.segments.iter().enumerate().rev() {
+            for run in segment.runs.iter().rev() {
+                match run.newest(form, &self.reader)? {
+                    Newest::Absent => {}
+                    Newest::At(place) if !segment.deaths.contains_key(&place.offset) => {
+                        return Ok(Some(Found { segment: number, place }));
+                    }
+                    Newest::At(_) | Newest::Unsure => return self.find(key),
+                }
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,310 @@
+//! [`SharedWriter`]: many threads put into one pack and wait for the medium together.
+//!
+//! Requests gather in a queue. The first that finds nobody at work takes all of them, appends them, syncs once, and tells
+//! every one what became of it; those that came meanwhile are the next commit, which one of them leads. There is no thread of
+//! its own: whoever waits does the work. A sync takes as long for one record as for a hundred, so what a pack takes per
+//! second rises with the number of threads that wait.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::{Durability, PackWriter, chunk_sums};
+use crate::pack::error::{Error, Result};
+use crate::pack::format::attributes::Attributes;
+use crate::pack::key::Key;
+
+/// How often at most a leader lets other threads run before it begins, and how often in a row without any new request. Those
+/// that were told of the last commit are about to come back: without this the first of them would sync for itself
+/// alone, and all others would wait for two syncs.
+const YIELDS_MAX: u32 = 256;
+const IDLE_YIELDS_MAX: u32 = 8;
+
+/// A [`PackWriter`] that any number of threads use at once. Clones are the same writer.
+///
+/// What [`put`](Self::put) and [`delete`](Self::delete) return is on the medium. Records that are put at the same time share
+/// one sync; they count one by one, and in the order of their sequence numbers. The durability of the writer's options is
+/// left aside meanwhile.
+///
+/// When the last clone is dropped the pack is let go; what was put is found again by the next writer.
+/// [`finish`](Self::finish) gives the writer back.
+#[derive(Debug, Clone)]
+pub struct SharedWriter {
+    shared: Arc<Shared>,
+    chunk_log2: u8,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told when nobody leads any more.
+    rests: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Not here while a commit is under way, after one that panicked, and once it was taken back.
+    writer: Option<PackWriter>,
+    durability: Durability,
+    queue: Vec<Request>,
+    /// Somebody leads a commit, or was told to.
+    led: bool,
+    /// It was taken back, or is about to be.
+    closed: bool,
+    /// Requests of the last commit.
+    last_len: usize,
+}
+
+#[derive(Debug)]
+struct Request {
+    work: Work,
+    seat: Arc<Seat>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Put { group: String, key: Key, attributes: Vec<u8>, body: Vec<u8>, sums: Vec<u8> },
+    Delete { key: Key },
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy)]
+enum Outcome {
+    Put(u64),
+    Deleted(bool),
+}
+
+/// Where a thread waits for its request.
+#[derive(Debug, Default)]
+struct Seat {
+    told: Mutex<Told>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum Told {
+    #[default]
+    Nothing,
+    /// Its request is in the queue, and it is the one to lead the next commit.
+    Lead,
+    Outcome(Result<Outcome>),
+}
+
+impl SharedWriter {
+    /// Lets many threads use a writer.
+    pub fn new(mut writer: PackWriter) -> Self {
+        let chunk_log2 = writer.chunk_log2();
+        let durability = std::mem::replace(&mut writer.options.durability, Durability::Explicit);
+        let state = State {
+            writer: Some(writer),
+            durability,
+            queue: Vec::new(),
+            led: false,
+            closed: false,
+            last_len: 0,
+        };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), rests: Condvar::new() }), chunk_log2 }
+    }
+
+    /// Puts a record into a group, in place of any older one with this key, and gives its sequence number. It is on the
+    /// medium then.
+    ///
+    /// # Errors
+    /// As [`PackWriter::put`]. When the commit that it was part of failed, everybody in it gets [`Error::Commit`]: whether the
+    /// record is there is not known before the pack is opened again. After that the writer is [stopped](Error::Stopped).
+    pub fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+        // All that needs no order is done here, beside the others.
+        let work = Work::Put {
+            group: group.to_owned(),
+            key: key.clone(),
+            attributes: attributes.encode()?,
+            body: body.to_vec(),
+            sums: chunk_sums(body, self.chunk_log2),
+        };
+        match self.shared.take_part(work)? {
+            Outcome::Put(sequence) => Ok(sequence),
+            Outcome::Deleted(_) => Err(Error::Stopped),
+        }
+    }
+
+    /// Deletes the record with this key; whether there was one. It is gone for good then.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and what reading an index meets.
+    pub fn delete(&self, key: &Key) -> Result<bool> {
+        match self.shared.take_part(Work::Delete { key: key.clone() })? {
+            Outcome::Deleted(was_there) => Ok(was_there),
+            Outcome::Put(_) => Err(Error::Stopped),
+        }
+    }
+
+    /// Requests that wait for the next commit.
+    pub fn waiting(&self) -> usize {
+        self.shared.state().queue.len()
+    }
+
+    /// Waits for the commits under way and gives the writer back. Other clones can put nothing more.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when another clone did so before; [`Error::Stopped`] when a thread panicked in a commit.
+    pub fn finish(self) -> Result<PackWriter> {
+        let mut state = self.shared.state();
+        if std::mem::replace(&mut state.closed, true) {
+            return Err(taken_back());
+        }
+        while state.led {
+            state = self.shared.rests.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut writer = state.writer.take().ok_or(Error::Stopped)?;
+        writer.options.durability = state.durability;
+        Ok(writer)
+    }
+}
+
+fn taken_back() -> Error {
+    Error::Invalid("the shared writer was finished: nothing more can be put through it".into())
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that may panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a request and waits for what becomes of it, leading a commit if need be.
+    fn take_part(&self, work: Work) -> Result<Outcome> {
+        let seat = Arc::new(Seat::default());
+        let mut state = self.state();
+        if state.closed {
+            return Err(taken_back());
+        }
+        state.queue.push(Request { work, seat: Arc::clone(&seat) });
+        let leads = !std::mem::replace(&mut state.led, true);
+        drop(state);
+        if leads {
+            self.lead();
+        }
+        loop {
+            match seat.wait() {
+                Told::Outcome(outcome) => return outcome,
+                Told::Lead | Told::Nothing => self.lead(),
+            }
+        }
+    }
+
+    /// Commits all that waits.
+    fn lead(&self) {
+        self.let_others_in();
+        let mut state = self.state();
+        let requests = std::mem::take(&mut state.queue);
+        let writer = state.writer.take();
+        drop(state);
+        let mut commit = Commit { shared: self, writer, requests, outcomes: Vec::new() };
+        commit.run();
+    }
+
+    /// Waits while requests keep coming and are fewer than there were in the last commit.
+    fn let_others_in(&self) {
+        let (mut len_before, mut idle) = (0, 0);
+        for _ in 0..YIELDS_MAX {
+            let (len, last_len) = {
+                let state = self.state();
+                (state.queue.len(), state.last_len)
+            };
+            idle = if len > len_before { 0 } else { idle + 1 };
+            if len >= last_len || idle > IDLE_YIELDS_MAX {
+                return;
+            }
+            len_before = len;
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A commit under way. However it ends, everybody in it is told, and the next one is begun.
+struct Commit<'s> {
+    shared: &'s Shared,
+    writer: Option<PackWriter>,
+    requests: Vec<Request>,
+    /// One for each request, once the commit has come to its end.
+    outcomes: Vec<Result<Outcome>>,
+}
+
+impl Commit<'_> {
+    fn run(&mut self) {
+        // Out of reach of the drop below: a writer in which something panicked is not used again.
+        let Some(mut writer) = self.writer.take() else { return };
+        let mut outcomes = Vec::with_capacity(self.requests.len());
+        let mut failure = None;
+        for request in &self.requests {
+            match request.work.run(&mut writer) {
+                Err(cause) if writer.stopped => {
+                    failure = Some(cause);
+                    break;
+                }
+                // Done, or refused for itself.
+                outcome => outcomes.push(outcome),
+            }
+        }
+        if let Some(cause) = failure.or_else(|| writer.sync().err()) {
+            fail_all(&mut outcomes, self.requests.len(), cause);
+        }
+        self.outcomes = outcomes;
+        self.writer = Some(writer);
+    }
+}
+
+/// Nothing of a commit that failed is known to be safe. What was refused for itself keeps its own error.
+fn fail_all(outcomes: &mut Vec<Result<Outcome>>, len: usize, cause: Error) {
+    let cause = Arc::new(cause);
+    let failed = || match *cause {
+        Error::Stopped => Err(Error::Stopped),
+        _ => Err(Error::Commit(Arc::clone(&cause))),
+    };
+    outcomes.iter_mut().filter(|outcome| outcome.is_ok()).for_each(|outcome| *outcome = failed());
+    outcomes.resize_with(len, failed);
+}
+
+impl Drop for Commit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.writer = self.writer.take();
+        state.last_len = self.requests.len();
+        let next = state.queue.first().map(|request| Arc::clone(&request.seat));
+        state.led = next.is_some();
+        drop(state);
+        match next {
+            // First, so that the device has something to do while the others are told.
+            Some(seat) => seat.tell(Told::Lead),
+            None => self.shared.rests.notify_all(),
+        }
+        let outcomes = self.outcomes.drain(..).chain(std::iter::repeat_with(|| Err(Error::Stopped)));
+        for (request, outcome) in self.requests.drain(..).zip(outcomes) {
+            request.seat.tell(Told::Outcome(outcome));
+        }
+    }
+}
+
+impl Work {
+    fn run(&self, writer: &mut PackWriter) -> Result<Outcome> {
+        match self {
+            Self::Put { group, key, attributes, body, sums } => {
+                writer.put_encoded(group, key, attributes, body, sums).map(Outcome::Put)
+            }
+            Self::Delete { key } => writer.delete(key).map(Outcome::Deleted),
+        }
+    }
+}
+
+impl Seat {
+    fn tell(&self, told: Told) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) -> Told {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        while matches!(*told, Told::Nothing) {
+            told = self.changed.wait(told).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut *told)
+    }
+}
