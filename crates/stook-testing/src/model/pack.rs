@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use stook::engine::{Completion, Engine, EngineFactory, Request};
-use stook::pack::{Error, Host, Key, OnDamage, OpenOptions, Pack, ScanOptions, WriterOptions};
+use stook::pack::{
+    Error, Host, Key, KeyRange, OnDamage, OpenOptions, Pack, Scan, ScanOptions, ScanOrder, WriterOptions,
+};
 use stook::storage::Storage;
 
 use crate::conformance::pattern;
@@ -120,20 +122,64 @@ pub fn open_simulated(storage: &SimStorage) -> Result<Pack, Error> {
 /// When a key is handed out twice.
 pub fn scanned(pack: &Pack) -> Result<PackModel, Error> {
     let mut all = PackModel::new();
-    let mut scan = pack.scan(ScanOptions::default());
-    while let Some(record) = scan.next()? {
-        let key = record.key().expect("a record has a key");
-        let mut body = record.body().map(<[u8]>::to_vec);
-        if body.is_none() {
-            let mut long = Vec::new();
-            while let Some(chunk) = scan.next_chunk()? {
-                long.extend_from_slice(chunk);
-            }
-            body = Some(long);
-        }
-        assert!(all.insert(key.clone(), body.unwrap_or_default()).is_none(), "{key} is scanned twice");
+    for (key, body) in rest_of(pack.scan(ScanOptions::default()))? {
+        assert!(all.insert(key.clone(), body).is_none(), "{key} is scanned twice");
     }
     Ok(all)
+}
+
+/// The record that a scan gives next, with all of its body.
+///
+/// # Errors
+/// What the scan meets.
+///
+/// # Panics
+/// When it gives a record without a key.
+pub fn next_of(scan: &mut Scan<'_>) -> Result<Option<(Key, Vec<u8>)>, Error> {
+    let Some(record) = scan.next()? else { return Ok(None) };
+    let key = record.key().expect("a record has a key");
+    if let Some(body) = record.body() {
+        return Ok(Some((key, body.to_vec())));
+    }
+    let mut long = Vec::new();
+    while let Some(chunk) = scan.next_chunk()? {
+        long.extend_from_slice(chunk);
+    }
+    Ok(Some((key, long)))
+}
+
+/// What a scan has still to give, in its order.
+///
+/// # Errors
+/// What the scan meets.
+pub fn rest_of(mut scan: Scan<'_>) -> Result<Vec<(Key, Vec<u8>)>, Error> {
+    let mut all = Vec::new();
+    while let Some(record) = next_of(&mut scan)? {
+        all.push(record);
+    }
+    Ok(all)
+}
+
+/// Holds scans by key, of a range, and by splits against what they must give.
+fn assert_scans(pack: &Pack, model: &PackModel) {
+    let by_key = || ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
+    let all = rest_of(pack.scan(by_key())).expect("a scan by key");
+    assert!(all.iter().map(|(key, body)| (key, body)).eq(model), "a scan by key gives other records");
+    let Some(first) = model.keys().nth(model.len() / 3) else { return };
+    let wanted = || model.range(first..);
+    let keys = KeyRange::all().from(first);
+    let some = rest_of(pack.scan(ScanOptions { keys: keys.clone(), ..by_key() })).expect("a scan of a range");
+    assert!(some.iter().map(|(key, body)| (key, body)).eq(wanted()), "a range by key has other records");
+    let some = rest_of(pack.scan(ScanOptions { keys, ..ScanOptions::default() })).expect("a scan of a range");
+    let some: PackModel = some.into_iter().collect();
+    assert!(some.iter().eq(wanted()), "a range on disk has other records");
+    let mut whole = Vec::new();
+    for split in pack.splits(3, &[]).expect("splits") {
+        let scan = pack.scan_split(&split, ScanOptions::default()).expect("a split of this pack");
+        whole.extend(rest_of(scan).expect("a scan of a split"));
+    }
+    assert_eq!(whole.len(), model.len(), "splits overlap or leave something out");
+    assert!(whole.into_iter().collect::<PackModel>() == *model, "splits give other records");
 }
 
 /// Holds every way of reading a pack that is whole against what it must hold.
@@ -146,6 +192,7 @@ pub fn assert_holds(pack: &Pack, model: &PackModel) {
     assert!(listed.iter().eq(model.keys()), "{listed:?} are listed, {:?} were put", model.keys());
     assert_eq!(pack.len(), model.len() as u64);
     assert!(scanned(pack).expect("a scan") == *model, "a scan gives other records");
+    assert_scans(pack, model);
     let records = pack.get_many(&listed).expect("a batch");
     for ((key, body), record) in model.iter().zip(records) {
         let record = record.expect("a record").expect("a listed key has a record");
@@ -172,8 +219,11 @@ pub struct Told {
     pub complaints: Vec<String>,
 }
 
-/// Reads all it can of a pack in every way: `keys` one by one and as a batch, the list of keys, a scan and a
-/// load that skip damage, a check.
+/// In how many ways [`read_in_every_way`] gives each record.
+pub const WAYS: usize = 6;
+
+/// Reads all it can of a pack in every way: `keys` one by one and as a batch, the list of keys, scans on disk, by key and by
+/// splits and a load that skip damage, a check.
 pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
     let mut told = Told::default();
     told.complaints.extend(pack.damages().iter().map(ToString::to_string));
@@ -211,10 +261,25 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
 }
 
 fn scan_what_is_whole(pack: &Pack, told: &mut Told) {
-    let mut scan = pack.scan(ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() });
+    let skipping = || ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() };
+    take_what_is_whole("scan", pack.scan(skipping()), told);
+    take_what_is_whole("by key", pack.scan(ScanOptions { order: ScanOrder::Key, ..skipping() }), told);
+    let splits = match pack.splits(4, &[]) {
+        Ok(splits) => splits,
+        Err(error) => return told.complaints.push(format!("splits: {error}")),
+    };
+    for split in &splits {
+        match pack.scan_split(split, skipping()) {
+            Ok(scan) => take_what_is_whole("split", scan, told),
+            Err(error) => told.complaints.push(format!("split: {error}")),
+        }
+    }
+}
+
+fn take_what_is_whole(what: &str, mut scan: Scan<'_>, told: &mut Told) {
     loop {
         let (key, body) = match scan.next() {
-            Err(error) => return told.complaints.push(format!("scan: {error}")),
+            Err(error) => return told.complaints.push(format!("{what}: {error}")),
             Ok(None) => break,
             Ok(Some(record)) => (record.key(), record.body().map(<[u8]>::to_vec)),
         };
@@ -232,10 +297,10 @@ fn scan_what_is_whole(pack: &Pack, told: &mut Told) {
         };
         match body {
             Ok(body) => told.given.push((key, body)),
-            Err(error) => told.complaints.push(format!("scan: {error}")),
+            Err(error) => told.complaints.push(format!("{what}: {error}")),
         }
     }
-    told.complaints.extend(scan.damages().iter().map(|damage| format!("scan: {damage}")));
+    told.complaints.extend(scan.damages().iter().map(|damage| format!("{what}: {damage}")));
 }
 
 fn load_what_is_whole(pack: &Pack, told: &mut Told) {

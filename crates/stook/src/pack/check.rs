@@ -11,6 +11,7 @@ use super::frames::{Frames, Step, Trouble};
 use super::names::Name;
 use super::open::Pack;
 use super::recover::go_behind;
+use super::route::Route;
 use super::run::Run;
 use super::segment::Segment;
 use crate::extent::ByteRange;
@@ -125,9 +126,8 @@ impl Pack {
         if range.is_empty() {
             return Ok(());
         }
-        let access = self.access.decide(segment.source.as_ref(), range);
-        let mut frames =
-            Frames::new(self.reader.window(segment.source.clone(), range, access)?, segment.salt);
+        let route = Route::new(self.access, segment.source.as_ref(), range);
+        let mut frames = Frames::new(self.reader.window(segment.source.clone(), range, route)?, segment.salt);
         loop {
             progress(frames.window.pos() - range.start());
             let broken = match frames.step()? {

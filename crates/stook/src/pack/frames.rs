@@ -428,10 +428,15 @@ impl Frames {
 
     /// Looks for the next valid frame header at or behind `from`, and stands there. `false` when there is none.
     pub(crate) fn resync(&mut self, from: u64) -> Result<bool> {
+        self.resync_within(from, u64::MAX)
+    }
+
+    /// The same for a header that begins before `limit`.
+    pub(crate) fn resync_within(&mut self, from: u64, limit: u64) -> Result<bool> {
         self.window.seek(from.next_multiple_of(8))?;
         self.body = BodyState::Done;
         let marker = self.salt.marker.to_le_bytes();
-        loop {
+        while self.window.pos() < limit {
             let step = self.window.peek_max() / 2;
             let bytes = self.window.peek(step)?;
             if bytes.len() < HEADER_LEN {
@@ -454,5 +459,6 @@ impl Frames {
                 Step::Invalid(_) | Step::End => self.window.seek(at + 8)?,
             }
         }
+        Ok(false)
     }
 }

@@ -11,6 +11,7 @@ use super::key::Key;
 use super::names::Name;
 use super::open::{KeyEntry, Pack};
 use super::record::RecordHead;
+use super::scan::{Entries, KeyRange};
 use super::segment::Segment;
 use crate::extent::ByteRange;
 use crate::source::Source;
@@ -30,6 +31,41 @@ impl Pack {
             Ok(found.map(|found| KeyEntry { key: key.clone(), stored_bytes: found.place.len, found }))
         };
         keys.iter().map(entry).collect()
+    }
+
+    /// The live keys of a range in the order in which their records are on the medium, groups (all if empty) apart. The
+    /// keys of one segment at a time are in memory.
+    pub fn keys_on_disk<'p>(
+        &'p self,
+        range: &KeyRange,
+        groups: &[String],
+    ) -> impl Iterator<Item = Result<KeyEntry>> + use<'p> {
+        let wanted =
+            |segment: &Segment| groups.is_empty() || groups.iter().any(|g| g == self.group_of(segment));
+        let segments: Vec<usize> = self
+            .snapshot
+            .segments
+            .iter()
+            .enumerate()
+            .filter(|(_, segment)| wanted(segment))
+            .map(|(number, _)| number)
+            .collect();
+        let range = range.clone();
+        segments.into_iter().flat_map(move |number| {
+            // An error comes after the keys that were found before it.
+            let mut entries = Vec::new();
+            let failure = self.entries_of(number, &range, &mut entries).err();
+            entries.sort_unstable_by_key(KeyEntry::position);
+            entries.into_iter().map(Ok).chain(failure.map(Err))
+        })
+    }
+
+    fn entries_of(&self, number: usize, range: &KeyRange, entries: &mut Vec<KeyEntry>) -> Result<()> {
+        let mut found = Entries::of_segment(self, number, range.clone())?;
+        while let Some((key, found)) = found.next()? {
+            entries.push(KeyEntry { key, stored_bytes: found.place.len, found });
+        }
+        Ok(())
     }
 
     /// The group in which a record is.

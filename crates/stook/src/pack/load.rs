@@ -10,7 +10,8 @@ use super::frames::{Chunk, Frames, Step, Trouble};
 use super::key::Key;
 use super::open::Pack;
 use super::recover::go_behind;
-use super::scan::{OnDamage, ScanOptions};
+use super::route::Route;
+use super::scan::{KeyRange, OnDamage, ScanOptions, ScanOrder};
 use super::segment::Segment;
 
 /// All live records of a pack in memory, verified. Bodies are slices of the memory into which the segments were
@@ -19,8 +20,8 @@ use super::segment::Segment;
 pub struct Loaded {
     segments: Vec<Bytes>,
     records: Vec<Slot>,
-    /// Bodies that were put together, by the number of their record.
-    joined: HashMap<usize, Bytes>,
+    /// Bodies that were put together, by segment and offset of their record.
+    joined: HashMap<(u32, u64), Bytes>,
     /// What was not what was written, and is not here.
     damages: Vec<Damage>,
     body_bytes: u64,
@@ -57,7 +58,8 @@ impl LoadedRecord {
 }
 
 impl Pack {
-    /// Reads whole segments into memory, one after the other at queue depth, and verifies every record.
+    /// Reads whole segments into memory, one after the other at queue depth, and verifies every record. Keys that are not wanted
+    /// are left out; the memory of their segments is taken all the same.
     ///
     /// # Errors
     /// [`Error::Damaged`] unless damage is skipped, what reading meets, and memory that is not to be had.
@@ -73,20 +75,29 @@ impl Pack {
             let wanted =
                 options.groups.is_empty() || options.groups.iter().any(|g| g == self.group_of(segment));
             if wanted && !segment.frames().is_empty() {
-                loaded.add(self, segment, options.on_damage)?;
+                loaded.add(self, segment, options)?;
             }
+        }
+        if options.order == ScanOrder::Key {
+            let key = |slot: &Slot| {
+                let (kind, stored, _) = loaded_parts(&loaded.segments, slot)?;
+                Key::from_stored(kind, &stored)
+            };
+            let mut records = std::mem::take(&mut loaded.records);
+            records.sort_by_cached_key(key);
+            loaded.records = records;
         }
         Ok(loaded)
     }
 }
 
 impl Loaded {
-    fn add(&mut self, pack: &Pack, segment: &Segment, on_damage: OnDamage) -> Result<()> {
-        let access = pack.access.decide(segment.source.as_ref(), segment.frames());
-        let window = pack.reader.whole_window(segment.source.clone(), segment.frames(), access)?;
+    fn add(&mut self, pack: &Pack, segment: &Segment, options: &ScanOptions) -> Result<()> {
+        let route = Route::new(pack.access, segment.source.as_ref(), segment.frames());
+        let window = pack.reader.whole_window(segment.source.clone(), segment.frames(), route)?;
         let mut frames = Frames::new(window, segment.salt);
         loop {
-            let broken = match self.step(segment, &mut frames) {
+            let broken = match self.step(segment, &mut frames, &options.keys) {
                 Ok(true) => continue,
                 Ok(false) => break,
                 Err(Trouble::Source(error)) => return Err(error.into()),
@@ -94,10 +105,12 @@ impl Loaded {
             };
             let (frame, next) = (broken.frame, broken.next);
             let damage = broken.into_damage(segment.source.path());
-            if on_damage == OnDamage::Stop {
-                return Err(Error::Damaged(damage));
+            if damage.key.as_ref().is_none_or(|key| options.keys.contains(key)) {
+                if options.on_damage == OnDamage::Stop {
+                    return Err(Error::Damaged(damage));
+                }
+                self.damages.push(damage);
             }
-            self.damages.push(damage);
             if !go_behind(&mut frames, frame, next)? {
                 break;
             }
@@ -108,7 +121,7 @@ impl Loaded {
         Ok(())
     }
 
-    fn step(&mut self, segment: &Segment, frames: &mut Frames) -> Result<bool, Trouble> {
+    fn step(&mut self, segment: &Segment, frames: &mut Frames, keys: &KeyRange) -> Result<bool, Trouble> {
         match frames.step()? {
             Step::End => return Ok(false),
             Step::Invalid(broken) => return Err(Trouble::Broken(broken)),
@@ -116,29 +129,32 @@ impl Loaded {
         }
         let header = frames.head().header;
         let offset = frames.head().offset;
-        let counts = header.kind == FrameKind::Record && header.live && !segment.deaths.contains_key(&offset);
+        let counts = header.kind == FrameKind::Record
+            && header.live
+            && !segment.deaths.contains_key(&offset)
+            && (keys.is_all() || frames.head().key().is_some_and(|key| keys.contains(&key)));
         if !counts {
             if !frames.skip_frame()? {
                 frames.finish_frame()?;
             }
             return Ok(true);
         }
-        let number = self.records.len();
+        // The memory begins where the frames do.
+        let (segment_number, offset) = (self.segments.len() as u32, offset - segment.frames().start());
         let body_len = match (header.body, frames.whole_body()?) {
             (BodyLen::Known(len), Some(_)) => len,
             _ => {
                 let Some(body) = joined_body(frames)? else { return Ok(true) };
                 let len = body.len() as u64;
-                self.joined.insert(number, body);
+                self.joined.insert((segment_number, offset), body);
                 len
             }
         };
         self.body_bytes += body_len;
         self.records.push(Slot {
-            // The memory begins where the frames do.
-            offset: offset - segment.frames().start(),
+            offset,
             body_len,
-            segment: self.segments.len() as u32,
+            segment: segment_number,
             key_len: header.key_len,
             attributes_len: header.attributes_len,
             key_kind: header.key_kind,
@@ -166,29 +182,30 @@ impl Loaded {
         &self.damages
     }
 
-    /// A record, by its number in the order in which they are on the medium.
+    /// A record, by its number in the order that was asked for.
     pub fn get(&self, number: usize) -> Option<LoadedRecord> {
         let slot = self.records.get(number)?;
-        let bytes = self.segments.get(slot.segment as usize)?;
-        let key_at = slot.offset as usize + HEADER_LEN;
-        let attributes_at = key_at + usize::from(slot.key_len);
-        let body_at = attributes_at + usize::from(slot.attributes_len);
-        let body = match self.joined.get(&number) {
+        let (key_kind, stored_key, rest) = loaded_parts(&self.segments, slot)?;
+        let attributes_len = usize::from(slot.attributes_len);
+        let body = match self.joined.get(&(slot.segment, slot.offset)) {
             Some(body) => body.clone(),
-            None => bytes.slice(body_at..body_at + slot.body_len as usize),
+            None => rest.slice(attributes_len..attributes_len + slot.body_len as usize),
         };
-        Some(LoadedRecord {
-            stored_key: bytes.slice(key_at..attributes_at),
-            key_kind: slot.key_kind,
-            attributes: bytes.slice(attributes_at..body_at),
-            body,
-        })
+        Some(LoadedRecord { stored_key, key_kind, attributes: rest.slice(..attributes_len), body })
     }
 
-    /// All records, in the order in which they are on the medium.
+    /// All records, in the order that was asked for.
     pub fn iter(&self) -> impl Iterator<Item = LoadedRecord> {
         (0..self.len()).filter_map(|number| self.get(number))
     }
+}
+
+/// Kind and bytes of the key of a record in memory, and everything behind them.
+fn loaded_parts(segments: &[Bytes], slot: &Slot) -> Option<(u8, Bytes, Bytes)> {
+    let bytes = segments.get(slot.segment as usize)?;
+    let key_at = slot.offset as usize + HEADER_LEN;
+    let rest_at = key_at + usize::from(slot.key_len);
+    Some((slot.key_kind, bytes.slice(key_at..rest_at), bytes.slice(rest_at..)))
 }
 
 /// A body in pieces, put together; `None` when the record was abandoned.

@@ -19,6 +19,7 @@ mod reader;
 mod record;
 mod recover;
 mod repair;
+mod route;
 mod run;
 mod salvage;
 mod scan;
@@ -42,7 +43,7 @@ pub use open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
 pub use record::{Record, RecordHead};
 pub use recover::TornTail;
 pub use repair::{Quarantine, Quarantined, Repaired, repair};
-pub use scan::{OnDamage, Scan, ScanOptions, ScanRecord};
+pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split};
 pub use stream::RecordReader;
 pub use writer::{
     Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, PackWriter, RecordWriter,

@@ -7,7 +7,6 @@ use bytes::Bytes;
 
 use super::error::{Damage, Error, Result};
 use super::format::footer::Tally;
-use super::format::index::Place;
 use super::format::manifest::{PackState, SegmentState};
 use super::frames::{Frames, Step};
 use super::gets::Gets;
@@ -15,8 +14,8 @@ use super::key::Key;
 use super::reader::Reader;
 use super::record::{Record, RecordHead, parse_head};
 use super::recover::TornTail;
-use super::run::MergeCursor;
-use super::scan::{Scan, ScanOptions};
+use super::route::Route;
+use super::scan::{Entries, KeyRange};
 use super::segment::Segment;
 use super::snapshot::{Found, Snapshot, View};
 use super::stream::RecordReader;
@@ -283,8 +282,8 @@ impl Pack {
         let end = found.place.len.and_then(|len| found.place.offset.checked_add(len));
         let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
         let range = ByteRange::new(found.place.offset, end).unwrap_or_default();
-        let access = self.access.decide(segment.source.as_ref(), range);
-        let window = self.reader.window(segment.source.clone(), range, access)?;
+        let route = Route::new(self.access, segment.source.as_ref(), range);
+        let window = self.reader.window(segment.source.clone(), range, route)?;
         let mut frames = Frames::new(window, segment.salt);
         let broken = match frames.step()? {
             Step::Frame => None,
@@ -308,13 +307,15 @@ impl Pack {
     /// # Errors
     /// What reading the first pages of the indexes meets.
     pub fn keys(&self, prefix: &[u8]) -> Result<Keys<'_>> {
-        let mut runs = Vec::new();
-        for (number, segment) in self.snapshot.segments.iter().enumerate() {
-            runs.extend(segment.runs.iter().map(|_| number));
-        }
-        let all = self.snapshot.segments.iter().flat_map(|segment| &segment.runs);
-        let cursor = MergeCursor::seek(all, &self.reader, prefix)?;
-        Ok(Keys { pack: self, cursor, segment_of_run: runs, prefix: prefix.to_vec(), failed: false })
+        self.keys_in(KeyRange::prefix(prefix))
+    }
+
+    /// All live keys of a range in order.
+    ///
+    /// # Errors
+    /// As [`keys`](Self::keys).
+    pub fn keys_in(&self, range: KeyRange) -> Result<Keys<'_>> {
+        Ok(Keys { entries: Entries::of(self, range)?, ended: false })
     }
 
     /// Keys, attributes and lengths of records, read as one batch at queue depth.
@@ -349,45 +350,25 @@ impl Pack {
         });
         Ok(heads.collect())
     }
-
-    /// Goes through live records in the order in which they are on the medium.
-    pub fn scan(&self, options: ScanOptions) -> Scan<'_> {
-        Scan::new(self, options)
-    }
 }
 
 /// Live keys in order; made by [`Pack::keys`].
 #[derive(Debug)]
 pub struct Keys<'p> {
-    pack: &'p Pack,
-    cursor: MergeCursor<'p>,
-    segment_of_run: Vec<usize>,
-    prefix: Vec<u8>,
-    failed: bool,
+    entries: Entries<'p>,
+    ended: bool,
 }
 
 impl Iterator for Keys<'_> {
     type Item = Result<KeyEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.failed {
-            let (run, entry) = self.cursor.peek()?;
-            if !entry.form().starts_with(&self.prefix) {
-                return None;
-            }
-            let place = entry.place();
-            let segment = self.segment_of_run.get(run).copied()?;
-            let dead = self.pack.snapshot.segments.get(segment)?.deaths.contains_key(&place.offset);
-            let key = if dead { None } else { Key::from_sort_form(entry.form()) };
-            if let Err(error) = self.cursor.advance() {
-                self.failed = true;
-                return Some(Err(error));
-            }
-            if let Some(key) = key {
-                let found = Found { segment, place: Place { ..place } };
-                return Some(Ok(KeyEntry { key, stored_bytes: place.len, found }));
-            }
+        if self.ended {
+            return None;
         }
-        None
+        let next = self.entries.next();
+        self.ended = !matches!(next, Ok(Some(_)));
+        let entry = |(key, found): (Key, Found)| KeyEntry { key, stored_bytes: found.place.len, found };
+        next.map(|next| next.map(entry)).transpose()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::error::Result;
+use super::route::Route;
 use super::window::{Window, WindowOptions};
 use crate::engine::{Access, Engine, EngineFactory};
 use crate::extent::ByteRange;
@@ -159,12 +160,24 @@ impl Reader {
             }
         }
         if let Some(session) = session {
-            keep(&self.idle.sessions, session);
+            self.give_back_session(session);
         }
         Ok(())
     }
 
-    fn session(&self) -> Result<Session> {
+    /// Takes a session back, of which nothing is wanted any more.
+    pub(super) fn give_back_session(&self, session: Session) {
+        if session.pending() == 0 {
+            keep(&self.idle.sessions, session);
+        }
+    }
+
+    /// Whether bytes that are in the page cache may be read without an engine.
+    pub(super) fn may_bypass(&self) -> bool {
+        self.engines.may_be_bypassed()
+    }
+
+    pub(super) fn session(&self) -> Result<Session> {
         match take(&self.idle.sessions) {
             Some(session) => Ok(session),
             None => {
@@ -175,9 +188,15 @@ impl Reader {
     }
 
     /// A window over a stretch of a source.
-    pub(crate) fn window(&self, source: Arc<dyn Source>, range: ByteRange, access: Access) -> Result<Window> {
-        let block_len = block_len(access);
-        let options = WindowOptions { block_len, blocks: ring_blocks(access), access };
+    pub(crate) fn window(
+        &self,
+        source: Arc<dyn Source>,
+        range: ByteRange,
+        route: impl Into<Route>,
+    ) -> Result<Window> {
+        let route = route.into();
+        let layout = route.layout();
+        let options = WindowOptions { block_len: block_len(layout), blocks: ring_blocks(layout), route };
         Ok(Window::new(self.engine()?, source, range, options)?)
     }
 
@@ -186,16 +205,17 @@ impl Reader {
         &self,
         source: Arc<dyn Source>,
         range: ByteRange,
-        access: Access,
+        route: impl Into<Route>,
     ) -> Result<Window> {
-        let block_len = block_len(access);
-        let options = WindowOptions { block_len, blocks: usize::MAX / block_len, access };
+        let route = route.into();
+        let block_len = block_len(route.layout());
+        let options = WindowOptions { block_len, blocks: usize::MAX / block_len, route };
         Ok(Window::new(self.engine()?, source, range, options)?)
     }
 }
 
 /// Bytes that are in the page cache, copied at once: a trip through an engine would take longer than that.
-fn read_if_cached(source: &dyn Source, range: ByteRange, access: Access) -> Option<Bytes> {
+pub(super) fn read_if_cached(source: &dyn Source, range: ByteRange, access: Access) -> Option<Bytes> {
     if access != Access::Cached || range.len() > AT_ONCE_LEN_MAX {
         return None;
     }

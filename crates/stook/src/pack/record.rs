@@ -108,17 +108,26 @@ pub(crate) fn decode_attributes(
 /// Verifies a whole frame with a contiguous body; `None` when its body is framed.
 pub(crate) fn parse_record(segment: &Segment, place: Place, bytes: &Bytes) -> Result<Option<Record>> {
     let (header, head) = parse_head(segment, place, bytes)?;
+    let body = verify_body(segment, place, &header, &head.key, bytes)?;
+    Ok(body.map(|body| Record { head, body }))
+}
+
+/// The contiguous body of a frame whose head was verified; `None` when it is framed.
+pub(crate) fn verify_body(
+    segment: &Segment,
+    place: Place,
+    header: &FrameHeader,
+    key: &Key,
+    bytes: &Bytes,
+) -> Result<Option<Bytes>> {
     let BodyLen::Known(len) = header.body else { return Ok(None) };
-    let body_at = header.head_len() as usize;
-    match contiguous_body(bytes, body_at, len, &segment.salt) {
-        Ok(()) => {
-            let body = bytes.slice(body_at..body_at + len as usize);
-            Ok(Some(Record { head, body }))
-        }
+    let at = header.head_len() as usize;
+    match contiguous_body(bytes, at, len, &segment.salt) {
+        Ok(()) => Ok(Some(bytes.slice(at..at + len as usize))),
         Err((offset, what)) => {
             let file = segment.source.path().to_path_buf();
-            let damage = Damage { file, offset: place.offset + offset, key: Some(head.key), what };
-            Err(Error::Damaged(damage))
+            let offset = place.offset + offset;
+            Err(Error::Damaged(Damage { file, offset, key: Some(key.clone()), what }))
         }
     }
 }

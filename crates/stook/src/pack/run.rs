@@ -3,7 +3,7 @@
 //! Pages of a run on disk are read when they are first touched and kept; each is verified once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
@@ -183,18 +183,31 @@ pub(crate) struct RunCursor<'a> {
     page: usize,
     entries: PageCursor<'a>,
     place: Place,
+    skipped: Option<Skipped>,
 }
 
+/// Where damage of pages that are stepped over is noted.
+pub(crate) type Skipped = Arc<Mutex<Vec<Damage>>>;
+
 impl<'a> RunCursor<'a> {
-    /// At the first entry that is not before `from`; `None` when there is none.
-    pub(crate) fn seek(run: &'a Run, reader: &'a Reader, from: &[u8]) -> Result<Option<Self>> {
-        if run.pages() == 0 {
-            return Ok(None);
+    /// At the first entry that is not before `from`; `None` when there is none. Pages that are damaged end it, unless
+    /// there is a place to note them.
+    pub(crate) fn seek(
+        run: &'a Run,
+        reader: &'a Reader,
+        from: &[u8],
+        skipped: Option<&Skipped>,
+    ) -> Result<Option<Self>> {
+        let mut page = run.page_of(from);
+        while page < run.pages() {
+            if let Some(found) = whole_page(run, page, reader, skipped)? {
+                let entries = found.seek(from);
+                let place = Place { offset: 0, len: None };
+                return Self { run, reader, page, entries, place, skipped: skipped.cloned() }.settle();
+            }
+            page += 1;
         }
-        let page = run.page_of(from);
-        let entries = run.page(page, reader)?.seek(from);
-        let place = Place { offset: 0, len: None };
-        Self { run, reader, page, entries, place }.settle()
+        Ok(None)
     }
 
     /// The next entry; `None` after the last.
@@ -223,9 +236,26 @@ impl<'a> RunCursor<'a> {
             if self.page >= self.run.pages() {
                 return Ok(None);
             }
-            let page = self.run.page(self.page, self.reader)?;
-            self.entries = page.entries_in(self.entries.into_buffer());
+            if let Some(page) = whole_page(self.run, self.page, self.reader, self.skipped.as_ref())? {
+                self.entries = page.entries_in(self.entries.into_buffer());
+            }
         }
+    }
+}
+
+/// A page, or `None` when it is damaged and was noted.
+fn whole_page<'a>(
+    run: &'a Run,
+    number: usize,
+    reader: &Reader,
+    skipped: Option<&Skipped>,
+) -> Result<Option<Page<'a>>> {
+    match (run.page(number, reader), skipped) {
+        (Err(Error::Damaged(damage)), Some(skipped)) => {
+            skipped.lock().unwrap_or_else(PoisonError::into_inner).push(damage);
+            Ok(None)
+        }
+        (page, _) => page.map(Some),
     }
 }
 
@@ -239,9 +269,19 @@ pub(crate) struct MergeCursor<'a> {
 impl<'a> MergeCursor<'a> {
     /// Over these runs, from the first key not before `from`.
     pub(crate) fn seek(runs: impl Iterator<Item = &'a Run>, reader: &'a Reader, from: &[u8]) -> Result<Self> {
+        Self::seek_past_damage(runs, reader, from, None)
+    }
+
+    /// The same, stepping over damaged pages if there is a place to note them.
+    pub(crate) fn seek_past_damage(
+        runs: impl Iterator<Item = &'a Run>,
+        reader: &'a Reader,
+        from: &[u8],
+        skipped: Option<&Skipped>,
+    ) -> Result<Self> {
         let mut cursors = Vec::new();
         for (number, run) in runs.enumerate() {
-            cursors.extend(RunCursor::seek(run, reader, from)?.map(|cursor| (number, cursor)));
+            cursors.extend(RunCursor::seek(run, reader, from, skipped)?.map(|cursor| (number, cursor)));
         }
         cursors.sort_by(|a, b| Self::order(b, a));
         Ok(Self { cursors })

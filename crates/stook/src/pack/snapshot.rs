@@ -27,6 +27,8 @@ pub(crate) struct Snapshot {
     pub(crate) damages: Vec<Damage>,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
+    /// The earlier time whose state it is, ns, if it is one.
+    pub(crate) at_ns: Option<i64>,
     /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none to keep.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) hold: Option<Box<dyn Lock>>,
@@ -109,7 +111,8 @@ impl Snapshot {
             }
         }
         let Findings { damages, torn, fresh } = findings;
-        let mut snapshot = Self { manifest, segments, torn, damages, files, hold: Some(hold) };
+        let at_ns = view.at_ns;
+        let mut snapshot = Self { manifest, segments, torn, damages, files, at_ns, hold: Some(hold) };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;

@@ -10,20 +10,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::reader::read_leaves;
+use super::route::Route;
 use crate::engine::{Access, Arena, Completion, Engine, Operation, Request};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Leaf, Source};
 
 /// How a window reads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct WindowOptions {
     /// Length of one read in bytes, a multiple of 4096.
     pub(crate) block_len: usize,
     /// Blocks in the ring.
     pub(crate) blocks: usize,
     /// Past the page cache or through it.
-    pub(crate) access: Access,
+    pub(crate) route: Route,
 }
 
 #[derive(Debug)]
@@ -248,7 +249,7 @@ impl Window {
         let block_len = self.options.block_len as u64;
         let total = (self.end - self.start).div_ceil(block_len);
         let current = (self.pos - self.start) / block_len;
-        let ahead = match self.options.access {
+        let ahead = match self.options.route.at(self.pos) {
             Access::Direct => self.options.blocks as u64,
             Access::Cached => CACHED_AHEAD.min(self.options.blocks as u64),
         };
@@ -279,7 +280,7 @@ impl Window {
         let mut buffer = self.arena.take(at..at + self.options.block_len);
         if let [Leaf::File { file, range }] = leaves.as_slice() {
             let aligned = range.start().is_multiple_of(ALIGNMENT);
-            let access = if aligned { self.options.access } else { Access::Cached };
+            let access = if aligned { self.options.route.at(from) } else { Access::Cached };
             let operation = Operation::Read { offset: range.start(), len: range.len() as usize, buffer };
             self.engine.submit(Request { token: block, file: file.clone(), access, operation });
             self.set(slot, Slot::InFlight(block));

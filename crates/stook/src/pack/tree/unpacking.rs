@@ -155,7 +155,11 @@ struct Unpacking<'a> {
 
 impl Unpacking<'_> {
     fn go_through(&mut self, sender: &mpsc::SyncSender<Job>) -> Result<()> {
-        let options = ScanOptions { groups: self.tree.groups.clone(), on_damage: OnDamage::Skip };
+        let options = ScanOptions {
+            groups: self.tree.groups.clone(),
+            on_damage: OnDamage::Skip,
+            ..ScanOptions::default()
+        };
         let mut scan = self.pack.scan(options);
         while let Some(record) = scan.next()? {
             self.seen += 1;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use stook::pack::{Attributes, Error, Key, PackWriter, WriterOptions};
 use stook::storage::Storage;
 use stook_testing::conformance::{contents, pattern};
-use stook_testing::model::pack::{PackModel, ScriptedHost, open_simulated, read_in_every_way, tiny_writer};
+use stook_testing::model::pack::{
+    PackModel, ScriptedHost, WAYS, open_simulated, read_in_every_way, tiny_writer,
+};
 use stook_testing::sim::SimStorage;
 
 /// The files of a pack.
@@ -118,7 +120,7 @@ pub(super) fn outcome(storage: &SimStorage, small: &Small, what: &str) -> Outcom
     }
     let missing = small.model.iter().find(|(key, body)| {
         let ways = told.given.iter().filter(|(other, given)| other == *key && given == *body).count();
-        ways != 4
+        ways != WAYS
     });
     assert!(missing.is_none(), "{what}: {:?} is missing in silence", missing.map(|(key, _)| key));
     Outcome::Harmless

@@ -9,7 +9,7 @@ use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::{contents, pattern};
 use stook_testing::fault::{FaultStorage, StorageCall, StorageFault};
 use stook_testing::model::pack::{
-    PackModel, ScriptedHost, assert_holds, open_simulated, read_in_every_way, tiny_writer,
+    PackModel, ScriptedHost, WAYS, assert_holds, open_simulated, read_in_every_way, tiny_writer,
 };
 use stook_testing::sim::{Failure, SimStorage};
 
@@ -245,8 +245,8 @@ fn frames_of_a_pack_inside_a_pack_are_never_taken_for_its_own() {
             let own = told.given.iter().all(|(key, body)| model.get(key) == Some(body));
             assert!(own, "byte {byte} of the frame at {at}: frames of the copy are taken for records");
             let last = told.given.iter().filter(|(key, _)| *key == Key::id(5)).count();
-            let hit_last = byte != 0 && last < 4;
-            assert!(last == 4 || hit_last || at > 4096, "the scan goes on behind the damage");
+            let hit_last = byte != 0 && last < WAYS;
+            assert!(last == WAYS || hit_last || at > 4096, "the scan goes on behind the damage");
         }
     }
 }

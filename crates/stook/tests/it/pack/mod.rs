@@ -12,6 +12,7 @@ mod limits;
 mod model;
 mod repair;
 mod roundtrip;
+mod scans;
 mod shapes;
 mod shared;
 mod snapshots;

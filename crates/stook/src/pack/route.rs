@@ -1,0 +1,64 @@
+//! Which way a long range is read: directly or through the page cache, decided for each stretch of it.
+
+use crate::engine::Access;
+use crate::extent::ByteRange;
+use crate::source::{AccessRule, Source};
+
+/// Of a long range, so many bytes are read one way. Asking the kernel about so much takes a quarter of a
+/// millisecond at most; a cache that holds the newest or the oldest part of a segment is still made use of.
+pub(crate) const STRETCH_LEN: u64 = 64 << 20;
+
+/// The way each stretch of a range is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    start: u64,
+    ways: Vec<Access>,
+}
+
+impl Route {
+    /// What a rule says for each stretch of a range.
+    pub(crate) fn new(rule: AccessRule, source: &dyn Source, range: ByteRange) -> Self {
+        let mut ways = Vec::new();
+        let mut at = range.start();
+        while at < range.end() {
+            let end = at.saturating_add(STRETCH_LEN).min(range.end());
+            ways.push(rule.decide(source, ByteRange::new(at, end).unwrap_or_default()));
+            at = end;
+        }
+        Self { start: range.start(), ways }
+    }
+
+    /// The way of what is at this offset.
+    pub(crate) fn at(&self, offset: u64) -> Access {
+        let stretch = offset.saturating_sub(self.start) / STRETCH_LEN;
+        let way = usize::try_from(stretch).ok().and_then(|stretch| self.ways.get(stretch));
+        way.or(self.ways.last()).copied().unwrap_or(Access::Cached)
+    }
+
+    /// The way for which a window is laid out: any stretch that comes from the device needs reads far ahead.
+    pub(crate) fn layout(&self) -> Access {
+        if self.ways.contains(&Access::Direct) { Access::Direct } else { Access::Cached }
+    }
+}
+
+impl From<Access> for Route {
+    fn from(access: Access) -> Self {
+        Self { start: 0, ways: vec![access] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stretch_has_a_way_and_what_is_past_the_end_goes_the_last() {
+        let route = Route { start: 4096, ways: vec![Access::Cached, Access::Direct] };
+        let ways = [0, 4096, 4095 + STRETCH_LEN, 4096 + STRETCH_LEN, 4096 + 9 * STRETCH_LEN];
+        let found = ways.map(|offset| route.at(offset));
+        use Access::{Cached, Direct};
+        assert_eq!(found, [Cached, Cached, Cached, Direct, Direct]);
+        assert_eq!(route.layout(), Direct);
+        assert_eq!(Route::from(Cached).layout(), Cached);
+    }
+}

@@ -1,0 +1,117 @@
+//! Walks the indexes of many segments as one, in the order of keys.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::range::KeyRange;
+use super::view::View;
+use crate::pack::error::{Damage, Result};
+use crate::pack::key::Key;
+use crate::pack::open::Pack;
+use crate::pack::run::MergeCursor;
+use crate::pack::segment::Segment;
+use crate::pack::snapshot::Found;
+
+/// Where a walk stopped, to go on behind it.
+#[derive(Debug, Clone)]
+pub(super) struct Behind {
+    pub(super) form: Vec<u8>,
+    /// Number of the segment in the snapshot, and offset of the frame.
+    pub(super) segment: usize,
+    pub(super) offset: u64,
+}
+
+/// Live entries in the order of keys.
+#[derive(Debug)]
+pub(in crate::pack) struct Entries<'p> {
+    pack: &'p Pack,
+    cursor: MergeCursor<'p>,
+    /// For each run of the cursor, the number of its segment.
+    segment_of_run: Vec<usize>,
+    range: KeyRange,
+    view: View,
+    behind: Option<Behind>,
+    /// Pages that could not be read and were stepped over, where that is wanted.
+    skipped: Option<Arc<Mutex<Vec<Damage>>>>,
+}
+
+impl<'p> Entries<'p> {
+    /// All live entries of a pack in a range.
+    pub(in crate::pack) fn of(pack: &'p Pack, range: KeyRange) -> Result<Self> {
+        Self::seek(pack, |_| true, range, pack.view(), None, false)
+    }
+
+    /// Those of one segment.
+    pub(in crate::pack) fn of_segment(pack: &'p Pack, number: usize, range: KeyRange) -> Result<Self> {
+        let segment = pack.snapshot.segments.get(number);
+        let is_it = |one: &Segment| segment.is_some_and(|segment| std::ptr::eq(one, segment));
+        Self::seek(pack, is_it, range, pack.view(), None, false)
+    }
+
+    /// Those of some segments, behind the one at which another walk stopped. Pages that are damaged end it, unless
+    /// they are to be skipped.
+    pub(super) fn seek(
+        pack: &'p Pack,
+        wanted: impl Fn(&Segment) -> bool,
+        range: KeyRange,
+        view: View,
+        behind: Option<Behind>,
+        skips: bool,
+    ) -> Result<Self> {
+        let mut segment_of_run = Vec::new();
+        let mut runs = Vec::new();
+        for (number, segment) in pack.snapshot.segments.iter().enumerate() {
+            if wanted(segment) {
+                segment_of_run.extend(segment.runs.iter().map(|_| number));
+                runs.extend(&segment.runs);
+            }
+        }
+        let skipped = skips.then(Arc::default);
+        let start = behind.as_ref().map_or(range.start(), |behind| behind.form.as_slice()).max(range.start());
+        let cursor = MergeCursor::seek_past_damage(runs.into_iter(), &pack.reader, start, skipped.as_ref())?;
+        Ok(Self { pack, cursor, segment_of_run, range, view, behind, skipped })
+    }
+
+    /// The next one.
+    pub(in crate::pack) fn next(&mut self) -> Result<Option<(Key, Found)>> {
+        while let Some((run, entry)) = self.cursor.peek() {
+            let form = entry.form();
+            if self.range.is_past(form) {
+                break;
+            }
+            let place = entry.place();
+            let segment = self.segment_of_run.get(run).copied();
+            let Some((number, segment)) =
+                segment.and_then(|number| Some((number, self.pack.snapshot.segments.get(number)?)))
+            else {
+                break;
+            };
+            let is_new = is_behind(&mut self.behind, form, number, place.offset);
+            let counts = is_new && self.view.is_alive(segment, place.offset);
+            let key = if counts { Key::from_sort_form(form) } else { None };
+            self.cursor.advance()?;
+            if let Some(key) = key {
+                return Ok(Some((key, Found { segment: number, place })));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Damage that was stepped over since this was asked last.
+    pub(super) fn take_skipped(&mut self) -> Vec<Damage> {
+        let Some(skipped) = &self.skipped else { return Vec::new() };
+        std::mem::take(&mut *skipped.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether an entry comes after the one at which a walk stopped.
+fn is_behind(behind: &mut Option<Behind>, form: &[u8], segment: usize, offset: u64) -> bool {
+    let Some(last) = behind else { return true };
+    if form != last.form {
+        *behind = None;
+        return true;
+    }
+    if (segment, offset) == (last.segment, last.offset) {
+        *behind = None;
+    }
+    false
+}

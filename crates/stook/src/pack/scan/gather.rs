@@ -1,0 +1,477 @@
+//! Records by their places in the index: read in the order in which they are on the medium, a batch at a time, and
+//! handed out in the order in which they are wanted.
+//!
+//! While one batch is handed out the next is being read.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::batch::{BATCH_LEN, Batch, Wanted};
+use super::entries::{Behind, Entries};
+use super::held::Held;
+use super::walk::{Stretch, Wish};
+use super::{At, OnDamage};
+use crate::engine::Access;
+use crate::extent::ByteRange;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::frame::FrameHeader;
+use crate::pack::format::index::Place;
+use crate::pack::frames::{BodySpan, Chunk, Frames, Head, Step};
+use crate::pack::key::Key;
+use crate::pack::open::Pack;
+use crate::pack::reader::read_if_cached;
+use crate::pack::record::{checked_head, verify_body};
+use crate::pack::route::Route;
+use crate::pack::segment::Segment;
+use crate::pack::snapshot::Found;
+use crate::pack::stream::told;
+use crate::pack::window::{Window, WindowOptions};
+use crate::source::Session;
+
+/// Batches that are planned: the one that is handed out, and the next.
+const BATCHES: usize = 2;
+
+/// Records of a batch at first, and at most.
+const RECORDS_FIRST: usize = 1024;
+const RECORDS_MAX: usize = 64 << 10;
+
+/// Places of one segment that are sorted in memory; of more, the frames are walked.
+const SORTED_MAX: usize = 4 << 20;
+
+/// What is to be read, in the order in which it is handed out.
+enum Order<'p> {
+    Keys(Box<Entries<'p>>),
+    /// Of one segment.
+    Places(usize, std::vec::IntoIter<Place>),
+}
+
+/// Hands out records by their places.
+pub(super) struct Gather<'p> {
+    pack: &'p Pack,
+    order: Order<'p>,
+    /// Only records in these stretches, by the number of the segment; all where there is none.
+    within: Option<Vec<(usize, ByteRange)>>,
+    /// Taken from the order, and in no batch yet.
+    waiting: VecDeque<Wanted>,
+    batches: VecDeque<Batch<'p>>,
+    /// Reads of batches that are gone.
+    tokens_gone: u64,
+    session: Option<Session>,
+    /// How many records the next batch may have.
+    records_max: usize,
+    current: Current<'p>,
+    passed: u64,
+}
+
+/// The record that was handed out last.
+enum Current<'p> {
+    None,
+    Whole(&'p Segment, Head, Bytes),
+    /// Its frame, which is walked; whether a long body was not read to its end.
+    Framed(&'p Segment, Frames, bool),
+}
+
+impl<'p> Gather<'p> {
+    /// In the order of keys. `within` are the only stretches to look at, if there are any.
+    pub(super) fn by_key(
+        pack: &'p Pack,
+        wanted: impl Fn(&Segment) -> bool,
+        within: Option<Vec<(usize, ByteRange)>>,
+        wish: &Wish,
+        behind: Option<Behind>,
+    ) -> Result<Self> {
+        let skips = wish.on_damage == OnDamage::Skip;
+        let entries = Entries::seek(pack, wanted, wish.keys.clone(), wish.view, behind, skips)?;
+        Ok(Self::new(pack, Order::Keys(Box::new(entries)), within))
+    }
+
+    /// The records of a stretch that the index names, in the order in which they are there. `None` when it is better to
+    /// look at the frames: they are too many, or the index is damaged.
+    pub(super) fn by_place(pack: &'p Pack, stretch: &Stretch<'p>, wish: &Wish) -> Result<Option<Self>> {
+        let is_it = |segment: &Segment| std::ptr::eq(segment, stretch.segment);
+        let places = || {
+            let mut entries = Entries::seek(pack, is_it, wish.keys.clone(), wish.view, None, false)?;
+            let mut places = Vec::new();
+            while let Some((_, found)) = entries.next()? {
+                let is_new = stretch.behind.is_none_or(|behind| found.place.offset > behind);
+                if is_new && stretch.range.contains(found.place.offset) {
+                    if places.len() == SORTED_MAX {
+                        return Ok(None);
+                    }
+                    places.push(found.place);
+                }
+            }
+            places.sort_unstable_by_key(|place| place.offset);
+            Ok(Some(places))
+        };
+        match places() {
+            Ok(Some(places)) => {
+                Ok(Some(Self::new(pack, Order::Places(stretch.number, places.into_iter()), None)))
+            }
+            Ok(None) | Err(Error::Damaged(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn new(pack: &'p Pack, order: Order<'p>, within: Option<Vec<(usize, ByteRange)>>) -> Self {
+        Self {
+            pack,
+            order,
+            within,
+            waiting: VecDeque::new(),
+            batches: VecDeque::new(),
+            tokens_gone: 0,
+            session: None,
+            records_max: RECORDS_FIRST,
+            current: Current::None,
+            passed: 0,
+        }
+    }
+
+    pub(super) fn close(mut self) -> Result<()> {
+        self.drop_current()?;
+        if let Some(mut session) = self.session.take() {
+            while session.next().is_some() {}
+            self.pack.reader.give_back_session(session);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the frames that were handed out.
+    pub(super) fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// The record at hand.
+    pub(super) fn current(&self) -> Option<(&'p Segment, &Head)> {
+        match &self.current {
+            Current::None => None,
+            Current::Whole(segment, head, _) => Some((segment, head)),
+            Current::Framed(segment, frames, _) => Some((segment, frames.head())),
+        }
+    }
+
+    /// Its body.
+    pub(super) fn body(&self, span: BodySpan) -> &[u8] {
+        match &self.current {
+            Current::None => &[],
+            Current::Whole(_, _, body) => body,
+            Current::Framed(_, frames, _) => frames.view(span).1,
+        }
+    }
+
+    /// The next record; `None` after the last. Damage is noted, if it is to be skipped.
+    pub(super) fn advance(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<Option<At>> {
+        self.drop_current()?;
+        loop {
+            self.plan(wish, damages)?;
+            if self.batches.is_empty() {
+                return Ok(None);
+            }
+            let found = self.take_next(wish);
+            match found {
+                Ok(Some(at)) => return Ok(Some(at)),
+                Ok(None) => {}
+                Err(Error::Damaged(damage)) if wish.on_damage == OnDamage::Skip => damages.push(damage),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn drop_current(&mut self) -> Result<()> {
+        if let Current::Framed(_, frames, _) = std::mem::replace(&mut self.current, Current::None) {
+            self.pack.reader.give_back(frames.window.into_engine()?);
+        }
+        Ok(())
+    }
+
+    /// Keeps batches planned and reads under way.
+    fn plan(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<()> {
+        while let Some(batch) = self.batches.front()
+            && batch.at >= batch.wanted.len()
+        {
+            // What nobody waited for is still on its way; its token must not be taken for another.
+            while let Some(number) = self.batches.front().and_then(Batch::under_way) {
+                self.wait_for(number)?;
+            }
+            let gone = self.batches.pop_front();
+            self.tokens_gone += gone.map_or(0, |batch| batch.reads_len() as u64);
+        }
+        while self.batches.len() < BATCHES && self.add_batch(wish, damages)? {}
+        self.begin_reads()
+    }
+
+    /// Takes what comes next into a batch; whether there was something.
+    fn add_batch(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<bool> {
+        let mut wanted = Vec::new();
+        let mut len = 0_u64;
+        while wanted.len() < self.records_max && len < BATCH_LEN {
+            let next = match self.waiting.pop_front() {
+                Some(waiting) => Some(waiting),
+                None => self.next_wanted(wish, damages)?,
+            };
+            let Some(next) = next else { break };
+            len += next.whole_len().unwrap_or(0);
+            wanted.push(next);
+        }
+        if wanted.is_empty() {
+            return Ok(false);
+        }
+        let full = wanted.len() == self.records_max;
+        loop {
+            let pack = self.pack;
+            match Batch::plan(pack, wanted)? {
+                Ok(batch) => {
+                    if full && self.records_max == batch.wanted.len() {
+                        self.records_max = (self.records_max * 2).min(RECORDS_MAX);
+                    }
+                    self.batches.push_back(batch);
+                    return Ok(true);
+                }
+                Err(mut too_many) => {
+                    let half = too_many.len().div_ceil(2);
+                    too_many.drain(half..).rev().for_each(|one| self.waiting.push_front(one));
+                    self.records_max = half;
+                    wanted = too_many;
+                }
+            }
+        }
+    }
+
+    fn next_wanted(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<Option<Wanted>> {
+        loop {
+            match &mut self.order {
+                Order::Places(segment, places) => {
+                    let segment = *segment;
+                    return Ok(places.next().map(|place| Wanted::new(Found { segment, place }, None)));
+                }
+                Order::Keys(entries) => {
+                    let next = entries.next();
+                    damages.extend(entries.take_skipped());
+                    let Some((key, found)) = next? else { return Ok(None) };
+                    debug_assert!(wish.keys.contains(&key), "the walk was of these keys");
+                    if self.within.as_ref().is_none_or(|within| is_within(within, found)) {
+                        return Ok(Some(Wanted::new(found, Some(key))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the session as much as it takes.
+    fn begin_reads(&mut self) -> Result<()> {
+        let lazy = self.pack.reader.may_bypass();
+        let mut first = self.tokens_gone;
+        for batch in &mut self.batches {
+            while !self.session.as_ref().is_some_and(Session::is_full) {
+                let Some((number, segment, range, access)) = batch.next_to_begin(lazy) else { break };
+                let session = match &mut self.session {
+                    Some(session) => session,
+                    none => none.insert(self.pack.reader.session()?),
+                };
+                let token = first + number as u64;
+                if let Err(error) = session.submit(token, segment.source.as_ref(), range, access) {
+                    batch.supply(number, Err(error));
+                }
+            }
+            first += batch.reads_len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Waits for a read of the first batch.
+    fn wait_for(&mut self, number: usize) -> Result<()> {
+        while let Some(batch) = self.batches.front_mut().filter(|batch| batch.is_open(number)) {
+            if let Some((segment, range, access)) = batch.not_begun(number) {
+                if let Some(bytes) = read_if_cached(segment.source.as_ref(), range, access) {
+                    batch.supply(number, Ok(bytes));
+                    break;
+                }
+                if access == Access::Cached {
+                    // It left the page cache, or is half there: from now on reads run ahead.
+                    batch.set_cold();
+                }
+                self.begin_reads()?;
+            }
+            let next = self.session.as_mut().and_then(Session::next);
+            if let Some((token, result)) = next {
+                self.take(token, result);
+                self.begin_reads()?;
+            } else if self.batches.front().is_some_and(|batch| batch.is_open(number)) {
+                return Err(Error::Invalid("a read of a scan was lost".into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of a read, of whichever batch.
+    fn take(&mut self, token: u64, result: crate::Result<Bytes>) {
+        let mut number = (token - self.tokens_gone) as usize;
+        for batch in &mut self.batches {
+            if number < batch.reads_len() {
+                return batch.supply(number, result);
+            }
+            number -= batch.reads_len();
+        }
+    }
+
+    /// The record at hand in the first batch; `None` when it does not count.
+    fn take_next(&mut self, wish: &Wish) -> Result<Option<At>> {
+        while let Some(number) = self.batches.front().and_then(Batch::missing) {
+            self.wait_for(number)?;
+        }
+        let Some(batch) = self.batches.front_mut() else { return Ok(None) };
+        let frame = batch.take_frame();
+        let wanted = batch.wanted.get_mut(batch.at).map(|wanted| (wanted.found, wanted.key.take()));
+        batch.at += 1;
+        let Some((found, key)) = wanted else { return Ok(None) };
+        let Some(segment) = self.pack.snapshot.segments.get(found.segment) else { return Ok(None) };
+        self.passed = self.passed.saturating_add(found.place.len.unwrap_or(0));
+        match frame? {
+            Some(bytes) => self.show_whole(segment, found, key, bytes, wish),
+            None => {
+                let end = found.place.len.and_then(|len| found.place.offset.checked_add(len));
+                let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
+                let range = ByteRange::new(found.place.offset, end).unwrap_or_default();
+                let route = Route::new(self.pack.access, segment.source.as_ref(), range);
+                let window = self.pack.reader.window(segment.source.clone(), range, route)?;
+                self.show_framed(segment, found, key, window, wish)
+            }
+        }
+    }
+
+    fn show_whole(
+        &mut self,
+        segment: &'p Segment,
+        found: Found,
+        key: Option<Key>,
+        bytes: Bytes,
+        wish: &Wish,
+    ) -> Result<Option<At>> {
+        let place = found.place;
+        let (header, found_key, attributes) =
+            checked_head(segment, place, &bytes).map_err(|error| with_key(error, key.as_ref()))?;
+        if !self.counts(segment, found, &header, key.as_ref(), &found_key, wish)? {
+            return Ok(None);
+        }
+        let attributes = attributes.to_vec();
+        let Some(body) = verify_body(segment, place, &header, &found_key, &bytes)? else {
+            let path = segment.source.path().to_path_buf();
+            let len = bytes.len();
+            let held = Arc::new(Held { path, base: place.offset, bytes });
+            let range = ByteRange::at(place.offset, len as u64).unwrap_or_default();
+            // One block for all of it, which begins where a page does.
+            let block_len = (len + 8192).next_multiple_of(4096);
+            let options = WindowOptions { block_len, blocks: 1, route: Access::Cached.into() };
+            let window = Window::new(self.pack.reader.engine()?, held, range, options)?;
+            return self.show_framed(segment, found, key, window, wish);
+        };
+        let stored = found_key.stored().as_ref().to_vec();
+        let head = Head { offset: place.offset, header, key: stored, attributes };
+        let span = BodySpan { offset: 0, len: body.len() };
+        self.current = Current::Whole(segment, head, body);
+        Ok(Some(At::Whole(span)))
+    }
+
+    fn show_framed(
+        &mut self,
+        segment: &'p Segment,
+        found: Found,
+        key: Option<Key>,
+        window: Window,
+        wish: &Wish,
+    ) -> Result<Option<At>> {
+        let mut frames = Frames::new(window, segment.salt);
+        match frames.step()? {
+            Step::Frame => {}
+            Step::Invalid(broken) => {
+                let damage = Error::Damaged(broken.into_damage(segment.source.path()));
+                return Err(with_key(damage, key.as_ref()));
+            }
+            Step::End => {
+                let what = "the index names a place behind the last frame";
+                return Err(damaged(segment, found, key, what));
+            }
+        }
+        let Some(found_key) = frames.head().key() else {
+            return Err(damaged(segment, found, key, "the index names a frame that is no record"));
+        };
+        let header = frames.head().header;
+        if !self.counts(segment, found, &header, key.as_ref(), &found_key, wish)? {
+            return Ok(None);
+        }
+        let at = match frames.whole_body().map_err(|trouble| told(segment, trouble))? {
+            Some(span) => At::Whole(span),
+            None => {
+                frames.begin_body().map_err(|trouble| told(segment, trouble))?;
+                At::Long
+            }
+        };
+        let unfinished = matches!(at, At::Long);
+        self.current = Current::Framed(segment, frames, unfinished);
+        Ok(Some(at))
+    }
+
+    /// Whether the record is one of those that were asked for.
+    fn counts(
+        &self,
+        segment: &Segment,
+        found: Found,
+        header: &FrameHeader,
+        wanted: Option<&Key>,
+        key: &Key,
+        wish: &Wish,
+    ) -> Result<bool> {
+        let as_named = wanted.map_or_else(|| wish.keys.contains(key), |wanted| wanted == key);
+        if !as_named {
+            let what = format!("the index names this place for another key, here is {key}");
+            return Err(damaged(segment, found, wanted.cloned(), &what));
+        }
+        Ok(header.live && wish.view.has(header.sequence))
+    }
+
+    /// The next piece of the long body at hand; `None` after the last.
+    pub(super) fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
+        let Current::Framed(segment, frames, unfinished) = &mut self.current else { return Ok(None) };
+        if !*unfinished {
+            return Ok(None);
+        }
+        match frames.next_chunk() {
+            Ok(Chunk::Bytes(span)) => Ok(Some(frames.view(span).1)),
+            Ok(Chunk::End { counts, .. }) => {
+                *unfinished = false;
+                if counts {
+                    return Ok(None);
+                }
+                let (file, key) = (segment.source.path().to_path_buf(), frames.head().key());
+                let what = "the index names a record that was abandoned".into();
+                Err(Error::Damaged(Damage { file, offset: frames.head().offset, key, what }))
+            }
+            Err(trouble) => {
+                *unfinished = false;
+                Err(told(segment, trouble))
+            }
+        }
+    }
+}
+
+fn is_within(within: &[(usize, ByteRange)], found: Found) -> bool {
+    within.iter().any(|(number, range)| *number == found.segment && range.contains(found.place.offset))
+}
+
+/// Damage of a frame whose key only the index told.
+fn with_key(error: Error, key: Option<&Key>) -> Error {
+    match error {
+        Error::Damaged(damage) if damage.key.is_none() => {
+            Error::Damaged(Damage { key: key.cloned(), ..damage })
+        }
+        other => other,
+    }
+}
+
+fn damaged(segment: &Segment, found: Found, key: Option<Key>, what: &str) -> Error {
+    let file = segment.source.path().to_path_buf();
+    Error::Damaged(Damage { file, offset: found.place.offset, key, what: what.into() })
+}

@@ -1,0 +1,378 @@
+//! Goes through the live records of a pack: in the order in which they are on the medium, or in the order of keys.
+//!
+//! On the medium's order records are walked frame by frame ([`walk`]), unless the index says that most of them are not
+//! wanted: then, and in the order of keys, they are read by their places ([`gather`]).
+
+mod batch;
+mod cursor;
+mod entries;
+mod gather;
+mod held;
+mod range;
+mod split;
+mod token;
+mod view;
+mod walk;
+
+use std::collections::VecDeque;
+
+use super::error::{Damage, Result};
+use super::frames::{BodySpan, Head};
+use super::key::Key;
+use super::open::Pack;
+use super::segment::Segment;
+pub use cursor::Cursor;
+use cursor::Position;
+use entries::Behind;
+pub(super) use entries::Entries;
+use gather::Gather;
+pub use range::KeyRange;
+use split::Piece;
+pub use split::Split;
+use view::View;
+use walk::{Stretch, Walk, Wish};
+
+/// What to do when a record is not what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDamage {
+    /// Stop with the error.
+    #[default]
+    Stop,
+    /// Note it in [`Scan::damages`] and go on behind it.
+    Skip,
+}
+
+/// In which order records are handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ScanOrder {
+    /// As they are on the medium: at the speed of the device, whatever was written in which order.
+    #[default]
+    Disk,
+    /// By key. Records are read some MiB ahead, in the order of the medium, so that a pack that was written in the order of
+    /// its keys is read nearly as fast.
+    Key,
+}
+
+/// Which records, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScanOptions {
+    /// Only these groups; all if empty.
+    pub groups: Vec<String>,
+    /// What to do about damage.
+    pub on_damage: OnDamage,
+    /// In which order.
+    pub order: ScanOrder,
+    /// Only keys in this range.
+    pub keys: KeyRange,
+}
+
+/// A walk over live records; made by [`Pack::scan`].
+pub struct Scan<'p> {
+    pack: &'p Pack,
+    options: ScanOptions,
+    wish: Wish,
+    /// The split that it goes through, if it is one.
+    pieces: Option<Vec<Piece>>,
+    /// What was not begun yet, in the order of the medium.
+    stretches: VecDeque<Stretch<'p>>,
+    /// A walk by keys that was not begun yet.
+    by_key: Option<Option<Behind>>,
+    current: Option<Current<'p>>,
+    position: Position,
+    /// After an error that is not to be skipped there is nothing more to come.
+    failed: bool,
+    damages: Vec<Damage>,
+    bytes_passed: u64,
+}
+
+enum Current<'p> {
+    Walk(Box<Walk<'p>>),
+    Gather(Box<Gather<'p>>),
+}
+
+/// A record of a scan. Everything it shows has been verified.
+pub struct ScanRecord<'a> {
+    head: &'a Head,
+    body: BodyState<'a>,
+    segment: &'a Segment,
+}
+
+enum BodyState<'a> {
+    Whole(&'a [u8]),
+    Long,
+}
+
+/// What [`Scan::next`] stands at.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    Whole(BodySpan),
+    Long,
+}
+
+impl Pack {
+    /// Goes through live records.
+    pub fn scan(&self, options: ScanOptions) -> Scan<'_> {
+        Scan::new(self, options, self.view(), None, &Position::Start)
+    }
+
+    /// Number of a segment in the snapshot.
+    fn number_of(&self, segment: u64) -> Option<usize> {
+        self.snapshot.segments.iter().position(|known| known.entry.id == segment)
+    }
+
+    /// This pack as it is seen now.
+    fn view(&self) -> View {
+        View { sequence_end: self.snapshot.manifest.sequence_next }
+    }
+}
+
+impl<'p> Scan<'p> {
+    fn new(
+        pack: &'p Pack,
+        options: ScanOptions,
+        view: View,
+        pieces: Option<Vec<Piece>>,
+        position: &Position,
+    ) -> Self {
+        let wish = Wish { keys: options.keys.clone(), view, on_damage: options.on_damage };
+        let by_key = (options.order == ScanOrder::Key).then(|| position.behind_key(pack));
+        let mut scan = Self {
+            pack,
+            options,
+            wish,
+            pieces,
+            stretches: VecDeque::new(),
+            by_key,
+            current: None,
+            position: position.clone(),
+            failed: false,
+            damages: Vec::new(),
+            bytes_passed: 0,
+        };
+        if *position == Position::End {
+            scan.by_key = None;
+        } else if scan.options.order == ScanOrder::Disk {
+            scan.stretches = scan.all_stretches();
+            scan.go_to(position);
+        }
+        scan
+    }
+
+    fn is_wanted(&self, segment: &Segment) -> bool {
+        is_in(&self.options.groups, self.pack.group_of(segment))
+    }
+
+    /// Everything it is to go through, in the order of the medium.
+    fn all_stretches(&self) -> VecDeque<Stretch<'p>> {
+        let segments = self.pack.snapshot.segments.iter().enumerate();
+        let segments = segments.filter(|(_, segment)| self.is_wanted(segment));
+        let stretches = segments.flat_map(|(number, segment)| {
+            let ranges = match &self.pieces {
+                None => vec![segment.frames()],
+                Some(pieces) => split::ranges_in(pieces, segment),
+            };
+            let stretch = move |range| Stretch { number, segment, range, behind: None };
+            ranges.into_iter().map(stretch)
+        });
+        stretches.filter(|stretch| !stretch.range.is_empty()).collect()
+    }
+
+    /// Leaves out what was handed out up to here.
+    fn go_to(&mut self, position: &Position) {
+        let Position::Disk { segment, offset } = position else { return };
+        let Some(number) = self.pack.number_of(*segment) else { return };
+        while let Some(first) = self.stretches.front_mut() {
+            if (first.number, first.range.end()) > (number, *offset) {
+                let is_within = first.number == number && *offset >= first.range.start();
+                first.behind = is_within.then_some(*offset);
+                break;
+            }
+            self.stretches.pop_front();
+        }
+    }
+
+    /// Damage that was skipped so far.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Bytes gone through so far, heads included: of segments, or, where records are read by their places, of the frames that
+    /// were handed out.
+    pub fn bytes_passed(&self) -> u64 {
+        self.bytes_passed + self.current.as_ref().map_or(0, Current::passed)
+    }
+
+    /// Where it is: right behind the record that was handed out last. [`Pack::scan_from`] goes on from there, in another
+    /// process too.
+    pub fn cursor(&self) -> Cursor {
+        Cursor::new(self)
+    }
+
+    /// The next record; `None` after the last. A long body that was not read is stepped over.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] unless damage is skipped, what reading meets.
+    #[expect(clippy::should_implement_trait, reason = "a record lends from the scan, which no Iterator can")]
+    pub fn next(&mut self) -> Result<Option<ScanRecord<'_>>> {
+        let at = match self.advance() {
+            Ok(Some(at)) => at,
+            Ok(None) => {
+                if !self.failed {
+                    self.position = Position::End;
+                }
+                return Ok(None);
+            }
+            Err(error) => {
+                self.failed = true;
+                return Err(error);
+            }
+        };
+        let Some(record) = self.current.as_ref().and_then(|current| current.record(at)) else {
+            return Ok(None);
+        };
+        self.position = Position::behind(&record, self.options.order);
+        Ok(Some(record))
+    }
+
+    fn advance(&mut self) -> Result<Option<At>> {
+        loop {
+            if self.failed {
+                self.bytes_passed += self.current.take().map_or(0, |current| current.passed());
+                return Ok(None);
+            }
+            if self.current.is_none() {
+                self.current = self.open_next()?;
+            }
+            let Some(current) = &mut self.current else { return Ok(None) };
+            let found = match current {
+                Current::Walk(walk) => walk.advance(&self.wish, &mut self.damages)?,
+                Current::Gather(gather) => gather.advance(&self.wish, &mut self.damages)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+            self.close()?;
+        }
+    }
+
+    fn open_next(&mut self) -> Result<Option<Current<'p>>> {
+        if let Some(behind) = self.by_key.take() {
+            let within = self.pieces.is_some().then(|| {
+                self.all_stretches().iter().map(|stretch| (stretch.number, stretch.range)).collect()
+            });
+            let wanted = |segment: &Segment| self.is_wanted(segment);
+            let gather = Gather::by_key(self.pack, wanted, within, &self.wish, behind)?;
+            return Ok(Some(Current::Gather(Box::new(gather))));
+        }
+        let Some(stretch) = self.stretches.pop_front() else { return Ok(None) };
+        // Where most is not wanted, the index tells what is.
+        let entry = &stretch.segment.entry;
+        let by_place = !self.wish.keys.is_all() || entry.dead_bytes > stretch.segment.frames().len() / 2;
+        if by_place && let Some(gather) = Gather::by_place(self.pack, &stretch, &self.wish)? {
+            return Ok(Some(Current::Gather(Box::new(gather))));
+        }
+        Ok(Some(Current::Walk(Box::new(Walk::new(self.pack, stretch)?))))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        self.bytes_passed += current.passed();
+        match current {
+            Current::Walk(walk) => walk.close(),
+            Current::Gather(gather) => gather.close(),
+        }
+    }
+
+    /// The next piece of the long body of the record that `next` gave; `None` after the last.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), whatever is to be done about damage: what was handed out of the record is not
+    /// all of it.
+    pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
+        let chunk = match &mut self.current {
+            None => Ok(None),
+            Some(Current::Walk(walk)) => walk.next_chunk(&self.wish),
+            Some(Current::Gather(gather)) => gather.next_chunk(),
+        };
+        if let Err(error) = &chunk {
+            // Damage that is to be skipped ends this record only.
+            self.failed |= error.damage().is_none() || self.wish.on_damage == OnDamage::Stop;
+        }
+        chunk
+    }
+}
+
+impl Current<'_> {
+    fn passed(&self) -> u64 {
+        match self {
+            Self::Walk(walk) => walk.passed(),
+            Self::Gather(gather) => gather.passed(),
+        }
+    }
+
+    fn record(&self, at: At) -> Option<ScanRecord<'_>> {
+        let (segment, head, body) = match self {
+            Self::Walk(walk) => {
+                let body = match at {
+                    At::Whole(span) => BodyState::Whole(walk.frames().view(span).1),
+                    At::Long => BodyState::Long,
+                };
+                (walk.segment(), walk.head(), body)
+            }
+            Self::Gather(gather) => {
+                let (segment, head) = gather.current()?;
+                let body = match at {
+                    At::Whole(span) => BodyState::Whole(gather.body(span)),
+                    At::Long => BodyState::Long,
+                };
+                (segment, head, body)
+            }
+        };
+        Some(ScanRecord { head, body, segment })
+    }
+}
+
+/// Whether a group is among those that were asked for; all are where none was.
+fn is_in(groups: &[String], group: &str) -> bool {
+    groups.is_empty() || groups.iter().any(|wanted| wanted == group)
+}
+
+impl<'a> ScanRecord<'a> {
+    /// The key.
+    pub fn key(&self) -> Option<Key> {
+        self.head.key()
+    }
+
+    /// The attributes, encoded.
+    pub fn attributes(&self) -> &'a [u8] {
+        &self.head.attributes
+    }
+
+    /// The whole body, or `None` when it is long: then [`Scan::next_chunk`] gives it in pieces.
+    pub fn body(&self) -> Option<&'a [u8]> {
+        match self.body {
+            BodyState::Whole(body) => Some(body),
+            BodyState::Long => None,
+        }
+    }
+
+    /// The sequence number.
+    pub fn sequence(&self) -> u64 {
+        self.head.header.sequence
+    }
+
+    /// When it was put, ns.
+    pub fn time_ns(&self) -> i64 {
+        self.head.header.time_ns
+    }
+
+    /// Id of the segment it is in.
+    pub fn segment(&self) -> u64 {
+        self.segment.entry.id
+    }
+
+    /// Offset of its frame.
+    pub fn offset(&self) -> u64 {
+        self.head.offset
+    }
+}
