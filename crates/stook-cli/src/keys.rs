@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use stook::pack::{Error, KEY_LEN_MAX, Key, KeyValue};
+use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, KeyValue, ScanOrder};
 
 use crate::exit::UsageError;
 use crate::packs;
@@ -125,6 +125,56 @@ pub(crate) fn bytes_prefix(given: Option<&OsStr>) -> Result<Option<Vec<u8>>, Usa
         None => Ok(Some(Vec::new())),
         Some(prefix) if prefix == "id:" => Ok(None),
         Some(prefix) => Ok(packs::parse_key(prefix)?.as_bytes().map(<[u8]>::to_vec)),
+    }
+}
+
+/// A stretch of the keys in their order.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct KeyArgs {
+    /// Only keys that begin so
+    #[arg(long)]
+    pub(crate) prefix: Option<OsString>,
+    /// Only this key and those after it
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// Only keys before this one
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+}
+
+impl KeyArgs {
+    /// The keys that are meant.
+    ///
+    /// # Errors
+    /// When one of them is no key.
+    pub(crate) fn range(&self) -> Result<KeyRange, UsageError> {
+        let mut range = KeyRange::prefix(&prefix(self.prefix.as_deref())?);
+        if let Some(from) = &self.from {
+            range = range.from(&packs::parse_key(from)?);
+        }
+        if let Some(to) = &self.to {
+            range = range.to(&packs::parse_key(to)?);
+        }
+        Ok(range)
+    }
+}
+
+/// In which order records are gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// As they are on the medium
+    Disk,
+    /// By key
+    Key,
+}
+
+impl From<Order> for ScanOrder {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Disk => Self::Disk,
+            Order::Key => Self::Key,
+        }
     }
 }
 

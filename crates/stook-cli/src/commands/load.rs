@@ -2,6 +2,9 @@
 //!
 //! Bodies go nowhere: it proves that a pack is whole, and measures what a program that loads it gets.
 
+mod cursor_file;
+mod stream;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,12 +13,15 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
 use stook::extent::ByteRange;
-use stook::pack::{Damage, Error, OnDamage, Pack, ScanOptions};
+use stook::pack::{Error, KeyRange, OnDamage, Pack, ScanOptions};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, duration, percent, rate_of};
 use stook::source::{Leaf, Source};
 
+use self::stream::{Outcome, Part, Way, stream};
 use crate::context::Context;
+use crate::exit::UsageError;
+use crate::keys::{KeyArgs, Order};
 use crate::progress::Unit;
 use crate::{exit, interrupt, packs};
 
@@ -29,6 +35,15 @@ Examples:
   stook load photos.stook
   stook load photos.stook --in-memory --device-share
   stook load photos.stook --group train --json | jq .seconds
+  stook load photos.stook --threads 4
+  stook load photos.stook --prefix 2024/ --order key
+  stook load photos.stook --max-records 100000 --cursor position
+
+--order disk takes records as they are on the medium, at its speed; --order key
+by key. --split K/N takes the K-th of N parts of about equal length: every
+record is in exactly one of them, as long as nobody writes to the pack.
+--cursor FILE goes on behind the last record that was loaded, and leaves in FILE
+where it stopped: at the end, after --max-records, or at Ctrl-C.
 
 Exit code 1 when the pack is incomplete or damaged; all damage is listed, and
 the rest is loaded.";
@@ -49,6 +64,24 @@ pub struct Args {
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    /// In which order
+    #[arg(long, value_enum, default_value = "disk")]
+    order: Order,
+    /// Only the K-th of N parts of about equal length
+    #[arg(long, value_name = "K/N", conflicts_with = "in_memory")]
+    split: Option<Part>,
+    /// Load parts of the pack at once, in so many threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024),
+        conflicts_with_all = ["in_memory", "split", "max_records", "cursor"])]
+    threads: u16,
+    /// Stop after so many records
+    #[arg(long, value_name = "N", conflicts_with = "in_memory")]
+    max_records: Option<u64>,
+    /// Go on from where FILE says, if it is there, and write to it where the load stopped
+    #[arg(long, value_name = "FILE", conflicts_with = "in_memory")]
+    cursor: Option<PathBuf>,
     /// Measure the device too, and tell the load's share of its speed
     #[arg(long)]
     device_share: bool,
@@ -67,19 +100,15 @@ struct Report<'a> {
     device_bytes_per_s: Option<f64>,
     cached_share: Option<f64>,
     in_memory: bool,
+    order: Order,
+    threads: u16,
+    at_end: bool,
+    interrupted: bool,
     complete: bool,
     damages: Vec<packs::JsonDamage<'a>>,
 }
 
 type Stretch = (Arc<dyn Source>, ByteRange);
-
-/// What was loaded.
-#[derive(Debug, Default)]
-struct Outcome {
-    records: u64,
-    bytes: u64,
-    damages: Vec<Damage>,
-}
 
 /// Runs it.
 ///
@@ -88,6 +117,13 @@ struct Outcome {
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = args.view.open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
+    if args.threads > 1 && args.order == Order::Key {
+        return Err(UsageError::new(
+            "threads that load at once know no order of keys: --order key takes one",
+        )
+        .into());
+    }
+    let keys = args.keys.range()?;
     let stretches = pack.stretches(&args.groups);
     let segment_bytes = stretches.iter().map(|(_, range)| range.len()).sum();
     let cached_share = cached_share(&stretches)?;
@@ -96,7 +132,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         device.push(read_raw(&stretches, context)?);
     }
     let started = Instant::now();
-    let mut outcome = load(&pack, &args, segment_bytes, context)?;
+    let mut outcome = load(&pack, &args, keys, segment_bytes, context)?;
     let elapsed = started.elapsed();
     if args.device_share {
         device.push(read_raw(&stretches, context)?);
@@ -115,6 +151,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         device_bytes_per_s: measured.then_some(segment_bytes as f64 / device_s),
         cached_share,
         in_memory: args.in_memory,
+        order: args.order,
+        threads: args.threads,
+        at_end: !outcome.is_partial && !outcome.interrupted,
+        interrupted: outcome.interrupted,
         complete: pack.is_complete(),
         damages: packs::JsonDamage::all(&outcome.damages),
     };
@@ -125,6 +165,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
             args.pack.display()
         );
         context.failure(error.as_ref());
+    }
+    if outcome.interrupted {
+        return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     Ok(exit::code_for(outcome.damages.len() as u64 + u64::from(!pack.is_complete())))
 }
@@ -156,6 +199,11 @@ fn tell(context: &Context, report: &Report<'_>, outcome: &Outcome, elapsed: Dura
         duration(elapsed),
         rate_of(report.bytes, elapsed)
     ))?;
+    if outcome.interrupted {
+        output.line("interrupted, run it again to go on")?;
+    } else if outcome.is_partial {
+        output.line("stopped after so many records; there may be more")?;
+    }
     if let (Some(share), Some(device)) = (report.device_share, report.device_bytes_per_s) {
         output.line(format_args!(
             "{} of the device's speed, which is {}",
@@ -171,55 +219,33 @@ fn tell(context: &Context, report: &Report<'_>, outcome: &Outcome, elapsed: Dura
     Ok(output.finish()?)
 }
 
-fn load(pack: &Pack, args: &Args, segment_bytes: u64, context: &Context) -> anyhow::Result<Outcome> {
-    let options = ScanOptions { groups: args.groups.clone(), on_damage: OnDamage::Skip };
-    if args.in_memory {
-        let loaded = pack.load(&options)?;
-        let damages = loaded.damages().to_vec();
-        return Ok(Outcome { records: loaded.len() as u64, bytes: loaded.body_bytes(), damages });
-    }
-    stream(pack, options, segment_bytes, context)
-}
-
-fn stream(
+fn load(
     pack: &Pack,
-    options: ScanOptions,
+    args: &Args,
+    keys: KeyRange,
     segment_bytes: u64,
     context: &Context,
 ) -> anyhow::Result<Outcome> {
-    let bar = context.progress("loading", Unit::Bytes, Some(segment_bytes));
-    let mut scan = pack.scan(options);
-    let mut outcome = Outcome::default();
-    while let Some(record) = scan.next()? {
-        interrupt::check()?;
-        let whole = record.body().map(|body| body.len() as u64);
-        let len = match whole {
-            Some(len) => Ok(len),
-            None => {
-                let mut len = 0;
-                loop {
-                    match scan.next_chunk() {
-                        Ok(Some(chunk)) => len += chunk.len() as u64,
-                        Ok(None) => break Ok(len),
-                        Err(error) => break Err(error),
-                    }
-                    interrupt::check()?;
-                    bar.add(scan.bytes_passed().saturating_sub(bar.done()));
-                }
-            }
-        };
-        match len {
-            Ok(len) => {
-                outcome.records += 1;
-                outcome.bytes += len;
-            }
-            Err(Error::Damaged(damage)) => outcome.damages.push(damage),
-            Err(error) => return Err(error.into()),
-        }
-        bar.add(scan.bytes_passed().saturating_sub(bar.done()));
+    let options = ScanOptions {
+        groups: args.groups.clone(),
+        on_damage: OnDamage::Skip,
+        order: args.order.into(),
+        keys,
+    };
+    if args.in_memory {
+        let loaded = pack.load(&options)?;
+        let damages = loaded.damages().to_vec();
+        let (records, bytes) = (loaded.len() as u64, loaded.body_bytes());
+        return Ok(Outcome { records, bytes, damages, ..Outcome::default() });
     }
-    outcome.damages.extend_from_slice(scan.damages());
-    Ok(outcome)
+    let way = Way {
+        options,
+        split: args.split,
+        threads: usize::from(args.threads),
+        records_max: args.max_records.unwrap_or(u64::MAX),
+        cursor: args.cursor.as_deref(),
+    };
+    stream(pack, &way, segment_bytes, context)
 }
 
 /// The files behind a range of a source, and the ranges in them.

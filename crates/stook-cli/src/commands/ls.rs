@@ -11,7 +11,7 @@ use stook::report::json::Document;
 use time::OffsetDateTime;
 
 use crate::context::Context;
-use crate::keys::{self, Globs};
+use crate::keys::{self, Globs, KeyArgs, Order};
 use crate::output::Output;
 use crate::{archives, exit, interrupt, packs};
 
@@ -24,6 +24,7 @@ key is matched as id:N. --long shows mode, owner, length, time (UTC) and group.
 Examples:
   stook ls photos.stook
   stook ls photos.stook -l --prefix 2024/
+  stook ls photos.stook --from 2024/06 --to 2024/09 --order disk
   stook ls train.tar --long
   stook ls photos.stook '**/*.jpg' -0 |
     stook get photos.stook --from-file - -0 --output out";
@@ -43,9 +44,11 @@ pub struct Args {
     /// Mode, owner, length, time and group beside each key
     #[arg(long, short)]
     pub(super) long: bool,
-    /// Only keys that begin so
-    #[arg(long)]
-    pub(super) prefix: Option<std::ffi::OsString>,
+    #[command(flatten)]
+    pub(super) keys: KeyArgs,
+    /// By key, or as records are on the medium
+    #[arg(long, value_enum, default_value = "key")]
+    pub(super) order: Order,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     pub(super) groups: Vec<String>,
@@ -93,11 +96,15 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     for damage in pack.damages() {
         context.failure(&stook::pack::Error::Damaged(damage.clone()));
     }
-    let prefix = keys::prefix(args.prefix.as_deref())?;
+    let range = args.keys.range()?;
     let mut failures = pack.damages().len() as u64;
     let mut output = context.output();
     let mut batch = Vec::new();
-    for entry in pack.keys(&prefix)? {
+    let entries: Box<dyn Iterator<Item = stook::pack::Result<KeyEntry>>> = match args.order {
+        Order::Key => Box::new(pack.keys_in(range)?),
+        Order::Disk => Box::new(pack.keys_on_disk(&range, &args.groups)),
+    };
+    for entry in entries {
         let entry = entry?;
         if !keys::is_in(&args.groups, pack.group_of_entry(&entry)) || !globs.match_key(&entry.key) {
             continue;

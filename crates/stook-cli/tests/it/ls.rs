@@ -100,3 +100,19 @@ fn a_reader_that_has_read_enough_is_no_failure() {
 fn what_is_no_pack_is_refused() {
     refuses_what_is_no_pack("ls", &[]);
 }
+
+#[test]
+fn a_stretch_of_keys_is_listed_by_key_or_as_it_is_on_the_medium() {
+    let place = Place::filled();
+    let listed = |args: &[&str]| {
+        let (code, stdout, stderr) = place.run("ls", args);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{args:?}");
+        stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&["--from", "a/two", "--to", "id:0"]), ["a/two", "b\\x0a\\xff", "empty", "long"]);
+    assert_eq!(listed(&["--prefix", "a/", "--from", "a/p"]), ["a/two"]);
+    let on_disk = ["a/one", "a/two", "id:7", "b\\x0a\\xff", "empty", "long"];
+    assert_eq!(listed(&["--order", "disk"]), on_disk);
+    assert_eq!(listed(&["--order", "disk", "--group", "g", "--from", "c"]), ["id:7", "empty", "long"]);
+    assert_eq!(listed(&["--order", "disk", "-l"]).len(), 6);
+}

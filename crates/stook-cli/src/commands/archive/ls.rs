@@ -7,7 +7,7 @@ use stook::report::json::Document;
 
 use crate::commands::ls::{Args, Line, fields, long_line, typed};
 use crate::context::Context;
-use crate::keys::{self, Globs};
+use crate::keys::{self, Globs, Order};
 use crate::output::Output;
 use crate::{archives, interrupt, packs};
 
@@ -22,12 +22,14 @@ pub(in crate::commands) fn run(
 ) -> anyhow::Result<ExitCode> {
     archives::without(archive, "--group", !args.groups.is_empty())?;
     let globs = Globs::new(&args.globs)?;
-    let prefix = keys::bytes_prefix(args.prefix.as_deref())?;
+    archives::without(archive, "--order disk", args.order == Order::Disk)?;
+    let prefix = keys::bytes_prefix(args.keys.prefix.as_deref())?;
+    let range = args.keys.range()?;
     let mut output = context.output();
     for member in prefix.iter().flat_map(|prefix| archive.members(prefix)) {
         interrupt::check()?;
         let head = archives::head(&member)?;
-        if globs.match_key(&head.key) {
+        if range.contains(&head.key) && globs.match_key(&head.key) {
             print(args, &head, member.stored_len, context, &mut output)?;
         }
     }

@@ -128,7 +128,8 @@ impl<'p> Batch<'p> {
         while let Some(read) = self.reads.get_mut(self.looked_at) {
             let number = self.looked_at;
             self.looked_at += 1;
-            if !read.begun && !(lazy && read.access == Access::Cached) {
+            let waits = lazy && read.access == Access::Cached;
+            if !(read.begun || waits) {
                 read.begun = true;
                 return Some((number, read.segment, read.range, read.access));
             }

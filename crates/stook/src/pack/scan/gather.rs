@@ -70,7 +70,7 @@ enum Current<'p> {
     None,
     Whole(&'p Segment, Head, Bytes),
     /// Its frame, which is walked; whether a long body was not read to its end.
-    Framed(&'p Segment, Frames, bool),
+    Framed(&'p Segment, Box<Frames>, bool),
 }
 
 impl<'p> Gather<'p> {
@@ -410,7 +410,7 @@ impl<'p> Gather<'p> {
             }
         };
         let unfinished = matches!(at, At::Long);
-        self.current = Current::Framed(segment, frames, unfinished);
+        self.current = Current::Framed(segment, Box::new(frames), unfinished);
         Ok(Some(at))
     }
 

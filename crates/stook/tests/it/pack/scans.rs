@@ -259,6 +259,13 @@ fn a_cursor_or_split_of_another_pack_or_generation_is_refused_and_both_are_named
     let generation = |pack: &Pack| format!("generation {}", pack.generation());
     assert!(pack.generation() < later.generation());
     refused(&later, [generation(&pack), generation(&later)]);
+    // Nor does the state at another time count as the same pack.
+    let options = OpenOptions { at_ns: Some(1_000), ..OpenOptions::default() };
+    let past = Pack::open(shared(&storage), options).unwrap();
+    let cursor = past.scan(by_key()).cursor();
+    let error = later.scan_from(&cursor, OnDamage::Stop).err().unwrap().to_string();
+    assert!(error.contains("1970-01-01") && error.contains("now"), "{error}");
+    assert!(past.scan_from(&cursor, OnDamage::Stop).is_ok());
     for text in ["", "stook-cursor-2:00000000:{}", "stook-split-1:00000000:{}", "nonsense"] {
         assert!(text.parse::<Cursor>().is_err() && text.parse::<Split>().is_err(), "{text}");
     }
@@ -461,7 +468,8 @@ fn by_key_a_sorted_pack_is_read_in_few_large_reads_and_a_shuffled_one_once() {
         writer.finish(true).unwrap();
         for access in [AccessRule::Direct, AccessRule::Cached, AccessRule::Auto] {
             let engines = FaultEngineFactory::new(Backend::Auto);
-            let options = OpenOptions { engines: Arc::new(engines.clone()), access };
+            let options =
+                OpenOptions { engines: Arc::new(engines.clone()), access, ..OpenOptions::default() };
             let pack = Pack::open_path(directory.path(), options).unwrap();
             let mut scan = pack.scan(by_key());
             for number in (0..2400).chain([1_000_000, 1_000_001]) {
@@ -498,7 +506,11 @@ fn a_prefix_on_disk_reads_little_more_than_its_records() {
     }
     writer.finish(true).unwrap();
     let engines = FaultEngineFactory::new(Backend::Auto);
-    let options = OpenOptions { engines: Arc::new(engines.clone()), access: AccessRule::Direct };
+    let options = OpenOptions {
+        engines: Arc::new(engines.clone()),
+        access: AccessRule::Direct,
+        ..OpenOptions::default()
+    };
     let pack = Pack::open_path(directory.path(), options).unwrap();
     let keys = KeyRange::prefix(Key::bytes("wanted/").unwrap().sort_form());
     let mut scan = pack.scan(ScanOptions { keys, ..ScanOptions::default() });
