@@ -71,7 +71,7 @@ pub(super) fn stream(
     }
     let Some(scan) = begin(pack, way)? else { return Ok(Outcome::default()) };
     let Some(file) = way.cursor else {
-        return Ok(one_after_another(scan, way.records_max, &bar, None)?);
+        return one_after_another(scan, way.records_max, &bar, None);
     };
     let mut cursor = scan.cursor();
     let outcome = one_after_another(scan, way.records_max, &bar, Some(&mut cursor));
