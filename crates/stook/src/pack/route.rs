@@ -53,10 +53,10 @@ mod tests {
 
     #[test]
     fn each_stretch_has_a_way_and_what_is_past_the_end_goes_the_last() {
-        let route = Route { start: 4096, ways: vec![Access::Cached, Access::Direct] };
+        use Access::{Cached, Direct};
+        let route = Route { start: 4096, ways: vec![Cached, Direct] };
         let ways = [0, 4096, 4095 + STRETCH_LEN, 4096 + STRETCH_LEN, 4096 + 9 * STRETCH_LEN];
         let found = ways.map(|offset| route.at(offset));
-        use Access::{Cached, Direct};
         assert_eq!(found, [Cached, Cached, Cached, Direct, Direct]);
         assert_eq!(route.layout(), Direct);
         assert_eq!(Route::from(Cached).layout(), Cached);
