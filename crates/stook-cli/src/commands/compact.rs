@@ -172,7 +172,8 @@ fn compact(
 /// How long it would take: what is kept is read and written, both about as fast as some of it is read now.
 fn estimate(pack: &Pack, plan: &CompactPlan) -> anyhow::Result<Option<f64>> {
     let Some(step) = plan.steps.first() else { return Ok(None) };
-    let options = ScanOptions { groups: vec![step.group.clone()], on_damage: OnDamage::Skip };
+    let options =
+        ScanOptions { groups: vec![step.group.clone()], on_damage: OnDamage::Skip, ..ScanOptions::default() };
     let mut scan = pack.scan(options);
     let started = Instant::now();
     while scan.bytes_passed() < PROBE_BYTES && started.elapsed() < PROBE_TIME {
