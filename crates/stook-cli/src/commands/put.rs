@@ -2,6 +2,8 @@
 //!
 //! When it returns, the record is on the medium. When it fails, nothing of it counts.
 
+mod batch;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read};
@@ -33,7 +35,12 @@ must not change while it is read. The key `id:7` is the number 7, and
 Examples:
   stook put photos.stook 2024/cat.jpg cat.jpg
   tar c src | stook put backups.stook src.tar
-  stook put log.stook id:7 event.json --group events --attr source=web";
+  stook put log.stook id:7 event.json --group events --attr source=web
+  ./export.py | stook put log.stook --batch
+
+--batch takes many records and deletions from one stream, whose bytes
+docs/formats/records-v1.md describes. Readers see all of them at once; when the
+stream is cut short or wrong, or at Ctrl-C, nothing of it counts.";
 
 /// Bytes read at once.
 const READ_LEN: usize = 1 << 20;
@@ -48,7 +55,8 @@ pub struct Args {
     /// The pack
     pack: PathBuf,
     /// The key of the record
-    key: OsString,
+    #[arg(required_unless_present = "batch")]
+    key: Option<OsString>,
     /// The file to read; stdin if it is `-` or not given
     file: Option<PathBuf>,
     /// The group to put it into
@@ -57,6 +65,10 @@ pub struct Args {
     /// An attribute of the record, as text; may be given more than once
     #[arg(long = "attr", value_name = "NAME=VALUE")]
     attributes: Vec<String>,
+    /// Put all records of a stream at once; from stdin if FILE is `-` or not given
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+        conflicts_with_all = ["key", "file", "attributes"])]
+    batch: Option<PathBuf>,
     /// Fail when there is no pack yet
     #[arg(long)]
     no_create: bool,
@@ -88,19 +100,16 @@ enum Input {
 /// # Errors
 /// When the input cannot be read or changes meanwhile, or the pack cannot be written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let key = packs::parse_key(&args.key)?;
+    if let Some(file) = &args.batch {
+        return batch::run(&args, file, context);
+    }
+    let key = packs::parse_key(args.key.as_deref().unwrap_or_default())?;
     let input = open_input(args.file.as_deref(), context)?;
     let attributes = attributes(&args.attributes, &input)?;
     // Refused before a pack is made for it.
     attributes.encode()?;
     let (mut writer, created) = open_pack(&args.pack, !args.no_create)?;
-    for torn in &writer.recovery().torn {
-        context.remark(format_args!(
-            "cut an unfinished end of {} from segment {:016x}: a writer died there",
-            bytes_exact(torn.len),
-            torn.segment
-        ));
-    }
+    tell_recovery(&writer, context);
     let replaced = writer.contains(&key)?;
     let (sequence, body_bytes) = put(&mut writer, &args.group, &key, &attributes, input, context)?;
     writer.finish(false)?;
@@ -116,6 +125,17 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a writer that died had left.
+fn tell_recovery(writer: &PackWriter, context: &Context) {
+    for torn in &writer.recovery().torn {
+        context.remark(format_args!(
+            "cut an unfinished end of {} from segment {:016x}: a writer died there",
+            bytes_exact(torn.len),
+            torn.segment
+        ));
+    }
 }
 
 fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {

@@ -104,3 +104,107 @@ fn what_is_no_pack_is_refused() {
     assert_eq!(code, 1);
     assert!(stderr.contains("is not a pack"), "{stderr}");
 }
+
+/// The stream that the example in Python of `docs/formats/records-v1.md` writes.
+fn python_stream() -> Vec<u8> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/records-v1.md");
+    let page = fs::read_to_string(page).unwrap();
+    let program = page.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let output = std::process::Command::new("python3").args(["-c", program]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn entry(kind: u8, key: &[u8], body: &[u8]) -> Vec<u8> {
+    let key_len = (key.len() as u16).to_le_bytes();
+    [&[kind, 1][..], &key_len, &[0; 2], &(body.len() as u64).to_le_bytes(), key, body].concat()
+}
+
+fn end(entries: u64) -> Vec<u8> {
+    [&[255, 0, 0, 0, 0, 0][..], &entries.to_le_bytes()].concat()
+}
+
+#[test]
+fn the_documented_writer_in_python_fills_a_pack() {
+    let place = Place::new();
+    let stream = python_stream();
+    let (code, stdout, stderr) = fed(&mut place.command("put", &["--batch", "--json"]), &stream);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let report = serde_json::from_slice(&stdout).unwrap();
+    documented("put_batch", &report);
+    assert_eq!(
+        (&report["put"], &report["body_bytes"], &report["created"]),
+        (&3.into(), &10.into(), &true.into())
+    );
+    assert_eq!(place.run("get", &["id:7"]).1, "seven");
+    assert_eq!(place.run("get", &["greeting"]).1, "hello");
+    // Again from a file, and everything is replaced.
+    fs::write(place.path("stream"), &stream).unwrap();
+    let (code, report) = place.json("put", &["--batch", "stream", "--group", "g"]);
+    assert_eq!((code, &report["replaced"], &report["group"]), (0, &3.into(), &"g".into()));
+    assert_eq!(place.run("check", &[]).0, 0);
+}
+
+#[test]
+fn a_stream_that_is_cut_or_wrong_changes_nothing() {
+    let place = Place::filled();
+    let whole = [
+        b"stook-records 1\n".to_vec(),
+        entry(1, b"new", &[7; 100_000]),
+        entry(2, b"a/one", b""),
+        entry(1, b"a/two", b"newer"),
+        entry(2, b"nobody", b""),
+        end(4),
+    ]
+    .concat();
+    let before = place.run("ls", &["-l"]).1;
+    let wrong_count = [&whole[..whole.len() - 14], &end(5)].concat();
+    let followed = [&whole[..], b"x"].concat();
+    for (stream, said) in [
+        (&whole[..whole.len() - 1], "cut short"),
+        (&whole[..whole.len() - 14], "cut short"),
+        (&whole[..5_000], "at offset 5000: it ends where a body"),
+        (&whole[..10], "at offset 10"),
+        (b"", "at offset 0"),
+        (&wrong_count, "there were 4"),
+        (&followed, "something follows"),
+        (b"PK\x03\x04 and so on and on", "does not begin with"),
+    ] {
+        let (code, _, stderr) = fed(&mut place.command("put", &["--batch"]), stream);
+        assert!(code == 1 && stderr.contains(said) && stderr.contains("stdin"), "{code}: {stderr}");
+        assert_eq!(place.run("ls", &["-l"]).1, before);
+        assert_eq!(place.run("check", &[]).0, 0);
+    }
+    let (code, stdout, stderr) = fed(&mut place.command("put", &["--batch", "-", "--json"]), &whole);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let report: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+    assert_eq!(
+        (&report["put"], &report["replaced"], &report["deleted"], &report["missing"]),
+        (&2.into(), &1.into(), &1.into(), &1.into())
+    );
+    let listed = place.run("ls", &[]).1;
+    assert!(listed.contains("new\n") && !listed.contains("a/one"), "{listed}");
+    assert_eq!(place.run("put", &["key", "--batch"]).0, 2);
+    assert_eq!(place.run("put", &[]).0, 2);
+}
+
+#[test]
+fn an_interrupted_stream_changes_nothing() {
+    use std::io::Write as _;
+    let place = Place::filled();
+    let before = place.run("ls", &["-l"]).1;
+    let mut command = place.command("put", &["--batch"]);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"stook-records 1\n").unwrap();
+    stdin.write_all(&entry(1, b"new", &[7; 3_000_000])).unwrap();
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    // A read under way goes on: what comes next is looked at after the signal.
+    let rest = [entry(1, b"more", b"x"), end(2)].concat();
+    let written = stdin.write_all(&rest);
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{written:?}");
+    assert_eq!(place.run("ls", &["-l"]).1, before);
+    assert_eq!(place.run("check", &[]).0, 0);
+}

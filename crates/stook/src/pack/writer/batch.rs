@@ -15,13 +15,16 @@ use crate::pack::key::Key;
 /// Puts and deletions that readers see all at once. It counts once [`commit`](Self::commit) returned, and is safe when a
 /// put would be; dropped before, nothing of it stays.
 ///
-/// What it puts goes to one group. A segment is not sealed within a batch, so a long one makes a long segment.
+/// What it puts goes to one group. A segment is not sealed within a batch, so a long one makes a long segment. Bodies go to the
+/// segment at once, but the key and the place of every member are in memory until the end.
 #[derive(Debug)]
 pub struct Batch<'w> {
     writer: &'w mut PackWriter,
     group: u32,
     /// Where its first frame is.
     offset: Option<u64>,
+    /// The time of all of it: a view at a time sees all or nothing.
+    time_ns: Option<i64>,
     members: Vec<Member>,
     /// The version of each of its keys that counts after it; `None` for a key that it deleted.
     newest: HashMap<Key, Option<At>>,
@@ -29,7 +32,7 @@ pub struct Batch<'w> {
 
 impl<'w> Batch<'w> {
     pub(super) fn begin(writer: &'w mut PackWriter, group: u32) -> Self {
-        Self { writer, group, offset: None, members: Vec::new(), newest: HashMap::new() }
+        Self { writer, group, offset: None, time_ns: None, members: Vec::new(), newest: HashMap::new() }
     }
 
     /// Puts a record, in place of any older one with this key, also of this batch, and gives its sequence number.
@@ -54,6 +57,14 @@ impl<'w> Batch<'w> {
         Ok(was_there)
     }
 
+    /// Whether a live record has this key, with all of this batch so far.
+    ///
+    /// # Errors
+    /// As [`PackWriter::contains`].
+    pub fn contains(&self, key: &Key) -> Result<bool> {
+        Ok(self.find(key)?.is_some())
+    }
+
     fn find(&self, key: &Key) -> Result<Option<At>> {
         match self.newest.get(key) {
             Some(&found) => Ok(found),
@@ -72,7 +83,9 @@ impl<'w> Batch<'w> {
             return Err(Error::Stopped);
         }
         let old = self.find(key)?;
-        let (sequence, time_ns) = (self.writer.next_sequence(), self.writer.next_time());
+        let sequence = self.writer.next_sequence();
+        let time_ns = self.time_ns.unwrap_or_else(|| self.writer.next_time());
+        self.time_ns = Some(time_ns);
         let parts = Parts { key, attributes, sequence, time_ns };
         let group = self.group;
         let place =
@@ -84,6 +97,16 @@ impl<'w> Batch<'w> {
         self.newest.insert(key.clone(), record.map(|(place, _)| At { segment, place }));
         self.members.push(Member { key: key.clone(), sequence, time_ns, record, old });
         Ok(sequence)
+    }
+
+    /// Puts and deletions so far.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
     }
 
     /// Makes all of it count. An empty batch changes nothing.

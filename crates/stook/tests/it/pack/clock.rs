@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use stook::pack::{Attributes, Key, PackWriter, ScanOptions, WriterOptions};
+use stook::pack::{Attributes, Key, OpenOptions, Pack, PackWriter, ScanOptions, WriterOptions};
 use stook::storage::Storage;
-use stook_testing::model::pack::{ScriptedHost, open_simulated, tiny_writer};
+use stook_testing::model::pack::{NoEngines, ScriptedHost, open_simulated, tiny_writer};
 use stook_testing::sim::SimStorage;
 
 /// Sequence number and time of every record.
@@ -49,4 +49,37 @@ fn times_never_fall_when_the_clock_does() {
     let expected = [5_000, 7_000, 7_000, 7_000, 7_000, 7_001, 7_001, i64::MAX, i64::MAX];
     assert!(times.iter().map(|(_, time)| *time).eq(expected), "{times:?}");
     assert_eq!(open_simulated(&storage).unwrap().check(|_| {}).unwrap().damages, []);
+}
+
+#[test]
+fn the_state_at_a_time_has_all_of_a_batch_or_nothing() {
+    let storage = SimStorage::new();
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let host = ScriptedHost::new(1);
+    host.set_clock(100);
+    let mut writer = PackWriter::create(shared.clone(), tiny_writer(host.clone())).unwrap();
+    writer.put("", &Key::id(0), &Attributes::new(), b"old").unwrap();
+    let mut batch = writer.batch("").unwrap();
+    for number in 0..5 {
+        host.set_clock(200 + number as i64 * 10);
+        batch.put(&Key::id(number), &Attributes::new(), b"new").unwrap();
+    }
+    host.set_clock(300);
+    assert!(batch.delete(&Key::id(4)).unwrap());
+    assert_eq!((batch.len(), batch.is_empty()), (6, false));
+    batch.commit().unwrap();
+    host.set_clock(250);
+    writer.put("", &Key::id(9), &Attributes::new(), b"after").unwrap();
+    writer.finish(true).unwrap();
+    for (at_ns, expected) in
+        [(100, vec![0]), (199, vec![0]), (200, vec![0, 1, 2, 3]), (250, vec![0, 1, 2, 3, 9])]
+    {
+        let options =
+            OpenOptions { at_ns: Some(at_ns), engines: Arc::new(NoEngines), ..OpenOptions::default() };
+        let pack = Pack::open(shared.clone(), options).unwrap();
+        let keys: Vec<Key> = pack.keys(&[]).unwrap().map(|entry| entry.unwrap().key).collect();
+        assert_eq!(keys, expected.iter().map(|&id| Key::id(id)).collect::<Vec<_>>(), "at {at_ns}");
+        let body = pack.get(&Key::id(0)).unwrap().unwrap().body;
+        assert_eq!(body == b"new".as_slice(), at_ns >= 200);
+    }
 }

@@ -98,8 +98,10 @@ impl Maker {
     /// Puts records with bodies of these lengths, or deletes, all in one batch.
     pub(super) fn batch(&mut self, writer: &mut PackWriter, members: &[(u64, Option<usize>)]) {
         let mut batch = writer.batch("").unwrap();
+        // The clock goes on, and all of a batch has the time of its first.
+        let first_ns = self.host.now_ns.load(Relaxed) + 1_000_000_007;
         for (number, len) in members {
-            let now_ns = self.host.now_ns.fetch_add(1_000_000_007, Relaxed) + 1_000_000_007;
+            self.host.now_ns.fetch_add(1_000_000_007, Relaxed);
             let key = Key::id(*number);
             let Some(len) = len else {
                 assert!(batch.delete(&key).unwrap());
@@ -108,7 +110,7 @@ impl Maker {
             };
             let body = vec![*number as u8; *len];
             let sequence = batch.put(&key, &Attributes::new(), &body).unwrap();
-            self.note(&key, describe(&key, "", (sequence, now_ns), &Attributes::new(), &body));
+            self.note(&key, describe(&key, "", (sequence, first_ns), &Attributes::new(), &body));
         }
         batch.commit().unwrap();
     }
