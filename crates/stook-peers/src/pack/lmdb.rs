@@ -58,6 +58,30 @@ impl Lmdb {
         })
     }
 
+    /// Puts and deletes records, all in one transaction.
+    pub(crate) fn change(
+        &self,
+        changes: impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
+    ) -> anyhow::Result<()> {
+        let database = self.database()?;
+        let mut transaction = self.env.write_txn()?;
+        for (key, body) in changes {
+            match body {
+                Some(body) => database.put(&mut transaction, &key, &body)?,
+                None => _ = database.delete(&mut transaction, &key)?,
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Writes a copy without holes into a new directory.
+    pub(crate) fn copy_compacted(&self, path: &Path) -> anyhow::Result<()> {
+        std::fs::create_dir(path)?;
+        let mut file = std::fs::File::create_new(path.join("data.mdb"))?;
+        self.env.copy_to_file(&mut file, heed::CompactionOption::Enabled)?;
+        Ok(file.sync_all()?)
+    }
+
     /// Goes through all records with a cursor.
     pub(crate) fn read(&self) -> anyhow::Result<u64> {
         let database = self.database()?;

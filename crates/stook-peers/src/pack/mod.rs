@@ -1,6 +1,7 @@
 //! Packs against loose files, tar, SQLite, LMDB and redb, and against what the device gives.
 
 mod build;
+mod churn;
 mod commit;
 mod counting;
 mod large;
@@ -57,17 +58,20 @@ pub(crate) enum Section {
     Warm,
     /// Durable puts from many threads
     Commit,
+    /// Cold load after overwrites, deletions and compaction
+    Churn,
     /// Overhead, opening and growth
     Large,
 }
 
-const ALL: [Section; 7] = [
+const ALL: [Section; 8] = [
     Section::Limit,
     Section::Peers,
     Section::Build,
     Section::Random,
     Section::Warm,
     Section::Commit,
+    Section::Churn,
     Section::Large,
 ];
 
@@ -178,7 +182,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
     let segments = match sections {
         // Makes what it needs.
-        [Section::Commit] => Vec::new(),
+        [Section::Commit | Section::Churn] => Vec::new(),
         _ => make_sample(args, &data)?,
     };
     let pack_bytes =
@@ -201,6 +205,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Section::Random => random::cold(&mut bench)?,
             Section::Warm => random::warm(&mut bench)?,
             Section::Commit => commit::run(&mut bench)?,
+            Section::Churn => churn::run(&mut bench)?,
             Section::Large => large::run(&mut bench)?,
         }
         write(args, &bench.results)?;
