@@ -93,13 +93,17 @@ impl Lmdb {
         Ok(bytes)
     }
 
-    /// Gets records by key.
-    pub(crate) fn get<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> anyhow::Result<u64> {
+    /// Gets records by key, and looks at each.
+    pub(crate) fn get<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        look: fn(&[u8]) -> u64,
+    ) -> anyhow::Result<u64> {
         let database = self.database()?;
         let transaction = self.env.read_txn()?;
         let mut bytes = 0;
         for key in keys {
-            bytes += database.get(&transaction, key)?.map_or(0, touch);
+            bytes += database.get(&transaction, key)?.map_or(0, look);
         }
         Ok(bytes)
     }

@@ -4,6 +4,7 @@ mod build;
 mod churn;
 mod commit;
 mod counting;
+mod gets;
 mod large;
 mod lmdb;
 mod load;
@@ -54,8 +55,10 @@ pub(crate) enum Section {
     Build,
     /// Cold random gets against the device
     Random,
-    /// Warm load and warm gets
+    /// Warm load
     Warm,
+    /// Warm gets
+    Gets,
     /// Durable puts from many threads
     Commit,
     /// Cold load after overwrites, deletions and compaction
@@ -64,12 +67,13 @@ pub(crate) enum Section {
     Large,
 }
 
-const ALL: [Section; 8] = [
+const ALL: [Section; 9] = [
     Section::Limit,
     Section::Peers,
     Section::Build,
     Section::Random,
     Section::Warm,
+    Section::Gets,
     Section::Commit,
     Section::Churn,
     Section::Large,
@@ -181,8 +185,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
     let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
     let segments = match sections {
-        // Makes what it needs.
-        [Section::Commit | Section::Churn] => Vec::new(),
+        // These make what they need.
+        only if only.iter().all(|one| matches!(one, Section::Commit | Section::Gets | Section::Churn)) => {
+            Vec::new()
+        }
         _ => make_sample(args, &data)?,
     };
     let pack_bytes =
@@ -203,7 +209,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Section::Peers => load::peers(&mut bench)?,
             Section::Build => build::run(&mut bench)?,
             Section::Random => random::cold(&mut bench)?,
-            Section::Warm => random::warm(&mut bench)?,
+            Section::Warm => random::warm_load(&mut bench)?,
+            Section::Gets => gets::run(&mut bench)?,
             Section::Commit => commit::run(&mut bench)?,
             Section::Churn => churn::run(&mut bench)?,
             Section::Large => large::run(&mut bench)?,

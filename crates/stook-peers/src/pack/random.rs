@@ -1,4 +1,4 @@
-//! Gets by key in random order, cold and warm, and loading what is in the page cache.
+//! Gets by key in random order, cold, and loading what is in the page cache.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -6,17 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use stook::engine::EngineFactory;
 use stook::pack::{Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook_cli::study::limit::Fio;
-use stook_cli::study::plain;
 use stook_cli::study::readers::Reader;
-use stook_cli::study::sample;
 
 use super::counting::Counting;
-use super::lmdb::Lmdb;
 use super::stores::touch;
 use super::{Bench, SAMPLE, Way};
 use crate::result::Target;
@@ -29,7 +25,7 @@ const BATCH: usize = 2048;
 const FIO_BLOCK_LEN: usize = 20_480;
 
 /// Random numbers that are the same in every run of the program.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
@@ -40,7 +36,7 @@ impl Random {
     }
 
     /// `count` different numbers below `end`, in random order.
-    fn some(&mut self, count: u64, end: u64) -> Vec<u64> {
+    pub(crate) fn some(&mut self, count: u64, end: u64) -> Vec<u64> {
         let mut all: Vec<u64> = (0..end).collect();
         for at in 0..count as usize {
             let other = at as u64 + self.below(end - at as u64);
@@ -128,17 +124,8 @@ pub(crate) fn cold(bench: &mut Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Records and their bytes of the warm gets.
-const WARM_RECORDS: u64 = 1_000_000;
-const WARM_LEN: usize = 1000;
-
-/// What is in the page cache: the whole pack against plain reads of its file, and gets against LMDB.
-pub(crate) fn warm(bench: &mut Bench) -> anyhow::Result<()> {
-    warm_load(bench)?;
-    warm_get(bench)
-}
-
-fn warm_load(bench: &mut Bench) -> anyhow::Result<()> {
+/// What is in the page cache: the whole pack against plain reads of its file.
+pub(crate) fn warm_load(bench: &mut Bench) -> anyhow::Result<()> {
     let section = "load, warm";
     let reader = Reader::PackStream;
     // Everything is read once so that it is in memory.
@@ -155,6 +142,7 @@ fn warm_load(bench: &mut Bench) -> anyhow::Result<()> {
     bench.results.faster(section, goal, Target::AtLeast(0.9), &reader.label(), "reads of 1 MiB")
 }
 
+/// Reads files to their end.
 fn read_files(files: &[std::path::PathBuf]) -> anyhow::Result<()> {
     let mut buffer = vec![0; 1 << 20];
     for path in files {
@@ -190,58 +178,4 @@ pub(crate) fn fill(number: u64, body: &mut [u8]) {
     for (place, byte) in body.iter_mut().zip(number.to_le_bytes().iter().cycle()) {
         *place = *byte;
     }
-}
-
-fn warm_get(bench: &mut Bench) -> anyhow::Result<()> {
-    let section = "random get, warm";
-    let (pack_path, lmdb_path) = (bench.work.join("numbered.stook"), bench.work.join("numbered.lmdb"));
-    numbered(&pack_path, WARM_RECORDS, WARM_LEN)?;
-    let lmdb = Lmdb::open(&lmdb_path)?;
-    lmdb.build((0..WARM_RECORDS).map(|number| {
-        let mut body = vec![0; WARM_LEN];
-        fill(number, &mut body);
-        Ok((number.to_be_bytes().to_vec(), body))
-    }))?;
-    let pack = open(&pack_path, Arc::new(stook::engine::Backend::Auto))?;
-    let numbers = Random(0x9e37_79b9_7f4a_7c15).some(WARM_RECORDS, WARM_RECORDS);
-    let keys: Vec<Key> = numbers.iter().map(|&number| Key::id(number)).collect();
-    let raw: Vec<[u8; 8]> = numbers.iter().map(|number| number.to_be_bytes()).collect();
-    // Once without a clock, so that everything is in the page cache.
-    read_files(&plain::segment_files(&pack_path)?)?;
-    let wanted = WARM_RECORDS * WARM_LEN as u64;
-    anyhow::ensure!(get_all(&pack, &keys)? == wanted && lmdb.get(raw.iter().map(|key| &key[..]))? == wanted);
-    let few = keys.get(..(WARM_RECORDS / 10) as usize).context("too few keys")?;
-    let series = {
-        let mut ways = vec![
-            Way::warm("LMDB get", || lmdb.get(raw.iter().map(|key| &key[..])).map(|_| None)),
-            Way::warm("get_many", || get_all(&pack, &keys).map(|_| None)),
-            Way::warm("get, one at a time (a tenth)", || {
-                for key in few {
-                    touch(&pack.get(key)?.context("a record is missing")?.body);
-                }
-                Ok(None)
-            }),
-        ];
-        bench.interleave(section, bench.rounds, &mut ways)?
-    };
-    sample::remove(&pack_path)?;
-    sample::remove(&lmdb_path)?;
-    let seconds = |way: &str| {
-        let all: Vec<f64> = series.get(way).into_iter().flatten().map(|taken| taken.seconds).collect();
-        stook::report::stats::median(&all)
-    };
-    let (many, one) = (seconds("get_many")?, seconds("get, one at a time (a tenth)")?);
-    let results = &mut bench.results;
-    let per_s = |count: u64, seconds: f64| count as f64 / seconds / 1e6;
-    let goal = "warm random get_many, 1 M records of 1 KB";
-    results.figure(
-        goal,
-        Target::AtLeast(3.0),
-        per_s(WARM_RECORDS, many),
-        "M/s",
-        format!("{BATCH} keys a call"),
-    );
-    results.figure("warm random get, one at a time", Target::None, per_s(WARM_RECORDS / 10, one), "M/s", "");
-    results.raw.insert(section.to_owned(), series);
-    results.faster(section, "warm random get_many against LMDB", Target::AtLeast(1.0), "get_many", "LMDB get")
 }

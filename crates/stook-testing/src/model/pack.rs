@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use stook::engine::{Completion, Engine, EngineFactory, Request};
 use stook::pack::{
-    Error, Host, Key, KeyRange, OnDamage, OpenOptions, Pack, Scan, ScanOptions, ScanOrder, WriterOptions,
+    Error, Host, Key, KeyRange, MapRule, OnDamage, OpenOptions, Pack, Scan, ScanOptions, ScanOrder,
+    WriterOptions,
 };
 use stook::storage::Storage;
 
@@ -109,7 +110,19 @@ pub fn tiny_writer(host: Arc<dyn Host>) -> WriterOptions {
 /// # Errors
 /// Those of [`Pack::open`].
 pub fn open_simulated(storage: &SimStorage) -> Result<Pack, Error> {
-    let options = OpenOptions { engines: Arc::new(NoEngines), ..OpenOptions::default() };
+    open_simulated_with(storage, MapRule::Never)
+}
+
+/// The same, its sealed segments mapped.
+///
+/// # Errors
+/// Those of [`Pack::open`].
+pub fn open_simulated_mapped(storage: &SimStorage) -> Result<Pack, Error> {
+    open_simulated_with(storage, MapRule::Sealed)
+}
+
+fn open_simulated_with(storage: &SimStorage, map: MapRule) -> Result<Pack, Error> {
+    let options = OpenOptions { engines: Arc::new(NoEngines), map, ..OpenOptions::default() };
     Pack::open(Arc::new(storage.clone()) as Arc<dyn Storage>, options)
 }
 

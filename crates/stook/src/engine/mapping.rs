@@ -50,6 +50,15 @@ impl Mapping {
         };
         let start = mapped.map_err(|error| Error::io("map", path, error.into()))?;
         let start = NonNull::new(start.cast::<u8>());
+        #[cfg(target_os = "linux")]
+        if let Some(start) = start {
+            // SAFETY: the range is the mapping just made. With this advice what is not in the page cache yet is read into it in
+            // large pages: random reads then wait for the data alone and not for the tables that say where it is, too. Where
+            // it is refused, pages are small, which is slower and not wrong.
+            let _advised = unsafe {
+                rustix::mm::madvise(start.as_ptr().cast(), wanted, rustix::mm::Advice::LinuxHugepage)
+            };
+        }
         let start = start
             .ok_or_else(|| Error::io("map", path, std::io::Error::other("the system gave no address")))?;
         Ok(Self { start, len: wanted })
@@ -72,21 +81,27 @@ impl Drop for Mapping {
     }
 }
 
-/// Has the processor fetch these bytes into its caches, without waiting for them. Does nothing where that is not known how.
+/// Has the processor fetch this memory into its caches, without waiting for it. Does nothing where that is not known how.
 #[inline]
-pub fn prefetch(bytes: &[u8]) {
+pub fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let start = bytes.as_ptr();
-        // The last line too, where the bytes do not begin at the border of one.
-        for at in (0..bytes.len()).step_by(CACHE_LINE_BYTES).chain(bytes.len().checked_sub(1)) {
-            // SAFETY: a prefetch is a hint at an address in the slice; it reads nothing and cannot fault.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at).cast()) };
+        let (start, len) = (ptr::from_ref(value).cast::<i8>(), size_of_val(value));
+        let mut at = 0;
+        while at < len {
+            // SAFETY: a prefetch is a hint at an address in the value; it reads nothing and cannot fault.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
+            at += CACHE_LINE_BYTES;
+        }
+        // The last line too, where the value does not begin at the border of one.
+        if len > 0 {
+            // SAFETY: as above.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(len - 1)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = value;
 }
 
 #[cfg(test)]
@@ -106,7 +121,8 @@ mod tests {
         std::fs::write(&path, b"another").unwrap();
         assert_eq!(mapping.as_ref(), &content[..9_999]);
         prefetch(&mapping.as_ref()[5..9_000]);
-        prefetch(&[]);
+        prefetch::<[u8]>(&[]);
+        prefetch(&7_u64);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod arena;
 mod buffer;
 mod cache;
 mod file;
+mod mapping;
 mod memory;
 mod options;
 mod pool;
@@ -35,6 +36,7 @@ pub use arena::Arena;
 pub use buffer::Buffer;
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};
 pub use file::{Alignment, File};
+pub use mapping::{Mapping, prefetch};
 pub use options::{Backend, EngineOptions};
 pub use pool::BufferPool;
 

@@ -96,6 +96,19 @@ impl Key {
         }
     }
 
+    /// Whether this is what a frame stores.
+    #[inline]
+    pub(crate) fn is_stored_as(&self, kind: u8, stored: &[u8]) -> bool {
+        let Some((&own, rest)) = self.0.split_first() else { return false };
+        let same = match (own, rest.first_chunk::<8>(), stored.first_chunk::<8>()) {
+            (KIND_ID, Some(ours), Some(theirs)) => {
+                stored.len() == 8 && u64::from_be_bytes(*ours) == u64::from_le_bytes(*theirs)
+            }
+            _ => own != KIND_ID && rest == stored,
+        };
+        own == kind && same
+    }
+
     /// The key of what a frame stores, or `None` when the kind is unknown or the length is wrong.
     pub(crate) fn from_stored(kind: u8, stored: &[u8]) -> Option<Self> {
         match kind {
@@ -202,6 +215,10 @@ mod tests {
         {
             assert_eq!(Key::from_sort_form(key.sort_form()).unwrap(), key);
             assert_eq!(Key::from_stored(key.kind(), key.stored().as_ref()).unwrap(), key);
+            assert!(key.is_stored_as(key.kind(), key.stored().as_ref()));
+            assert!(!key.is_stored_as(3 - key.kind(), key.stored().as_ref()));
+            assert!(!key.is_stored_as(key.kind(), b"another"));
+            assert!(!key.is_stored_as(key.kind(), b"another!"));
         }
         assert!(Key::bytes([0; 65_536]).is_err());
         assert!(Key::from_sort_form(&[2, 1]).is_none());

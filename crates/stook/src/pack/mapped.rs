@@ -11,7 +11,7 @@ use super::format::manifest::SegmentState;
 use super::key::Key;
 use super::open::Pack;
 use super::record::{RawHead, Record, decode_attributes, decode_head, raw_body, raw_head};
-use super::run::Newest;
+use super::run::{Newest, Run};
 use super::segment::Segment;
 use super::snapshot::{Found, Snapshot};
 use crate::engine::{Mapping, prefetch};
@@ -78,9 +78,78 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Frames that are fetched from memory before the one that is being verified: enough that fetching and verifying overlap,
-/// and few enough that what was fetched is still near.
-const AHEAD: usize = 8;
+/// Keys between one stage of the way to a record and the next: so many that what a stage asked for has come from memory,
+/// and so few that it is still near.
+const STAGE: usize = 6;
+/// Keys between the first stage and the last.
+const TRAVEL: usize = 3 * STAGE;
+/// So much of a frame is fetched; the processor itself goes on with longer ones.
+const PREFETCH_LEN_MAX: usize = 4096;
+/// More than are on their way.
+const SLOTS: usize = 32;
+
+/// Keys on their way to their records. Each step of a search waits for memory; that of one key is waited for while others
+/// make theirs.
+struct Line<'a> {
+    pack: &'a Pack,
+    keys: &'a [Key],
+    /// Of a pack with one run, all steps of a search are made apart.
+    sole: Option<(usize, &'a Run)>,
+    slots: [Slot; SLOTS],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    /// The page of the index.
+    page: usize,
+    found: Option<Found>,
+}
+
+impl<'a> Line<'a> {
+    fn slot(&self, number: usize) -> Slot {
+        self.slots.get(number % SLOTS).copied().unwrap_or_default()
+    }
+
+    /// The next step of every key that is on its way.
+    #[inline]
+    fn look_up_to(&mut self, step: usize) -> Result<()> {
+        let key = |behind: usize| {
+            let number = step.checked_sub(behind)?;
+            Some((number, self.keys.get(number)?))
+        };
+        let [first, second, third] = [0, STAGE, 2 * STAGE].map(key);
+        if let Some((_, run)) = self.sole {
+            if let Some((number, key)) = first {
+                let page = run.approach_page(key.sort_form());
+                self.put(number, Slot { page, found: None });
+            }
+            if let Some((number, key)) = second {
+                run.approach(self.slot(number).page, key.sort_form());
+            }
+        }
+        if let Some((number, key)) = third {
+            let page = self.slot(number).page;
+            let found = self.find(page, key)?;
+            if let Some((_, frame)) = found.and_then(|found| self.pack.mapped_frame(found)) {
+                prefetch(frame.get(..frame.len().min(PREFETCH_LEN_MAX)).unwrap_or_default());
+            }
+            self.put(number, Slot { page, found });
+        }
+        Ok(())
+    }
+
+    fn find(&self, page: usize, key: &Key) -> Result<Option<Found>> {
+        let Some((segment, run)) = self.sole else { return self.pack.find_quickly(key) };
+        let newest = run.newest_in(page, key.sort_form(), &self.pack.reader)?;
+        self.pack.counted(key, segment, newest)
+    }
+
+    fn put(&mut self, number: usize, slot: Slot) {
+        if let Some(place) = self.slots.get_mut(number % SLOTS) {
+            *place = slot;
+        }
+    }
+}
 
 /// A verified frame in a mapping.
 struct Landed<'a> {
@@ -157,7 +226,7 @@ impl Pack {
         keys: &[Key],
         mut each: impl FnMut(usize, Result<Option<RecordView<'_>>>),
     ) -> Result<()> {
-        let others = self.each_mapped(keys, |number, key, landed| {
+        let others = self.each_mapped(keys, &mut |number, key, landed| {
             each(number, landed.map(|landed| landed.map(|landed| landed.view(key))));
         })?;
         let keys: Vec<Key> = others.iter().filter_map(|&number| keys.get(number).cloned()).collect();
@@ -173,7 +242,7 @@ impl Pack {
     /// The records with these keys in their order: mapped ones from their mappings, the others read as one batch.
     pub(super) fn get_many_mapped(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         let mut records: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
-        let others = self.each_mapped(keys, |number, _, landed| {
+        let others = self.each_mapped(keys, &mut |number, _, landed| {
             if let Some(slot) = records.get_mut(number) {
                 *slot = landed.and_then(|landed| landed.map(|landed| landed.record()).transpose());
             }
@@ -192,27 +261,19 @@ impl Pack {
     fn each_mapped<'a>(
         &'a self,
         keys: &'a [Key],
-        mut each: impl FnMut(usize, &'a Key, Result<Option<Landed<'a>>>),
+        each: &mut dyn FnMut(usize, &'a Key, Result<Option<Landed<'a>>>),
     ) -> Result<Vec<usize>> {
         if self.maps.iter().all(Option::is_none) {
             return Ok((0..keys.len()).collect());
         }
         self.read_pages_for(keys)?;
+        let mut line = Line { pack: self, keys, sole: self.sole_run(), slots: [Slot::default(); SLOTS] };
         let mut others = Vec::new();
-        let mut ahead: [Option<Found>; AHEAD] = [None; AHEAD];
-        for number in 0..keys.len() + AHEAD {
-            let slot = ahead.get_mut(number % AHEAD);
-            let due = slot.as_ref().and_then(|slot| **slot);
-            let next = keys.get(number).map(|key| self.find_quickly(key)).transpose()?.flatten();
-            if let Some((_, frame)) = next.and_then(|found| self.mapped_frame(found)) {
-                prefetch(frame);
-            }
-            if let Some(slot) = slot {
-                *slot = next;
-            }
-            let Some(number) = number.checked_sub(AHEAD) else { continue };
+        for step in 0..keys.len() + TRAVEL {
+            line.look_up_to(step)?;
+            let Some(number) = step.checked_sub(TRAVEL) else { continue };
             let Some(key) = keys.get(number) else { continue };
-            match due.map(|found| self.land(key, found)) {
+            match line.slot(number).found.map(|found| self.land(key, found)) {
                 None => each(number, key, Ok(None)),
                 Some(Ok(None)) => others.push(number),
                 Some(Ok(landed)) => each(number, key, Ok(landed)),
@@ -220,6 +281,14 @@ impl Pack {
             }
         }
         Ok(others)
+    }
+
+    /// The one run of a pack that has a single one, and the number of its segment.
+    fn sole_run(&self) -> Option<(usize, &Run)> {
+        let segments = self.snapshot.segments.iter().enumerate();
+        let mut runs =
+            segments.flat_map(|(number, segment)| segment.runs.iter().map(move |run| (number, run)));
+        runs.next().filter(|_| runs.next().is_none())
     }
 
     /// The mapping a record is in, and its frame there, where both are known.
@@ -232,6 +301,7 @@ impl Pack {
     }
 
     /// Verifies a frame in its mapping; `None` when it is not mapped whole, or its body is in pieces.
+    #[inline]
     fn land<'a>(&'a self, key: &Key, found: Found) -> Result<Option<Landed<'a>>> {
         let Some((map, frame)) = self.mapped_frame(found) else { return Ok(None) };
         let Some(segment) = self.snapshot.segments.get(found.segment) else { return Ok(None) };
@@ -252,13 +322,24 @@ impl Pack {
             for run in segment.runs.iter().rev() {
                 match run.newest(form, &self.reader)? {
                     Newest::Absent => {}
-                    Newest::At(place) if !segment.deaths.contains_key(&place.offset) => {
-                        return Ok(Some(Found { segment: number, place }));
-                    }
-                    Newest::At(_) | Newest::Unsure => return self.find(key),
+                    newest => return self.counted(key, number, newest),
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Where the live record of a key is, given what a quick search said of the newest segment that may have it.
+    #[inline]
+    fn counted(&self, key: &Key, segment: usize, newest: Newest) -> Result<Option<Found>> {
+        let deaths = self.snapshot.segments.get(segment).map(|segment| &segment.deaths);
+        match newest {
+            Newest::Absent => Ok(None),
+            Newest::At(place) if deaths.is_some_and(|deaths| !deaths.contains_key(&place.offset)) => {
+                Ok(Some(Found { segment, place }))
+            }
+            // Another version may count.
+            Newest::At(_) | Newest::Unsure => self.find(key),
+        }
     }
 }

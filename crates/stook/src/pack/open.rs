@@ -11,6 +11,7 @@ use super::format::manifest::{PackState, SegmentState};
 use super::frames::{Frames, Step};
 use super::gets::Gets;
 use super::key::Key;
+use super::mapped::{MapRule, map_segments};
 use super::reader::Reader;
 use super::record::{Record, RecordHead, parse_head};
 use super::recover::TornTail;
@@ -40,6 +41,8 @@ pub struct OpenOptions {
     /// What counted at this time (ns since 1970), as far back as compaction left it: see
     /// [`Pack::history_from_ns`].
     pub at_ns: Option<i64>,
+    /// Whether sealed segments are mapped into memory.
+    pub map: MapRule,
 }
 
 impl Default for OpenOptions {
@@ -47,6 +50,7 @@ impl Default for OpenOptions {
         Self {
             engines: Arc::new(Backend::Auto),
             access: AccessRule::default(),
+            map: MapRule::default(),
             generation: None,
             at_ns: None,
         }
@@ -60,6 +64,8 @@ pub struct Pack {
     pub(crate) reader: Reader,
     pub(crate) snapshot: Snapshot,
     pub(crate) access: AccessRule,
+    /// For each segment its bytes, if they are mapped; empty when none are to be.
+    pub(super) maps: Vec<Option<Bytes>>,
 }
 
 /// A key and where its record is, without anything read of the record.
@@ -124,7 +130,8 @@ impl Pack {
         let reader = Reader::new(options.engines);
         let view = View { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
-        Ok(Self { storage, reader, snapshot, access: options.access })
+        let maps = map_segments(&snapshot, options.map)?;
+        Ok(Self { storage, reader, snapshot, access: options.access, maps })
     }
 
     /// What opening it found damaged.
@@ -207,13 +214,18 @@ impl Pack {
         records.pop().unwrap_or(Ok(None))
     }
 
+    /// The records with these keys by reading them, in their order, as one batch at queue depth.
+    pub(super) fn read_many_records(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
+        self.read_pages_for(keys)?;
+        Gets::new(self, keys)?.run()
+    }
+
     /// The records with these keys, in their order, read as one batch at queue depth.
     ///
     /// # Errors
     /// Outside, when the index cannot be read; inside, what became of each record.
     pub fn get_many(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
-        self.read_pages_for(keys)?;
-        Gets::new(self, keys)?.run()
+        if self.maps.is_empty() { self.read_many_records(keys) } else { self.get_many_mapped(keys) }
     }
 
     /// Where the live record of a key is.

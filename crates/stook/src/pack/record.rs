@@ -1,5 +1,7 @@
 //! Records as readers see them.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::error::{Damage, Error, Result};
@@ -38,11 +40,78 @@ pub struct Record {
     pub body: Bytes,
 }
 
+/// The head of a record in the bytes it was found in, verified.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawHead<'b> {
+    pub(crate) header: FrameHeader,
+    /// The key as it is stored.
+    pub(crate) key: &'b [u8],
+    /// The attributes, encoded.
+    pub(crate) attributes: &'b [u8],
+}
+
+impl RawHead<'_> {
+    /// Whether the record has this key.
+    pub(crate) fn has_key(&self, key: &Key) -> bool {
+        key.is_stored_as(self.header.key_kind, self.key)
+    }
+
+    fn decoded_key(&self, segment: &Segment) -> Result<Key> {
+        // Other kinds of keys were refused with the header.
+        Key::from_stored(self.header.key_kind, self.key).ok_or_else(|| Error::Unsupported {
+            path: segment.source.path().to_path_buf(),
+            what: format!("a key of kind {}", self.header.key_kind),
+        })
+    }
+}
+
 /// Verifies the head of the frame at `place`, as much of it as `bytes` must hold.
+#[inline]
+pub(crate) fn raw_head<'b>(segment: &Segment, place: Place, bytes: &'b [u8]) -> Result<RawHead<'b>> {
+    let damaged = |offset: u64, what: String| {
+        let file = segment.source.path().to_path_buf();
+        Error::Damaged(Damage { file, offset: place.offset + offset, key: None, what })
+    };
+    let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else {
+        return Err(damaged(0, "the frame is cut short".into()));
+    };
+    let header =
+        FrameHeader::decode(fixed, &segment.salt).map_err(|invalid| damaged(invalid.offset, invalid.what))?;
+    let head_len = header.head_len() as usize;
+    let Some(rest) = bytes.get(HEADER_LEN..head_len) else {
+        return Err(damaged(0, "the head of the frame is cut short".into()));
+    };
+    let (key, attributes) = rest.split_at(usize::from(header.key_len).min(rest.len()));
+    if !header.verify(fixed, &segment.salt, place.offset, key, attributes) {
+        return Err(damaged(0, "the checksum of the header is not what was written".into()));
+    }
+    if header.kind != FrameKind::Record {
+        return Err(damaged(5, "the index names a frame that is no record".into()));
+    }
+    Ok(RawHead { header, key, attributes })
+}
+
+/// The same, its key decoded, its attributes as they are stored.
+pub(crate) fn checked_head<'b>(
+    segment: &Segment,
+    place: Place,
+    bytes: &'b [u8],
+) -> Result<(FrameHeader, Key, &'b [u8])> {
+    let raw = raw_head(segment, place, bytes)?;
+    Ok((raw.header, raw.decoded_key(segment)?, raw.attributes))
+}
+
+/// The same, all of it decoded.
 pub(crate) fn parse_head(segment: &Segment, place: Place, bytes: &[u8]) -> Result<(FrameHeader, RecordHead)> {
-    let (header, key, attributes) = checked_head(segment, place, bytes)?;
-    let attributes = decode_attributes(segment, &header, place.offset, &key, attributes)?;
-    let head = RecordHead {
+    let raw = raw_head(segment, place, bytes)?;
+    Ok((raw.header, decode_head(segment, place, &raw)?))
+}
+
+/// Key and attributes of a head that was verified.
+pub(crate) fn decode_head(segment: &Segment, place: Place, raw: &RawHead<'_>) -> Result<RecordHead> {
+    let (header, key) = (raw.header, raw.decoded_key(segment)?);
+    let attributes = decode_attributes(segment, &header, place.offset, &key, raw.attributes)?;
+    Ok(RecordHead {
         key,
         attributes,
         body_len: match header.body {
@@ -53,38 +122,7 @@ pub(crate) fn parse_head(segment: &Segment, place: Place, bytes: &[u8]) -> Resul
         time_ns: header.time_ns,
         segment: segment.entry.id,
         offset: place.offset,
-    };
-    Ok((header, head))
-}
-
-/// The same, its attributes as they are stored.
-pub(crate) fn checked_head<'b>(
-    segment: &Segment,
-    place: Place,
-    bytes: &'b [u8],
-) -> Result<(FrameHeader, Key, &'b [u8])> {
-    let damaged = |offset: u64, key: Option<Key>, what: String| {
-        let file = segment.source.path().to_path_buf();
-        Error::Damaged(Damage { file, offset: place.offset + offset, key, what })
-    };
-    let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else {
-        return Err(damaged(0, None, "the frame is cut short".into()));
-    };
-    let header = FrameHeader::decode(fixed, &segment.salt)
-        .map_err(|invalid| damaged(invalid.offset, None, invalid.what))?;
-    let head_len = header.head_len() as usize;
-    let Some(rest) = bytes.get(HEADER_LEN..head_len) else {
-        return Err(damaged(0, None, "the head of the frame is cut short".into()));
-    };
-    let (key, attributes) = rest.split_at(usize::from(header.key_len).min(rest.len()));
-    if !header.verify(fixed, &segment.salt, place.offset, key, attributes) {
-        return Err(damaged(0, None, "the checksum of the header is not what was written".into()));
-    }
-    let key = Key::from_stored(header.key_kind, key).filter(|_| header.kind == FrameKind::Record);
-    let Some(key) = key else {
-        return Err(damaged(5, None, "the index names a frame that is no record".into()));
-    };
-    Ok((header, key, attributes))
+    })
 }
 
 /// The attributes of a record whose header has been verified.
@@ -107,9 +145,22 @@ pub(crate) fn decode_attributes(
 
 /// Verifies a whole frame with a contiguous body; `None` when its body is framed.
 pub(crate) fn parse_record(segment: &Segment, place: Place, bytes: &Bytes) -> Result<Option<Record>> {
-    let (header, head) = parse_head(segment, place, bytes)?;
-    let body = verify_body(segment, place, &header, &head.key, bytes)?;
-    Ok(body.map(|body| Record { head, body }))
+    let raw = raw_head(segment, place, bytes)?;
+    let Some(body) = raw_body(segment, place, &raw, bytes)? else { return Ok(None) };
+    let head = decode_head(segment, place, &raw)?;
+    let body = bytes.slice(body);
+    Ok(Some(Record { head, body }))
+}
+
+/// Verifies a contiguous body and says where in `bytes` it is; `None` when it is framed.
+#[inline]
+pub(crate) fn raw_body(
+    segment: &Segment,
+    place: Place,
+    raw: &RawHead<'_>,
+    bytes: &[u8],
+) -> Result<Option<Range<usize>>> {
+    body_of((segment, place), &raw.header, || Key::from_stored(raw.header.key_kind, raw.key), bytes)
 }
 
 /// The contiguous body of a frame whose head was verified; `None` when it is framed.
@@ -120,18 +171,27 @@ pub(crate) fn verify_body(
     key: &Key,
     bytes: &Bytes,
 ) -> Result<Option<Bytes>> {
-    let BodyLen::Known(len) = header.body else { return Ok(None) };
-    let at = header.head_len() as usize;
-    match contiguous_body(bytes, at, len, &segment.salt) {
-        Ok(()) => Ok(Some(bytes.slice(at..at + len as usize))),
-        Err((offset, what)) => {
-            let file = segment.source.path().to_path_buf();
-            let offset = place.offset + offset;
-            Err(Error::Damaged(Damage { file, offset, key: Some(key.clone()), what }))
-        }
-    }
+    let body = body_of((segment, place), header, || Some(key.clone()), bytes)?;
+    Ok(body.map(|body| bytes.slice(body)))
 }
 
+#[inline]
+fn body_of(
+    (segment, place): (&Segment, Place),
+    header: &FrameHeader,
+    key: impl FnOnce() -> Option<Key>,
+    bytes: &[u8],
+) -> Result<Option<Range<usize>>> {
+    let BodyLen::Known(len) = header.body else { return Ok(None) };
+    let at = header.head_len() as usize;
+    contiguous_body(bytes, at, len, &segment.salt).map_err(|(offset, what)| {
+        let file = segment.source.path().to_path_buf();
+        Error::Damaged(Damage { file, offset: place.offset + offset, key: key(), what })
+    })?;
+    Ok(Some(at..at + len as usize))
+}
+
+#[inline]
 pub(crate) fn contiguous_body(bytes: &[u8], at: usize, len: u64, salt: &Salt) -> Result<(), (u64, String)> {
     let cut = || (at as u64, "the body is cut short".to_owned());
     let sums_len = checksums_len(len, salt.chunk_len);

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 
 use super::error::{Damage, Error, Result};
+use super::format::finder::{Finder, TopFinder};
 use super::format::footer::Tally;
 use super::format::index::{EncodedIndex, IndexBuilder, Place, Top};
 use super::format::page::{Page, PageCursor};
 use super::format::{Invalid, UNIT};
 use super::reader::{DEPTH, Reader};
-use crate::engine::Access;
+use crate::engine::{Access, prefetch};
 use crate::extent::ByteRange;
 use crate::source::Source;
 
@@ -30,6 +31,26 @@ pub(crate) struct Run {
     /// How many of the pages are here.
     held: AtomicUsize,
     home: Option<Home>,
+    /// Made when the first key is looked for in this way.
+    finders: OnceLock<Finders>,
+}
+
+/// What makes searches quick, as far as it was asked for.
+#[derive(Debug)]
+struct Finders {
+    top: Option<TopFinder>,
+    pages: Box<[OnceLock<Option<Finder>>]>,
+}
+
+/// What a quick search found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Newest {
+    /// The newest version of the key.
+    At(Place),
+    /// There is none.
+    Absent,
+    /// Only a search that takes its time can tell.
+    Unsure,
 }
 
 /// Where pages come from.
@@ -55,7 +76,7 @@ impl Run {
         });
         let pages: Vec<_> = pages.collect();
         let held = AtomicUsize::new(pages.len());
-        Ok(Self { frames, tally, salt_crc, top, pages, held, home: None })
+        Ok(Self { frames, tally, salt_crc, top, pages, held, home: None, finders: OnceLock::new() })
     }
 
     /// A run whose pages are in a file.
@@ -69,13 +90,15 @@ impl Run {
     ) -> Self {
         let pages = (0..top.pages()).map(|_| OnceLock::new()).collect();
         let held = AtomicUsize::new(0);
-        Self { frames, tally, salt_crc, top, pages, held, home: Some(Home { source, index }) }
+        let home = Some(Home { source, index });
+        Self { frames, tally, salt_crc, top, pages, held, home, finders: OnceLock::new() }
     }
 
     /// Bytes of anonymous memory it takes now.
     pub(crate) fn memory_bytes(&self) -> usize {
         let pages: usize = self.pages.iter().map(|page| page.get().map_or(0, Bytes::len)).sum();
-        pages + self.pages.len() * size_of::<OnceLock<Bytes>>() + self.top.memory_bytes()
+        let finders = self.finders.get().map_or(0, Finders::memory_bytes);
+        pages + self.pages.len() * size_of::<OnceLock<Bytes>>() + self.top.memory_bytes() + finders
     }
 
     /// How many pages it has.
@@ -165,6 +188,53 @@ impl Run {
         Ok(places)
     }
 
+    /// The page in which the newest version of a key would be, which is fetched.
+    #[inline]
+    pub(crate) fn approach_page(&self, form: &[u8]) -> usize {
+        let finders = self.finders();
+        let number = finders.top.as_ref().and_then(|top| top.find(form));
+        let number = number.unwrap_or_else(|| self.page_of(form));
+        finders.pages.get(number).map(prefetch);
+        number
+    }
+
+    /// Has what [`newest_in`](Self::newest_in) will look at fetched, once the page is.
+    #[inline]
+    pub(crate) fn approach(&self, number: usize, form: &[u8]) {
+        let page = self.finders().pages.get(number);
+        if let Some(finder) = page.and_then(|page| page.get()?.as_ref()) {
+            finder.approach(form);
+        }
+    }
+
+    fn finders(&self) -> &Finders {
+        self.finders.get_or_init(|| Finders::of(&self.top))
+    }
+
+    /// The newest version of a key, found by what is prepared for it. Preparing a page costs as much as some hundred searches
+    /// in it, and memory, so this is for who asks for many keys.
+    pub(crate) fn newest(&self, form: &[u8], reader: &Reader) -> Result<Newest> {
+        self.newest_in(self.approach_page(form), form, reader)
+    }
+
+    /// The same in the page where it would be.
+    #[inline]
+    pub(crate) fn newest_in(&self, number: usize, form: &[u8], reader: &Reader) -> Result<Newest> {
+        let Some(slot) = self.finders().pages.get(number) else { return Ok(Newest::Absent) };
+        let finder = match slot.get() {
+            Some(finder) => finder,
+            None => {
+                self.page(number, reader)?;
+                let bytes = self.pages.get(number).and_then(OnceLock::get);
+                slot.get_or_init(|| bytes.and_then(Finder::of))
+            }
+        };
+        Ok(match finder {
+            None => Newest::Unsure,
+            Some(finder) => finder.find(form).map_or(Newest::Absent, Newest::At),
+        })
+    }
+
     fn damaged(&self, first_unit: u32, invalid: Invalid) -> Error {
         let (file, start) = match &self.home {
             Some(home) => (home.source.path().to_path_buf(), home.index.start()),
@@ -172,6 +242,19 @@ impl Run {
         };
         let offset = start + u64::from(first_unit) * UNIT as u64 + invalid.offset;
         Error::Damaged(Damage { file, offset, key: None, what: invalid.what })
+    }
+}
+
+impl Finders {
+    fn of(top: &Top) -> Self {
+        let pages = (0..top.pages()).map(|_| OnceLock::new()).collect();
+        Self { top: TopFinder::of(top), pages }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let pages = self.pages.iter().filter_map(|page| page.get()?.as_ref()).map(Finder::memory_bytes);
+        let top = self.top.as_ref().map_or(0, TopFinder::memory_bytes);
+        pages.sum::<usize>() + size_of_val(&*self.pages) + top
     }
 }
 

@@ -10,31 +10,29 @@ use super::heads::{Heads, head};
 use super::index::{Place, Top, common_len};
 use super::page::{Columns, Page};
 
-/// The longest beginning that keys of a page share, bytes: it is kept with the finder.
-const PREFIX_LEN_MAX: usize = 30;
-
 /// What all keys begin with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Prefix {
-    len: u8,
-    bytes: [u8; PREFIX_LEN_MAX],
+    /// The first eight bytes, or as many as there are, as a number: a comparison of two words.
+    word: u64,
+    /// The others.
+    more: Box<[u8]>,
+    len: usize,
 }
 
 impl Prefix {
-    /// What two keys have in common, unless that is too long.
-    fn of(first: &[u8], last: &[u8]) -> Option<Self> {
+    /// What two keys have in common.
+    fn of(first: &[u8], last: &[u8]) -> Self {
         let len = common_len(first, last);
-        let mut bytes = [0; PREFIX_LEN_MAX];
-        bytes.get_mut(..len)?.copy_from_slice(first.get(..len)?);
-        Some(Self { len: len as u8, bytes })
+        let word = head(first, 0, len.min(8));
+        Self { word, more: first.get(8..len).unwrap_or_default().into(), len }
     }
 
-    fn len(&self) -> usize {
-        usize::from(self.len)
-    }
-
+    #[inline]
     fn begins(&self, form: &[u8]) -> bool {
-        self.bytes.get(..self.len()).is_some_and(|prefix| form.starts_with(prefix))
+        form.len() >= self.len
+            && head(form, 0, self.len.min(8)) == self.word
+            && (self.more.is_empty() || form.get(8..).is_some_and(|rest| rest.starts_with(&self.more)))
     }
 }
 
@@ -62,15 +60,15 @@ impl Finder {
             last.extend_from_slice(cursor.form());
             cursor.advance();
         }
-        let prefix = Prefix::of(&first, &last)?;
-        let head_len = first.len().checked_sub(prefix.len()).filter(|&len| len <= 8)?;
+        let prefix = Prefix::of(&first, &last);
+        let head_len = first.len().checked_sub(prefix.len).filter(|&len| len <= 8)?;
         let mut numbers = Vec::with_capacity(page.len());
         let mut cursor = page.entries();
         while cursor.is_valid() {
-            numbers.push(head(cursor.form(), prefix.len(), head_len));
+            numbers.push(head(cursor.form(), prefix.len, head_len));
             cursor.advance();
         }
-        let columns = page.columns(bytes);
+        let columns = page.columns(bytes)?;
         Some(Self { form_len: first.len(), prefix, heads: Heads::new(&numbers), columns })
     }
 
@@ -81,8 +79,15 @@ impl Finder {
         if form.len() != self.form_len || !self.prefix.begins(form) {
             return None;
         }
-        let (at, is_it) = self.heads.find(head(form, self.prefix.len(), self.form_len - self.prefix.len()));
+        let (at, is_it) = self.heads.find(head(form, self.prefix.len, self.form_len - self.prefix.len));
         is_it.then(|| self.columns.place(at)).flatten()
+    }
+
+    /// Has what a search for a key will look at fetched.
+    #[inline]
+    pub(crate) fn approach(&self, form: &[u8]) {
+        let wanted = head(form, self.prefix.len, self.form_len.saturating_sub(self.prefix.len));
+        self.columns.approach(self.heads.approach(wanted));
     }
 
     /// Bytes it takes in memory besides the page, about.
@@ -105,11 +110,10 @@ impl TopFinder {
         // The first page has none.
         let separators = || (1..top.pages()).map(|number| top.separator(number));
         let (first, last) = (separators().next()?, separators().next_back()?);
-        let prefix = Prefix::of(first, last)?;
+        let prefix = Prefix::of(first, last);
         let longest = separators().map(<[u8]>::len).max()?;
-        let head_len = longest.checked_sub(prefix.len()).filter(|&len| len <= 8)?;
-        let numbers: Vec<u64> =
-            separators().map(|separator| head(separator, prefix.len(), head_len)).collect();
+        let head_len = longest.checked_sub(prefix.len).filter(|&len| len <= 8)?;
+        let numbers: Vec<u64> = separators().map(|separator| head(separator, prefix.len, head_len)).collect();
         Some(Self { prefix, head_len, heads: Heads::new(&numbers) })
     }
 
@@ -117,11 +121,11 @@ impl TopFinder {
     #[inline]
     pub(crate) fn find(&self, form: &[u8]) -> Option<usize> {
         // Of a key that is at least as long as any separator, the first bytes alone decide.
-        if form.len() < self.prefix.len() + self.head_len || !self.prefix.begins(form) {
+        if form.len() < self.prefix.len + self.head_len || !self.prefix.begins(form) {
             return None;
         }
         // The page follows the last separator that is not greater: as many as those before it.
-        let above = head(form, self.prefix.len(), self.head_len).checked_add(1)?;
+        let above = head(form, self.prefix.len, self.head_len).checked_add(1)?;
         Some(self.heads.find(above).0)
     }
 
@@ -188,7 +192,7 @@ mod tests {
         agrees(vec![id(7)], 1);
         agrees((0..5000).map(id).collect(), 5);
         agrees((0..5000).map(|n| id(n * n)).collect(), 5);
-        agrees((0..5000).map(|n| id(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect(), 10);
+        agrees((0..5000_u64).map(|n| id(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect(), 10);
         agrees((0..5000).map(|n| id(n / 7)).collect(), 5);
         agrees((0..3000).map(|n| id(n / 2000)).collect(), 3);
         agrees((0..5000).map(|n| format!("\x01file{n:07}").into_bytes()).collect(), 5);

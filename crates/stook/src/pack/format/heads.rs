@@ -4,6 +4,8 @@
 //! Numbers that are spread evenly (ids, hashes) are found where they would stand if they were; others by steps that double. A
 //! binary search looks at ten places that depend on one another, this mostly at one or two.
 
+use crate::engine::prefetch;
+
 /// Sorted numbers, stored as their differences to the first, as narrow as they go.
 #[derive(Debug)]
 pub(crate) struct Heads {
@@ -47,6 +49,18 @@ impl Heads {
             Rest::Middle(rest) => find(rest, u32::try_from(wanted).ok(), guess),
             Rest::Wide(rest) => find(rest, Some(wanted), guess),
         }
+    }
+
+    /// Has what a search for `wanted` will look at fetched, and tells about where that is.
+    #[inline]
+    pub(crate) fn approach(&self, wanted: u64) -> usize {
+        let guess = (wanted.saturating_sub(self.first) as f64 * self.slope) as usize;
+        match &self.rest {
+            Rest::Narrow(rest) => rest.get(guess).map(prefetch),
+            Rest::Middle(rest) => rest.get(guess).map(prefetch),
+            Rest::Wide(rest) => rest.get(guess).map(prefetch),
+        };
+        guess
     }
 
     /// Bytes it takes in memory, about.

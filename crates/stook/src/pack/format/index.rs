@@ -215,7 +215,7 @@ impl Top {
         number < self.pages() && self.separator(number).strip_suffix(&[0]) == Some(form)
     }
 
-    fn separator(&self, number: usize) -> &[u8] {
+    pub(super) fn separator(&self, number: usize) -> &[u8] {
         let start =
             number.checked_sub(1).and_then(|before| self.separator_ends.get(before)).copied().unwrap_or(0);
         let end = self.separator_ends.get(number).copied().unwrap_or(start);

@@ -8,8 +8,10 @@
 pub mod attributes;
 pub(crate) mod bytes;
 pub mod deletes;
+pub(crate) mod finder;
 pub mod footer;
 pub mod frame;
+mod heads;
 pub mod index;
 pub mod manifest;
 pub mod page;

@@ -3,9 +3,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use super::bytes::{Cursor, put_leb128};
 use super::index::{Place, SPAN_LONG, checked_head, common_len, seal};
 use super::{Decoded, Invalid, UNIT};
+use crate::engine::prefetch;
 
 /// Checksum, number of entries, widths of the two columns, least span, least offset.
 const HEAD_LEN: usize = 17;
@@ -204,6 +207,61 @@ impl Against {
     }
 }
 
+/// The places of a verified page.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    bytes: Bytes,
+    least: (u64, u64),
+    entries: u16,
+    restarts: u16,
+    offset_len: u8,
+    span_len: u8,
+}
+
+impl Columns {
+    /// Where in the page offset and length of an entry are.
+    fn at(&self, number: usize) -> (usize, usize) {
+        let offsets = HEAD_LEN + 2 * usize::from(self.restarts);
+        let spans = offsets + usize::from(self.entries) * usize::from(self.offset_len);
+        (offsets + number * usize::from(self.offset_len), spans + number * usize::from(self.span_len))
+    }
+
+    /// The place of an entry.
+    #[inline]
+    pub(crate) fn place(&self, number: usize) -> Option<Place> {
+        if number >= usize::from(self.entries) {
+            return None;
+        }
+        let (offset, span) = self.at(number);
+        let offset = self.least.0 + word(&self.bytes, offset, self.offset_len.into())?;
+        let span = self.least.1 + word(&self.bytes, span, self.span_len.into())?;
+        Some(to_place((offset, span)))
+    }
+
+    /// Has the place of an entry fetched.
+    #[inline]
+    pub(crate) fn approach(&self, number: usize) {
+        let (offset, span) = self.at(number);
+        self.bytes.get(offset).map(prefetch);
+        self.bytes.get(span).map(prefetch);
+    }
+}
+
+fn to_place((offset, span): (u64, u64)) -> Place {
+    Place { offset: offset * 8, len: (span < u64::from(SPAN_LONG)).then_some(span * 8) }
+}
+
+/// A little-endian number of at most seven bytes.
+#[inline]
+fn word(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
+    // Nearly always more bytes follow, and eight are read as fast as one.
+    if let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        return Some(u64::from_le_bytes(*chunk) & ((1 << (8 * len)) - 1));
+    }
+    let bytes = bytes.get(at..at + len)?;
+    Some(bytes.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)))
+}
+
 /// A page whose checksum and structure have been verified.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
@@ -259,8 +317,7 @@ impl<'a> Page<'a> {
 
     /// The place of an entry.
     pub fn place(&self, number: usize) -> Option<Place> {
-        let (offset, span) = self.stored_place(number)?;
-        Some(Place { offset: offset * 8, len: (span < u64::from(SPAN_LONG)).then_some(span * 8) })
+        self.stored_place(number).map(to_place)
     }
 
     /// The numbers of the entries with this sort form; where there is none, an empty range at the first entry
@@ -322,8 +379,19 @@ impl<'a> Page<'a> {
     }
 
     fn word(&self, at: usize, len: usize) -> Option<u64> {
-        let bytes = self.bytes.get(at..at + len)?;
-        Some(bytes.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)))
+        word(self.bytes, at, len)
+    }
+
+    /// Its places, to be kept together with its bytes.
+    pub(crate) fn columns(&self, bytes: &Bytes) -> Option<Columns> {
+        Some(Columns {
+            bytes: bytes.clone(),
+            least: (self.word(12, 5)?, self.word(8, 4)?),
+            entries: self.entries as u16,
+            restarts: self.restarts() as u16,
+            offset_len: self.offset_len as u8,
+            span_len: self.span_len as u8,
+        })
     }
 
     /// How many entries but the first are based on the first.

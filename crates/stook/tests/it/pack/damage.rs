@@ -7,7 +7,7 @@ use stook::pack::{Attributes, Error, Key, PackWriter, WriterOptions};
 use stook::storage::Storage;
 use stook_testing::conformance::{contents, pattern};
 use stook_testing::model::pack::{
-    PackModel, ScriptedHost, WAYS, open_simulated, read_in_every_way, tiny_writer,
+    PackModel, ScriptedHost, WAYS, open_simulated, open_simulated_mapped, read_in_every_way, tiny_writer,
 };
 use stook_testing::sim::SimStorage;
 
@@ -110,6 +110,8 @@ pub(super) fn outcome(storage: &SimStorage, small: &Small, what: &str) -> Outcom
         Err(other) => panic!("{what}: {other}"),
     };
     let told = read_in_every_way(&pack, &small.keys);
+    let mapped = read_in_every_way(&open_simulated_mapped(storage).unwrap(), &small.keys);
+    assert_eq!((&mapped.given, &mapped.complaints), (&told.given, &told.complaints), "{what}: mapped");
     for (key, body) in &told.given {
         assert!(is_version(body, key), "{what}: {key} was never put so");
         let right = small.model.get(key) == Some(body);

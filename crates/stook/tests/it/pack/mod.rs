@@ -9,6 +9,7 @@ mod flip;
 mod golden;
 mod index_pages;
 mod limits;
+mod mapped;
 mod model;
 mod repair;
 mod roundtrip;

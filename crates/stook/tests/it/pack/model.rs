@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use stook::pack::{Attributes, CompactOptions, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{Attributes, CompactOptions, Key, MapRule, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{NoEngines, PackModel, ScriptedHost, assert_holds, tiny_writer};
@@ -254,12 +254,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_simulated_pack_holds_what_a_map_would(steps in steps()) {
+    fn a_simulated_pack_holds_what_a_map_would(steps in steps(), map in prop_oneof![Just(MapRule::Never), Just(MapRule::Sealed)]) {
         let storage = SimStorage::new();
         let shared: Arc<dyn Storage> = Arc::new(storage.clone());
         let host = ScriptedHost::new(1);
         follows_the_model(&shared, (&tiny_writer(host.clone()), host), &steps, &|at_ns| {
-            let options = OpenOptions { engines: Arc::new(NoEngines), at_ns, ..OpenOptions::default() };
+            let options = OpenOptions { engines: Arc::new(NoEngines), at_ns, map, ..OpenOptions::default() };
             Pack::open(Arc::new(storage.clone()), options).unwrap()
         });
     }
@@ -269,14 +269,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_local_pack_holds_what_a_map_would(steps in steps()) {
+    fn a_local_pack_holds_what_a_map_would(steps in steps(), map in prop_oneof![Just(MapRule::Never), Just(MapRule::Sealed)]) {
         let directory = tempfile::tempdir().unwrap();
         let storage = in_directory(directory.path());
         let defaults = WriterOptions::default();
         let host = ScriptedHost::new(1);
         let options = WriterOptions { engines: defaults.engines, ..tiny_writer(host.clone()) };
         follows_the_model(&storage, (&options, host), &steps, &|at_ns| {
-            let options = OpenOptions { at_ns, ..OpenOptions::default() };
+            let options = OpenOptions { at_ns, map, ..OpenOptions::default() };
             Pack::open_path(directory.path(), options).unwrap()
         });
     }
