@@ -53,7 +53,7 @@ lint: ## Run clippy on all targets.
 
 unit: ## Run the tests that need no privilege.
 	$(call step,tests)
-	@scripts/need rust
+	@scripts/need rust archives
 	cargo test --quiet --locked
 
 doc: ## Build the documentation; a broken link is an error.

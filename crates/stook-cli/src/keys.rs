@@ -143,6 +143,11 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
+    /// Whether not all keys are meant.
+    pub(crate) fn is_given(&self) -> bool {
+        self.prefix.is_some() || self.from.is_some() || self.to.is_some()
+    }
+
     /// The keys that are meant.
     ///
     /// # Errors

@@ -22,6 +22,8 @@ pub mod report;
 pub mod source;
 pub mod storage;
 #[cfg(unix)]
+pub mod tree;
+#[cfg(unix)]
 pub mod walk;
 
 pub use error::{Error, Result};

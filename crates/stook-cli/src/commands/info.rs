@@ -14,7 +14,7 @@ use stook::report::units::{bytes_decimal, count, percent, significant};
 
 use crate::context::Context;
 use crate::output::{Align, Output, Table, printable};
-use crate::{exit, packs};
+use crate::{archives, exit, packs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,11 +29,11 @@ const DEAD_SHARE_NOTABLE: f64 = 0.2;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack
+    /// The pack, or a tar or zip archive
     pack: PathBuf,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
-    groups: Vec<String>,
+    pub(super) groups: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -130,6 +130,9 @@ impl Sums {
 /// # Errors
 /// When the pack cannot be opened.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let Some(archive) = archives::open(&args.pack, context)? {
+        return super::archive::info::run(&args, &archive, context);
+    }
     let pack = packs::open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let info = gather(&pack, &args.groups);

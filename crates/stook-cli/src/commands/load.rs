@@ -18,12 +18,13 @@ use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, duration, percent, rate_of};
 use stook::source::{Leaf, Source};
 
-use self::stream::{Outcome, Part, Way, stream};
+pub(super) use self::stream::Outcome;
+use self::stream::{Part, Way, stream};
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::keys::{KeyArgs, Order};
 use crate::progress::Unit;
-use crate::{exit, interrupt, packs};
+use crate::{archives, exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 The device's speed is measured on the same bytes, read past the page cache in
@@ -56,65 +57,69 @@ const READ_DEPTH: usize = 16;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack
+    /// The pack, or a tar or zip archive
     pack: PathBuf,
     /// Keep all records in memory at once, rather than one after another
     #[arg(long)]
-    in_memory: bool,
+    pub(super) in_memory: bool,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
-    groups: Vec<String>,
+    pub(super) groups: Vec<String>,
     #[command(flatten)]
-    keys: KeyArgs,
+    pub(super) keys: KeyArgs,
     /// In which order
     #[arg(long, value_enum, default_value = "disk")]
-    order: Order,
+    pub(super) order: Order,
     /// Only the K-th of N parts of about equal length
     #[arg(long, value_name = "K/N", conflicts_with = "in_memory")]
-    split: Option<Part>,
+    pub(super) split: Option<Part>,
     /// Load parts of the pack at once, in so many threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024),
         conflicts_with_all = ["in_memory", "split", "max_records", "cursor"])]
-    threads: u16,
+    pub(super) threads: u16,
     /// Stop after so many records
     #[arg(long, value_name = "N", conflicts_with = "in_memory")]
-    max_records: Option<u64>,
+    pub(super) max_records: Option<u64>,
     /// Go on from where FILE says, if it is there, and write to it where the load stopped
     #[arg(long, value_name = "FILE", conflicts_with = "in_memory")]
-    cursor: Option<PathBuf>,
+    pub(super) cursor: Option<PathBuf>,
     /// Measure the device too, and tell the load's share of its speed
     #[arg(long)]
-    device_share: bool,
+    pub(super) device_share: bool,
     #[command(flatten)]
     view: packs::View,
 }
 
 #[derive(Debug, Serialize)]
-struct Report<'a> {
-    records: u64,
-    bytes: u64,
-    seconds: f64,
-    device_share: Option<f64>,
-    bytes_per_s: f64,
-    segment_bytes: u64,
-    device_bytes_per_s: Option<f64>,
-    cached_share: Option<f64>,
-    in_memory: bool,
-    order: Order,
-    threads: u16,
-    at_end: bool,
-    interrupted: bool,
-    complete: bool,
-    damages: Vec<packs::JsonDamage<'a>>,
+pub(super) struct Report<'a> {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+    pub(super) device_share: Option<f64>,
+    pub(super) bytes_per_s: f64,
+    pub(super) segment_bytes: u64,
+    pub(super) device_bytes_per_s: Option<f64>,
+    pub(super) cached_share: Option<f64>,
+    pub(super) in_memory: bool,
+    pub(super) order: Order,
+    pub(super) threads: u16,
+    pub(super) at_end: bool,
+    pub(super) interrupted: bool,
+    pub(super) complete: bool,
+    pub(super) damages: Vec<packs::JsonDamage<'a>>,
 }
 
-type Stretch = (Arc<dyn Source>, ByteRange);
+pub(super) type Stretch = (Arc<dyn Source>, ByteRange);
 
 /// Runs it.
 ///
 /// # Errors
 /// When the pack cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let Some(archive) = archives::open(&args.pack, context)? {
+        args.view.refuse_for_archive()?;
+        return super::archive::load::run(&args, &archive, context);
+    }
     let pack = args.view.open(&args.pack)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     if args.threads > 1 && args.order == Order::Key {
@@ -182,7 +187,7 @@ fn add_damages(pack: &Pack, outcome: &mut Outcome) {
     }
 }
 
-fn tell(context: &Context, report: &Report<'_>, outcome: &Outcome, elapsed: Duration) -> anyhow::Result<()> {
+pub(super) fn tell(context: &Context, report: &Report<'_>, outcome: &Outcome, elapsed: Duration) -> anyhow::Result<()> {
     for damage in &outcome.damages {
         context.failure(&Error::Damaged(damage.clone()));
     }
@@ -261,7 +266,7 @@ fn files(stretches: &[Stretch]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     Ok(leaves.into_iter().filter_map(file).collect())
 }
 
-fn cached_share(stretches: &[Stretch]) -> anyhow::Result<Option<f64>> {
+pub(super) fn cached_share(stretches: &[Stretch]) -> anyhow::Result<Option<f64>> {
     let (mut cached, mut total) = (0, 0);
     for (file, range) in files(stretches)? {
         let CacheResidency::Known { cached_bytes, .. } = CacheResidency::of(&file, range) else {
@@ -274,7 +279,7 @@ fn cached_share(stretches: &[Stretch]) -> anyhow::Result<Option<f64>> {
 }
 
 /// How long the device takes for these bytes when nobody looks at them.
-fn read_raw(stretches: &[Stretch], context: &Context) -> anyhow::Result<Duration> {
+pub(super) fn read_raw(stretches: &[Stretch], context: &Context) -> anyhow::Result<Duration> {
     let total = stretches.iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
     let mut engine = Backend::Auto.build(READ_DEPTH)?;

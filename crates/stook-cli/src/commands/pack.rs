@@ -33,18 +33,20 @@ Examples:
   stook pack train test data.stook               several trees, keys begin with train/ and test/
   stook pack logs logs.stook --exclude '*.tmp'   without temporary files
   stook pack data data.stook --group-by top      one group for each directory at the top
+  stook pack a.tar b.zip all.stook               the members of archives, as if they had been unpacked
+  tar c . | stook pack - all.stook               a tar from stdin
   stook pack photos photos.stook                 again: adds what is new or changed since, and
                                                  finishes what was interrupted
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
 directories and, as root, owners. Links are never followed. Pipes, sockets and devices are named and left out.")]
 pub struct Args {
-    /// Directories (or files) to pack
+    /// Directories (or files) to pack; or archives, whose members become records, `-` for a tar from stdin
     #[arg(required = true, value_name = "DIR")]
-    sources: Vec<PathBuf>,
+    pub(super) sources: Vec<PathBuf>,
     /// The pack: made if it is not there
     #[arg(required = true, value_name = "PACK")]
-    pack: PathBuf,
+    pub(super) pack: PathBuf,
     /// Take only paths that match; a pattern without a slash matches names anywhere
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
@@ -59,13 +61,13 @@ pub struct Args {
     group_by: String,
     /// Seal segments when they are this long; for a new pack
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
-    segment_size: u64,
+    pub(super) segment_size: u64,
     /// Threads that walk and read
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: u64,
     /// Say what would be done, and do nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -103,6 +105,12 @@ struct Special<'a> {
 /// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&args.include, &args.exclude)?;
+    if super::archive::import::is_wanted(&args.sources)? {
+        let Grouping::Named(group) = grouping(&args)? else {
+            return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
+        };
+        return super::archive::import::run(&args, &selection, &group, context);
+    }
     for source in &args.sources {
         source.symlink_metadata().with_context(|| format!("cannot read {}", source.display()))?;
     }
@@ -233,7 +241,7 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
 }
 
 /// Whether a directory holds nothing but what a writer that died at once leaves.
-fn is_empty(path: &Path) -> anyhow::Result<bool> {
+pub(super) fn is_empty(path: &Path) -> anyhow::Result<bool> {
     for entry in path.read_dir().with_context(|| format!("cannot read {}", path.display()))? {
         let name = entry.with_context(|| format!("cannot read {}", path.display()))?.file_name();
         let name = name.to_string_lossy();
@@ -265,7 +273,7 @@ fn check_space(parent: &Path, tree: &PackTree<'_>, before: Option<&Pack>) -> any
     Ok(())
 }
 
-fn print(
+pub(super) fn print(
     args: &Args,
     summary: &PackSummary,
     complete: bool,

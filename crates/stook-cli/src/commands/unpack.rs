@@ -1,6 +1,6 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,14 +10,14 @@ use stook::report::json::{Document, TextOrBytes};
 use stook::report::units;
 
 use crate::context::Context;
-use crate::exit::{INTERRUPTED, code_for};
+use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
 use crate::output::printable;
-use crate::packs;
 use crate::paths::resolved;
 use crate::progress::Unit;
 use crate::select::Selection;
+use crate::{archives, packs};
 
 /// Writes the files of a pack into a directory
 #[derive(Debug, clap::Args)]
@@ -27,18 +27,23 @@ Examples:
   stook unpack photos.stook out --include '*.jpg'    only these
   stook unpack photos.stook out --prefix 2024/       only what begins so
   stook unpack photos.stook photos --overwrite       replace files that are there
+  stook unpack photos.stook --tar photos.tar         a tar, byte for byte the same each time
+  stook unpack train.tar train                       an archive, as safely as a pack
 
 Files appear when they are whole and verified; at the end everything is synced. Files that are there are kept and
 named, and directories keep their modes and times, unless --overwrite is given. Long zeroes become holes. Only root
 restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
 dropped. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
-    /// The pack
+    /// The pack, or a tar or zip archive
     #[arg(value_name = "PACK")]
     pack: PathBuf,
     /// Where to; made if it is not there
-    #[arg(value_name = "DIR")]
-    target: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "tar")]
+    target: Option<PathBuf>,
+    /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads"])]
+    tar: Option<PathBuf>,
     /// Take only paths that match; a pattern without a slash matches names anywhere
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
@@ -50,13 +55,13 @@ pub struct Args {
     prefix: String,
     /// Take only this group; may be given more than once
     #[arg(long, value_name = "NAME")]
-    group: Vec<String>,
+    pub(super) group: Vec<String>,
     /// Replace files that are there
     #[arg(long)]
-    overwrite: bool,
+    pub(super) overwrite: bool,
     /// Do not restore owners (only root does)
     #[arg(long)]
-    no_owner: bool,
+    pub(super) no_owner: bool,
     /// Threads that write small files
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: u64,
@@ -83,27 +88,38 @@ struct Report<'a> {
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&args.include, &args.exclude)?;
-    let pack = args.view.open(&args.pack)?;
-    packs::check_groups(&pack, &args.pack, &args.group)?;
-    if resolved(&args.target).starts_with(resolved(&args.pack)) {
-        anyhow::bail!("{} is inside the pack; name another place to unpack to", args.target.display());
-    }
-    if !pack.is_complete() {
-        context.remark(format_args!("{} is incomplete: this is what is in it so far.", args.pack.display()));
-    }
+    let target = args.target.as_deref().unwrap_or(Path::new("."));
     let excluded_above = |key: &[u8]| {
         let parents = key.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         parents.filter_map(|(at, _)| key.get(..at)).any(|parent| selection.excludes(parent))
     };
+    let select =
+        |key: &[u8]| key.starts_with(args.prefix.as_bytes()) && selection.takes(key) && !excluded_above(key);
+    if let Some(archive) = archives::open(&args.pack, context)? {
+        args.view.refuse_for_archive()?;
+        if args.tar.is_some() {
+            return Err(UsageError::new("--tar is for packs").into());
+        }
+        return super::archive::unpack::run(&args, &archive, target, select, context);
+    }
+    let pack = args.view.open(&args.pack)?;
+    packs::check_groups(&pack, &args.pack, &args.group)?;
+    if let Some(tar) = &args.tar {
+        return super::archive::export::run(&args, &pack, tar, &select, context);
+    }
+    if resolved(target).starts_with(resolved(&args.pack)) {
+        anyhow::bail!("{} is inside the pack; name another place to unpack to", target.display());
+    }
+    if !pack.is_complete() {
+        context.remark(format_args!("{} is incomplete: this is what is in it so far.", args.pack.display()));
+    }
     let tree = UnpackTree {
-        target: args.target.clone(),
+        target: target.to_path_buf(),
         overwrite: args.overwrite,
         with_owner: !args.no_owner && rustix::process::geteuid().is_root(),
         groups: args.group.clone(),
         threads: args.threads as usize,
-        select: Box::new(|key| {
-            key.starts_with(args.prefix.as_bytes()) && selection.takes(key) && !excluded_above(key)
-        }),
+        select: Box::new(select),
     };
     let total = pack.segments().iter().map(|segment| segment.tally.body_bytes).sum();
     let progress = context.progress("unpacking", Unit::Bytes, Some(total));
@@ -124,7 +140,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(code_for(summary.failures.len() as u64))
 }
 
-fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Result<()> {
+pub(super) fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Result<()> {
     failures::tell(context, &summary.failures);
     let mut output = context.output();
     if context.json() {

@@ -113,3 +113,189 @@ fn a_file_that_is_no_archive_is_called_so() {
     assert_eq!(code, 1);
     assert!(stderr.contains("nowhere.tar"), "{stderr}");
 }
+
+/// Whether two trees hold the same, times of directories included.
+fn same(a: &std::path::Path, b: &std::path::Path) {
+    let output = Command::new("diff").args(["-r", "--no-dereference"]).args([a, b]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let told = |root: &std::path::Path| {
+        let find =
+            Command::new("find").args([".", "-printf", "%p %y %m %T@ %n %l\n"]).current_dir(root).output();
+        let mut lines: Vec<String> =
+            String::from_utf8_lossy(&find.unwrap().stdout).lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(told(a), told(b));
+}
+
+#[test]
+fn archives_are_unpacked_as_their_own_programs_do() {
+    let place = Place::new();
+    place.tar(&["--format=pax", "-cf", "x.tar", "-C", "t", "."]);
+    place.tar(&["--format=pax", "-czf", "x.tar.gz", "-C", "t", "."]);
+    for name in ["x.tar", "x.tar.gz"] {
+        let (code, stdout, stderr) = place.stook(&["unpack", name, &format!("{name}.out")]);
+        assert_eq!(code, 0, "{stderr}");
+        assert!(stdout.contains("Unpacked 3 files, 3 directories, 2 links"), "{stdout}");
+        same(&place.path("t"), &place.path(&format!("{name}.out")));
+    }
+    let zip = Command::new("zip").args(["-qry", "../x.zip", "."]).current_dir(place.path("t")).status();
+    assert!(zip.unwrap().success());
+    assert_eq!(place.stook(&["unpack", "x.zip", "z"]).0, 0);
+    let unzip =
+        Command::new("unzip").args(["-q", "x.zip", "-d", "z2"]).current_dir(place.dir.path()).status();
+    assert!(unzip.unwrap().success());
+    // Times of links and of the folder itself are beyond unzip.
+    let diff = Command::new("diff")
+        .args(["-r", "--no-dereference", "z", "z2"])
+        .current_dir(place.dir.path())
+        .output();
+    assert!(diff.unwrap().status.success());
+    assert_eq!(place.stook(&["unpack", "x.tar", "o", "--include", "d/**", "--exclude", "e"]).0, 0);
+    assert!(place.path("o/d/b").exists() && !place.path("o/d/e").exists() && !place.path("o/a").exists());
+    let (code, _, stderr) = place.stook(&["unpack", "x.tar", "o"]);
+    assert_eq!(code, 0);
+    assert!(stderr.contains("Kept: d/b"), "{stderr}");
+    assert_eq!(place.stook(&["unpack", "x.tar", "o", "--group", "g"]).0, 2);
+}
+
+#[test]
+fn nothing_is_written_outside_the_directory() {
+    let place = Place::new();
+    let script = "
+import io, tarfile
+t = tarfile.open('evil.tar', 'w')
+def file(name, body=b'evil'):
+    i = tarfile.TarInfo(name); i.size = len(body); t.addfile(i, io.BytesIO(body))
+def link(name, to, kind=tarfile.SYMTYPE):
+    i = tarfile.TarInfo(name); i.type = kind; i.linkname = to; t.addfile(i)
+file('../outside'); file('/tmp/stook-evil-absolute'); file('a/../../outside')
+link('away', '..'); file('away/outside'); link('hard', '../t/a', tarfile.LNKTYPE)
+link('hard2', 'away/t/a', tarfile.LNKTYPE)
+file('good', b'good'); t.close()
+";
+    let python = Command::new("python3").args(["-c", script]).current_dir(place.dir.path()).status();
+    assert!(python.unwrap().success());
+    let (code, _, stderr) = place.stook(&["unpack", "evil.tar", "out"]);
+    assert_eq!(code, 1);
+    for name in ["../outside", "/tmp/stook-evil-absolute", "a/../../outside", "away/outside", "hard", "hard2"]
+    {
+        assert!(stderr.contains(name), "{name}: {stderr}");
+    }
+    assert_eq!(fs::read(place.path("out/good")).unwrap(), b"good");
+    assert!(!place.path("outside").exists() && !PathBuf::from("/tmp/stook-evil-absolute").exists());
+    assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 2, "the link and the good file");
+}
+
+#[test]
+fn info_and_load_tell_what_is_in_an_archive() {
+    let place = Place::new();
+    place.tar(&["-czf", "x.tar.gz", "-C", "t", "."]);
+    place.tar(&["-cf", "x.tar", "-C", "t", "."]);
+    let json = |args: &[&str]| -> serde_json::Value {
+        let (code, stdout, stderr) = place.stook(args);
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    };
+    let info = json(&["info", "x.tar.gz", "--json"]);
+    assert_eq!((&info["format"], &info["sequential"]), (&"tar.gz".into(), &true.into()));
+    assert_eq!((&info["members"], &info["files"], &info["hard_links"]), (&8.into(), &3.into(), &1.into()));
+    assert!(place.stook(&["info", "x.tar.gz"]).1.contains("a get reads it from its front"));
+    assert!(place.stook(&["info", "x.tar"]).1.contains("members are read where they lie"));
+    for args in [&["load", "x.tar", "--json"][..], &["load", "x.tar.gz", "--json", "--in-memory"]] {
+        let load = json(args);
+        assert_eq!((&load["records"], &load["bytes"]), (&8.into(), &200_008.into()), "{load}");
+    }
+    assert_eq!(place.stook(&["load", "x.tar", "--group", "g"]).0, 2);
+    let (code, _, stderr) = place.stook(&["get", "x.tar.gz", "a"]);
+    assert_eq!(code, 0);
+    assert!(stderr.contains("read from its front"), "{stderr}");
+}
+
+#[test]
+fn importing_an_archive_gives_what_packing_the_unpacked_tree_gives() {
+    let place = Place::new();
+    place.tar(&["--format=pax", "-cf", "x.tar", "-C", "t", "."]);
+    fs::create_dir(place.path("u")).unwrap();
+    place.tar(&["-xpf", "x.tar", "-C", "u"]);
+    let (code, stdout, stderr) = place.stook(&["pack", "x.tar", "i.stook"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("Packed 3 files, 3 directories, 2 links"), "{stdout}");
+    assert_eq!(place.stook(&["pack", "u", "p.stook"]).0, 0);
+    let long = |pack: &str| {
+        let stdout = place.stook(&["ls", "-l", "--json", pack]).1;
+        let lines = stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let fields = ["key", "mode", "mtime_ns", "owner_user_id", "owner_group_id"];
+        lines.map(|line| fields.map(|field| line[field].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(long("i.stook"), long("p.stook"));
+    assert_eq!(place.stook(&["unpack", "i.stook", "out"]).0, 0);
+    same(&place.path("t"), &place.path("out"));
+    let (_, stdout, _) = place.stook(&["pack", "x.tar", "i.stook"]);
+    assert!(stdout.contains("Packed 0 files") && stdout.contains("8 unchanged"), "{stdout}");
+    assert_eq!(place.stook(&["check", "i.stook"]).0, 0);
+    assert_eq!(place.stook(&["pack", "x.tar", "t", "m.stook"]).0, 2, "archives and directories do not mix");
+    assert_eq!(place.stook(&["pack", "x.tar", "g.stook", "--group-by", "top"]).0, 2);
+}
+
+#[test]
+fn a_tar_from_stdin_is_imported() {
+    let place = Place::new();
+    let sparse = fs::File::create(place.path("t/sparse")).unwrap();
+    sparse.set_len(5 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"middle", 3 << 20).unwrap();
+    for (pack, option) in [("a.stook", "-cf"), ("b.stook", "-czf")] {
+        place.tar(&["--format=pax", "--sparse", option, "x", "-C", "t", "."]);
+        let input = fs::File::open(place.path("x")).unwrap();
+        let (code, _, stderr) = ended(stook(["pack", "-", pack]).stdin(input).current_dir(place.dir.path()));
+        assert_eq!(code, 0, "{stderr}");
+        let out = format!("{pack}.out");
+        assert_eq!(place.stook(&["unpack", pack, &out]).0, 0);
+        same(&place.path("t"), &place.path(&out));
+    }
+    let bytes = fs::read(place.path("x")).unwrap();
+    fs::write(place.path("cut"), &bytes[..bytes.len() / 2]).unwrap();
+    let input = fs::File::open(place.path("cut")).unwrap();
+    let (code, _, stderr) = ended(stook(["pack", "-", "c.stook"]).stdin(input).current_dir(place.dir.path()));
+    assert_eq!(code, 1);
+    assert!(stderr.contains("cut off"), "{stderr}");
+}
+
+#[test]
+fn a_pack_is_exported_as_a_tar_that_others_read_and_that_is_always_the_same() {
+    let place = Place::new();
+    let long = "n".repeat(180);
+    fs::write(place.path("t").join(&long), b"long").unwrap();
+    let strange: std::ffi::OsString = std::os::unix::ffi::OsStringExt::from_vec(b"d/\xff\xfe".to_vec());
+    fs::write(place.path("t").join(strange), b"bytes").unwrap();
+    fs::hard_link(place.path("t/d/b"), place.path("t/0-first")).unwrap();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(1_234_567_890_123_456_789);
+    fs::File::options().write(true).open(place.path("t/a")).unwrap().set_modified(time).unwrap();
+    assert_eq!(place.stook(&["pack", "t", "p.stook"]).0, 0);
+    let (code, stdout, stderr) = place.stook(&["unpack", "p.stook", "--tar", "one.tar"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("5 files"), "{stdout}");
+    let output = stook(["unpack", "p.stook", "--tar", "-"]).current_dir(place.dir.path()).output().unwrap();
+    assert!(output.stdout == fs::read(place.path("one.tar")).unwrap(), "the same bytes each time");
+    // A pack that came about in another way gives the same tar.
+    assert_eq!(place.stook(&["pack", "one.tar", "q.stook"]).0, 0);
+    assert_eq!(place.stook(&["unpack", "q.stook", "--tar", "two.tar"]).0, 0);
+    assert!(fs::read(place.path("two.tar")).unwrap() == output.stdout);
+    fs::create_dir(place.path("gnu")).unwrap();
+    let tar =
+        Command::new("tar").args(["-xpf", "one.tar", "-C", "gnu"]).current_dir(place.dir.path()).output();
+    let tar = tar.unwrap();
+    assert!(tar.status.success() && tar.stderr.is_empty(), "{}", String::from_utf8_lossy(&tar.stderr));
+    same(&place.path("t"), &place.path("gnu"));
+    let script = "import tarfile; tarfile.open('one.tar').extractall('py')";
+    let python =
+        Command::new("python3").args(["-W", "ignore", "-c", script]).current_dir(place.dir.path()).status();
+    assert!(python.unwrap().success());
+    let output = Command::new("diff")
+        .args(["-r", "--no-dereference", "t", "py"])
+        .current_dir(place.dir.path())
+        .output();
+    assert!(output.unwrap().status.success());
+    assert_eq!(place.stook(&["unpack", "p.stook", "d", "--tar", "x.tar"]).0, 2);
+}

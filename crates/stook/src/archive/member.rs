@@ -1,5 +1,8 @@
 //! Members of archives, as readers see them.
 
+/// The longest path of a member, in bytes.
+pub const KEY_LEN_MAX: usize = 65_535;
+
 /// What a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberKind {
@@ -122,4 +125,52 @@ pub struct Member<'a> {
     pub is_sparse: bool,
     /// Whether its bytes are in the archive; not so for hard links to what is not.
     pub has_body: bool,
+}
+
+/// The key of a name: as packing the unpacked tree would give it.
+pub(super) fn key_of(name: &[u8]) -> Result<Vec<u8>, String> {
+    if name.is_empty() {
+        return Err("a member has no name".into());
+    }
+    let mut key = name;
+    while let Some(rest) = key.strip_prefix(b"./") {
+        // `.//a` is `./a`; a slash that is left would make it an absolute path.
+        let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
+        key = rest.get(slashes..).unwrap_or_default();
+    }
+    while key.len() > 1 && key.ends_with(b"/") {
+        key = key.get(..key.len().saturating_sub(1)).unwrap_or_default();
+    }
+    if key == b"." {
+        key = b"";
+    }
+    if key.len() > KEY_LEN_MAX {
+        return Err(format!("a name has {} bytes; at most {KEY_LEN_MAX} are taken", key.len()));
+    }
+    Ok(key.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_the_unpacked_tree() {
+        for (name, key) in [
+            ("a", "a"),
+            ("./a/b", "a/b"),
+            (".//a", "a"),
+            ("././a/", "a"),
+            ("./", ""),
+            (".", ""),
+            ("/etc/x", "/etc/x"),
+            ("/", "/"),
+            ("../x", "../x"),
+            (".a", ".a"),
+        ] {
+            assert_eq!(key_of(name.as_bytes()).unwrap(), key.as_bytes(), "{name}");
+        }
+        assert!(key_of(b"").is_err());
+        assert!(key_of(&[b'x'; KEY_LEN_MAX + 1]).is_err());
+    }
 }

@@ -12,6 +12,7 @@
 
 mod ahead;
 mod bytes;
+mod compressed;
 mod error;
 mod format;
 mod index;
@@ -22,14 +23,21 @@ mod reading;
 mod scan;
 mod sidecar;
 mod source;
+mod stream;
 pub mod tar;
+#[cfg(unix)]
+mod unpack;
+pub mod zip;
 
 pub use error::{Decoded, Error, Fault, Result};
 pub use format::Format;
 pub use index::{HEADER_LEN as INDEX_HEADER_LEN, Index, Summary};
 pub use input::{Input, StreamInput};
-pub use member::{Extent, Member, MemberKind, Method};
-pub use open::{Archive, Members, OpenOptions, Origin};
+pub use member::{Extent, KEY_LEN_MAX, Member, MemberKind, Method};
+pub use open::{Archive, Members, OpenOptions, Origin, recognise};
 pub use reading::Reading;
 pub use sidecar::SUFFIX;
 pub use source::MemberSource;
+pub use stream::{TarStream, tar_stream};
+#[cfg(unix)]
+pub use unpack::{Failure, Unpack, UnpackSummary};

@@ -1,19 +1,23 @@
 //! Opening archives, and finding members.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::compressed::{self, AsReader};
 use super::error::{Error, Result};
 use super::format::Format;
 use super::index::{Index, Summary};
-use super::input::FileInput;
+use super::input::{FileInput, Input as _, StreamInput};
 use super::member::{Extent, Member, MemberKind, Method};
 use super::reading::Reading;
 use super::scan;
 use super::sidecar::{self, Found};
 use super::source::MemberSource;
 use super::tar::header::{BLOCK_LEN, has_checksum};
+use super::zip;
+use super::zip::directory::{LOCAL_LEN, local_len};
 use crate::engine::{Backend, EngineFactory, File};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
@@ -53,6 +57,8 @@ impl Default for OpenOptions {
 pub enum Origin {
     /// It lay beside the archive.
     Sidecar,
+    /// It is the directory of the zip.
+    Directory,
     /// It was made in a pass over the archive.
     Made {
         /// What was wrong with the one that lay there.
@@ -99,9 +105,12 @@ impl Archive {
             wait_for_the_clock(&file.identity()?);
         }
         let file = Arc::new(FileSource::new(file)?);
-        let format = recognise(&file)?;
+        let recognised = recognise_file(&file)?;
+        let format = recognised.format();
         let identity = file.identity();
-        let look = |options: &OpenOptions| match options.sidecar {
+        // The directory of a zip is an index already.
+        let has_sidecar = options.sidecar && format != Format::Zip;
+        let look = |options: &OpenOptions| match has_sidecar {
             true => sidecar::look(path, format, &identity, options.max_index_bytes, &*options.engines),
             false => Found::Nothing,
         };
@@ -110,9 +119,12 @@ impl Archive {
             Found::Useless(why) => Some(why),
             Found::Nothing => None,
         };
-        let index = make(&file, format, &options, progress)?;
+        let index = make(&file, &recognised, &options, progress)?;
         file.check_unchanged()?;
-        let not_kept = match options.sidecar {
+        if format == Format::Zip {
+            return Ok(Self { file, index, origin: Origin::Directory, options });
+        }
+        let not_kept = match has_sidecar {
             true => sidecar::publish(path, &index, &options.engines).err(),
             false => Some("it was not wanted".into()),
         };
@@ -180,15 +192,33 @@ impl Archive {
     }
 
     /// A member as a source of its own; `None` when its bytes do not lie in the file as they are.
-    pub fn source(&self, member: &Member<'_>) -> Option<MemberSource> {
-        let is_plain = member.method == Method::Stored && member.has_body && self.format() == Format::Tar;
-        if !is_plain || member.kind == MemberKind::Symlink {
-            return None;
-        }
+    ///
+    /// # Errors
+    /// When the header before a member of a zip is none, and what reading it meets.
+    pub fn source(&self, member: &Member<'_>) -> Result<Option<MemberSource>> {
+        let is_plain = member.method == Method::Stored && member.has_body;
+        Ok(match self.format() {
+            Format::Tar if is_plain && member.kind != MemberKind::Symlink => {
+                Some(self.piece(member, member.len, self.stored(member)))
+            }
+            Format::Zip if is_plain => {
+                let mut header = [0; LOCAL_LEN];
+                let got = self.file.file().read_at(&mut header, member.data_at)?;
+                let header = header.get(..got).unwrap_or_default();
+                let len = local_len(header).map_err(|fault| fault.of(self.path(), member.data_at))? as u64;
+                let stored_at = member.data_at.saturating_add(len);
+                Some(self.piece(member, member.len, vec![Extent { at: 0, stored_at, len: member.len }]))
+            }
+            _ => None,
+        })
+    }
+
+    /// Pieces of the file under the name of a member.
+    pub(super) fn piece(&self, member: &Member<'_>, len: u64, extents: Vec<Extent>) -> MemberSource {
         let mut path = self.path().as_os_str().to_os_string();
         path.push("//");
         path.push(String::from_utf8_lossy(member.key).as_ref());
-        Some(MemberSource::new(self.file.clone(), PathBuf::from(path), member.len, self.stored(member)))
+        MemberSource::new(self.file.clone(), PathBuf::from(path), len, extents)
     }
 
     /// What is stored of a member, and where.
@@ -255,18 +285,58 @@ fn not_one(path: &Path, what: impl Into<String>) -> Error {
     Error::NotAnArchive { path: path.to_path_buf(), what: what.into() }
 }
 
+/// What a regular file is, by its first bytes and its last; `None` where it is no archive. That what is compressed is a
+/// tar is only known to whoever opens it.
+///
+/// # Errors
+/// When it cannot be read, or is a zip that is damaged.
+pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Format>> {
+    let file = FileSource::open(path)?;
+    match recognise_file(&file) {
+        Ok(recognised) => Ok(Some(recognised.format())),
+        Err(Error::NotAnArchive { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a file is, by its first bytes.
-fn recognise(file: &FileSource) -> Result<Format> {
+fn recognise_file(file: &FileSource) -> Result<Recognised> {
     let path = file.path();
     let mut block = [0; BLOCK_LEN];
     let got = file.file().read_at(&mut block, 0)?;
     if got == BLOCK_LEN && has_checksum(&block) {
-        return Ok(Format::Tar);
+        return Ok(Recognised::Tar(Format::Tar));
     }
     if got == BLOCK_LEN && is_empty_tar(file)? {
-        return Ok(Format::Tar);
+        return Ok(Recognised::Tar(Format::Tar));
     }
-    Err(not_one(path, "it begins as none of tar, tar.gz, tar.zst and zip do"))
+    let first = block.get(..got).unwrap_or_default();
+    if let Some(format) = compressed::format_of(first) {
+        return Ok(Recognised::Tar(format));
+    }
+    if let Some(directory) = zip::scan::find(file)? {
+        return Ok(Recognised::Zip(directory));
+    }
+    let what = match first.starts_with(b"PK") {
+        true => "it begins as a zip does, and has no end of a directory; it may have been cut off",
+        false => "it begins as none of tar, tar.gz, tar.zst and zip do",
+    };
+    Err(not_one(path, what))
+}
+
+/// What a file was recognised as.
+enum Recognised {
+    Tar(Format),
+    Zip(zip::scan::Directory),
+}
+
+impl Recognised {
+    fn format(&self) -> Format {
+        match self {
+            Self::Tar(format) => *format,
+            Self::Zip(_) => Format::Zip,
+        }
+    }
 }
 
 /// Whether a short file of whole blocks holds nothing but zeroes.
@@ -282,13 +352,29 @@ fn is_empty_tar(file: &FileSource) -> Result<bool> {
 
 fn make(
     file: &Arc<FileSource>,
-    format: Format,
+    recognised: &Recognised,
     options: &OpenOptions,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Index> {
     let identity = sidecar::without_device(&file.identity());
+    let format = recognised.format();
     let summary = Summary { format, identity, has_end: true, replaced: 0 };
+    let (engines, max) = (&*options.engines, options.max_index_bytes);
+    if let Recognised::Zip(directory) = recognised {
+        return zip::scan::index(file, *directory, engines, summary, max, progress);
+    }
     let access = options.access.decide(&**file, ByteRange::to(file.len()));
-    let input = FileInput::new(file.clone(), &*options.engines, access)?;
-    scan::tar(input, summary, options.max_index_bytes, progress)
+    let input = FileInput::new(file.clone(), engines, access)?;
+    match format.is_sequential() {
+        false => scan::tar(input, summary, max, progress),
+        true => scan::tar(from_front(input, format)?, summary, max, progress),
+    }
+}
+
+/// The tar in a compressed file.
+pub(super) fn from_front(input: FileInput, format: Format) -> Result<StreamInput<Box<dyn Read + Send>>> {
+    let path = input.path().to_path_buf();
+    let opened = compressed::decompress(AsReader(input), format);
+    let reader = opened.map_err(|error| crate::Error::io("decompress", &path, error))?;
+    Ok(StreamInput::new(reader, path))
 }

@@ -9,6 +9,9 @@ use super::tar::Walk;
 /// How often progress is told: members between two times.
 const TELL_EACH: u64 = 256;
 
+/// Bytes behind the end between two times.
+const DRAINED_AT_ONCE: u64 = 16 << 20;
+
 /// The index of the tar that an input gives.
 pub(super) fn tar(
     input: impl Input,
@@ -43,5 +46,21 @@ pub(super) fn tar(
         }
     }
     summary.has_end = walk.has_end();
+    if summary.format.is_sequential() {
+        if members == 0 && !summary.has_end {
+            return Err(Error::NotAnArchive { path, what: "what is compressed in it is no tar".into() });
+        }
+        drain(walk.input(), progress)?;
+    }
     builder.finish(summary).map_err(|fault| fault.of(&path, 0))
+}
+
+/// Reads what is behind the end, because only there a compressed file says what all before should have been.
+fn drain(input: &mut impl Input, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+    while input.skip(DRAINED_AT_ONCE)? == DRAINED_AT_ONCE {
+        if !progress(input.position()) {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(())
 }

@@ -19,13 +19,13 @@ const SPLITS_PER_THREAD: usize = 4;
 
 /// What was loaded.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-    pub(super) damages: Vec<Damage>,
+pub(in crate::commands) struct Outcome {
+    pub(in crate::commands) records: u64,
+    pub(in crate::commands) bytes: u64,
+    pub(in crate::commands) damages: Vec<Damage>,
     /// There is more: so many records as were wanted have been loaded.
-    pub(super) is_partial: bool,
-    pub(super) interrupted: bool,
+    pub(in crate::commands) is_partial: bool,
+    pub(in crate::commands) interrupted: bool,
 }
 
 /// One of several parts, numbered from 1.

@@ -8,5 +8,6 @@ pub mod header;
 pub mod pax;
 pub mod sparse;
 mod walk;
+pub mod write;
 
-pub use walk::{Entry, KEY_LEN_MAX, Walk};
+pub use walk::{Entry, Walk};

@@ -2,13 +2,11 @@
 
 use super::super::error::{Error, Fault, Result};
 use super::super::input::Input;
-use super::super::member::{Extent, MemberKind};
+use super::super::member::{Extent, KEY_LEN_MAX, MemberKind, key_of};
 use super::header::{BLOCK_LEN, Block, Header, decode, text};
 use super::pax::{Pax, decimal};
 use super::sparse::{self, Map};
 
-/// The longest path of a member, in bytes.
-pub const KEY_LEN_MAX: usize = 65_535;
 /// A path, and the zero behind it.
 const LONG_LEN_MAX: u64 = 65_536;
 /// The longest extended header, in bytes: one with the map of a very sparse member.
@@ -405,52 +403,9 @@ fn kind_of(type_flag: u8, name: &[u8]) -> MemberKind {
     }
 }
 
-/// The key of a name: as packing the unpacked tree would give it.
-pub(super) fn key_of(name: &[u8]) -> Result<Vec<u8>, String> {
-    if name.is_empty() {
-        return Err("a member has no name".into());
-    }
-    let mut key = name;
-    while let Some(rest) = key.strip_prefix(b"./") {
-        // `.//a` is `./a`; a slash that is left would make it an absolute path.
-        let slashes = rest.iter().take_while(|byte| **byte == b'/').count();
-        key = rest.get(slashes..).unwrap_or_default();
-    }
-    while key.len() > 1 && key.ends_with(b"/") {
-        key = key.get(..key.len().saturating_sub(1)).unwrap_or_default();
-    }
-    if key == b"." {
-        key = b"";
-    }
-    if key.len() > KEY_LEN_MAX {
-        return Err(format!("a name has {} bytes; at most {KEY_LEN_MAX} are taken", key.len()));
-    }
-    Ok(key.to_vec())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_are_those_of_the_unpacked_tree() {
-        for (name, key) in [
-            ("a", "a"),
-            ("./a/b", "a/b"),
-            (".//a", "a"),
-            ("././a/", "a"),
-            ("./", ""),
-            (".", ""),
-            ("/etc/x", "/etc/x"),
-            ("/", "/"),
-            ("../x", "../x"),
-            (".a", ".a"),
-        ] {
-            assert_eq!(key_of(name.as_bytes()).unwrap(), key.as_bytes(), "{name}");
-        }
-        assert!(key_of(b"").is_err());
-        assert!(key_of(&[b'x'; KEY_LEN_MAX + 1]).is_err());
-    }
 
     #[test]
     fn the_last_block_is_filled_up() {

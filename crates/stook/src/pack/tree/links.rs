@@ -9,13 +9,13 @@ use std::io;
 
 use rustix::fs::{AtFlags, FileType};
 
-use super::target::{self, Target};
 use super::writing::{Body, Place, Writing, Written};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::record::RecordHead;
+use crate::tree::target::{self, Target};
 
 /// Links that lead to links before one is a file. A pack has one; a few come about when a part of a tree is
 /// packed again.

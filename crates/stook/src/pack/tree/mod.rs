@@ -7,7 +7,6 @@ mod existing;
 mod links;
 mod names;
 mod packing;
-mod target;
 mod unpacking;
 mod writing;
 

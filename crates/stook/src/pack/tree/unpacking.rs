@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use super::links::{Link, Linking};
 use super::packing::Failure;
-use super::target::{self, Dress, Target};
 use super::writing::{Body, Place, Writing};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, KIND, Name};
 use crate::pack::key::{Key, KeyValue};
 use crate::pack::open::Pack;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
+use crate::tree::target::{self, Dress, Target};
 
 /// Small files waiting for a thread that writes them.
 const QUEUE_LEN: usize = 64;

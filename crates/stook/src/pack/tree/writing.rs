@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::packing::Failure;
-use super::target::{self, Dress};
 use super::unpacking::UnpackSummary;
 use crate::pack::error::{Error, Result};
 use crate::pack::scan::Scan;
 use crate::pack::stream::RecordReader;
+use crate::tree::target::{self, Dress};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
 const HOLE_LEN: usize = 64 << 10;

@@ -4,6 +4,7 @@ mod hostile;
 mod index;
 mod made;
 mod tars;
+mod zips;
 
 use std::collections::BTreeMap;
 use std::path::Path;

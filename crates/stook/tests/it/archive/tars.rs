@@ -284,7 +284,7 @@ proptest! {
         let path = dir.path().join("t.tar");
         fs::write(&path, [head, member(b"s", b'0', &stored), end()].concat()).unwrap();
         let archive = open(&path).unwrap();
-        let source = archive.source(&archive.find(b"s").unwrap()).unwrap();
+        let source = archive.source(&archive.find(b"s").unwrap()).unwrap().unwrap();
         let ranges: Vec<ByteRange> = wanted.iter().map(|(a, b)| {
             let (a, b) = ((a * at as f64) as u64, (b * at as f64) as u64);
             ByteRange::new(a.min(b), a.max(b)).unwrap()

@@ -23,7 +23,7 @@ const OPEN_MAX: usize = 256;
 const DEPTH_KEPT_MAX: usize = 64;
 
 /// The parts of a key that is a safe relative path, or why it is not one.
-pub(super) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
+pub(crate) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
     if key.is_empty() {
         return Ok(Vec::new());
     }
@@ -46,17 +46,17 @@ pub(super) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
 
 /// What to set on a file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dress {
-    pub(super) mode: Option<u32>,
-    pub(super) mtime_ns: Option<i64>,
-    pub(super) owner: Option<(u32, u32)>,
+pub(crate) struct Dress {
+    pub(crate) mode: Option<u32>,
+    pub(crate) mtime_ns: Option<i64>,
+    pub(crate) owner: Option<(u32, u32)>,
     /// Whom set-user-id and set-group-id bits were meant for, if that was recorded.
-    pub(super) meant_for: Option<(u32, u32)>,
+    pub(crate) meant_for: Option<(u32, u32)>,
 }
 
 /// The directory.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(crate) struct Target {
     root: Arc<OwnedFd>,
     path: PathBuf,
     open: HashMap<Vec<u8>, Arc<OwnedFd>>,
@@ -66,7 +66,7 @@ pub(super) struct Target {
 
 impl Target {
     /// Opens a directory, made if it is not there.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
@@ -83,27 +83,27 @@ impl Target {
     }
 
     /// The path of a key, for messages.
-    pub(super) fn path_of(&self, key: &[u8]) -> PathBuf {
+    pub(crate) fn path_of(&self, key: &[u8]) -> PathBuf {
         self.path.join(OsStr::from_bytes(key))
     }
 
     /// The directory itself.
-    pub(super) fn root(&self) -> Arc<OwnedFd> {
+    pub(crate) fn root(&self) -> Arc<OwnedFd> {
         self.root.clone()
     }
 
     /// Whether a directory is of this target's making.
-    pub(super) fn made(&self, directory: &OwnedFd) -> io::Result<bool> {
+    pub(crate) fn made(&self, directory: &OwnedFd) -> io::Result<bool> {
         Ok(self.made.contains(&identity(directory)?))
     }
 
     /// The directory of these parts, its missing parents and itself made with default modes.
-    pub(super) fn directory(&mut self, parts: &[&OsStr]) -> io::Result<Arc<OwnedFd>> {
+    pub(crate) fn directory(&mut self, parts: &[&OsStr]) -> io::Result<Arc<OwnedFd>> {
         self.descend(parts, true)
     }
 
     /// The directory of these parts, if it is there.
-    pub(super) fn existing(&mut self, parts: &[&OsStr]) -> io::Result<Option<Arc<OwnedFd>>> {
+    pub(crate) fn existing(&mut self, parts: &[&OsStr]) -> io::Result<Option<Arc<OwnedFd>>> {
         match self.descend(parts, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => other.map(Some),
@@ -177,7 +177,7 @@ fn open_directory(parent: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
 }
 
 /// What has this name, if anything has.
-pub(super) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
+pub(crate) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(status) => Ok(Some(status)),
         Err(Errno::NOENT) => Ok(None),
@@ -187,14 +187,14 @@ pub(super) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>>
 
 /// Makes a file of a temporary name, to be renamed when it is whole. A mode that is not known is what the
 /// process gives to new files.
-pub(super) fn create(parent: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<File> {
+pub(crate) fn create(parent: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<File> {
     let mode = Mode::from_raw_mode(if mode.is_some() { 0o600 } else { 0o666 });
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     Ok(File::from(rustix::fs::openat(parent, name, flags, mode)?))
 }
 
 /// Gives a finished file its name; `AlreadyExists` unless it may replace.
-pub(super) fn publish(parent: &OwnedFd, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
+pub(crate) fn publish(parent: &OwnedFd, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
     if replace {
         return Ok(rustix::fs::renameat(parent, from, parent, to)?);
     }
@@ -209,13 +209,13 @@ pub(super) fn publish(parent: &OwnedFd, from: &OsStr, to: &OsStr, replace: bool)
 }
 
 /// Removes a file that did not become whole.
-pub(super) fn remove(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+pub(crate) fn remove(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
 }
 
 /// Owner, mode and modification time of an open file or directory, in the order in which they do not undo
 /// one another.
-pub(super) fn dress(file: impl AsFd, dress: Dress) -> io::Result<()> {
+pub(crate) fn dress(file: impl AsFd, dress: Dress) -> io::Result<()> {
     if let Some((user, group)) = dress.owner {
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
         rustix::fs::fchown(&file, Some(user), Some(group))?;
@@ -241,7 +241,7 @@ fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::R
 }
 
 /// Owner and modification time of a link itself.
-pub(super) fn dress_link(parent: &OwnedFd, name: &OsStr, dress: Dress) -> io::Result<()> {
+pub(crate) fn dress_link(parent: &OwnedFd, name: &OsStr, dress: Dress) -> io::Result<()> {
     if let Some((user, group)) = dress.owner {
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
         rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;

@@ -1,0 +1,320 @@
+//! `stook pack x.tar OUT.stook`: the members of archives, or of a tar from stdin, as records.
+
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use stook::archive::{Member, MemberKind, Reading, recognise, tar_stream};
+use stook::pack::tree::{Failure, PackSummary};
+use stook::pack::{Attributes, Error, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions};
+
+use crate::archives;
+use crate::commands::pack::{Args, is_empty, print};
+use crate::context::Context;
+use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
+use crate::interrupt::interrupted;
+use crate::output::printable;
+use crate::progress::{Progress, Unit};
+use crate::select::Selection;
+
+/// Members looked up in one batch.
+const BATCH: usize = 4096;
+/// Bodies up to this length are put at once.
+const WHOLE_MAX: u64 = 4 << 20;
+
+/// Whether the sources are archives; a mixture is refused.
+///
+/// # Errors
+/// When only some are, or one cannot be looked at.
+pub(in crate::commands) fn is_wanted(sources: &[PathBuf]) -> anyhow::Result<bool> {
+    let mut archives = 0;
+    for source in sources {
+        let is_one = source == Path::new("-") || (source.is_file() && recognise(source)?.is_some());
+        archives += usize::from(is_one);
+    }
+    if archives > 0 && archives < sources.len() {
+        return Err(UsageError::new("pack archives and directories one after another, not together").into());
+    }
+    Ok(archives > 0)
+}
+
+/// Imports all members; of those with one key the last one counts, and what is there unchanged is not put again.
+///
+/// # Errors
+/// What reading an archive or writing the pack meets.
+pub(in crate::commands) fn run(
+    args: &Args,
+    selection: &Selection,
+    group: &str,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let there = args.pack.exists();
+    let mut writer = if args.dry_run { None } else { Some(open(args, there)?) };
+    let before = match there {
+        true => opened(Pack::open_path(&args.pack, OpenOptions::default()))?,
+        false => None,
+    };
+    let was_complete = before.as_ref().is_some_and(Pack::is_complete);
+    if let Some(writer) = &mut writer {
+        writer.set_complete(false);
+        writer.publish()?;
+    }
+    let mut import = Import {
+        writer,
+        before,
+        selection,
+        group,
+        with_owner: rustix::process::geteuid().is_root(),
+        summary: PackSummary::default(),
+        left_out: Vec::new(),
+        bar: context.progress("packing", Unit::Bytes, None),
+    };
+    for source in &args.sources {
+        let done = match source == Path::new("-") {
+            true => import.stream(),
+            false => import.archive(source, context),
+        };
+        done?;
+    }
+    let Import { writer, summary, left_out, bar, .. } = import;
+    drop(bar);
+    for key in &left_out {
+        context.remark(format_args!("Left out: {} is a pipe, a device or the like.", printable(key)));
+    }
+    let complete = !summary.interrupted && summary.failures.is_empty();
+    if let Some(mut writer) = writer {
+        writer.set_complete(complete);
+        writer.finish(complete && !was_complete)?;
+    }
+    print(args, &summary, complete, started.elapsed().as_secs_f64(), context)?;
+    if summary.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(code_for(summary.failures.len() as u64))
+}
+
+fn open(args: &Args, there: bool) -> anyhow::Result<PackWriter> {
+    let options = WriterOptions { segment_len: args.segment_size, ..WriterOptions::bulk() };
+    let storage = Arc::new(match there {
+        true => LocalStorage::open(&args.pack, LocalStorageOptions::default())?,
+        false => LocalStorage::create(&args.pack, LocalStorageOptions::default())?,
+    });
+    if there {
+        match PackWriter::open(storage.clone(), options.clone()) {
+            // An empty directory is where a pack can be made.
+            Err(Error::NotAPack { .. }) if is_empty(&args.pack)? => {}
+            opened => return Ok(opened?),
+        }
+    }
+    let mut writer = PackWriter::create(storage, options)?;
+    let roots = args.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
+    writer.set_roots(roots.collect());
+    Ok(writer)
+}
+
+/// The pack; none in an empty directory.
+fn opened(pack: Result<Pack, Error>) -> Result<Option<Pack>, Error> {
+    match pack {
+        Err(Error::NotAPack { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+struct Import<'a> {
+    writer: Option<PackWriter>,
+    before: Option<Pack>,
+    selection: &'a Selection,
+    group: &'a str,
+    with_owner: bool,
+    summary: PackSummary,
+    /// Pipes, devices, and what only its program knows.
+    left_out: Vec<Vec<u8>>,
+    bar: Progress,
+}
+
+/// A member on its way into a pack.
+struct Record<'a> {
+    key: &'a [u8],
+    kind: FileKind,
+    attributes: Attributes,
+    len: u64,
+}
+
+/// Gives the next bytes of a body.
+type Body<'a> = dyn FnMut(&mut dyn FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<bool> + 'a;
+
+impl Import<'_> {
+    fn is_taken(&self, key: &[u8]) -> bool {
+        let parents = key.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let excluded =
+            parents.filter_map(|(at, _)| key.get(..at)).any(|above| self.selection.excludes(above));
+        key.is_empty() || (self.selection.takes(key) && !excluded)
+    }
+
+    fn archive(&mut self, path: &Path, context: &Context) -> anyhow::Result<()> {
+        let Some(archive) = archives::open(path, context)? else { return Ok(()) };
+        let mut members: Vec<Member<'_>> =
+            archive.members(b"").filter(|member| self.is_taken(member.key)).collect();
+        members.sort_by_key(|member| member.header_at);
+        for batch in members.chunks(BATCH) {
+            let wanted = self.changed(batch)?;
+            let read = wanted.iter().filter(|member| member.kind != MemberKind::HardLink);
+            let mut reading = archive.read(read.map(|member| member.number).collect())?;
+            for member in &wanted {
+                if interrupted() {
+                    self.summary.interrupted = true;
+                    return Ok(());
+                }
+                self.member(member, &mut reading)?;
+            }
+        }
+        Ok(archive.check_unchanged()?)
+    }
+
+    /// The members that are not in the pack as they are.
+    fn changed<'m>(&mut self, batch: &[Member<'m>]) -> anyhow::Result<Vec<Member<'m>>> {
+        let Some(before) = &self.before else { return Ok(batch.to_vec()) };
+        let keys: Vec<Key> = batch.iter().map(|member| Key::bytes(member.key)).collect::<Result<_, _>>()?;
+        let located = before.locate(&keys)?;
+        let entries: Vec<_> = located.iter().flatten().cloned().collect();
+        let mut heads = before.heads(&entries)?.into_iter();
+        let mut changed = Vec::new();
+        for (member, entry) in batch.iter().zip(&located) {
+            let head = entry.as_ref().and_then(|_| heads.next()).transpose()?;
+            let len = body_len(member);
+            let is_same = |head: &stook::pack::RecordHead| {
+                head.attributes == archives::attributes(member, self.with_owner) && head.body_len == Some(len)
+            };
+            match head.as_ref() {
+                Some(head) if is_same(head) => self.summary.unchanged += 1,
+                found => {
+                    self.summary.replaced += u64::from(found.is_some());
+                    changed.push(*member);
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    fn member(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> anyhow::Result<()> {
+        let attributes = archives::attributes(member, self.with_owner);
+        let record = |kind| Record { key: member.key, kind, attributes, len: body_len(member) };
+        if member.kind == MemberKind::HardLink {
+            let mut given = false;
+            return self.put(&record(FileKind::HardLink), &mut |take| {
+                if !std::mem::replace(&mut given, true) {
+                    take(member.link)?;
+                    return Ok(true);
+                }
+                Ok(false)
+            });
+        }
+        reading.next()?;
+        let Some(kind) = archives::kind(member) else {
+            self.left_out.push(member.key.to_vec());
+            return Ok(());
+        };
+        self.put(&record(kind), &mut |take| match reading.chunk()? {
+            Some(bytes) => take(bytes).map(|()| true),
+            None => Ok(false),
+        })
+    }
+
+    /// A tar from stdin: members come as they are, and later ones take the place of earlier ones.
+    fn stream(&mut self) -> anyhow::Result<()> {
+        let mut tar = tar_stream(BufReader::with_capacity(256 << 10, io::stdin()), "stdin")?;
+        while let Some(entry) = tar.next()? {
+            if interrupted() {
+                self.summary.interrupted = true;
+                return Ok(());
+            }
+            if !self.is_taken(&entry.key) {
+                continue;
+            }
+            let kind = match entry.kind {
+                MemberKind::File => FileKind::File,
+                MemberKind::Directory => FileKind::Directory,
+                MemberKind::Symlink => FileKind::Symlink,
+                MemberKind::HardLink => FileKind::HardLink,
+                MemberKind::Other => {
+                    self.left_out.push(entry.key);
+                    continue;
+                }
+            };
+            let owner = entry.owner.filter(|_| self.with_owner);
+            let attributes =
+                Attributes::of_file(kind, entry.mode.unwrap_or(0o644), entry.mtime_ns.unwrap_or(0), owner);
+            let is_link = matches!(kind, FileKind::Symlink | FileKind::HardLink);
+            let len = if is_link { entry.link.len() as u64 } else { entry.len };
+            let record = Record { key: &entry.key, kind, attributes, len };
+            let mut link = is_link.then_some(entry.link.as_slice());
+            self.put(&record, &mut |take| {
+                if is_link {
+                    return link.take().map_or(Ok(false), |link| take(link).map(|()| true));
+                }
+                match tar.chunk()? {
+                    Some(bytes) => take(bytes).map(|()| true),
+                    None => Ok(false),
+                }
+            })?;
+        }
+        if !tar.has_end() {
+            let error = Error::Invalid("the tar does not end as a tar does; something was cut off".into());
+            self.summary.failures.push(Failure { key: b"-".to_vec(), error });
+        }
+        Ok(())
+    }
+
+    /// Puts a record. What is wrong with its bytes is a failure of it alone.
+    fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = put(writer, self.group, record, body)
+        {
+            let error = error.downcast::<stook::archive::Error>()?;
+            let error = match error {
+                stook::archive::Error::Core(_) => return Err(error.into()),
+                other => Error::Invalid(chain(&other)),
+            };
+            self.summary.failures.push(Failure { key: record.key.to_vec(), error });
+            return Ok(());
+        }
+        let summary = &mut self.summary;
+        *match record.kind {
+            FileKind::File => &mut summary.files,
+            FileKind::Directory => &mut summary.directories,
+            FileKind::Symlink => &mut summary.symlinks,
+            FileKind::HardLink => &mut summary.hard_links,
+        } += 1;
+        if record.kind == FileKind::File {
+            summary.bytes += record.len;
+            self.bar.add(record.len);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the record: of a link, its target or the key of its file.
+fn body_len(member: &Member<'_>) -> u64 {
+    if member.kind == MemberKind::HardLink { member.link.len() as u64 } else { member.len }
+}
+
+fn put(writer: &mut PackWriter, group: &str, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
+    let key = Key::bytes(record.key)?;
+    if record.len <= WHOLE_MAX {
+        let mut whole = Vec::new();
+        while body(&mut |bytes| {
+            whole.extend_from_slice(bytes);
+            Ok(())
+        })? {}
+        writer.put(group, &key, &record.attributes, &whole)?;
+        return Ok(());
+    }
+    let mut long = writer.begin(group, &key, &record.attributes, Some(record.len))?;
+    while body(&mut |bytes| Ok(long.write(bytes)?))? {}
+    long.finish()?;
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `stook info` of an archive.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use stook::archive::{Archive, MemberKind, Origin};
+use stook::report::json::{Document, TextOrBytes};
+use stook::report::units::{bytes_decimal, count};
+
+use crate::commands::info::Args;
+use crate::context::Context;
+use crate::{archives, packs};
+
+#[derive(Debug, Serialize)]
+struct Info<'a> {
+    format: String,
+    sequential: bool,
+    complete: bool,
+    file_bytes: u64,
+    members: u64,
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    hard_links: u64,
+    other: u64,
+    sparse: u64,
+    body_bytes: u64,
+    stored_bytes: u64,
+    replaced: u64,
+    index: &'static str,
+    #[serde(flatten)]
+    index_path: TextOrBytes<'a>,
+    index_bytes: u64,
+}
+
+/// Tells what is in it.
+///
+/// # Errors
+/// When stdout cannot be written, or the arguments make no sense.
+pub(in crate::commands) fn run(
+    args: &Args,
+    archive: &Archive,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    archives::without(archive, "--group", !args.groups.is_empty())?;
+    let path = archive.index_path();
+    let info = gather(archive, packs::json_path("index_path", &path));
+    let mut output = context.output();
+    if context.json() {
+        output.json(&Document::new("archive_info", info))?;
+        output.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    output.line(format_args!("{}: {}", archive.path().display(), info.format))?;
+    output.line(format_args!(
+        "{} members: {} files, {} directories, {} symbolic links, {} hard links, {} other",
+        count(info.members),
+        count(info.files),
+        count(info.directories),
+        count(info.symlinks),
+        count(info.hard_links),
+        count(info.other)
+    ))?;
+    let (body, stored, file) = (info.body_bytes, info.stored_bytes, info.file_bytes);
+    output.line(format_args!(
+        "{} of bodies in {}; the file has {}",
+        bytes_decimal(body),
+        bytes_decimal(stored),
+        bytes_decimal(file)
+    ))?;
+    if info.replaced > 0 {
+        output.line(format_args!("{} members were replaced by later ones", count(info.replaced)))?;
+    }
+    output.line(match archive.is_sequential() {
+        true => "it is compressed as a whole: a get reads it from its front",
+        false => "members are read where they lie",
+    })?;
+    output.line(format_args!("index: {}", index_text(archive, info.index_bytes)))?;
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn gather<'a>(archive: &Archive, index_path: TextOrBytes<'a>) -> Info<'a> {
+    let summary = archive.index().summary();
+    let mut info = Info {
+        format: archive.format().to_string(),
+        sequential: archive.is_sequential(),
+        complete: summary.has_end,
+        file_bytes: archive.file_bytes(),
+        members: archive.len(),
+        files: 0,
+        directories: 0,
+        symlinks: 0,
+        hard_links: 0,
+        other: 0,
+        sparse: 0,
+        body_bytes: 0,
+        stored_bytes: 0,
+        replaced: summary.replaced,
+        index: match archive.origin() {
+            Origin::Directory => "directory",
+            Origin::Sidecar => "sidecar",
+            Origin::Made { not_kept: None, .. } => "made",
+            Origin::Made { .. } => "in_memory",
+        },
+        index_path,
+        index_bytes: archive.index().bytes().len() as u64,
+    };
+    for member in archive.members(b"") {
+        *match member.kind {
+            MemberKind::File => &mut info.files,
+            MemberKind::Directory => &mut info.directories,
+            MemberKind::Symlink => &mut info.symlinks,
+            MemberKind::HardLink => &mut info.hard_links,
+            MemberKind::Other => &mut info.other,
+        } += 1;
+        info.sparse += u64::from(member.is_sparse);
+        if member.kind != MemberKind::HardLink {
+            info.body_bytes = info.body_bytes.saturating_add(member.len);
+            info.stored_bytes = info.stored_bytes.saturating_add(member.stored_len);
+        }
+    }
+    info
+}
+
+fn index_text(archive: &Archive, len: u64) -> String {
+    let path = archive.index_path();
+    match archive.origin() {
+        Origin::Directory => format!("the directory of the zip ({} in memory)", bytes_decimal(len)),
+        Origin::Sidecar => format!("{} ({})", path.display(), bytes_decimal(len)),
+        Origin::Made { not_kept: None, .. } => {
+            format!("{} ({}), made just now", path.display(), bytes_decimal(len))
+        }
+        Origin::Made { .. } => format!("in memory only ({})", bytes_decimal(len)),
+    }
+}

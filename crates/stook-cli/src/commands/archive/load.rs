@@ -1,0 +1,110 @@
+//! `stook load` of an archive: every member, and how fast that went.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stook::archive::{Archive, MemberKind};
+use stook::extent::ByteRange;
+
+use crate::commands::load::{Args, Outcome, Report, Stretch, cached_share, read_raw, tell};
+use crate::context::Context;
+use crate::keys::Order;
+use crate::progress::Unit;
+use crate::{archives, exit, interrupt};
+
+/// Reads every member once. Further names of files are not read again.
+///
+/// # Errors
+/// When the archive cannot be read.
+pub(in crate::commands) fn run(
+    args: &Args,
+    archive: &Archive,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    archives::without(archive, "--group", !args.groups.is_empty())?;
+    archives::without(archive, "--order key", args.order == Order::Key)?;
+    archives::without(archive, "--split", args.split.is_some())?;
+    archives::without(archive, "--threads", args.threads > 1)?;
+    archives::without(archive, "--max-records", args.max_records.is_some())?;
+    archives::without(archive, "--cursor", args.cursor.is_some())?;
+    archives::without(archive, "a range of keys", args.keys.is_given())?;
+    let file_bytes = archive.file_bytes();
+    let stretches: Vec<Stretch> = vec![(Arc::clone(&archive.file()), ByteRange::to(file_bytes))];
+    let cached_share = cached_share(&stretches)?;
+    let mut device = Vec::new();
+    if args.device_share {
+        device.push(read_raw(&stretches, context)?);
+    }
+    let started = Instant::now();
+    let (outcome, failures) = load(args, archive, context)?;
+    let elapsed = started.elapsed();
+    if args.device_share {
+        device.push(read_raw(&stretches, context)?);
+    }
+    let device_s = device.iter().map(Duration::as_secs_f64).sum::<f64>() / device.len() as f64;
+    let measured = args.device_share && file_bytes > 0;
+    let seconds = elapsed.as_secs_f64();
+    let report = Report {
+        records: outcome.records,
+        bytes: outcome.bytes,
+        seconds,
+        device_share: measured.then_some(device_s / seconds),
+        bytes_per_s: outcome.bytes as f64 / seconds,
+        segment_bytes: file_bytes,
+        device_bytes_per_s: measured.then_some(file_bytes as f64 / device_s),
+        cached_share,
+        in_memory: args.in_memory,
+        order: args.order,
+        threads: args.threads,
+        at_end: true,
+        interrupted: false,
+        complete: archive.index().summary().has_end,
+        damages: Vec::new(),
+    };
+    tell(context, &report, &outcome, elapsed)?;
+    Ok(exit::code_for(failures))
+}
+
+fn load(args: &Args, archive: &Archive, context: &Context) -> anyhow::Result<(Outcome, u64)> {
+    let bar = context.progress("loading", Unit::Bytes, None);
+    let mut members: Vec<_> = archive.members(b"").collect();
+    members.sort_by_key(|member| member.data_at);
+    let is_read = |kind| matches!(kind, MemberKind::File | MemberKind::Symlink);
+    let numbers = members.iter().filter(|member| is_read(member.kind)).map(|member| member.number).collect();
+    let others = members.iter().filter(|member| !is_read(member.kind)).count() as u64;
+    let mut outcome = Outcome { records: others, ..Outcome::default() };
+    let (mut failures, mut held) = (0, Vec::new());
+    let mut reading = archive.read(numbers)?;
+    while let Some(member) = reading.next()? {
+        let mut len = 0;
+        let failed = loop {
+            interrupt::check()?;
+            match reading.chunk() {
+                Ok(Some(chunk)) => {
+                    len += chunk.len() as u64;
+                    if args.in_memory {
+                        held.push(chunk.to_vec());
+                    }
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        match failed {
+            None => {
+                outcome.records += 1;
+                outcome.bytes += len;
+            }
+            Some(error) => {
+                failures += 1;
+                let key = crate::output::printable(member.key);
+                context.failure(anyhow::anyhow!("{key}: {}", exit::chain(&error)).as_ref());
+            }
+        }
+        bar.add(len);
+    }
+    drop((bar, held));
+    archive.check_unchanged()?;
+    Ok((outcome, failures))
+}

@@ -1,0 +1,108 @@
+//! Members of what can only be read from its front.
+
+use std::collections::VecDeque;
+use std::io::Read;
+
+use super::super::error::{Fault, Result};
+use super::super::input::{FileInput, Input as _, StreamInput};
+use super::super::member::Extent;
+use super::super::open::{Archive, from_front};
+use super::is_read;
+use crate::extent::ByteRange;
+
+/// Zeroes of holes, handed out piece by piece.
+static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Reads members, best in the order in which they lie.
+pub(super) struct Front<'a> {
+    archive: &'a Archive,
+    wanted: VecDeque<u64>,
+    input: Option<StreamInput<Box<dyn Read + Send>>>,
+    /// What is left of the current member.
+    extents: VecDeque<Extent>,
+    at: u64,
+    len: u64,
+    /// Bytes of the input that were handed out and not consumed.
+    lent: usize,
+}
+
+impl std::fmt::Debug for Front<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Front").field("wanted", &self.wanted.len()).field("input", &self.input).finish()
+    }
+}
+
+impl<'a> Front<'a> {
+    pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>) -> Self {
+        let (extents, input) = (VecDeque::new(), None);
+        Self { archive, wanted: numbers.into(), input, extents, at: 0, len: 0, lent: 0 }
+    }
+
+    pub(super) fn next(&mut self) -> Option<u64> {
+        let number = self.wanted.pop_front()?;
+        let member = self.archive.index().member(number).filter(is_read);
+        self.extents = member.map(|member| self.archive.stored(&member).into()).unwrap_or_default();
+        (self.at, self.len) = (0, member.map_or(0, |member| member.len));
+        Some(number)
+    }
+
+    pub(super) fn chunk(&mut self) -> Result<Option<&[u8]>> {
+        let lent = std::mem::take(&mut self.lent);
+        if let Some(input) = &mut self.input {
+            input.consume(lent);
+        }
+        if self.at >= self.len {
+            return Ok(None);
+        }
+        let next = self.extents.front().copied();
+        let hole_to = next.map_or(self.len, |extent| extent.at);
+        if self.at < hole_to {
+            let len = piece(hole_to.saturating_sub(self.at), ZEROES.len());
+            self.at = self.at.saturating_add(len as u64);
+            return Ok(ZEROES.get(..len));
+        }
+        let Some(extent) = next else { return Ok(None) };
+        self.go_to(extent.stored_at)?;
+        let archive = self.archive;
+        let cut = || {
+            let fault = Fault::damaged(0, "the archive ends in the middle of a member; it was cut off");
+            fault.of(archive.path(), extent.stored_at)
+        };
+        let there = match &mut self.input {
+            Some(input) => input.fill()?,
+            None => return Err(cut()),
+        };
+        if there.is_empty() {
+            return Err(cut());
+        }
+        let len = piece(extent.len, there.len());
+        (self.lent, self.at) = (len, self.at.saturating_add(len as u64));
+        self.extents.pop_front();
+        if extent.len > len as u64 {
+            let (len, more) = (extent.len.saturating_sub(len as u64), len as u64);
+            let (at, stored_at) = (self.at, extent.stored_at.saturating_add(more));
+            self.extents.push_front(Extent { at, stored_at, len });
+        }
+        Ok(there.get(..len))
+    }
+
+    /// Goes on to a place in the tar; from the front again, if it was passed.
+    fn go_to(&mut self, to: u64) -> Result<()> {
+        if self.input.as_ref().is_none_or(|input| input.position() > to) {
+            let (archive, options) = (self.archive, self.archive.options());
+            let access = options.access.decide(&*archive.file(), ByteRange::to(archive.file_bytes()));
+            let input = FileInput::new(archive.file(), &*options.engines, access)?;
+            self.input = Some(from_front(input, archive.format())?);
+        }
+        if let Some(input) = &mut self.input {
+            let from = input.position();
+            input.skip(to.saturating_sub(from))?;
+        }
+        Ok(())
+    }
+}
+
+/// The shorter of both.
+fn piece(left: u64, there: usize) -> usize {
+    usize::try_from(left).unwrap_or(usize::MAX).min(there)
+}

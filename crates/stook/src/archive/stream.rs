@@ -1,0 +1,92 @@
+//! A tar that comes from anywhere but a file, member by member: for importing from a pipe.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, Read};
+use std::path::PathBuf;
+
+use super::compressed;
+use super::error::Result;
+use super::input::StreamInput;
+use super::member::Extent;
+use super::tar::{Entry, Walk};
+
+/// Zeroes of holes, handed out piece by piece.
+static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A tar read from front to back.
+#[derive(Debug)]
+pub struct TarStream {
+    walk: Walk<StreamInput<Box<dyn Read + Send>>>,
+    /// What is left of the current member.
+    extents: VecDeque<Extent>,
+    at: u64,
+    len: u64,
+    lent: usize,
+}
+
+/// Goes through the tar that a reader gives, compressed or not; `path` is what to call it in messages.
+///
+/// # Errors
+/// What reading its first bytes meets.
+pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<PathBuf>) -> Result<TarStream> {
+    let path = path.into();
+    let told = |error| crate::Error::io("read", &path, error);
+    let format = compressed::format_of(reader.fill_buf().map_err(told)?);
+    let reader: Box<dyn Read + Send> = match format {
+        Some(format) => compressed::decompress(reader, format).map_err(told)?,
+        None => Box::new(reader),
+    };
+    let walk = Walk::new(StreamInput::new(reader, path));
+    Ok(TarStream { walk, extents: VecDeque::new(), at: 0, len: 0, lent: 0 })
+}
+
+impl TarStream {
+    /// The next member; what was not read of the one before is passed over.
+    ///
+    /// # Errors
+    /// When the bytes are not a tar, and what reading meets.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
+    pub fn next(&mut self) -> Result<Option<Entry>> {
+        self.walk.consume(std::mem::take(&mut self.lent));
+        let entry = self.walk.next()?;
+        if let Some(entry) = &entry {
+            let whole = || vec![Extent { at: 0, stored_at: entry.data_at, len: entry.stored_len }];
+            self.extents = entry.extents.clone().unwrap_or_else(whole).into();
+            (self.at, self.len) = (0, if entry.link.is_empty() { entry.len } else { 0 });
+        }
+        Ok(entry)
+    }
+
+    /// The next bytes of the member, the zeroes of a sparse one included; none after the last.
+    ///
+    /// # Errors
+    /// What reading meets, or that the tar ends before.
+    pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
+        self.walk.consume(std::mem::take(&mut self.lent));
+        if self.at >= self.len {
+            return Ok(None);
+        }
+        let hole_to = self.extents.front().map_or(self.len, |extent| extent.at);
+        if self.at < hole_to {
+            let left = usize::try_from(hole_to.saturating_sub(self.at)).unwrap_or(usize::MAX);
+            let len = left.min(ZEROES.len());
+            self.at = self.at.saturating_add(len as u64);
+            return Ok(ZEROES.get(..len));
+        }
+        let Some(extent) = self.extents.front_mut() else { return Ok(None) };
+        let there = self.walk.chunk()?.unwrap_or_default();
+        let len = usize::try_from(extent.len).unwrap_or(usize::MAX).min(there.len());
+        (self.lent, self.at) = (len, self.at.saturating_add(len as u64));
+        extent.at = self.at;
+        extent.len = extent.len.saturating_sub(len as u64);
+        if extent.len == 0 {
+            self.extents.pop_front();
+        }
+        Ok(if len == 0 { None } else { there.get(..len) })
+    }
+
+    /// Whether the two blocks of zeroes were met that end a tar.
+    pub fn has_end(&self) -> bool {
+        self.walk.has_end()
+    }
+}

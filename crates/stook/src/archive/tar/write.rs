@@ -1,0 +1,176 @@
+//! Tars on their way out: ustar, with an extended header before what does not fit into it.
+//!
+//! Nothing but what is given goes into the bytes: no clock, no names of users, no numbers of processes.
+
+use super::super::member::MemberKind;
+use super::header::BLOCK_LEN;
+
+/// What a tar ends in is filled up to this, as other programs do.
+const RECORD_LEN: u64 = 10_240;
+/// What fits into the eleven octal digits of a size or a time.
+const OCTAL_11_MAX: u64 = 0o77_777_777_777;
+const OCTAL_7_MAX: u32 = 0o7_777_777;
+
+/// What stands before the bytes of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Its path, without a slash at its end.
+    pub key: &'a [u8],
+    /// What it is.
+    pub kind: MemberKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time, nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// User and group.
+    pub owner: (u32, u32),
+    /// Bytes that follow; those of a file only.
+    pub len: u64,
+    /// What a link leads to.
+    pub link: &'a [u8],
+}
+
+impl Head<'_> {
+    /// The blocks of it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut name = if self.key.is_empty() { b".".to_vec() } else { self.key.to_vec() };
+        if self.kind == MemberKind::Directory {
+            name.push(b'/');
+        }
+        let records = self.records(&name);
+        let mut blocks = Vec::new();
+        if !records.is_empty() {
+            let head = Head { len: records.len() as u64, mtime_ns: 0, mode: 0o644, owner: (0, 0), ..*self };
+            blocks.extend(head.block(b"./PaxHeaders/stook", b'x', b""));
+            blocks.extend_from_slice(&records);
+            blocks.resize(blocks.len().next_multiple_of(BLOCK_LEN), 0);
+        }
+        let type_flag = match self.kind {
+            MemberKind::Directory => b'5',
+            MemberKind::Symlink => b'2',
+            MemberKind::HardLink => b'1',
+            MemberKind::File | MemberKind::Other => b'0',
+        };
+        blocks.extend(self.block(&name, type_flag, self.link));
+        blocks
+    }
+
+    /// The records of an extended header: what the header itself cannot say.
+    fn records(&self, name: &[u8]) -> Vec<u8> {
+        let mut records = Vec::new();
+        let (long_name, long_link) = (name.len() > 100, self.link.len() > 100);
+        let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+        if (long_name && !is_text(name)) || (long_link && !is_text(self.link)) {
+            record(&mut records, "hdrcharset", b"BINARY");
+        }
+        let (user, group) = self.owner;
+        for (key, number) in [("gid", group), ("uid", user)] {
+            if number > OCTAL_7_MAX {
+                record(&mut records, key, number.to_string().as_bytes());
+            }
+        }
+        if long_link {
+            record(&mut records, "linkpath", self.link);
+        }
+        let seconds = self.mtime_ns.div_euclid(1_000_000_000);
+        if seconds < 0 || self.mtime_ns.rem_euclid(1_000_000_000) != 0 {
+            record(&mut records, "mtime", time_text(self.mtime_ns).as_bytes());
+        }
+        if long_name {
+            record(&mut records, "path", name);
+        }
+        if self.len > OCTAL_11_MAX {
+            record(&mut records, "size", self.len.to_string().as_bytes());
+        }
+        records
+    }
+
+    fn block(&self, name: &[u8], type_flag: u8, link: &[u8]) -> Vec<u8> {
+        let seconds = u64::try_from(self.mtime_ns.div_euclid(1_000_000_000)).unwrap_or(0);
+        let (user, group) = self.owner;
+        let small = |number: u32| if number > OCTAL_7_MAX { 0 } else { number };
+        let size = if self.len > OCTAL_11_MAX { 0 } else { self.len };
+        let mut block = Vec::with_capacity(BLOCK_LEN);
+        padded(&mut block, name, 100);
+        for number in [self.mode & 0o7777, small(user), small(group)] {
+            padded(&mut block, format!("{number:07o}").as_bytes(), 8);
+        }
+        for number in [size, seconds.min(OCTAL_11_MAX)] {
+            padded(&mut block, format!("{number:011o}").as_bytes(), 12);
+        }
+        let sum_at = block.len();
+        block.extend([b' '; 8]);
+        block.push(type_flag);
+        padded(&mut block, link, 100);
+        block.extend_from_slice(b"ustar\x0000");
+        // Names of user and group, numbers of a device, a prefix.
+        block.resize(BLOCK_LEN, 0);
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).fold(0, u32::wrapping_add);
+        let digits = format!("{sum:06o}\0 ");
+        for (at, byte) in block.iter_mut().skip(sum_at).zip(digits.bytes()) {
+            *at = byte;
+        }
+        block
+    }
+}
+
+/// What fills up the last block of a body of so many bytes.
+pub fn padding(len: u64) -> Vec<u8> {
+    let whole = len.checked_next_multiple_of(BLOCK_LEN as u64).unwrap_or(len);
+    vec![0; usize::try_from(whole.saturating_sub(len)).unwrap_or(0)]
+}
+
+/// The end of a tar of so many bytes: two blocks of zeroes at least.
+pub fn end(len: u64) -> Vec<u8> {
+    let whole = len.saturating_add(1024).checked_next_multiple_of(RECORD_LEN).unwrap_or(len);
+    vec![0; usize::try_from(whole.saturating_sub(len)).unwrap_or(0)]
+}
+
+/// Bytes, filled up with zeroes; too many are cut off, and then an extended header has them all.
+fn padded(out: &mut Vec<u8>, bytes: &[u8], len: usize) {
+    let to = out.len().saturating_add(len);
+    out.extend_from_slice(bytes.get(..len.min(bytes.len())).unwrap_or_default());
+    out.resize(to, 0);
+}
+
+/// `LENGTH KEY=VALUE\n`, where the length counts itself.
+fn record(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    let rest = key.len().saturating_add(value.len()).saturating_add(3);
+    let mut len = rest.saturating_add(1);
+    while rest.saturating_add(len.to_string().len()) > len {
+        len = len.saturating_add(1);
+    }
+    out.extend_from_slice(format!("{len} {key}=").as_bytes());
+    out.extend_from_slice(value);
+    out.push(b'\n');
+}
+
+/// Seconds with as many digits behind the point as there are.
+fn time_text(ns: i64) -> String {
+    let (sign, ns) = if ns < 0 { ("-", ns.unsigned_abs()) } else { ("", ns.unsigned_abs()) };
+    let (seconds, below) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    let text = format!("{sign}{seconds}.{below:09}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_count_their_own_length() {
+        for len in [1, 2, 87, 88, 89, 90, 95, 980, 990, 991, 9990] {
+            let mut out = Vec::new();
+            record(&mut out, "path", &vec![b'x'; len]);
+            let digits: Vec<u8> = out.iter().copied().take_while(u8::is_ascii_digit).collect();
+            assert_eq!(String::from_utf8(digits).unwrap(), out.len().to_string());
+        }
+    }
+
+    #[test]
+    fn times_are_as_short_as_they_can_be() {
+        assert_eq!(time_text(1_500_000_000), "1.5");
+        assert_eq!(time_text(-1_876_543_211), "-1.876543211");
+        assert_eq!(time_text(-2_000_000_000), "-2");
+    }
+}

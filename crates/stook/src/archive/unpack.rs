@@ -1,0 +1,350 @@
+//! An archive into a tree of files.
+//!
+//! Files appear under their names when they are whole, with mode, times and owner set; what a zip says of its bytes was
+//! checked by then. Directories get their mode and time last, hard links when all files are there.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::AtFlags;
+
+use super::error::{Error, Result};
+use super::member::{Member, MemberKind};
+use super::open::Archive;
+use super::reading::Reading;
+use crate::tree::target::{self, Dress, Target};
+
+/// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
+const HOLE_LEN: usize = 64 << 10;
+
+/// A member that could not be unpacked, and why.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// What was met.
+    pub error: Error,
+}
+
+/// What unpacking did.
+#[derive(Debug, Default)]
+pub struct UnpackSummary {
+    /// Regular files written.
+    pub files: u64,
+    /// Directories made, or given mode and time anew.
+    pub directories: u64,
+    /// Symbolic links made.
+    pub symlinks: u64,
+    /// Hard links made.
+    pub hard_links: u64,
+    /// Bytes of files written.
+    pub bytes: u64,
+    /// What was there already, and stayed as it was.
+    pub kept: Vec<Vec<u8>>,
+    /// What could not be unpacked.
+    pub failures: Vec<Failure>,
+    /// Whether it was stopped by the caller before its end.
+    pub interrupted: bool,
+}
+
+/// The hook that selects what is unpacked, by path.
+type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
+/// How an archive is to be unpacked.
+pub struct Unpack<'a> {
+    /// Where to.
+    pub target: PathBuf,
+    /// Whether files that are there may be replaced; else they are kept.
+    pub overwrite: bool,
+    /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would mean somebody else
+    /// are dropped.
+    pub with_owner: bool,
+    /// Which keys are unpacked.
+    pub select: Select<'a>,
+}
+
+impl std::fmt::Debug for Unpack<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unpack").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl Unpack<'_> {
+    /// Unpacks. `progress` is told the bytes so far; when it says no, unpacking stops, with every file either whole or
+    /// absent.
+    ///
+    /// Unsafe paths, damaged members and files that cannot be written are [failures](UnpackSummary::failures); the
+    /// rest goes on.
+    ///
+    /// # Errors
+    /// That the target cannot be made or synced, or that the archive changed meanwhile.
+    pub fn run(&self, archive: &Archive, progress: &mut dyn FnMut(u64) -> bool) -> Result<UnpackSummary> {
+        let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
+        let chance = getrandom::u64().map_err(|error| io("choose names in")(io::Error::other(error)))?;
+        let mut members: Vec<Member<'_>> = archive
+            .members(b"")
+            .filter(|member| member.key.is_empty() || (self.select)(member.key))
+            .collect();
+        members.sort_by_key(|member| member.data_at);
+        let (links, read): (Vec<_>, Vec<_>) =
+            members.into_iter().partition(|member| member.kind == MemberKind::HardLink);
+        let mut unpacking = Unpacking {
+            options: self,
+            target: Target::open(&self.target).map_err(io("open"))?,
+            prefix: format!(".stook-{chance:016x}-"),
+            drafts: 0,
+            summary: UnpackSummary::default(),
+            directories: Vec::new(),
+            files: HashMap::new(),
+            progress,
+        };
+        unpacking.members(archive, &read, false)?;
+        unpacking.members(archive, &links, true)?;
+        unpacking.dress_directories();
+        archive.check_unchanged()?;
+        // One sync for all: each file was complete when it got its name, and now all are on the medium.
+        rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
+        Ok(unpacking.summary)
+    }
+}
+
+struct Unpacking<'a> {
+    options: &'a Unpack<'a>,
+    target: Target,
+    /// What temporary names begin with. No archive can know it.
+    prefix: String,
+    drafts: u64,
+    summary: UnpackSummary,
+    /// What is put off until everything is in them.
+    directories: Vec<(Vec<u8>, Dress)>,
+    /// Files with several names that were written, by where their bytes are.
+    files: HashMap<u64, Vec<u8>>,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+}
+
+/// Where a member goes.
+struct Place {
+    parent: Arc<OwnedFd>,
+    name: OsString,
+    dress: Dress,
+}
+
+impl Unpacking<'_> {
+    fn members(&mut self, archive: &Archive, members: &[Member<'_>], are_links: bool) -> Result<()> {
+        let mut reading = archive.read(members.iter().map(|member| member.number).collect())?;
+        while let Some(member) = reading.next()? {
+            if self.summary.interrupted || !(self.progress)(self.summary.bytes) {
+                self.summary.interrupted = true;
+                return Ok(());
+            }
+            let done = match are_links && self.files.contains_key(&member.data_at) {
+                true => self.link(&member),
+                false => self.member(&member, &mut reading),
+            };
+            if let Err(error) = done {
+                self.summary.failures.push(Failure { key: member.key.to_vec(), error });
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> Result<()> {
+        let dress = self.dress(member);
+        if member.kind == MemberKind::Directory {
+            let parts = parts(member.key)?;
+            self.target.directory(&parts).map_err(|error| self.io("make", member.key, error))?;
+            self.directories.push((member.key.to_vec(), dress));
+            return Ok(());
+        }
+        let place = self.place(member.key, dress)?;
+        if !self.options.overwrite && self.is_there(member.key, &place)? {
+            self.summary.kept.push(member.key.to_vec());
+            return Ok(());
+        }
+        match member.kind {
+            MemberKind::Symlink => self.symlink(member, &place, reading),
+            _ => self.file(member, &place, reading),
+        }
+    }
+
+    fn file(&mut self, member: &Member<'_>, place: &Place, reading: &mut Reading<'_>) -> Result<()> {
+        let draft = self.draft();
+        let mut file = target::create(&place.parent, &draft, place.dress.mode)
+            .map_err(|error| self.io("create", member.key, error))?;
+        let written = self.fill(&mut file, member.key, reading).and_then(|len| {
+            let Some(len) = len else { return Ok(None) };
+            let replaces = self.is_there(member.key, place)?;
+            let finish = || {
+                target::dress(&file, place.dress)?;
+                if replaces {
+                    // What takes the place of something must not be lost together with it.
+                    file.sync_all()?;
+                }
+                target::publish(&place.parent, &draft, &place.name, self.options.overwrite)
+            };
+            finish().map_err(|error| self.io("finish", member.key, error))?;
+            Ok(Some(len))
+        });
+        match written {
+            Ok(Some(len)) => {
+                self.summary.files += 1;
+                self.summary.bytes += len;
+                if member.names > 1 || member.kind == MemberKind::HardLink {
+                    self.files.insert(member.data_at, member.key.to_vec());
+                }
+                Ok(())
+            }
+            other => {
+                let removed = target::remove(&place.parent, &draft);
+                self.summary.interrupted |= other.is_ok();
+                other?;
+                removed.map_err(|error| self.io("remove the unfinished", member.key, error))
+            }
+        }
+    }
+
+    /// Writes all bytes; `None` when the caller stopped it.
+    fn fill(&mut self, file: &mut File, key: &[u8], reading: &mut Reading<'_>) -> Result<Option<u64>> {
+        let shown = self.target.path_of(key);
+        let told = |error| Error::from(crate::Error::io("write", &shown, error));
+        let (mut len, mut at) = (0_u64, 0_u64);
+        while let Some(bytes) = reading.chunk()? {
+            let offset = len;
+            len = len.saturating_add(bytes.len() as u64);
+            if bytes.len() < HOLE_LEN || bytes.iter().any(|byte| *byte != 0) {
+                if at != offset {
+                    file.seek(SeekFrom::Start(offset)).map_err(told)?;
+                }
+                file.write_all(bytes).map_err(told)?;
+                at = len;
+            }
+            if !(self.progress)(self.summary.bytes.saturating_add(len)) {
+                return Ok(None);
+            }
+        }
+        // A hole at the end has to be told.
+        if at != len {
+            file.set_len(len).map_err(told)?;
+        }
+        Ok(Some(len))
+    }
+
+    fn symlink(&mut self, member: &Member<'_>, place: &Place, reading: &mut Reading<'_>) -> Result<()> {
+        let mut link_to = Vec::new();
+        while let Some(bytes) = reading.chunk()? {
+            link_to.extend_from_slice(bytes);
+            if link_to.len() > super::member::KEY_LEN_MAX {
+                return Err(Error::Invalid("the target of a link is too long".into()));
+            }
+        }
+        let draft = self.draft();
+        let made = rustix::fs::symlinkat(OsStr::from_bytes(&link_to), &*place.parent, &draft);
+        made.map_err(|errno| self.io("make the link", member.key, errno.into()))?;
+        let dressed = target::dress_link(&place.parent, &draft, place.dress);
+        self.publish(member.key, place, &draft, dressed)?;
+        self.summary.symlinks += 1;
+        Ok(())
+    }
+
+    /// One more name of a file that was written.
+    fn link(&mut self, member: &Member<'_>) -> Result<()> {
+        let place = self.place(member.key, self.dress(member))?;
+        if !self.options.overwrite && self.is_there(member.key, &place)? {
+            self.summary.kept.push(member.key.to_vec());
+            return Ok(());
+        }
+        let first = self.files.get(&member.data_at).cloned().unwrap_or_default();
+        let parts = parts(&first)?;
+        let Some((name, parents)) = parts.split_last() else {
+            return Err(Error::Invalid("the first name of a file is empty".into()));
+        };
+        let from = self.target.directory(parents).map_err(|error| self.io("open", &first, error))?;
+        let draft = self.draft();
+        let linked = rustix::fs::linkat(&*from, *name, &*place.parent, &draft, AtFlags::empty());
+        linked.map_err(|errno| self.io("link", member.key, errno.into()))?;
+        self.publish(member.key, &place, &draft, Ok(()))?;
+        self.summary.hard_links += 1;
+        Ok(())
+    }
+
+    fn publish(&self, key: &[u8], place: &Place, draft: &OsStr, so_far: io::Result<()>) -> Result<()> {
+        let published =
+            so_far.and_then(|()| target::publish(&place.parent, draft, &place.name, self.options.overwrite));
+        // Renaming one name of a file onto another name of the same file leaves both.
+        match target::remove(&place.parent, draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.io("remove the unfinished", key, error))
+            }
+            _ => published.map_err(|error| self.io("give its name to", key, error)),
+        }
+    }
+
+    fn place(&mut self, key: &[u8], dress: Dress) -> Result<Place> {
+        let parts = parts(key)?;
+        let Some((name, parents)) = parts.split_last() else {
+            return Err(Error::Invalid("the empty path can only be a directory".into()));
+        };
+        let parent = self.target.directory(parents);
+        let parent = parent.map_err(|error| self.io("make the directory for", key, error))?;
+        Ok(Place { parent, name: name.to_os_string(), dress })
+    }
+
+    fn is_there(&self, key: &[u8], place: &Place) -> Result<bool> {
+        let found = target::status(&place.parent, &place.name);
+        Ok(found.map_err(|error| self.io("look for", key, error))?.is_some())
+    }
+
+    fn dress(&self, member: &Member<'_>) -> Dress {
+        let owner = member.owner.filter(|_| self.options.with_owner);
+        let foreign = owner.is_none() && rustix::process::geteuid().is_root();
+        let mode = member.mode.map(|mode| if foreign { mode & 0o1777 } else { mode });
+        Dress { mode, mtime_ns: member.mtime_ns, owner, meant_for: member.owner }
+    }
+
+    fn draft(&mut self) -> OsString {
+        self.drafts += 1;
+        OsString::from(format!("{}{}.part", self.prefix, self.drafts))
+    }
+
+    fn io(&self, operation: &'static str, key: &[u8], error: io::Error) -> Error {
+        crate::Error::io(operation, self.target.path_of(key), error).into()
+    }
+
+    /// Modes and times of directories, the deepest first, so that nothing is made in a directory afterwards.
+    fn dress_directories(&mut self) {
+        self.directories.sort_by(|a, b| b.0.cmp(&a.0));
+        for (key, dress) in std::mem::take(&mut self.directories) {
+            match self.dress_directory(&key, dress) {
+                Ok(dressed) => self.summary.directories += u64::from(dressed),
+                Err(error) => {
+                    let error = self.io("set mode and time of", &key, error);
+                    self.summary.failures.push(Failure { key, error });
+                }
+            }
+        }
+    }
+
+    /// Whether mode and time were to be set.
+    fn dress_directory(&mut self, key: &[u8], dress: Dress) -> io::Result<bool> {
+        let parts = target::parts(key).unwrap_or_default();
+        let Some(directory) = self.target.existing(&parts)? else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let wanted = self.options.overwrite || self.target.made(&directory)?;
+        if wanted {
+            target::dress(&*directory, dress)?;
+        }
+        Ok(wanted)
+    }
+}
+
+fn parts(key: &[u8]) -> Result<Vec<&OsStr>> {
+    let refused = |why| Error::Invalid(format!("refused: its path could lead out of the target: {why}"));
+    target::parts(key).map_err(refused)
+}

@@ -1,0 +1,350 @@
+//! The central directory of a zip, its end, and the headers before members.
+
+use super::super::bytes::{i64_at, u16_at, u32_at, u64_at};
+use super::super::error::{Decoded, Fault};
+use super::super::member::{MemberKind, Method};
+
+/// The length of the end without its comment.
+pub const END_LEN: usize = 22;
+/// The longest end, a comment and the way to the one of zip64 included.
+pub const END_LEN_MAX: usize = END_LEN + 65_535 + LOCATOR_LEN;
+/// What points to the end of zip64.
+pub const LOCATOR_LEN: usize = 20;
+/// The end of zip64, without what may follow.
+pub const END64_LEN: usize = 56;
+/// An entry without its name and what follows.
+pub const ENTRY_LEN: usize = 46;
+/// The header before a member, without its name and what follows.
+pub const LOCAL_LEN: usize = 30;
+
+const END: u32 = 0x0605_4b50;
+const LOCATOR: u32 = 0x0706_4b50;
+const END64: u32 = 0x0606_4b50;
+const ENTRY: u32 = 0x0201_4b50;
+/// The first bytes of a member.
+pub const LOCAL: u32 = 0x0403_4b50;
+
+/// Bits of a member.
+const ENCRYPTED: u16 = 1;
+
+/// What the end says of the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Entries.
+    pub entries: u64,
+    /// Whether that number is only its last 16 bits.
+    pub is_short: bool,
+    /// Bytes of the directory.
+    pub len: u64,
+    /// Where it begins, counted from where the zip does.
+    pub at: u64,
+}
+
+/// Looks for the end in the last bytes of a file: where in them it is, what it says, and where the end of zip64 is
+/// said to be.
+///
+/// # Errors
+/// When there is one, and it is of a part of a zip only.
+pub fn find_end(tail: &[u8]) -> Decoded<Option<(usize, End, Option<u64>)>> {
+    let last = tail.len().saturating_sub(END_LEN);
+    let is_end = |at: usize| {
+        let comment = u16_at(tail, at.saturating_add(20)).map(usize::from);
+        let to = comment.and_then(|len| at.checked_add(END_LEN)?.checked_add(len));
+        u32_at(tail, at) == Some(END) && to == Some(tail.len())
+    };
+    let Some(at) = (0..=last).rev().find(|at| is_end(*at)) else { return Ok(None) };
+    let short = |field: usize| u16_at(tail, at.saturating_add(field)).unwrap_or(0);
+    let long = |field: usize| u32_at(tail, at.saturating_add(field)).unwrap_or(0);
+    let locator = at.checked_sub(LOCATOR_LEN).filter(|at| u32_at(tail, *at) == Some(LOCATOR));
+    let end64 = locator.and_then(|at| u64_at(tail, at.saturating_add(8)));
+    if end64.is_none() && (short(4) != 0 || short(6) != 0 || short(8) != short(10)) {
+        return Err(Fault::unsupported(at as u64, "it is one of several parts of a zip"));
+    }
+    let end = End {
+        entries: u64::from(short(10)),
+        is_short: true,
+        len: u64::from(long(12)),
+        at: u64::from(long(16)),
+    };
+    Ok(Some((at, end, end64)))
+}
+
+/// The end of zip64.
+///
+/// # Errors
+/// When it is none, or of a part of a zip only.
+pub fn end64(bytes: &[u8]) -> Decoded<End> {
+    let damaged = || Fault::damaged(0, "the end of the directory (zip64) was expected here");
+    if u32_at(bytes, 0) != Some(END64) {
+        return Err(damaged());
+    }
+    if u32_at(bytes, 16) != Some(0) || u32_at(bytes, 20) != Some(0) || u64_at(bytes, 24) != u64_at(bytes, 32)
+    {
+        return Err(Fault::unsupported(0, "it is one of several parts of a zip"));
+    }
+    let at = |at| u64_at(bytes, at).ok_or_else(damaged);
+    Ok(End { entries: at(32)?, is_short: false, len: at(40)?, at: at(48)? })
+}
+
+/// The parts of an entry that have a fixed length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fixed {
+    system: u8,
+    flags: u16,
+    method: u16,
+    dos_time: (u16, u16),
+    crc32: u32,
+    stored: u32,
+    len: u32,
+    name_len: u16,
+    extra_len: u16,
+    comment_len: u16,
+    disk: u16,
+    external: u32,
+    at: u32,
+}
+
+impl Fixed {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it is no entry.
+    pub fn decode(bytes: &[u8; ENTRY_LEN]) -> Decoded<Self> {
+        let short = |at| u16_at(bytes, at).unwrap_or(0);
+        let long = |at| u32_at(bytes, at).unwrap_or(0);
+        if long(0) != ENTRY {
+            return Err(Fault::damaged(0, "an entry of the directory was expected here"));
+        }
+        Ok(Self {
+            system: bytes.get(5).copied().unwrap_or(0),
+            flags: short(8),
+            method: short(10),
+            dos_time: (short(12), short(14)),
+            crc32: long(16),
+            stored: long(20),
+            len: long(24),
+            name_len: short(28),
+            extra_len: short(30),
+            comment_len: short(32),
+            disk: short(34),
+            external: long(38),
+            at: long(42),
+        })
+    }
+
+    /// Lengths of the name, of the extra fields and of the comment that follow.
+    pub fn lens(&self) -> (usize, usize, usize) {
+        (self.name_len.into(), self.extra_len.into(), self.comment_len.into())
+    }
+}
+
+/// An entry of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name as it is to be used.
+    pub name: Vec<u8>,
+    /// The length of the name as it stands before the member.
+    pub name_len: u64,
+    /// What it is.
+    pub kind: MemberKind,
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Modification time, nanoseconds since 1970.
+    pub mtime_ns: Option<i64>,
+    /// User and group.
+    pub owner: Option<(u32, u32)>,
+    /// Bytes it has.
+    pub len: u64,
+    /// Bytes it takes.
+    pub stored_len: u64,
+    /// Where the header before it is, counted from where the zip begins.
+    pub at: u64,
+    /// How it is stored.
+    pub method: Method,
+    /// The CRC-32 of its bytes.
+    pub crc32: u32,
+}
+
+/// Puts an entry together with its name and its extra fields.
+///
+/// # Errors
+/// When they do not fit together.
+pub fn entry(fixed: &Fixed, name: &[u8], extra: &[u8]) -> Decoded<Entry> {
+    let extras = Extras::decode(fixed, name, extra)?;
+    if fixed.disk != 0 && fixed.disk != u16::MAX {
+        return Err(Fault::unsupported(0, "a member is in another part of the zip"));
+    }
+    let unix = (fixed.system == 3).then_some(fixed.external >> 16).filter(|mode| *mode != 0);
+    let kind = match unix.map(|mode| mode & 0o170_000) {
+        _ if name.ends_with(b"/") => MemberKind::Directory,
+        Some(0o040_000) => MemberKind::Directory,
+        Some(0o120_000) => MemberKind::Symlink,
+        Some(0o100_000 | 0) | None => MemberKind::File,
+        Some(_) => MemberKind::Other,
+    };
+    if kind == MemberKind::Directory && extras.len > 0 {
+        return Err(Fault::damaged(0, "a directory has bytes"));
+    }
+    let method = match fixed.flags & ENCRYPTED {
+        0 => Method::from_code(fixed.method),
+        _ => Method::Encrypted,
+    };
+    if method == Method::Stored && extras.len != extras.stored {
+        let what = format!("a member of {} bytes is stored as it is in {}", extras.len, extras.stored);
+        return Err(Fault::damaged(0, what));
+    }
+    Ok(Entry {
+        name: extras.name.unwrap_or(name).to_vec(),
+        name_len: name.len() as u64,
+        kind,
+        mode: unix.map(|mode| mode & 0o7777),
+        mtime_ns: extras.mtime_ns.or_else(|| dos_time(fixed.dos_time)),
+        owner: extras.owner,
+        len: extras.len,
+        stored_len: extras.stored,
+        at: extras.at,
+        method,
+        crc32: fixed.crc32,
+    })
+}
+
+/// What the extra fields of an entry say.
+struct Extras<'a> {
+    len: u64,
+    stored: u64,
+    at: u64,
+    mtime_ns: Option<i64>,
+    owner: Option<(u32, u32)>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Extras<'a> {
+    fn decode(fixed: &Fixed, name: &[u8], extra: &'a [u8]) -> Decoded<Self> {
+        let wide = [fixed.len, fixed.stored, fixed.at];
+        let mut all = Self {
+            len: fixed.len.into(),
+            stored: fixed.stored.into(),
+            at: fixed.at.into(),
+            mtime_ns: None,
+            owner: None,
+            name: None,
+        };
+        let mut rest = extra;
+        // Some programs fill up with less than a field.
+        while let (Some(id), Some(len)) = (u16_at(rest, 0), u16_at(rest, 2)) {
+            let to = usize::from(len).saturating_add(4);
+            let Some(field) = rest.get(4..to) else {
+                return Err(Fault::damaged(0, "an extra field is longer than all of them"));
+            };
+            match id {
+                0x0001 => all.take_wide(wide, field)?,
+                0x5455 if field.first().is_some_and(|flags| flags & 1 != 0) => {
+                    let seconds = u32_at(field, 1).map(|seconds| i64::from(seconds as i32));
+                    all.mtime_ns = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+                }
+                0x000a if all.mtime_ns.is_none() => all.mtime_ns = ntfs_time(field),
+                0x7875 => all.owner = owner(field),
+                0x7075 if u32_at(field, 1) == Some(crc32(name)) => all.name = field.get(5..),
+                _ => {}
+            }
+            rest = rest.get(to..).unwrap_or_default();
+        }
+        let is_missing = |short: u32, long: u64| short == u32::MAX && long == u64::from(u32::MAX);
+        if is_missing(fixed.at, all.at) {
+            return Err(Fault::damaged(0, "a member of a zip64 does not say where it is"));
+        }
+        Ok(all)
+    }
+
+    /// Of what is too large for 32 bits, the numbers stand here, in this order.
+    fn take_wide(&mut self, [len, stored, at]: [u32; 3], field: &[u8]) -> Decoded<()> {
+        let mut from = 0_usize;
+        for (short, long) in [(len, &mut self.len), (stored, &mut self.stored), (at, &mut self.at)] {
+            if short == u32::MAX {
+                let number = u64_at(field, from).filter(|number| *number <= i64::MAX as u64);
+                *long =
+                    number.ok_or_else(|| Fault::damaged(0, "a number of a zip64 is missing or too large"))?;
+                from = from.saturating_add(8);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Times of Windows, if they are there: 100 ns since 1601.
+fn ntfs_time(field: &[u8]) -> Option<i64> {
+    // Four reserved bytes, then tag 1 of 24 bytes: modified, accessed, created.
+    if u16_at(field, 4)? != 1 {
+        return None;
+    }
+    const UNIX_IN_1601: i64 = 116_444_736_000_000_000;
+    i64_at(field, 8)?.checked_sub(UNIX_IN_1601)?.checked_mul(100)
+}
+
+/// User and group of Info-ZIP, numbers of any length.
+fn owner(field: &[u8]) -> Option<(u32, u32)> {
+    let number = |bytes: &[u8]| {
+        let (low, high) = bytes.split_at(bytes.len().min(4));
+        let is_small = high.iter().all(|byte| *byte == 0);
+        is_small.then(|| low.iter().rev().fold(0_u32, |number, byte| (number << 8) | u32::from(*byte)))
+    };
+    let user_len = usize::from(*field.get(1)?);
+    let user_to = user_len.checked_add(2)?;
+    let group_len = usize::from(*field.get(user_to)?);
+    let group_from = user_to.checked_add(1)?;
+    let group = field.get(group_from..group_from.checked_add(group_len)?)?;
+    Some((number(field.get(2..user_to)?)?, number(group)?))
+}
+
+/// Date and time of DOS, which know no zone: taken as UTC.
+fn dos_time((time, date): (u16, u16)) -> Option<i64> {
+    let part = |value: u16, shift: u32, bits: u16| (value >> shift) & ((1_u16 << bits).wrapping_sub(1));
+    let month = time::Month::try_from(u8::try_from(part(date, 5, 4)).ok()?).ok()?;
+    let year = i32::from(part(date, 9, 7)).checked_add(1980)?;
+    let day = time::Date::from_calendar_date(year, month, u8::try_from(part(date, 0, 5)).ok()?).ok()?;
+    let small = |value: u16| u8::try_from(value).ok();
+    let (hour, minute) = (small(part(time, 11, 5))?, small(part(time, 5, 6))?);
+    let second = small(part(time, 0, 5).checked_mul(2)?)?;
+    let moment = day.with_hms(hour, minute, second).ok()?.assume_utc();
+    moment.unix_timestamp().checked_mul(1_000_000_000)
+}
+
+/// The CRC of zips.
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// How long the header before a member is, its name and what follows included.
+///
+/// # Errors
+/// When it is none.
+pub fn local_len(bytes: &[u8]) -> Decoded<usize> {
+    let lens = u16_at(bytes, 26).zip(u16_at(bytes, 28)).filter(|_| u32_at(bytes, 0) == Some(LOCAL));
+    let Some((name, extra)) = lens else {
+        return Err(Fault::damaged(0, "the header of a member was expected here"));
+    };
+    Ok(LOCAL_LEN.saturating_add(name.into()).saturating_add(extra.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_dos_have_two_seconds() {
+        // 2009-02-13 23:31:30
+        let date = ((2009 - 1980) << 9) | (2 << 5) | 13;
+        let time = (23 << 11) | (31 << 5) | 15;
+        assert_eq!(dos_time((time, date)), Some(1_234_567_890_000_000_000));
+        assert_eq!(dos_time((0, 0)), None, "there is no month 0");
+    }
+
+    #[test]
+    fn owners_have_numbers_of_any_length() {
+        assert_eq!(owner(&[1, 2, 0xe8, 3, 4, 1, 0, 0, 0]), Some((1000, 1)));
+        assert_eq!(owner(&[1, 8, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1]), None);
+        assert_eq!(owner(&[1, 4, 1]), None);
+    }
+}

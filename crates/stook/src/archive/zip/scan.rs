@@ -1,0 +1,171 @@
+//! One pass over the directory of a zip, into an index.
+
+use std::sync::Arc;
+
+use super::super::error::{Error, Fault, Result};
+use super::super::index::{Builder, Index, Seen, Summary};
+use super::super::input::{FileInput, Input};
+use super::super::member::{MemberKind, key_of};
+use super::directory::{
+    END_LEN_MAX, END64_LEN, ENTRY_LEN, End, Entry, Fixed, LOCAL_LEN, LOCATOR_LEN, end64, entry, find_end,
+};
+use crate::engine::{Access, EngineFactory};
+use crate::source::{FileSource, Source as _};
+
+/// How often progress is told: members between two times.
+const TELL_EACH: u64 = 256;
+
+/// Where the directory of a zip is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Directory {
+    end: End,
+    /// Where it begins in the file, and the zip itself.
+    at: u64,
+    base: u64,
+}
+
+/// Looks for the directory of a zip at the end of a file; `None` where there is no such end.
+pub(in super::super) fn find(file: &FileSource) -> Result<Option<Directory>> {
+    let fault = |fault: Fault, at| fault.of(file.path(), at);
+    let len = file.len();
+    let tail_at = len.saturating_sub(END_LEN_MAX as u64);
+    let mut tail = vec![0; usize::try_from(len.saturating_sub(tail_at)).unwrap_or(END_LEN_MAX)];
+    file.file().read_exact_at(&mut tail, tail_at)?;
+    let Some((at, end, wide)) = find_end(&tail).map_err(|found| fault(found, tail_at))? else {
+        return Ok(None);
+    };
+    let end_at = tail_at.saturating_add(at as u64);
+    let Some(wide) = wide else { return place(file, end, end_at).map(Some) };
+    // What stands before the zip moves it, and the locator does not know: it lies right before that, usually.
+    let before = end_at.saturating_sub((LOCATOR_LEN + END64_LEN) as u64);
+    for at in [before, wide] {
+        let mut bytes = [0; END64_LEN];
+        let is_there = at.checked_add(END64_LEN as u64).is_some_and(|to| to <= end_at);
+        if is_there
+            && file.file().read_at(&mut bytes, at)? == END64_LEN
+            && let Ok(end) = end64(&bytes)
+        {
+            return place(file, end, at).map(Some);
+        }
+    }
+    Err(fault(Fault::damaged(0, "the end of the directory (zip64) is not where it should be"), wide))
+}
+
+/// Whatever stands before the zip moves all of it.
+fn place(file: &FileSource, end: End, end_at: u64) -> Result<Directory> {
+    let base = end.at.checked_add(end.len).and_then(|to| end_at.checked_sub(to));
+    let Some(base) = base else {
+        let what = format!("a directory of {} bytes at {} reaches past its own end", end.len, end.at);
+        return Err(Fault::damaged(0, what).of(file.path(), end_at));
+    };
+    Ok(Directory { end, at: base.saturating_add(end.at), base })
+}
+
+/// The index of a zip.
+pub(in super::super) fn index(
+    file: &Arc<FileSource>,
+    directory: Directory,
+    engines: &dyn EngineFactory,
+    summary: Summary,
+    max_bytes: u64,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Index> {
+    let path = file.path().to_path_buf();
+    let mut input = FileInput::new(file.clone(), engines, Access::Cached)?;
+    input.skip(directory.at)?;
+    let to = directory.at.saturating_add(directory.end.len);
+    let mut builder = Builder::new(max_bytes);
+    let mut places = Vec::new();
+    let mut count = 0_u64;
+    while input.position() < to {
+        let at = input.position();
+        let entry = next(&mut input, to).map_err(|met| met.told(&path, at))?;
+        let start = directory.base.saturating_add(entry.at);
+        let least = (LOCAL_LEN as u64).saturating_add(entry.name_len).saturating_add(entry.stored_len);
+        places.push((start, start.saturating_add(least)));
+        push(&mut builder, &entry, start).map_err(|fault| fault.of(&path, at))?;
+        count = count.saturating_add(1);
+        if count.is_multiple_of(TELL_EACH) && !progress(at) {
+            return Err(Error::Interrupted);
+        }
+    }
+    let stated = directory.end.entries;
+    if count != stated && !(directory.end.is_short && count & 0xffff == stated) {
+        let what = format!("the directory has {count} entries, and its end speaks of {stated}");
+        return Err(Fault::damaged(0, what).of(&path, to));
+    }
+    check_places(places, directory.at).map_err(|fault| fault.of(&path, 0))?;
+    builder.finish(summary).map_err(|fault| fault.of(&path, 0))
+}
+
+/// What kept an entry from being read.
+enum Met {
+    Fault(Fault),
+    Error(Error),
+}
+
+impl Met {
+    fn told(self, path: &std::path::Path, at: u64) -> Error {
+        match self {
+            Self::Fault(fault) => fault.of(path, at),
+            Self::Error(error) => error,
+        }
+    }
+}
+
+fn next(input: &mut impl Input, to: u64) -> Result<Entry, Met> {
+    let cut = || Met::Fault(Fault::damaged(0, "an entry of the directory reaches past its end"));
+    let mut fixed = [0; ENTRY_LEN];
+    if input.read(&mut fixed).map_err(Met::Error)? < ENTRY_LEN {
+        return Err(cut());
+    }
+    let fixed = Fixed::decode(&fixed).map_err(Met::Fault)?;
+    let (name_len, extra_len, comment_len) = fixed.lens();
+    let mut texts = vec![0; name_len.saturating_add(extra_len)];
+    let got = input.read(&mut texts).map_err(Met::Error)?;
+    let skipped = input.skip(comment_len as u64).map_err(Met::Error)?;
+    if got < texts.len() || skipped < comment_len as u64 || input.position() > to {
+        return Err(cut());
+    }
+    let (name, extra) = texts.split_at(name_len);
+    entry(&fixed, name, extra).map_err(Met::Fault)
+}
+
+fn push(builder: &mut Builder, entry: &Entry, start: u64) -> Result<(), Fault> {
+    let key = key_of(&entry.name).map_err(|what| Fault::damaged(0, what))?;
+    if key.contains(&0) {
+        return Err(Fault::damaged(0, "a name has a zero byte"));
+    }
+    let len = if entry.kind == MemberKind::Directory { 0 } else { entry.len };
+    builder.push(&Seen {
+        key: &key,
+        kind: entry.kind,
+        mode: entry.mode,
+        mtime_ns: entry.mtime_ns,
+        owner: entry.owner,
+        len,
+        stored_len: entry.stored_len,
+        header_at: start,
+        data_at: start,
+        method: entry.method,
+        crc32: Some(entry.crc32),
+        extents: None,
+        link: b"",
+    })
+}
+
+/// Members that lie within one another make a small file large without end.
+fn check_places(mut places: Vec<(u64, u64)>, directory_at: u64) -> Result<(), Fault> {
+    places.sort_unstable();
+    let mut end = 0;
+    for (from, to) in places {
+        if from < end {
+            return Err(Fault::damaged(from, "members of the zip overlap"));
+        }
+        if to > directory_at {
+            return Err(Fault::damaged(from, "a member of the zip reaches into its directory"));
+        }
+        end = to;
+    }
+    Ok(())
+}
