@@ -187,7 +187,12 @@ fn add_damages(pack: &Pack, outcome: &mut Outcome) {
     }
 }
 
-pub(super) fn tell(context: &Context, report: &Report<'_>, outcome: &Outcome, elapsed: Duration) -> anyhow::Result<()> {
+pub(super) fn tell(
+    context: &Context,
+    report: &Report<'_>,
+    outcome: &Outcome,
+    elapsed: Duration,
+) -> anyhow::Result<()> {
     for damage in &outcome.damages {
         context.failure(&Error::Damaged(damage.clone()));
     }

@@ -30,7 +30,7 @@ pub(in crate::commands) struct Outcome {
 
 /// One of several parts, numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(in crate::commands) struct Part {
     number: usize,
     of: usize,
 }
