@@ -88,6 +88,14 @@ impl<W: Write> Output<W> {
         Ok(self.to.write_all(b"\n")?)
     }
 
+    /// Writes what is still buffered, so that it is seen before more comes.
+    ///
+    /// # Errors
+    /// What writing meets.
+    pub fn flush(&mut self) -> Result<()> {
+        Ok(self.to.flush()?)
+    }
+
     /// Writes what is still buffered. Without it an error at the very end would go unnoticed.
     pub fn finish(mut self) -> Result<()> {
         Ok(self.to.flush()?)

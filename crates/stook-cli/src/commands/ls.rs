@@ -4,9 +4,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::Serialize;
-use stook::pack::{FileKind, Key, KeyEntry, KeyValue, Pack, RecordHead};
+use stook::pack::{FileKind, Key, KeyEntry, KeyRange, KeyValue, Pack, RecordHead};
 use stook::report::json::Document;
 use time::OffsetDateTime;
 
@@ -26,8 +27,12 @@ Examples:
   stook ls photos.stook -l --prefix 2024/
   stook ls photos.stook --from 2024/06 --to 2024/09 --order disk
   stook ls train.tar --long
+  stook ls logs.stook --follow --json
   stook ls photos.stook '**/*.jpg' -0 |
     stook get photos.stook --from-file - -0 --output out";
+
+/// How often a pack that is followed is looked at.
+const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
 /// Heads read in one batch for `-l`.
 const BATCH: usize = 4096;
@@ -55,6 +60,9 @@ pub struct Args {
     /// End each key with a NUL byte, and print it as it is
     #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
     pub(super) null: bool,
+    /// Go on and list what is put from now on, until stopped with Ctrl-C
+    #[arg(long, conflicts_with_all = ["at", "null"])]
+    follow: bool,
     #[command(flatten)]
     view: packs::View,
 }
@@ -101,7 +109,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut output = context.output();
     let mut batch = Vec::new();
     let entries: Box<dyn Iterator<Item = stook::pack::Result<KeyEntry>>> = match args.order {
-        Order::Key => Box::new(pack.keys_in(range)?),
+        Order::Key => Box::new(pack.keys_in(range.clone())?),
         Order::Disk => Box::new(pack.keys_on_disk(&range, &args.groups)),
     };
     for entry in entries {
@@ -119,8 +127,48 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         }
     }
     failures += print_long(&pack, &mut batch, context, &mut output)?;
+    if args.follow {
+        output.flush()?;
+        follow(pack, &args, (&globs, &range), context, &mut output)?;
+    }
     output.finish()?;
     Ok(exit::code_for(failures))
+}
+
+/// Lists records as they are put, until it is stopped.
+fn follow(
+    mut pack: Pack,
+    args: &Args,
+    (globs, range): (&Globs, &KeyRange),
+    context: &Context,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    while !interrupt::interrupted() {
+        std::thread::sleep(FOLLOW_EVERY);
+        if pack.is_current()? {
+            continue;
+        }
+        let newer = args.view.open(&args.pack)?;
+        for head in newer.put_since(&pack)? {
+            let group = newer.group_of_segment(head.segment);
+            let is_wanted = keys::is_in(&args.groups, group) && globs.match_key(&head.key);
+            if !is_wanted || !range.contains(&head.key) {
+                continue;
+            }
+            if context.json() {
+                let key = packs::JsonKey(&head.key);
+                let line = Line { key, group, stored_bytes: None, head: Some(fields(&head)) };
+                output.json_line(&Document::new("ls", line))?;
+            } else if args.long {
+                output.line(long_line(&head, group))?;
+            } else {
+                output.line(&head.key)?;
+            }
+        }
+        output.flush()?;
+        pack = newer;
+    }
+    Ok(())
 }
 
 fn print_short(

@@ -116,3 +116,29 @@ fn a_stretch_of_keys_is_listed_by_key_or_as_it_is_on_the_medium() {
     assert_eq!(listed(&["--order", "disk", "--group", "g", "--from", "c"]), ["id:7", "empty", "long"]);
     assert_eq!(listed(&["--order", "disk", "-l"]).len(), 6);
 }
+
+#[test]
+fn a_pack_is_followed_as_it_grows() {
+    use std::io::{BufRead as _, BufReader};
+    let place = Place::filled();
+    let mut following = place
+        .command("ls", &["--follow", "--prefix", "new/", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    std::fs::write(place.path("in"), "body").unwrap();
+    // However late it starts to follow, what is put again and again is met in the end.
+    let mut seen = std::collections::BTreeSet::new();
+    for key in ["new/a", "elsewhere", "new/b"] {
+        assert_eq!(place.run("put", &[key, "in"]).0, 0);
+        if key != "elsewhere" {
+            let line: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            seen.insert(line["key"].as_str().unwrap().to_owned());
+        }
+    }
+    following.kill().unwrap();
+    following.wait().unwrap();
+    assert!(seen.iter().eq(["new/a", "new/b"]), "{seen:?}");
+    assert_eq!(place.run("ls", &["--follow", "--at", "@0"]).0, 2);
+}

@@ -5,6 +5,7 @@
 
 mod check;
 mod error;
+mod follow;
 pub mod format;
 mod frames;
 mod gather;

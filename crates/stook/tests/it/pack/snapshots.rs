@@ -268,3 +268,39 @@ fn a_second_writer_is_told_who_the_first_is_also_in_the_same_process() {
     drop(first);
     PackWriter::open(storage(), WriterOptions::default()).unwrap();
 }
+
+#[test]
+fn a_reader_that_follows_is_told_of_every_record_once_in_the_order_in_which_they_were_put() {
+    let storage = SimStorage::new();
+    let options = tiny_writer(ScriptedHost::new(1));
+    let mut writer = PackWriter::create(Arc::new(storage.clone()), options).unwrap();
+    let mut model = PackModel::new();
+    put(&mut writer, &mut model, 0, 0);
+    writer.sync().unwrap();
+    let mut pack = open_simulated(&storage).unwrap();
+    assert!(pack.is_current().unwrap());
+    for round in 1..30 {
+        let mut expected = Vec::new();
+        for number in [round * 7 % 11, round * 3 % 11 + 20, round + 100] {
+            put(&mut writer, &mut model, number, round * 1_000 + number);
+            expected.push(Key::id(number));
+        }
+        let mut batch = writer.batch("other").unwrap();
+        for number in [200, 201] {
+            batch.put(&Key::id(number), &Attributes::new(), &pattern(10, round)).unwrap();
+            expected.push(Key::id(number));
+        }
+        batch.commit().unwrap();
+        match round % 3 {
+            0 => writer.sync().unwrap(),
+            1 => writer.publish().unwrap(),
+            _ => drop(writer.compact(&CompactOptions::default(), &mut |_| true).unwrap()),
+        }
+        assert!(!pack.is_current().unwrap());
+        let newer = open_simulated(&storage).unwrap();
+        let told: Vec<Key> = newer.put_since(&pack).unwrap().into_iter().map(|head| head.key).collect();
+        assert_eq!(told, expected, "round {round}");
+        assert_eq!(newer.put_since(&newer).unwrap(), []);
+        pack = newer;
+    }
+}
