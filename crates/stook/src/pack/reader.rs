@@ -67,21 +67,51 @@ pub(crate) struct Reader {
     idle: Idle,
 }
 
-#[derive(Default)]
+/// What was used and may be used again, by the process that made it.
 struct Idle {
-    engines: Mutex<Vec<Box<dyn Engine>>>,
-    sessions: Mutex<Vec<Session>>,
+    engines: Mutex<Kept<Box<dyn Engine>>>,
+    sessions: Mutex<Kept<Session>>,
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    process: u32,
+    values: Vec<T>,
+}
+
+impl<T> Kept<T> {
+    fn new() -> Mutex<Self> {
+        Mutex::new(Self { process: std::process::id(), values: Vec::new() })
+    }
+
+    /// A forked child has a copy of what its parent kept. The rings are the parent's, and threads of a pool do not exist
+    /// in the child: they are neither used nor taken down here.
+    fn of_this_process(&mut self) -> &mut Vec<T> {
+        let process = std::process::id();
+        if self.process != process {
+            std::mem::forget(std::mem::take(&mut self.values));
+            self.process = process;
+        }
+        &mut self.values
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        self.of_this_process();
+    }
 }
 
 /// More than a few idle ones are left over from a burst of threads, and each holds kernel memory.
 const IDLE_MAX: usize = 4;
 
-fn take<T>(idle: &Mutex<Vec<T>>) -> Option<T> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+fn take<T>(idle: &Mutex<Kept<T>>) -> Option<T> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner).of_this_process().pop()
 }
 
-fn keep<T>(idle: &Mutex<Vec<T>>, value: T) {
-    let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+fn keep<T>(idle: &Mutex<Kept<T>>, value: T) {
+    let mut kept = idle.lock().unwrap_or_else(PoisonError::into_inner);
+    let idle = kept.of_this_process();
     if idle.len() < IDLE_MAX {
         idle.push(value);
     }
@@ -95,7 +125,7 @@ impl std::fmt::Debug for Idle {
 
 impl Reader {
     pub(crate) fn new(engines: Arc<dyn EngineFactory>) -> Self {
-        Self { engines, idle: Idle::default() }
+        Self { engines, idle: Idle { engines: Kept::new(), sessions: Kept::new() } }
     }
 
     /// An engine, idle or new.
