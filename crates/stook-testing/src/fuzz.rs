@@ -5,6 +5,7 @@
 //! `cargo test` too. A function here returns for any input, or panics because a property is broken; it
 //! never touches the file system outside a temporary directory and never prints.
 
+pub mod archive;
 pub mod pack;
 
 use std::fs;
@@ -20,6 +21,9 @@ pub type Target = fn(&[u8]);
 /// and of its function here.
 pub const TARGETS: &[(&str, Target)] = &[
     ("parse_size", parse_size),
+    ("archive_index", archive::archive_index),
+    ("archive_tar", archive::archive_tar),
+    ("archive_zip", archive::archive_zip),
     ("pack_attributes", pack::pack_attributes),
     ("pack_deletes", pack::pack_deletes),
     ("pack_footer", pack::pack_footer),
