@@ -20,6 +20,9 @@ use crate::output::printable;
 use crate::progress::{Progress, Unit};
 use crate::select::Selection;
 
+/// What files end in that are imported rather than packed as they are.
+const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
+
 /// Members looked up in one batch.
 const BATCH: usize = 4096;
 /// Bodies up to this length are put at once.
@@ -32,13 +35,20 @@ const WHOLE_MAX: u64 = 4 << 20;
 pub(in crate::commands) fn is_wanted(sources: &[PathBuf]) -> anyhow::Result<bool> {
     let mut archives = 0;
     for source in sources {
-        let is_one = source == Path::new("-") || (source.is_file() && recognise(source)?.is_some());
+        let is_one = source == Path::new("-")
+            || (source.is_file() && is_named_so(source) && recognise(source)?.is_some());
         archives += usize::from(is_one);
     }
     if archives > 0 && archives < sources.len() {
         return Err(UsageError::new("pack archives and directories one after another, not together").into());
     }
     Ok(archives > 0)
+}
+
+/// Whether a file is called an archive. Much else is one inside (`.jar`, `.docx`, `.whl`) and meant as a file.
+fn is_named_so(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes().to_ascii_lowercase();
+    NAMES.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Imports all members; of those with one key the last one counts, and what is there unchanged is not put again.
