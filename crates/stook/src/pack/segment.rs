@@ -113,6 +113,7 @@ impl Segment {
             Err(error) => return Err(error.into()),
         };
         let opened = Self::read_header(reader, source.as_ref(), manifest, &entry);
+        let mut is_guessed = false;
         let header = match opened {
             Ok(header) => header,
             Err(Error::Damaged(found)) => {
@@ -120,6 +121,7 @@ impl Segment {
                 let Some(header) = Self::guess_header(reader, source.as_ref(), manifest, &entry)? else {
                     return Ok(None);
                 };
+                is_guessed = true;
                 header
             }
             Err(other) => return Err(other),
@@ -133,7 +135,8 @@ impl Segment {
             tally: entry.tally,
             deaths: Deaths::new(),
             replayed: false,
-            damaged: false,
+            // What was guessed is read, and not appended to.
+            damaged: is_guessed,
             durable_len: entry.committed_len,
             vector_lost: false,
             entry,

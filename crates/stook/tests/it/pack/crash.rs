@@ -8,7 +8,7 @@ use stook::pack::{Attributes, CompactOptions, Error, Key, PackWriter, Result, Wr
 use stook::storage::Storage;
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{
-    PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
+    PackModel, ScriptedHost, assert_holds, assert_holds_briefly, open_simulated, scanned, tiny_writer,
 };
 use stook_testing::sim::{
     Acknowledgements, CrashPoint, ExploreOptions, SimStorage, explore, explore_failures,
@@ -168,7 +168,7 @@ fn work(storage: &SimStorage, given: &Acknowledgements<Promise>) -> Result<()> {
 fn versions(storage: &SimStorage) -> (Promise, PackModel) {
     let pack = open_simulated(storage).unwrap();
     let held = scanned(&pack).unwrap();
-    assert_holds(&pack, &held);
+    assert_holds_briefly(&pack, &held);
     let number = |wanted: &Key| (0..=u8::MAX).find(|&number| key(number) == *wanted).unwrap();
     let found: Promise = held.iter().map(|(key, body)| (number(key), version(number(key), body))).collect();
     assert_eq!(found.get(&PAIR[0]), found.get(&PAIR[1]), "half of a batch");
@@ -214,7 +214,7 @@ fn recovers(state: &SimStorage, promises: &[Promise], _: &CrashPoint) {
     more.insert(key(9), body(9, 1));
     more.insert(key(10), body(10, 2));
     for again in state.crash_states(state.operation_count(), &ExploreOptions { seed: 7, variants: 2 }) {
-        assert_holds(&open_simulated(&again).unwrap(), &more);
+        assert_holds_briefly(&open_simulated(&again).unwrap(), &more);
     }
     drop(writer);
     let mut writer = PackWriter::open(shared(state), options(5)).unwrap();
