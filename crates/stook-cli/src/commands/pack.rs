@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stook::pack::tree::{Grouping, PackSummary, PackTree};
+use stook::pack::tree::{Delete, Grouping, Held, PackSummary, PackTree};
 use stook::pack::{Error, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units;
@@ -37,6 +37,7 @@ Examples:
   tar c . | stook pack - all.stook               a tar from stdin
   stook pack photos photos.stook                 again: adds what is new or changed since, and
                                                  finishes what was interrupted
+  stook pack photos photos.stook --delete        and deletes the records of what is gone from photos
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
 directories and, as root, owners. Links are never followed. Pipes, sockets and devices are named and left out.")]
@@ -54,8 +55,8 @@ pub struct Args {
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     /// Put everything into this group
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    group: String,
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     /// Spread over groups: `none`, `top` (by first directory) or `hash:N`
     #[arg(long, value_name = "HOW", default_value = "none", conflicts_with = "group")]
     group_by: String,
@@ -65,6 +66,9 @@ pub struct Args {
     /// Threads that walk and read
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: u64,
+    /// Delete records of files that are no longer in the tree; with --group or --group-by, in that group only
+    #[arg(long)]
+    delete: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -85,6 +89,10 @@ struct Report<'a> {
     hard_links: u64,
     replaced: u64,
     unchanged: u64,
+    deleted: u64,
+    gone: Vec<TextOrBytes<'a>>,
+    held: Vec<Holding<'a>>,
+    uncertain: u64,
     bytes: u64,
     seconds: f64,
     interrupted: bool,
@@ -92,11 +100,26 @@ struct Report<'a> {
     failures: Vec<Failed<'a>>,
 }
 
+/// A record that stays for what another name of its file needs.
+#[derive(Serialize)]
+struct Holding<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    #[serde(flatten)]
+    link: TextOrBytes<'a>,
+}
+
 #[derive(Serialize)]
 struct Special<'a> {
     #[serde(flatten)]
     key: TextOrBytes<'a>,
     kind: String,
+}
+
+impl<'a> Holding<'a> {
+    fn new(held: &'a Held) -> Self {
+        Self { key: TextOrBytes::key(&held.key), link: TextOrBytes::new("link", &held.link) }
+    }
 }
 
 /// Packs.
@@ -122,6 +145,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         threads: args.threads as usize,
         select: Box::new(|key, kind| select(&selection, key, kind)),
         own: args.pack.exists().then(|| args.pack.clone()),
+        delete: delete(&args),
     };
     tree.check()?;
     let opened = if args.dry_run { dry(&args)? } else { open(&args, &tree, context)? };
@@ -179,7 +203,7 @@ fn grouping(args: &Args) -> Result<Grouping, UsageError> {
     let wrong =
         || UsageError::new(format!("--group-by {} is none of `none`, `top`, `hash:N`", args.group_by));
     Ok(match args.group_by.as_str() {
-        "none" => Grouping::Named(args.group.clone()),
+        "none" => Grouping::Named(args.group.clone().unwrap_or_default()),
         "top" => Grouping::Top,
         other => {
             let groups = other.strip_prefix("hash:").and_then(|count| count.parse().ok());
@@ -188,11 +212,39 @@ fn grouping(args: &Args) -> Result<Grouping, UsageError> {
     })
 }
 
+fn delete(args: &Args) -> Delete {
+    match args.delete {
+        false => Delete::Nothing,
+        true if args.group.is_none() && args.group_by == "none" => Delete::AnyGroup,
+        true => Delete::SameGroup,
+    }
+}
+
+/// Keys begin with the names of the roots if there are several. With one root instead of several, or the other way round,
+/// everything that is in the pack would seem to be gone.
+fn check_roots(args: &Args, before: &Pack) -> anyhow::Result<()> {
+    let (then, now) = (before.roots().len(), args.sources.len());
+    if !args.delete || then == 0 || (then == 1) == (now == 1) {
+        return Ok(());
+    }
+    let said = before.roots().iter().map(|root| printable(root).to_string()).collect::<Vec<_>>().join(" ");
+    Err(UsageError::new(format!(
+        "{} was made from {said}, and keys begin with names of directories only if there are several: --delete needs {}",
+        args.pack.display(),
+        if then == 1 { "one directory" } else { "several, too" }
+    ))
+    .into())
+}
+
 type Opened = (Option<PackWriter>, Option<Pack>);
 
 fn dry(args: &Args) -> anyhow::Result<Opened> {
     match args.pack.exists() {
-        true => Ok((None, Some(Pack::open_path(&args.pack, OpenOptions::default())?))),
+        true => {
+            let before = Pack::open_path(&args.pack, OpenOptions::default())?;
+            check_roots(args, &before)?;
+            Ok((None, Some(before)))
+        }
         false => Ok((None, None)),
     }
 }
@@ -223,6 +275,7 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
                     ));
                 }
                 let before = Pack::open_path(&args.pack, OpenOptions::default())?;
+                check_roots(args, &before)?;
                 // Not earlier: what a run that was cut off left in the pack is known only now.
                 check_space(parent, tree, Some(&before))?;
                 writer.set_complete(false);
@@ -294,6 +347,10 @@ pub(super) fn print(
             hard_links: summary.hard_links,
             replaced: summary.replaced,
             unchanged: summary.unchanged,
+            deleted: summary.deleted,
+            gone: summary.gone.iter().map(|key| TextOrBytes::key(key)).collect(),
+            held: summary.held.iter().map(Holding::new).collect(),
+            uncertain: summary.uncertain,
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
@@ -311,10 +368,31 @@ pub(super) fn print(
     for (key, kind) in &summary.special {
         context.remark(format_args!("Left out: {} is a {kind}.", printable(key)));
     }
+    tell_kept(summary, context);
+    for key in &summary.gone {
+        output.line(format_args!("{}", printable(key)))?;
+    }
     if !context.quiet() {
         output.line(sentence(args, summary, seconds))?;
     }
     Ok(output.finish()?)
+}
+
+/// Records of what is gone that stay nevertheless.
+fn tell_kept(summary: &PackSummary, context: &Context) {
+    for held in &summary.held {
+        context.remark(format_args!(
+            "Kept: {} is gone, but holds the content of {}, which stays.",
+            printable(&held.key),
+            printable(&held.link)
+        ));
+    }
+    if summary.uncertain > 0 {
+        context.remark(format_args!(
+            "Kept: {} records whose paths seem to be gone, because something beside them failed.",
+            units::count(summary.uncertain)
+        ));
+    }
 }
 
 fn sentence(args: &Args, summary: &PackSummary, seconds: f64) -> String {
@@ -336,6 +414,9 @@ fn sentence(args: &Args, summary: &PackSummary, seconds: f64) -> String {
     }
     if summary.replaced > 0 {
         text.push_str(&format!("; {} replaced", units::count(summary.replaced)));
+    }
+    if summary.deleted > 0 {
+        text.push_str(&format!("; {} deleted", units::count(summary.deleted)));
     }
     if summary.interrupted {
         text.push_str("; interrupted, run it again to go on");

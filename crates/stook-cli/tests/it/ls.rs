@@ -123,7 +123,7 @@ fn a_pack_is_followed_as_it_grows() {
     let place = Place::filled();
     let mut following = place
         .command("ls", &["--follow", "--prefix", "new/", "--json"])
-        .stdout(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();

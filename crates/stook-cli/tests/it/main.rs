@@ -10,6 +10,7 @@ mod get;
 mod info;
 mod load;
 mod ls;
+mod mirror;
 mod pack;
 mod packs;
 mod put;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use stook::pack::tree::{Grouping, PackTree};
+use stook::pack::tree::{Delete, Grouping, PackTree};
 use stook::pack::{PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::walk::{Decision, WalkOptions};
@@ -86,6 +86,7 @@ fn build(tree: &Path, path: &Path) -> anyhow::Result<()> {
         threads: WalkOptions::default().threads,
         select: Box::new(|_, _| Decision::Take),
         own: None,
+        delete: Delete::Nothing,
     };
     let summary = tree.run(Some(&mut writer), None, &mut |_, _| true)?;
     anyhow::ensure!(summary.failures.is_empty(), "{} files were not packed", summary.failures.len());

@@ -68,18 +68,23 @@ impl Target {
     /// Opens a directory, made if it is not there.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-        let mut target = Self {
-            root: Arc::new(root),
-            path: path.to_path_buf(),
-            open: HashMap::new(),
-            made: HashSet::new(),
-        };
+        let mut target = Self::at(path)?;
         if path.read_dir()?.next().is_none() {
             target.made.insert(identity(&target.root)?);
         }
         Ok(target)
+    }
+
+    /// Opens a directory that is there.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+        Ok(Self {
+            root: Arc::new(root),
+            path: path.to_path_buf(),
+            open: HashMap::new(),
+            made: HashSet::new(),
+        })
     }
 
     /// The path of a key, for messages.

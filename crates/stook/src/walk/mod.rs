@@ -210,6 +210,11 @@ impl<'a> Walk<'a> {
         Ok(*lock(&summary))
     }
 
+    /// Each root with what its keys begin with.
+    pub(crate) fn roots(&self) -> &[(PathBuf, Vec<u8>)] {
+        &self.roots
+    }
+
     /// What an error that concerns no single root speaks of.
     fn first_root(&self) -> &Path {
         self.roots.first().map_or(Path::new("nothing"), |(path, _)| path)

@@ -26,7 +26,8 @@ const TARGET_LEN_MAX: u64 = 65_535;
 /// The file records of a pack by key.
 #[derive(Debug, Default)]
 pub(super) struct Existing {
-    known: HashMap<Box<[u8]>, Known>,
+    /// Each with its number, from 0 on.
+    known: HashMap<Box<[u8]>, (usize, Known)>,
     /// What links lead to.
     targets: HashMap<Box<[u8]>, Box<[u8]>>,
 }
@@ -58,7 +59,8 @@ impl Existing {
             let Some(head) = whole(head)? else { continue };
             let known = Known::of(&head.attributes, head.body_len);
             if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
-                self.known.insert(key.into(), known);
+                let number = self.known.len();
+                self.known.insert(key.into(), (number, known));
                 if known.is_link() && known.len <= TARGET_LEN_MAX {
                     links.push(head.key);
                 }
@@ -72,20 +74,51 @@ impl Existing {
         Ok(())
     }
 
+    fn known(&self, key: &[u8]) -> Option<&Known> {
+        self.known.get(key).map(|(_, known)| known)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// The number of a record: each has another, below [`len`](Self::len).
+    pub(super) fn number(&self, key: &[u8]) -> Option<usize> {
+        self.known.get(key).map(|&(number, _)| number)
+    }
+
+    /// What kind of file a record is of.
+    pub(super) fn kind(&self, key: &[u8]) -> Option<FileKind> {
+        self.known(key).map(|known| known.kind)
+    }
+
+    /// All of them in no order: number, key and kind.
+    pub(super) fn all(&self) -> impl Iterator<Item = (usize, &[u8], FileKind)> {
+        self.known.iter().map(|(key, (number, known))| (*number, &**key, known.kind))
+    }
+
+    /// All hard links in no order: key, and the key that each leads to.
+    pub(super) fn hard_links(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let all = self.targets.iter();
+        let links = all.filter(|(key, _)| self.known(key).is_some_and(Known::is_hard_link));
+        links.map(|(key, target)| (&**key, &**target))
+    }
+
     /// Whether a regular file with this metadata is there already.
     pub(super) fn has_file(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        self.known.get(key).is_some_and(|known| *known == Known::file(metadata, with_owner))
+        self.known(key).is_some_and(|known| *known == Known::file(metadata, with_owner))
     }
 
     /// Whether a directory with this metadata is there already.
     pub(super) fn has_directory(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
         let wanted = Known { kind: FileKind::Directory, len: 0, ..Known::file(metadata, with_owner) };
-        self.known.get(key) == Some(&wanted)
+        self.known(key) == Some(&wanted)
     }
 
     /// Whether a name of a file is there already, as a file or as a link to another name of it.
     pub(super) fn has_name(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        self.known.get(key).is_some_and(|known| {
+        self.known(key).is_some_and(|known| {
             let file = Known::file(metadata, with_owner);
             *known == file
                 || Known { len: file.len, kind: file.kind, ..*known } == file && known.is_hard_link()
@@ -102,7 +135,7 @@ impl Existing {
         with_owner: bool,
     ) -> bool {
         let wanted = Known { kind, len: target.len() as u64, ..Known::file(metadata, with_owner) };
-        self.known.get(key) == Some(&wanted) && self.targets.get(key).is_some_and(|have| **have == *target)
+        self.known(key) == Some(&wanted) && self.targets.get(key).is_some_and(|have| **have == *target)
     }
 
     /// Whether anything has this key.

@@ -4,11 +4,14 @@
 //! modification time and (for root) owner are attributes. Links are never followed, in neither direction.
 
 mod existing;
+mod gone;
 mod links;
 mod names;
 mod packing;
+mod roots;
 mod unpacking;
 mod writing;
 
+pub use gone::{Delete, Held};
 pub use packing::{Failure, Grouping, PackSummary, PackTree};
 pub use unpacking::{UnpackSummary, UnpackTree};

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use super::existing::Existing;
+use super::gone::{Delete, Held};
 use super::names::{Claims, FurtherName, Names};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
@@ -28,7 +29,7 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    fn of(&self, key: &[u8], is_directory: bool) -> String {
+    pub(super) fn of(&self, key: &[u8], is_directory: bool) -> String {
         match self {
             Self::Named(name) => name.clone(),
             Self::Top => {
@@ -69,6 +70,14 @@ pub struct PackSummary {
     pub replaced: u64,
     /// Entries that were there already, unchanged.
     pub unchanged: u64,
+    /// Records that were deleted, because what they were packed from is gone: see [`PackTree::delete`].
+    pub deleted: u64,
+    /// The keys of these, in order, if nothing was written.
+    pub gone: Vec<Vec<u8>>,
+    /// Records that would have been deleted, if there were not names of the same file that stay.
+    pub held: Vec<Held>,
+    /// Records that seem to be gone, and stay because something near them could not be read.
+    pub uncertain: u64,
     /// Bytes of what was added.
     pub bytes: u64,
     /// Pipes, sockets and devices, which are left out: key and kind.
@@ -105,6 +114,8 @@ pub struct PackTree<'a> {
     pub select: Select<'a>,
     /// The pack that is being written: never packed into itself.
     pub own: Option<PathBuf>,
+    /// Whether records of what is gone are deleted.
+    pub delete: Delete,
 }
 
 impl std::fmt::Debug for PackTree<'_> {
@@ -117,7 +128,7 @@ impl std::fmt::Debug for PackTree<'_> {
 }
 
 /// Why the walk ended early.
-enum Stop {
+pub(super) enum Stop {
     Failed(Error),
     Interrupted,
 }
@@ -161,8 +172,10 @@ impl PackTree<'_> {
             buffer: Vec::new(),
             progress,
             seen: 0,
+            met: vec![Met::Not; existing.len()],
         };
-        match packing.walk().and_then(|()| packing.link_names()) {
+        let packed = packing.walk().and_then(|()| packing.link_names());
+        match packed.and_then(|()| packing.delete_gone(before)) {
             Ok(()) => {}
             Err(Stop::Interrupted) => packing.summary.interrupted = true,
             Err(Stop::Failed(error)) => return Err(error),
@@ -182,6 +195,11 @@ impl PackTree<'_> {
 }
 
 impl PackTree<'_> {
+    /// What is done with an entry that is no root.
+    pub(super) fn decide(&self, own: &[Vec<u8>], key: &[u8], kind: Kind) -> Decision {
+        if own.iter().any(|own| own == key) { Decision::Prune } else { (self.select)(key, kind) }
+    }
+
     /// Under which keys the pack itself would be met.
     fn own_keys(&self) -> Result<Vec<Vec<u8>>> {
         let Some(own) = &self.own else { return Ok(Vec::new()) };
@@ -207,16 +225,28 @@ impl PackTree<'_> {
     }
 }
 
+/// Whether the walk met a path that the pack has a record of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Met {
+    Not,
+    /// As something that is not packed.
+    LeftOut,
+    /// And unless it failed, the record is now what the path is.
+    Packed,
+}
+
 /// A packing on its way.
-struct Packing<'p, 'w> {
-    tree: &'p PackTree<'p>,
-    writer: Option<&'w mut PackWriter>,
-    existing: &'p Existing,
-    summary: PackSummary,
+pub(super) struct Packing<'p, 'w> {
+    pub(super) tree: &'p PackTree<'p>,
+    pub(super) writer: Option<&'w mut PackWriter>,
+    pub(super) existing: &'p Existing,
+    pub(super) summary: PackSummary,
     names: Names,
     buffer: Vec<u8>,
     progress: &'p mut dyn FnMut(u64, u64) -> bool,
     seen: u64,
+    /// For each record that was there, by its number.
+    pub(super) met: Vec<Met>,
 }
 
 impl Packing<'_, '_> {
@@ -227,10 +257,7 @@ impl Packing<'_, '_> {
         let claims = Claims::default();
         let walk = Walk::new(&tree.roots)?
             .options(WalkOptions { threads: tree.threads, ..WalkOptions::default() })
-            .select(|key, kind| match own.iter().any(|own| own == key) {
-                true => Decision::Prune,
-                false => (tree.select)(key, kind),
-            })
+            .select(|key, kind| tree.decide(&own, key, kind))
             .wanted(|candidate| !dry && claims.wants(candidate, existing, tree.with_owner))
             .digest(self.sums());
         walk.run(|event| self.take_event(event)).map(drop)
@@ -293,7 +320,7 @@ impl Packing<'_, '_> {
     }
 
     /// Tells how far it is, `ahead` bytes of the current file included.
-    fn tell(&mut self, ahead: u64) -> Result<(), Stop> {
+    pub(super) fn tell(&mut self, ahead: u64) -> Result<(), Stop> {
         if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Stop::Interrupted) }
     }
 
@@ -311,6 +338,10 @@ impl Packing<'_, '_> {
 
     fn take(&mut self, item: WalkItem) -> Result<(), Stop> {
         let WalkItem { key, metadata, content } = item;
+        let met = if metadata.kind.is_special() { Met::LeftOut } else { Met::Packed };
+        if let Some(noted) = self.existing.number(&key).and_then(|number| self.met.get_mut(number)) {
+            *noted = met;
+        }
         if metadata.kind.is_special() {
             self.summary.special.push((key, metadata.kind));
             return Ok(());

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use stook::pack::tree::{Grouping, PackSummary, PackTree, UnpackSummary, UnpackTree};
+use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackSummary, UnpackTree};
 use stook::pack::{OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::walk::Decision;
@@ -113,6 +113,7 @@ impl Place {
             threads: 8,
             select: Box::new(|_, _| Decision::Take),
             own: None,
+            delete: Delete::Nothing,
         }
     }
 

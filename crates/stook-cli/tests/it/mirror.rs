@@ -1,0 +1,262 @@
+//! `stook pack --delete`: records of what is gone from the tree.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::packs::{Place, documented};
+use super::{ended, stook};
+
+fn write(place: &Place, name: &str, bytes: impl AsRef<[u8]>) {
+    let path = place.path(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+/// `stook ARGS…` in the directory of the place; nothing may fail.
+fn run(place: &Place, args: &[&str]) -> (String, String) {
+    let (code, stdout, stderr) = ended(stook(args).current_dir(place.dir.path()));
+    assert_eq!(code, 0, "{args:?}: {stdout}{stderr}");
+    (stdout, stderr)
+}
+
+fn json(place: &Place, args: &[&str]) -> (i32, serde_json::Value) {
+    let (code, stdout, stderr) = ended(stook([args, &["--json"]].concat()).current_dir(place.dir.path()));
+    let value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{args:?}: {stdout}{stderr}"));
+    documented("pack", &value);
+    (code, value)
+}
+
+/// The keys of the pack but the empty one.
+fn keys(place: &Place) -> Vec<String> {
+    run(place, &["ls", "p.stook"]).0.lines().filter(|key| !key.is_empty()).map(str::to_owned).collect()
+}
+
+fn same(place: &Place, left: &str, right: &str) {
+    let mut diff = Command::new("diff");
+    let diff = diff.args(["-r", "--no-dereference"]).arg(place.path(left)).arg(place.path(right));
+    let output = diff.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn what_is_gone_is_deleted_and_nothing_else_and_a_second_run_does_nothing() {
+    let place = Place::new();
+    for name in ["tree/a", "tree/b/c", "tree/b/d", "tree/e/f/g"] {
+        write(&place, name, name);
+    }
+    symlink("a", place.path("tree/l")).unwrap();
+    run(&place, &["pack", "tree", "p.stook"]);
+    run(&place, &["put", "p.stook", "id:7", "tree/a"]);
+    let put = super::packs::fed(stook(["put", "p.stook", "note", "-"]).current_dir(place.dir.path()), b"x");
+    assert_eq!(put.0, 0, "{}", put.2);
+    fs::remove_file(place.path("tree/b/c")).unwrap();
+    fs::remove_file(place.path("tree/l")).unwrap();
+    fs::remove_dir_all(place.path("tree/e")).unwrap();
+    let before = keys(&place);
+    assert_eq!(before, ["a", "b", "b/c", "b/d", "e", "e/f", "e/f/g", "l", "note", "id:7"]);
+
+    let (stdout, _) = run(&place, &["pack", "tree", "p.stook", "--delete", "--dry-run"]);
+    let told: Vec<&str> = stdout.lines().collect();
+    assert_eq!(told[..5], ["b/c", "e", "e/f", "e/f/g", "l"], "{stdout}");
+    assert!(told[5].ends_with("; 5 deleted") && told[5].starts_with("Would"), "{stdout}");
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--dry-run"]);
+    assert_eq!(report["gone"][0], serde_json::json!({ "key": "b/c" }), "{report}");
+    assert_eq!(keys(&place), before, "nothing was done");
+    let (_, report) = json(&place, &["pack", "tree", "p.stook"]);
+    assert_eq!((&report["deleted"], keys(&place)), (&0.into(), before), "only if it is asked for");
+
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!((code, &report["deleted"], &report["complete"]), (0, &5.into(), &true.into()), "{report}");
+    assert_eq!(keys(&place), ["a", "b", "b/d", "note", "id:7"]);
+    run(&place, &["check", "p.stook"]);
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!((&report["deleted"], &report["replaced"]), (&0.into(), &0.into()), "{report}");
+    assert_eq!(report["unchanged"], 4);
+}
+
+#[test]
+fn a_directory_that_became_a_file_or_a_link_takes_its_records_along() {
+    let place = Place::new();
+    for name in ["tree/file/x", "tree/link/x", "tree/other/x"] {
+        write(&place, name, name);
+    }
+    run(&place, &["pack", "tree", "p.stook"]);
+    fs::remove_dir_all(place.path("tree/file")).unwrap();
+    fs::remove_dir_all(place.path("tree/link")).unwrap();
+    write(&place, "tree/file", "now a file");
+    symlink("other", place.path("tree/link")).unwrap();
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!(report["deleted"], 2, "{report}");
+    assert_eq!(keys(&place), ["file", "link", "other", "other/x"]);
+    run(&place, &["unpack", "p.stook", "out"]);
+    same(&place, "tree", "out");
+}
+
+#[test]
+fn what_was_left_out_is_not_gone() {
+    let place = Place::new();
+    for name in ["tree/tmp/a", "tree/tmp/deep/b", "tree/c.txt", "tree/d.jpg", "tree/e/f.jpg"] {
+        write(&place, name, name);
+    }
+    run(&place, &["pack", "tree", "p.stook"]);
+    for name in ["tmp/a", "tmp/deep/b", "c.txt", "d.jpg", "e/f.jpg"] {
+        fs::remove_file(place.path("tree").join(name)).unwrap();
+    }
+    run(&place, &["pack", "tree", "p.stook", "--delete", "--exclude", "tmp", "--include", "*.jpg"]);
+    assert_eq!(keys(&place), ["c.txt", "e", "tmp", "tmp/a", "tmp/deep", "tmp/deep/b"]);
+    fs::remove_dir_all(place.path("tree/tmp")).unwrap();
+    run(&place, &["pack", "tree", "p.stook", "--delete", "--exclude", "deep"]);
+    assert_eq!(keys(&place), ["e", "tmp/deep", "tmp/deep/b"]);
+    run(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!(keys(&place), ["e"]);
+}
+
+#[test]
+fn nothing_is_deleted_beside_what_failed() {
+    let place = Place::new();
+    for name in ["tree/bad/gone", "tree/bad/sub/gone", "tree/good/gone", "tree/good/stays", "tree/gone"] {
+        write(&place, name, name);
+    }
+    run(&place, &["pack", "tree", "p.stook"]);
+    for name in ["bad/gone", "bad/sub/gone", "good/gone", "gone"] {
+        fs::remove_file(place.path("tree").join(name)).unwrap();
+    }
+    // Keys are at most 65,535 bytes long: that fails even for root.
+    let part = "d".repeat(255);
+    let script =
+        format!("d={part}; cd tree/bad && for i in $(seq 260); do mkdir $d && cd -P $d || exit 1; done");
+    let mut shell = Command::new("sh");
+    assert!(shell.arg("-c").arg(script).current_dir(place.dir.path()).status().unwrap().success());
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!((code, &report["deleted"], &report["uncertain"]), (1, &2.into(), &2.into()), "{report}");
+    let left = |key: &str| keys(&place).iter().any(|left| left == key);
+    assert!(left("bad/gone") && left("gone") && left("good/stays"));
+    // Where it is missing all was read: what failed lies elsewhere.
+    assert!(!left("bad/sub/gone") && !left("good/gone"));
+    fs::remove_dir_all(place.path("tree/bad").join(&part)).unwrap();
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!((code, &report["uncertain"], &report["complete"]), (0, &0.into(), &true.into()), "{report}");
+    assert_eq!(keys(&place), ["bad", "bad/sub", "good", "good/stays"]);
+}
+
+#[test]
+fn an_interrupted_run_and_one_without_its_root_delete_nothing() {
+    let place = Place::new();
+    write(&place, "tree/gone", "x");
+    run(&place, &["pack", "tree", "p.stook"]);
+    fs::remove_file(place.path("tree/gone")).unwrap();
+    fs::rename(place.path("tree"), place.path("away")).unwrap();
+    let (code, ..) = ended(stook(["pack", "tree", "p.stook", "--delete"]).current_dir(place.dir.path()));
+    assert_eq!((code, keys(&place)), (1, vec!["gone".to_owned()]));
+    fs::rename(place.path("away"), place.path("tree")).unwrap();
+    // A file that nobody is done with soon, and that takes no room.
+    fs::File::create(place.path("tree/endless")).unwrap().set_len(1 << 40).unwrap();
+    let segments = || {
+        let files = fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap());
+        files.filter(|file| file.file_name().to_string_lossy().starts_with("segment-")).count()
+    };
+    let before = segments();
+    let mut command = stook(["pack", "tree", "p.stook", "--delete"]);
+    let child = command.current_dir(place.dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap();
+    while segments() == before {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(keys(&place), ["gone"]);
+}
+
+#[test]
+fn a_name_that_held_the_content_of_others_leaves_it_to_them() {
+    let place = Place::new();
+    for (first, others) in [("tree/a", &["tree/b"][..]), ("tree/k", &["tree/l", "tree/m"])] {
+        write(&place, first, first);
+        for other in others {
+            fs::hard_link(place.path(first), place.path(other)).unwrap();
+        }
+    }
+    run(&place, &["pack", "tree", "p.stook", "--threads", "1"]);
+    // Whichever of them holds the content, one of these removals hits it.
+    for (gone, deleted) in [("tree/a", 1), ("tree/k", 1), ("tree/l", 1)] {
+        fs::remove_file(place.path(gone)).unwrap();
+        let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+        assert_eq!((code, &report["deleted"]), (0, &deleted.into()), "{report}");
+        assert_eq!(report["held"], serde_json::json!([]), "{report}");
+        let out = format!("out-{}", gone.replace('/', "-"));
+        run(&place, &["unpack", "p.stook", &out]);
+        same(&place, "tree", &out);
+    }
+    assert_eq!(keys(&place), ["b", "m"]);
+}
+
+#[test]
+fn content_that_a_name_outside_needs_stays_and_is_told() {
+    let place = Place::new();
+    write(&place, "tree/a", "shared");
+    fs::hard_link(place.path("tree/a"), place.path("tree/b")).unwrap();
+    run(&place, &["pack", "tree", "p.stook"]);
+    // Either may have been met first.
+    let a_holds_it = json_line(&run(&place, &["ls", "-l", "--json", "p.stook", "a"]).0)["kind"] == "file";
+    let (gone, left) = if a_holds_it { ("a", "b") } else { ("b", "a") };
+    fs::remove_file(place.path("tree").join(gone)).unwrap();
+    let args = ["pack", "tree", "p.stook", "--delete", "--exclude", left];
+    let (stdout, stderr) = run(&place, &args);
+    assert!(!stdout.contains("deleted"), "{stdout}");
+    assert_eq!(stderr, format!("Kept: {gone} is gone, but holds the content of {left}, which stays.\n"));
+    let (_, report) = json(&place, &args);
+    assert_eq!(report["held"], serde_json::json!([{ "key": gone, "link": left }]), "{report}");
+    assert_eq!(run(&place, &["get", "p.stook", gone]).0, "shared");
+    run(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!(
+        (keys(&place), run(&place, &["get", "p.stook", left]).0),
+        (vec![left.into()], "shared".into())
+    );
+}
+
+fn json_line(line: &str) -> serde_json::Value {
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn several_roots_answer_for_what_is_below_them() {
+    let place = Place::new();
+    for name in ["train/a", "train/b", "test/a", "loose"] {
+        write(&place, name, name);
+    }
+    run(&place, &["pack", "train", "test", "loose", "p.stook"]);
+    run(&place, &["put", "p.stook", "other/a", "loose"]);
+    fs::remove_file(place.path("train/b")).unwrap();
+    fs::remove_file(place.path("test/a")).unwrap();
+    let (_, report) = json(&place, &["pack", "train", "loose", "p.stook", "--delete"]);
+    assert_eq!(report["deleted"], 1, "{report}");
+    assert_eq!(keys(&place), ["loose", "other/a", "test", "test/a", "train", "train/a"]);
+    // With one root all keys would be others.
+    let (code, _, stderr) =
+        ended(stook(["pack", "train", "p.stook", "--delete"]).current_dir(place.dir.path()));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("train test loose"), "{stderr}");
+    assert_eq!(keys(&place).len(), 6);
+}
+
+#[test]
+fn a_group_is_all_that_is_looked_at() {
+    let place = Place::new();
+    for name in ["tree/x/a", "tree/x/b", "tree/y/c"] {
+        write(&place, name, name);
+    }
+    run(&place, &["pack", "tree", "p.stook", "--group-by", "top"]);
+    run(&place, &["put", "p.stook", "x/by-hand", "tree/x/a", "--group", "mine"]);
+    fs::remove_file(place.path("tree/x/a")).unwrap();
+    fs::remove_file(place.path("tree/y/c")).unwrap();
+    run(&place, &["pack", "tree", "p.stook", "--group", "y", "--delete"]);
+    assert_eq!(keys(&place), ["x", "x/a", "x/b", "x/by-hand", "y"]);
+    run(&place, &["pack", "tree", "p.stook", "--group-by", "top", "--delete"]);
+    assert_eq!(keys(&place), ["x", "x/b", "x/by-hand", "y"]);
+    run(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!(keys(&place), ["x", "x/b", "y"], "without a group all of them");
+}

@@ -1,0 +1,189 @@
+//! Records of what is no longer in the tree, deleted at the end of a run.
+//!
+//! What the walk did not meet is gone only where the walk was: what was left out, or is near something that could not
+//! be read, is not known to be gone, and stays. Before a record goes, its path is looked at once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::packing::{Failure, Met, Packing, Stop};
+use super::roots::Roots;
+use crate::pack::error::Result;
+use crate::pack::format::attributes::FileKind;
+use crate::pack::key::Key;
+use crate::pack::open::Pack;
+use crate::tree::target;
+use crate::walk::{Decision, Kind, Walk};
+
+/// Records that are looked up at once.
+const BATCH_LEN: usize = 4096;
+
+/// Which records of what is gone are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delete {
+    /// None.
+    #[default]
+    Nothing,
+    /// Of any group.
+    AnyGroup,
+    /// Only those in the group that they would be packed into now.
+    SameGroup,
+}
+
+/// A record that stays because it holds the content of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// A name of the same file that stays.
+    pub link: Vec<u8>,
+}
+
+impl<'p> Packing<'p, '_> {
+    /// Deletes the records of what is gone, if that is asked for.
+    pub(super) fn delete_gone(&mut self, before: Option<&Pack>) -> Result<(), Stop> {
+        let Some(before) = before.filter(|_| self.tree.delete != Delete::Nothing) else { return Ok(()) };
+        let mut roots = Roots::open(&Walk::new(&self.tree.roots)?)?;
+        let failed: BTreeSet<Vec<u8>> = self.summary.failures.iter().map(|f| f.key.clone()).collect();
+        let candidates = self.not_met(&roots, &failed);
+        let mut gone = Vec::new();
+        for batch in candidates.chunks(BATCH_LEN) {
+            self.tell(0)?;
+            self.confirm(batch, before, &mut roots, &mut gone)?;
+        }
+        self.hold_content(&mut gone, &failed);
+        if self.writer.is_none() {
+            self.summary.deleted = gone.len() as u64;
+            self.summary.gone = gone.into_iter().map(<[u8]>::to_vec).collect();
+            return Ok(());
+        }
+        self.delete(&gone)
+    }
+
+    /// What the walk should have met and did not, in the order of the keys.
+    fn not_met(&mut self, roots: &Roots, failed: &BTreeSet<Vec<u8>>) -> Vec<&'p [u8]> {
+        let (existing, mut all) = (self.existing, Vec::new());
+        for (number, key, kind) in existing.all() {
+            let is_met = self.met.get(number).is_none_or(|met| *met != Met::Not) || failed.contains(key);
+            let Some(root) = roots.above(key).filter(|_| !is_met) else { continue };
+            if target::parts(key).is_err() || !self.is_selected(key, kind, root) {
+                continue;
+            }
+            if self.is_near_failure(key, root, failed) {
+                self.summary.uncertain += 1;
+            } else {
+                all.push(key);
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+
+    /// Whether the walk would have come to this path, and packed it.
+    fn is_selected(&self, key: &[u8], kind: FileKind, root: &[u8]) -> bool {
+        let (tree, own) = (self.tree, &self.summary.own);
+        let kind = match kind {
+            FileKind::Directory => Kind::Directory,
+            FileKind::Symlink => Kind::Symlink,
+            FileKind::File | FileKind::HardLink => Kind::File,
+        };
+        let is_entered = |above| tree.decide(own, above, Kind::Directory) != Decision::Prune;
+        tree.decide(own, key, kind) == Decision::Take && directories(key, root).all(is_entered)
+    }
+
+    /// Whether anything failed in the directory in which this path is missing, at any depth: what is missing here may
+    /// be what could not be read there, by another name.
+    fn is_near_failure(&self, key: &[u8], root: &[u8], failed: &BTreeSet<Vec<u8>>) -> bool {
+        let is_there = |directory: &&[u8]| {
+            let met = self.existing.number(directory).and_then(|number| self.met.get(number));
+            met.is_some_and(|met| *met != Met::Not) || failed.contains(*directory)
+        };
+        let nearest = directories(key, root).find(is_there).unwrap_or(root);
+        if nearest.is_empty() || failed.contains(nearest) {
+            return !failed.is_empty();
+        }
+        let below = [nearest, b"/"].concat();
+        failed.range(below.clone()..).next().is_some_and(|key| key.starts_with(&below))
+    }
+
+    /// Adds to `gone` what of a batch is in a group that counts, and at whose path nothing is now.
+    fn confirm(
+        &mut self,
+        batch: &[&'p [u8]],
+        before: &Pack,
+        roots: &mut Roots,
+        gone: &mut Vec<&'p [u8]>,
+    ) -> Result<()> {
+        let keys = batch.iter().map(Key::bytes).collect::<Result<Vec<_>>>()?;
+        for (&key, entry) in batch.iter().zip(before.locate(&keys)?) {
+            let Some(entry) = entry else { continue };
+            if self.tree.delete == Delete::SameGroup {
+                let is_directory = self.existing.kind(key) == Some(FileKind::Directory);
+                if self.tree.grouping.of(key, is_directory) != before.group_of_entry(&entry) {
+                    continue;
+                }
+            }
+            match roots.has(key) {
+                Ok(true) => {}
+                Ok(false) => gone.push(key),
+                Err(error) => {
+                    let path = String::from_utf8_lossy(key).into_owned();
+                    let error = crate::Error::io("look for", path, error).into();
+                    self.summary.failures.push(Failure { key: key.to_vec(), error });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out what holds the content of names that stay. A name that was packed in this run leads to what the walk
+    /// met; what was not met, or failed, leads where it led before.
+    fn hold_content(&mut self, gone: &mut Vec<&'p [u8]>, failed: &BTreeSet<Vec<u8>>) {
+        let existing = self.existing;
+        let old: Vec<(&[u8], &[u8])> = existing
+            .hard_links()
+            .filter(|(link, _)| {
+                let met = existing.number(link).and_then(|number| self.met.get(number));
+                met != Some(&Met::Packed) || failed.contains(*link)
+            })
+            .collect();
+        let mut held = BTreeMap::new();
+        loop {
+            let before = held.len();
+            for &(link, first) in &old {
+                let stays = gone.binary_search(&link).is_err() || held.contains_key(link);
+                if stays && gone.binary_search(&first).is_ok() {
+                    held.entry(first).or_insert(link);
+                }
+            }
+            // What is held may be a link itself.
+            if held.len() == before {
+                break;
+            }
+        }
+        gone.retain(|key| !held.contains_key(key));
+        let held = held.into_iter().map(|(key, link)| Held { key: key.to_vec(), link: link.to_vec() });
+        self.summary.held = held.collect();
+    }
+
+    fn delete(&mut self, gone: &[&[u8]]) -> Result<(), Stop> {
+        let Some(writer) = self.writer.as_deref_mut().filter(|_| !gone.is_empty()) else { return Ok(()) };
+        // What took the place of a record, under another name of the same file, is safe before that record goes.
+        writer.sync()?;
+        for batch in gone.chunks(BATCH_LEN) {
+            for key in batch {
+                if let Some(writer) = self.writer.as_deref_mut() {
+                    self.summary.deleted += u64::from(writer.delete(&Key::bytes(key)?)?);
+                }
+            }
+            self.tell(0)?;
+        }
+        Ok(())
+    }
+}
+
+/// The directories between a root and a key below it, the deepest first.
+fn directories<'k>(key: &'k [u8], root: &[u8]) -> impl Iterator<Item = &'k [u8]> + use<'k> {
+    let from = root.len();
+    let ends = key.iter().enumerate().rev().filter(move |&(at, &byte)| byte == b'/' && at > from);
+    ends.filter_map(|(at, _)| key.get(..at))
+}

@@ -1,0 +1,102 @@
+//! The trees that are packed, as places in which keys are looked up again.
+//!
+//! Like unpacking, this goes down part by part and follows no link but a root that the caller named.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::pack::error::{Error, Result};
+use crate::tree::target::{self, Target};
+use crate::walk::Walk;
+
+/// A root.
+#[derive(Debug)]
+struct Root {
+    /// What its keys begin with; empty if it is the only one.
+    key: Vec<u8>,
+    /// The directory, or the one that holds the file.
+    directory: Target,
+    /// The name of a root that is a file.
+    file: Option<OsString>,
+}
+
+/// All roots.
+#[derive(Debug)]
+pub(super) struct Roots(Vec<Root>);
+
+/// Where an entry is, or was.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) parent: Arc<OwnedFd>,
+    pub(super) name: OsString,
+}
+
+impl Roots {
+    /// Opens the roots of a walk.
+    pub(super) fn open(walk: &Walk<'_>) -> Result<Self> {
+        let roots = walk.roots().iter();
+        let opened = roots.map(|(path, key)| {
+            Root::open(path, key)
+                .map_err(|error| Error::from(crate::Error::io("open", path.as_path(), error)))
+        });
+        Ok(Self(opened.collect::<Result<_>>()?))
+    }
+
+    /// The key of the root directory that a key is below; `None` for roots themselves and for what is elsewhere.
+    pub(super) fn above(&self, key: &[u8]) -> Option<&[u8]> {
+        self.0.iter().find_map(|root| root.below(key).map(|_| root.key.as_slice()))
+    }
+
+    /// The directory that holds an entry, and its name in it; `None` where that directory is not, or no longer one.
+    pub(super) fn find(&mut self, key: &[u8]) -> io::Result<Option<Found>> {
+        for root in &mut self.0 {
+            if let Some(name) = root.file.clone().filter(|name| root.is_key_of_file(name, key)) {
+                return Ok(Some(Found { parent: root.directory.root(), name }));
+            }
+            let Some(below) = root.below(key) else { continue };
+            let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
+            let parts = target::parts(below).map_err(wrong)?;
+            let Some((name, parents)) = parts.split_last() else { return Ok(None) };
+            let parent = match root.directory.existing(parents) {
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => None,
+                other => other?,
+            };
+            return Ok(parent.map(|parent| Found { parent, name: name.to_os_string() }));
+        }
+        Ok(None)
+    }
+
+    /// Whether anything is at the path of a key.
+    pub(super) fn has(&mut self, key: &[u8]) -> io::Result<bool> {
+        let Some(Found { parent, name }) = self.find(key)? else { return Ok(false) };
+        Ok(target::status(&parent, &name)?.is_some())
+    }
+}
+
+impl Root {
+    fn open(path: &Path, key: &[u8]) -> io::Result<Self> {
+        let key = key.to_vec();
+        if path.metadata()?.is_dir() {
+            return Ok(Self { key, directory: Target::at(path)?, file: None });
+        }
+        let parent = path.parent().filter(|parent| *parent != Path::new(""));
+        let directory = Target::at(parent.unwrap_or(Path::new(".")))?;
+        Ok(Self { key, directory, file: path.file_name().map(OsString::from) })
+    }
+
+    /// What of a key is below this root, if it is a directory and that is not the root itself.
+    fn below<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let below = match self.key.as_slice() {
+            [] => Some(key),
+            prefix => key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(b"/")),
+        };
+        below.filter(|below| self.file.is_none() && !below.is_empty())
+    }
+
+    fn is_key_of_file(&self, name: &OsString, key: &[u8]) -> bool {
+        if self.key.is_empty() { name.as_encoded_bytes() == key } else { self.key == key }
+    }
+}
