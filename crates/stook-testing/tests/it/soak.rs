@@ -22,10 +22,10 @@ fn a_besieged_pack_keeps_what_was_acknowledged_and_its_readers_what_they_saw() {
 
 #[test]
 fn a_process_that_forks_goes_on_reading_on_both_sides_and_writing_on_one() {
-    for engine in ["auto", "threads"] {
+    for engine in ["", "threads"] {
         let directory = tempfile::tempdir().unwrap();
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forks"));
         let ended = command.arg(directory.path()).env("STOOK_ENGINE", engine).output().unwrap();
-        assert!(ended.status.success(), "{engine}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert!(ended.status.success(), "{engine:?}: {}", String::from_utf8_lossy(&ended.stderr));
     }
 }
