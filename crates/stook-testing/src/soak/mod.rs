@@ -1,8 +1,8 @@
 //! A pack under siege: writers that put, delete, batch, compact and are killed at random moments, readers that live on
 //! throughout, and a supervisor with a log of what was acknowledged.
 //!
-//! What a writer does follows from a seed and a number alone ([`Action::of`]), and what a record holds from its key and
-//! the number of the action that put it ([`body`]). So the supervisor needs to know only which actions were begun and
+//! What a writer does follows from a seed and a number alone (`Action::of`), and what a record holds from its key and
+//! the number of the action that put it (`body`). So the supervisor needs to know only which actions were begun and
 //! which were acknowledged, which the writer says through a pipe that outlives it.
 
 mod reader;

@@ -211,7 +211,7 @@ impl<'p> Scan<'p> {
     /// The next record; `None` after the last. A long body that was not read is stepped over.
     ///
     /// # Errors
-    /// [`Error::Damaged`] unless damage is skipped, what reading meets.
+    /// [`Error::Damaged`](crate::pack::Error::Damaged) unless damage is skipped, what reading meets.
     #[expect(clippy::should_implement_trait, reason = "a record lends from the scan, which no Iterator can")]
     pub fn next(&mut self) -> Result<Option<ScanRecord<'_>>> {
         let at = match self.advance() {
