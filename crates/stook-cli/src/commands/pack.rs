@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stook::pack::tree::{Delete, Grouping, Held, PackSummary, PackTree};
-use stook::pack::{Error, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary, PackTree};
+use stook::pack::{AccessRule, Error, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units;
 use stook::storage::{LocalStorage, LocalStorageOptions};
@@ -38,6 +38,7 @@ Examples:
   stook pack photos photos.stook                 again: adds what is new or changed since, and
                                                  finishes what was interrupted
   stook pack photos photos.stook --delete        and deletes the records of what is gone from photos
+  stook pack logs logs.stook --move              and removes from logs what the pack then holds
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
 directories and, as root, owners. Links are never followed. Pipes, sockets and devices are named and left out.")]
@@ -69,6 +70,9 @@ pub struct Args {
     /// Delete records of files that are no longer in the tree; with --group or --group-by, in that group only
     #[arg(long)]
     delete: bool,
+    /// Remove what was packed, when the pack was read back and holds the same; directories when they are empty
+    #[arg(long = "move", conflicts_with = "delete")]
+    move_: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -93,11 +97,21 @@ struct Report<'a> {
     gone: Vec<TextOrBytes<'a>>,
     held: Vec<Holding<'a>>,
     uncertain: u64,
+    moved: Option<Moved>,
     bytes: u64,
     seconds: f64,
     interrupted: bool,
     special: Vec<Special<'a>>,
     failures: Vec<Failed<'a>>,
+}
+
+/// What was removed from the trees.
+#[derive(Serialize)]
+struct Moved {
+    files: u64,
+    symlinks: u64,
+    directories: u64,
+    bytes: u64,
 }
 
 /// A record that stays for what another name of its file needs.
@@ -129,10 +143,7 @@ impl<'a> Holding<'a> {
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&args.include, &args.exclude)?;
     if super::archive::import::is_wanted(&args.sources)? {
-        let Grouping::Named(group) = grouping(&args)? else {
-            return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
-        };
-        return super::archive::import::run(&args, &selection, &group, context);
+        return import(&args, &selection, context);
     }
     for source in &args.sources {
         source.symlink_metadata().with_context(|| format!("cannot read {}", source.display()))?;
@@ -177,17 +188,58 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
             Err(_) => drop(writer),
         }
     }
-    let summary = packed.with_context(|| {
+    let mut summary = packed.with_context(|| {
         format!(
             "packing into {} stopped; what is in it is safe, and running again goes on",
             args.pack.display()
         )
     })?;
-    print(&args, &summary, complete, started.elapsed().as_secs_f64(), context)?;
+    let moved = match args.move_ && !args.dry_run && !summary.interrupted {
+        true => Some(remove(&args, &tree, &mut summary, context)?),
+        false => None,
+    };
+    print(&args, &summary, moved.as_ref(), complete, started.elapsed().as_secs_f64(), context)?;
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(code_for(summary.failures.len() as u64))
+}
+
+/// Packs what is in archives.
+fn import(args: &Args, selection: &Selection, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.delete || args.move_ {
+        return Err(UsageError::new("--delete and --move are for trees of files, not for archives").into());
+    }
+    let Grouping::Named(group) = grouping(args)? else {
+        return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
+    };
+    super::archive::import::run(args, selection, &group, context)
+}
+
+/// Removes what the pack holds. What stays because of a failure, and an interruption, are added to what packing met.
+fn remove(
+    args: &Args,
+    tree: &PackTree<'_>,
+    summary: &mut PackSummary,
+    context: &Context,
+) -> anyhow::Result<MoveSummary> {
+    // From the medium: what is in the page cache says nothing of what is there.
+    let options = OpenOptions { access: AccessRule::Direct, ..OpenOptions::default() };
+    let pack = Pack::open_path(&args.pack, options)?;
+    let progress = context.progress("verifying and removing", Unit::Bytes, None);
+    let mut told = 0;
+    let mut on_progress = |_entries: u64, bytes: u64| {
+        let more = bytes.saturating_sub(told);
+        progress.add(more);
+        told += more;
+        !interrupted()
+    };
+    let mut moved = tree.remove_packed(&pack, &summary.failures, &mut on_progress).with_context(|| {
+        format!("removing what was packed stopped; all of it is in {}", args.pack.display())
+    })?;
+    summary.failures.append(&mut moved.failures);
+    summary.interrupted = moved.interrupted;
+    Ok(moved)
 }
 
 /// An exclusion prunes; an inclusion cannot, for what it wants may be below.
@@ -329,6 +381,7 @@ fn check_space(parent: &Path, tree: &PackTree<'_>, before: Option<&Pack>) -> any
 pub(super) fn print(
     args: &Args,
     summary: &PackSummary,
+    moved: Option<&MoveSummary>,
     complete: bool,
     seconds: f64,
     context: &Context,
@@ -351,6 +404,12 @@ pub(super) fn print(
             gone: summary.gone.iter().map(|key| TextOrBytes::key(key)).collect(),
             held: summary.held.iter().map(Holding::new).collect(),
             uncertain: summary.uncertain,
+            moved: moved.map(|moved| Moved {
+                files: moved.files,
+                symlinks: moved.symlinks,
+                directories: moved.directories,
+                bytes: moved.bytes,
+            }),
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
@@ -373,7 +432,7 @@ pub(super) fn print(
         output.line(format_args!("{}", printable(key)))?;
     }
     if !context.quiet() {
-        output.line(sentence(args, summary, seconds))?;
+        output.line(sentence(args, summary, moved, seconds))?;
     }
     Ok(output.finish()?)
 }
@@ -395,7 +454,7 @@ fn tell_kept(summary: &PackSummary, context: &Context) {
     }
 }
 
-fn sentence(args: &Args, summary: &PackSummary, seconds: f64) -> String {
+fn sentence(args: &Args, summary: &PackSummary, moved: Option<&MoveSummary>, seconds: f64) -> String {
     let verb = if args.dry_run { "Would pack" } else { "Packed" };
     let mut text = format!(
         "{verb} {} files, {} directories, {} links: {}",
@@ -417,6 +476,13 @@ fn sentence(args: &Args, summary: &PackSummary, seconds: f64) -> String {
     }
     if summary.deleted > 0 {
         text.push_str(&format!("; {} deleted", units::count(summary.deleted)));
+    }
+    if let Some(moved) = moved {
+        let (files, links) = (units::count(moved.files), units::count(moved.symlinks));
+        let directories = units::count(moved.directories);
+        text.push_str(&format!(
+            "; verified and removed {files} files, {links} symbolic links, {directories} directories"
+        ));
     }
     if summary.interrupted {
         text.push_str("; interrupted, run it again to go on");

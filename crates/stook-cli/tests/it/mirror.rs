@@ -260,3 +260,121 @@ fn a_group_is_all_that_is_looked_at() {
     run(&place, &["pack", "tree", "p.stook", "--delete"]);
     assert_eq!(keys(&place), ["x", "x/b", "y"], "without a group all of them");
 }
+
+/// All paths below a directory, sorted.
+fn paths(place: &Place, name: &str) -> Vec<String> {
+    let mut find = Command::new("find");
+    let output = find.args([name, "-mindepth", "1"]).current_dir(place.dir.path()).output().unwrap();
+    let mut all: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_tree_moves_into_the_pack_and_comes_back() {
+    let place = Place::new();
+    for name in ["tree/a", "tree/b/c", "tree/b/deep/d", "tree/keep/e"] {
+        write(&place, name, name);
+    }
+    write(&place, "tree/large", vec![9; 5_000_000]);
+    fs::create_dir(place.path("tree/empty")).unwrap();
+    fs::hard_link(place.path("tree/a"), place.path("tree/b/other")).unwrap();
+    symlink("nowhere", place.path("tree/b/l")).unwrap();
+    let made = Command::new("mkfifo").arg(place.path("tree/keep/pipe")).status().unwrap();
+    assert!(made.success());
+    let copied =
+        Command::new("cp").args(["-a", "tree", "copy"]).current_dir(place.dir.path()).status().unwrap();
+    assert!(copied.success());
+    let before = paths(&place, "tree");
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--move", "--dry-run"]);
+    assert_eq!((&report["moved"], paths(&place, "tree")), (&serde_json::Value::Null, before));
+
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--move"]);
+    assert_eq!((code, &report["complete"]), (0, &true.into()), "{report}");
+    let moved = &report["moved"];
+    assert_eq!(
+        (&moved["files"], &moved["symlinks"], &moved["directories"]),
+        (&6.into(), &1.into(), &3.into())
+    );
+    assert_eq!(moved["bytes"], 5_000_000 + 6 + 8 + 13 + 11, "{report}");
+    assert_eq!(paths(&place, "tree"), ["tree/keep", "tree/keep/pipe"]);
+    run(&place, &["unpack", "p.stook", "out"]);
+    fs::remove_file(place.path("copy/keep/pipe")).unwrap();
+    same(&place, "copy", "out");
+    let (stdout, _) = run(&place, &["pack", "tree", "p.stook", "--move"]);
+    assert!(
+        stdout.ends_with("; verified and removed 0 files, 0 symbolic links, 0 directories\n"),
+        "{stdout}"
+    );
+    run(&place, &["unpack", "p.stook", "again"]);
+    same(&place, "copy", "again");
+}
+
+#[test]
+fn what_the_pack_does_not_hold_is_not_removed() {
+    let place = Place::new();
+    for name in ["tree/good", "tree/sub/secret", "tree/sub/hurt"] {
+        write(&place, name, name);
+    }
+    let large: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
+    write(&place, "tree/large", &large);
+    run(&place, &["pack", "tree", "p.stook"]);
+    // Other bytes of the same length and time: packing takes them for unchanged.
+    let disguise = |name: &str, bytes: &[u8]| {
+        let path = place.path(name);
+        let time = path.metadata().unwrap().modified().unwrap();
+        fs::write(&path, bytes).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    };
+    disguise("tree/sub/secret", b"tree/sub/SECRET");
+    disguise("tree/large", &[&large[..large.len() - 1], b"x"].concat());
+    place.hurt(&super::packs::key("sub/hurt"), 3);
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--move"]);
+    assert_eq!((code, &report["moved"]["files"]), (1, &1.into()), "{report}");
+    let failures = report["failures"].as_array().unwrap();
+    let failed: Vec<&str> = failures.iter().map(|failure| failure["key"].as_str().unwrap()).collect();
+    assert_eq!(failed.len(), 3, "{report}");
+    for key in ["large", "sub/hurt", "sub/secret"] {
+        assert!(failed.contains(&key), "{report}");
+    }
+    assert_eq!(paths(&place, "tree"), ["tree/large", "tree/sub", "tree/sub/hurt", "tree/sub/secret"]);
+    assert_eq!(fs::read(place.path("tree/sub/secret")).unwrap(), b"tree/sub/SECRET");
+}
+
+#[test]
+fn a_move_keeps_what_was_left_out_and_the_roots() {
+    let place = Place::new();
+    for name in ["one/a", "one/tmp/b", "one/c.txt", "two/d", "file"] {
+        write(&place, name, name);
+    }
+    let args = ["pack", "one", "two", "file", "one/p.stook", "--exclude", "tmp", "--exclude", "*.txt"];
+    let (_, report) = json(&place, &[&args[..], &["--move"]].concat());
+    assert_eq!(
+        (&report["moved"]["files"], &report["failures"]),
+        (&3.into(), &serde_json::json!([])),
+        "{report}"
+    );
+    assert!(place.path("two").is_dir() && !place.path("file").exists() && !place.path("one/a").exists());
+    assert_eq!(fs::read(place.path("one/tmp/b")).unwrap(), b"one/tmp/b");
+    assert_eq!(fs::read(place.path("one/c.txt")).unwrap(), b"one/c.txt");
+    for (key, body) in [("one/a", "one/a"), ("two/d", "two/d"), ("file", "file")] {
+        assert_eq!(run(&place, &["get", "one/p.stook", key]).0, body);
+    }
+    let both = ["pack", "one", "two", "one/p.stook", "--move", "--delete"];
+    assert_eq!(ended(stook(both).current_dir(place.dir.path())).0, 2);
+}
+
+#[test]
+fn archives_are_no_trees_to_mirror_or_to_remove() {
+    let place = Place::new();
+    write(&place, "tree/a", "x");
+    let tar =
+        Command::new("tar").args(["cf", "t.tar", "tree"]).current_dir(place.dir.path()).status().unwrap();
+    assert!(tar.success());
+    for option in ["--delete", "--move"] {
+        let (code, _, stderr) =
+            ended(stook(["pack", "t.tar", "p.stook", option]).current_dir(place.dir.path()));
+        assert_eq!((code, place.pack.exists()), (2, false), "{stderr}");
+    }
+    assert!(place.path("t.tar").exists());
+}

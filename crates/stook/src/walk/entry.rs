@@ -114,7 +114,7 @@ impl Metadata {
 
     /// The widths of these fields differ between architectures, hence the casts.
     #[expect(clippy::unnecessary_cast, reason = "the field types differ between platforms")]
-    pub(super) fn from_stat(stat: &Stat) -> io::Result<Self> {
+    pub(crate) fn from_stat(stat: &Stat) -> io::Result<Self> {
         let mode = stat.st_mode as u32;
         let kind = Kind::from_type(FileType::from_raw_mode(stat.st_mode)).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("unknown file type in mode {mode:o}"))

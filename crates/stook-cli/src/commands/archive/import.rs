@@ -100,7 +100,7 @@ pub(in crate::commands) fn run(
         writer.set_complete(complete);
         writer.finish(complete && !was_complete)?;
     }
-    print(args, &summary, complete, started.elapsed().as_secs_f64(), context)?;
+    print(args, &summary, None, complete, started.elapsed().as_secs_f64(), context)?;
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }

@@ -112,17 +112,13 @@ impl Existing {
 
     /// Whether a directory with this metadata is there already.
     pub(super) fn has_directory(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        let wanted = Known { kind: FileKind::Directory, len: 0, ..Known::file(metadata, with_owner) };
+        let wanted = Known::entry(FileKind::Directory, 0, metadata, with_owner);
         self.known(key) == Some(&wanted)
     }
 
     /// Whether a name of a file is there already, as a file or as a link to another name of it.
     pub(super) fn has_name(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        self.known(key).is_some_and(|known| {
-            let file = Known::file(metadata, with_owner);
-            *known == file
-                || Known { len: file.len, kind: file.kind, ..*known } == file && known.is_hard_link()
-        })
+        self.known(key).is_some_and(|known| known.is_name_of(metadata, with_owner))
     }
 
     /// Whether a link with this target is there already.
@@ -134,7 +130,7 @@ impl Existing {
         target: &[u8],
         with_owner: bool,
     ) -> bool {
-        let wanted = Known { kind, len: target.len() as u64, ..Known::file(metadata, with_owner) };
+        let wanted = Known::entry(kind, target.len() as u64, metadata, with_owner);
         self.known(key) == Some(&wanted) && self.targets.get(key).is_some_and(|have| **have == *target)
     }
 
@@ -153,7 +149,8 @@ fn whole<T>(read: Result<T>) -> Result<Option<T>> {
 }
 
 impl Known {
-    fn of(attributes: &crate::pack::Attributes, len: Option<u64>) -> Option<Self> {
+    /// What a record says of itself; `None` if it is no record of a file.
+    pub(super) fn of(attributes: &crate::pack::Attributes, len: Option<u64>) -> Option<Self> {
         Some(Self {
             kind: attributes.file_kind()?,
             len: len?,
@@ -167,14 +164,26 @@ impl Known {
         matches!(self.kind, FileKind::Symlink | FileKind::HardLink)
     }
 
-    fn is_hard_link(&self) -> bool {
+    pub(super) fn is_hard_link(&self) -> bool {
         self.kind == FileKind::HardLink
     }
 
-    fn file(metadata: &Metadata, with_owner: bool) -> Self {
+    /// Whether this is a name of a file with this metadata: the file, or a link to another name of it.
+    pub(super) fn is_name_of(&self, metadata: &Metadata, with_owner: bool) -> bool {
+        let file = Self::file(metadata, with_owner);
+        *self == file || Self { len: file.len, kind: file.kind, ..*self } == file && self.is_hard_link()
+    }
+
+    /// A regular file with this metadata.
+    pub(super) fn file(metadata: &Metadata, with_owner: bool) -> Self {
+        Self::entry(FileKind::File, metadata.len, metadata, with_owner)
+    }
+
+    /// What a record says of an entry with this metadata, and a body of this length.
+    pub(super) fn entry(kind: FileKind, len: u64, metadata: &Metadata, with_owner: bool) -> Self {
         Self {
-            kind: FileKind::File,
-            len: metadata.len,
+            kind,
+            len,
             mode: metadata.mode,
             mtime_ns: metadata.mtime_ns,
             owner: with_owner.then_some((metadata.uid, metadata.gid)),

@@ -19,7 +19,7 @@ use crate::tree::target::{self, Target};
 
 /// Links that lead to links before one is a file. A pack has one; a few come about when a part of a tree is
 /// packed again.
-const HOPS_MAX: usize = 8;
+pub(super) const HOPS_MAX: usize = 8;
 
 /// A further name of a file.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 mod existing;
 mod gone;
 mod links;
+mod moving;
 mod names;
 mod packing;
 mod roots;
@@ -13,5 +14,6 @@ mod unpacking;
 mod writing;
 
 pub use gone::{Delete, Held};
+pub use moving::MoveSummary;
 pub use packing::{Failure, Grouping, PackSummary, PackTree};
 pub use unpacking::{UnpackSummary, UnpackTree};

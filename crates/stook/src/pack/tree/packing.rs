@@ -201,7 +201,7 @@ impl PackTree<'_> {
     }
 
     /// Under which keys the pack itself would be met.
-    fn own_keys(&self) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn own_keys(&self) -> Result<Vec<Vec<u8>>> {
         let Some(own) = &self.own else { return Ok(Vec::new()) };
         let canonical = |path: &PathBuf| {
             path.canonicalize().map_err(|error| Error::from(crate::Error::io("find", path, error)))

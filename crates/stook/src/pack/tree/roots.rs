@@ -2,10 +2,11 @@
 //!
 //! Like unpacking, this goes down part by part and follows no link but a root that the caller named.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::pack::error::{Error, Result};
@@ -21,6 +22,8 @@ struct Root {
     directory: Target,
     /// The name of a root that is a file.
     file: Option<OsString>,
+    /// As the caller named it.
+    path: PathBuf,
 }
 
 /// All roots.
@@ -69,6 +72,18 @@ impl Roots {
         Ok(None)
     }
 
+    /// Device and inode of the roots that are directories.
+    pub(super) fn inodes(&self) -> Result<HashSet<(u64, u64)>> {
+        let directories = self.0.iter().filter(|root| root.file.is_none());
+        let inodes = directories.map(|root| {
+            let of =
+                |errno: rustix::io::Errno| Error::from(crate::Error::io("stat", &root.path, errno.into()));
+            let status = rustix::fs::fstat(root.directory.root()).map_err(of)?;
+            Ok((status.st_dev as u64, status.st_ino as u64))
+        });
+        inodes.collect()
+    }
+
     /// Whether anything is at the path of a key.
     pub(super) fn has(&mut self, key: &[u8]) -> io::Result<bool> {
         let Some(Found { parent, name }) = self.find(key)? else { return Ok(false) };
@@ -78,13 +93,13 @@ impl Roots {
 
 impl Root {
     fn open(path: &Path, key: &[u8]) -> io::Result<Self> {
-        let key = key.to_vec();
+        let (key, named) = (key.to_vec(), path.to_path_buf());
         if path.metadata()?.is_dir() {
-            return Ok(Self { key, directory: Target::at(path)?, file: None });
+            return Ok(Self { key, directory: Target::at(path)?, file: None, path: named });
         }
         let parent = path.parent().filter(|parent| *parent != Path::new(""));
         let directory = Target::at(parent.unwrap_or(Path::new(".")))?;
-        Ok(Self { key, directory, file: path.file_name().map(OsString::from) })
+        Ok(Self { key, directory, file: path.file_name().map(OsString::from), path: named })
     }
 
     /// What of a key is below this root, if it is a directory and that is not the root itself.

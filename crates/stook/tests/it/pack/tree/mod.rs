@@ -2,6 +2,7 @@
 
 mod again;
 mod hostile;
+mod moved;
 mod roundtrip;
 mod unpacked;
 

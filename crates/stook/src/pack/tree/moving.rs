@@ -1,0 +1,457 @@
+//! Originals removed, when the pack was read back and holds the same.
+//!
+//! A walk of its own: every file is read again, its record is read again, and only if both are the same, and the file
+//! is still what was read, its name goes. Nothing of what packing found is believed. Stopped anywhere, everything is in
+//! the pack, in the tree, or in both.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{Read, Seek as _};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::existing::Known;
+use super::links::HOPS_MAX;
+use super::packing::{Failure, PackTree, Stop};
+use super::roots::{Found, Roots};
+use crate::pack::error::{Error, Result};
+use crate::pack::format::attributes::FileKind;
+use crate::pack::key::Key;
+use crate::pack::open::Pack;
+use crate::pack::record::Record;
+use crate::pack::stream::RecordReader;
+use crate::tree::target;
+use crate::walk::{Content, FileBytes, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions};
+
+/// Small files and links whose records are read at once: so many, and bytes of them.
+const BATCH_LEN: usize = 256;
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// Directories whose records are looked up at once.
+const DIRECTORIES_LEN: usize = 4096;
+
+/// What was removed.
+#[derive(Debug, Default)]
+pub struct MoveSummary {
+    /// Names of regular files.
+    pub files: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Bytes of files that were compared with their records; of a file with several names once.
+    pub bytes: u64,
+    /// What stays, though it was to go, and why. What is not packed at all stays without being named.
+    pub failures: Vec<Failure>,
+    /// Whether it was stopped by the caller before its end.
+    pub interrupted: bool,
+}
+
+impl PackTree<'_> {
+    /// Removes from the trees what `pack` holds: files, links, and directories that are empty then, never roots.
+    /// What has a key of `failed` stays.
+    ///
+    /// The pack has to be on the medium, and should be opened with
+    /// [`AccessRule::Direct`](crate::pack::AccessRule::Direct), so that it is read from there.
+    ///
+    /// `progress` is told entries and bytes so far; when it says no, this stops where it is.
+    ///
+    /// # Errors
+    /// What reading the pack meets, or a root that cannot be opened.
+    pub fn remove_packed(
+        &self,
+        pack: &Pack,
+        failed: &[Failure],
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<MoveSummary> {
+        let own = self.own_keys()?;
+        let walk = Walk::new(&self.roots)?
+            .options(WalkOptions { threads: self.threads, ..WalkOptions::default() })
+            .select(|key, kind| self.decide(&own, key, kind))
+            .wanted(|candidate| candidate.metadata.links < 2);
+        let mut moving = Moving {
+            pack,
+            with_owner: self.with_owner,
+            roots: Roots::open(&walk)?,
+            failed: failed.iter().map(|failure| failure.key.as_slice()).collect(),
+            summary: MoveSummary::default(),
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            several: BTreeMap::new(),
+            directories: Vec::new(),
+            buffer: Vec::new(),
+            progress,
+            seen: 0,
+        };
+        match walk.run(|event| moving.take_event(event)).and_then(|_| moving.finish()) {
+            Ok(()) => {}
+            Err(Stop::Interrupted) => moving.summary.interrupted = true,
+            Err(Stop::Failed(error)) => return Err(error),
+        }
+        Ok(moving.summary)
+    }
+}
+
+/// A file that was read, or a link.
+struct Waiting {
+    key: Key,
+    metadata: Metadata,
+    original: Original,
+}
+
+enum Original {
+    File(FileBytes),
+    Link(Vec<u8>),
+}
+
+impl Original {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::File(bytes) => bytes,
+            Self::Link(target) => target,
+        }
+    }
+}
+
+/// A removal on its way.
+struct Moving<'a> {
+    pack: &'a Pack,
+    with_owner: bool,
+    roots: Roots,
+    failed: HashSet<&'a [u8]>,
+    summary: MoveSummary,
+    waiting: Vec<Waiting>,
+    waiting_bytes: u64,
+    /// Files with several names, by device and inode: removing one changes what the others say of their inode.
+    several: BTreeMap<(u64, u64), Vec<(Key, Metadata)>>,
+    /// As they were before anything in them was removed.
+    directories: Vec<(Key, Metadata)>,
+    buffer: Vec<u8>,
+    progress: &'a mut dyn FnMut(u64, u64) -> bool,
+    seen: u64,
+}
+
+impl Moving<'_> {
+    fn take_event(&mut self, event: WalkEvent) -> Result<(), Stop> {
+        match event {
+            Ok(item) if self.failed.contains(item.key.as_slice()) => {}
+            Err(error) if self.failed.contains(error.key()) => {}
+            Ok(item) => self.take(item)?,
+            Err(error) => {
+                let key = error.key().to_vec();
+                self.summary.failures.push(Failure { key, error: error.into_error().into() });
+            }
+        }
+        self.seen += 1;
+        self.tell(0)
+    }
+
+    fn tell(&mut self, ahead: u64) -> Result<(), Stop> {
+        if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Stop::Interrupted) }
+    }
+
+    fn take(&mut self, item: WalkItem) -> Result<(), Stop> {
+        let WalkItem { key, metadata, content } = item;
+        let key = match Key::bytes(&key) {
+            Ok(key) => key,
+            Err(error) => {
+                self.summary.failures.push(Failure { key, error });
+                return Ok(());
+            }
+        };
+        match content {
+            Content::Bytes(bytes) => self.wait(key, metadata, Original::File(bytes)),
+            Content::Target(target) => self.wait(key, metadata, Original::Link(target)),
+            Content::Large(file) => {
+                let done = self.move_large(&key, &metadata, &file);
+                self.note(&key, metadata.kind, done)
+            }
+            Content::NotRead => {
+                let inode = (metadata.device, metadata.inode);
+                self.several.entry(inode).or_default().push((key, metadata));
+                Ok(())
+            }
+            Content::None => {
+                if metadata.kind == Kind::Directory {
+                    self.directories.push((key, metadata));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts what was removed, and tells what was not. Only an interruption ends it all.
+    fn note(&mut self, key: &Key, kind: Kind, done: Result<bool, Stop>) -> Result<(), Stop> {
+        let removed = match done {
+            Err(Stop::Interrupted) => return Err(Stop::Interrupted),
+            Err(Stop::Failed(error)) => {
+                let key = key.as_bytes().unwrap_or_default().to_vec();
+                self.summary.failures.push(Failure { key, error });
+                false
+            }
+            Ok(removed) => removed,
+        };
+        let count = match kind {
+            Kind::Directory => &mut self.summary.directories,
+            Kind::Symlink => &mut self.summary.symlinks,
+            _ => &mut self.summary.files,
+        };
+        *count += u64::from(removed);
+        Ok(())
+    }
+
+    fn wait(&mut self, key: Key, metadata: Metadata, original: Original) -> Result<(), Stop> {
+        self.waiting_bytes += metadata.len;
+        self.waiting.push(Waiting { key, metadata, original });
+        if self.waiting.len() >= BATCH_LEN || self.waiting_bytes >= BATCH_BYTES {
+            return self.move_waiting();
+        }
+        Ok(())
+    }
+
+    fn move_waiting(&mut self) -> Result<(), Stop> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let keys: Vec<Key> = waiting.iter().map(|waiting| waiting.key.clone()).collect();
+        for (waiting, record) in waiting.iter().zip(self.pack.get_many(&keys)?) {
+            let done = self.check(waiting, record).and_then(|()| {
+                self.summary.bytes +=
+                    if waiting.metadata.kind == Kind::File { waiting.metadata.len } else { 0 };
+                self.unlink(&waiting.key, &waiting.metadata)
+            });
+            self.note(&waiting.key, waiting.metadata.kind, done.map_err(Stop::from))?;
+        }
+        Ok(())
+    }
+
+    /// An error unless the record is this very file or link.
+    fn check(&self, waiting: &Waiting, record: Result<Option<Record>>) -> Result<()> {
+        let record = record?.ok_or_else(absent)?;
+        let kind = match waiting.original {
+            Original::File(_) => FileKind::File,
+            Original::Link(_) => FileKind::Symlink,
+        };
+        let original = waiting.original.bytes();
+        let wanted = Known::entry(kind, original.len() as u64, &waiting.metadata, self.with_owner);
+        let have = Known::of(&record.head.attributes, Some(record.body.len() as u64));
+        if have == Some(wanted) && *record.body == *original { Ok(()) } else { Err(differs()) }
+    }
+
+    fn move_large(&mut self, key: &Key, metadata: &Metadata, file: &LargeFile) -> Result<bool, Stop> {
+        let mut opened = file.open()?;
+        let mut record = self.pack.open_record(key)?.ok_or_else(absent)?;
+        let wanted = Known::file(metadata, self.with_owner);
+        if Known::of(&record.head().attributes, record.head().body_len) != Some(wanted) {
+            return Err(differs().into());
+        }
+        self.compare(&mut record, &mut opened)?;
+        file.check(&opened)?;
+        self.summary.bytes += metadata.len;
+        Ok(self.unlink(key, metadata)?)
+    }
+
+    /// An error unless the rest of the file is the body of the record.
+    fn compare(&mut self, record: &mut RecordReader<'_>, file: &mut File) -> Result<(), Stop> {
+        let io = |error| Error::from(crate::Error::io("read", "the original", error));
+        let mut done = 0;
+        while let Some(chunk) = record.next_chunk()? {
+            self.buffer.resize(chunk.len(), 0);
+            match file.read_exact(&mut self.buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    return Err(differs().into());
+                }
+                other => other.map_err(io)?,
+            }
+            if self.buffer != chunk {
+                return Err(differs().into());
+            }
+            done += chunk.len() as u64;
+            self.tell(done)?;
+        }
+        let mut more = Vec::new();
+        file.take(1).read_to_end(&mut more).map_err(io)?;
+        if more.is_empty() { Ok(()) } else { Err(differs().into()) }
+    }
+
+    /// Removes a name if it still stands for what was compared; whether it was there.
+    fn unlink(&mut self, key: &Key, metadata: &Metadata) -> Result<bool> {
+        let shown = key.as_bytes().unwrap_or_default();
+        let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
+        let Some(Found { parent, name }) = self.roots.find(shown).map_err(io)? else { return Ok(false) };
+        let Some(status) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
+        let now = Metadata::from_stat(&status).map_err(io)?;
+        let (before, mut after) = (metadata.identity(), now.identity());
+        if now.kind == Kind::Symlink && metadata.links > 1 {
+            // Another name of the link was removed; what a link leads to never changes.
+            after.ctime_ns = before.ctime_ns;
+        }
+        if now.kind != metadata.kind || !before.same_content(&after) {
+            return Err(crate::Error::SourceChanged { path: path(shown).into(), before, after }.into());
+        }
+        rustix::fs::unlinkat(&*parent, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
+        Ok(true)
+    }
+
+    /// What had to wait until all names were known.
+    fn finish(&mut self) -> Result<(), Stop> {
+        self.move_waiting()?;
+        for names in std::mem::take(&mut self.several).into_values() {
+            self.move_names(names)?;
+            self.tell(0)?;
+        }
+        self.move_directories()
+    }
+
+    /// All names of one file. It stays open, so that nothing else can become its inode.
+    fn move_names(&mut self, names: Vec<(Key, Metadata)>) -> Result<(), Stop> {
+        let mut opened = None;
+        let (mut same, mut removable) = (HashSet::new(), Vec::new());
+        for (key, metadata) in names {
+            let checked = self.check_name(&key, &metadata, &mut opened, &mut same);
+            match checked {
+                Ok(true) => removable.push(key),
+                other => self.note(&key, Kind::File, other)?,
+            }
+        }
+        let Some((file, mut expected)) = opened else { return Ok(()) };
+        for key in removable {
+            let done = self.unlink(&key, &expected).and_then(|removed| {
+                // That this changed is this removal's doing, as far as the bytes are the same.
+                let now = status_of(&file, &key)?;
+                let same = now.len == expected.len && now.mtime_ns == expected.mtime_ns;
+                expected.ctime_ns = if same { now.ctime_ns } else { expected.ctime_ns };
+                Ok(removed)
+            });
+            self.note(&key, Kind::File, done.map_err(Stop::from))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the pack holds this name of a file; `false` if the name is gone.
+    fn check_name(
+        &mut self,
+        key: &Key,
+        metadata: &Metadata,
+        opened: &mut Option<(File, Metadata)>,
+        same: &mut HashSet<Key>,
+    ) -> Result<bool, Stop> {
+        if opened.is_none() {
+            *opened = self.open(key)?;
+        }
+        let Some((file, now)) = opened else { return Ok(false) };
+        let (before, after) = (metadata.identity(), now.identity());
+        if !before.same_content(&after) {
+            let path = path(key.as_bytes().unwrap_or_default()).into();
+            return Err(crate::Error::SourceChanged { path, before, after }.into());
+        }
+        let pack = self.pack;
+        let mut at = key.clone();
+        for _ in 0..HOPS_MAX {
+            if same.contains(&at) {
+                return Ok(true);
+            }
+            let mut record = pack.open_record(&at)?.ok_or_else(absent)?;
+            let known = Known::of(&record.head().attributes, record.head().body_len);
+            let Some(known) = known.filter(|known| known.is_name_of(metadata, self.with_owner)) else {
+                return Err(differs().into());
+            };
+            if known.is_hard_link() {
+                at = Key::bytes(pack.get(&at)?.ok_or_else(absent)?.body)?;
+                continue;
+            }
+            let io = |error| Error::from(crate::Error::io("read", "the original", error));
+            file.rewind().map_err(io)?;
+            self.compare(&mut record, file)?;
+            self.summary.bytes += metadata.len;
+            same.insert(at);
+            return Ok(true);
+        }
+        Err(differs().into())
+    }
+
+    /// Opens a file for reading, if its name is still there.
+    fn open(&mut self, key: &Key) -> Result<Option<(File, Metadata)>> {
+        let shown = key.as_bytes().unwrap_or_default();
+        let io = |error| Error::from(crate::Error::io("open", path(shown), error));
+        let Some(Found { parent, name }) = self.roots.find(shown).map_err(io)? else { return Ok(None) };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&*parent, &name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            other => File::from(other.map_err(|errno| io(errno.into()))?),
+        };
+        let metadata = status_of(&file, key)?;
+        Ok(Some((file, metadata)))
+    }
+
+    /// Directories that the pack holds and that are empty now, the deepest first.
+    fn move_directories(&mut self) -> Result<(), Stop> {
+        let mut directories = std::mem::take(&mut self.directories);
+        let roots: HashSet<(u64, u64)> = self.roots.inodes()?;
+        directories.retain(|(_, metadata)| !roots.contains(&(metadata.device, metadata.inode)));
+        directories.sort_by(|a, b| b.0.cmp(&a.0));
+        for batch in directories.chunks(DIRECTORIES_LEN) {
+            self.tell(0)?;
+            let keys: Vec<Key> = batch.iter().map(|(key, _)| key.clone()).collect();
+            let entries = self.pack.locate(&keys)?;
+            let found: Vec<_> = entries.iter().flatten().cloned().collect();
+            let mut heads = self.pack.heads(&found)?.into_iter();
+            for ((key, metadata), entry) in batch.iter().zip(&entries) {
+                let head = entry.as_ref().and_then(|_| heads.next());
+                let done = match head.transpose() {
+                    Ok(head) => {
+                        let wanted = Known::entry(FileKind::Directory, 0, metadata, self.with_owner);
+                        match head.map(|head| Known::of(&head.attributes, head.body_len)) {
+                            Some(Some(known)) if known == wanted => self.remove_directory(key, metadata),
+                            Some(_) => Err(differs()),
+                            None => Err(absent()),
+                        }
+                    }
+                    Err(error) => Err(error),
+                };
+                self.note(key, Kind::Directory, done.map_err(Stop::from))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a directory if it is empty, and whether it was.
+    fn remove_directory(&mut self, key: &Key, metadata: &Metadata) -> Result<bool> {
+        let shown = key.as_bytes().unwrap_or_default();
+        let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
+        let Some(Found { parent, name }) = self.roots.find(shown).map_err(io)? else { return Ok(false) };
+        let Some(status) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
+        let now = Metadata::from_stat(&status).map_err(io)?;
+        if (now.kind, now.device, now.inode) != (Kind::Directory, metadata.device, metadata.inode) {
+            let (before, after) = (metadata.identity(), now.identity());
+            return Err(crate::Error::SourceChanged { path: path(shown).into(), before, after }.into());
+        }
+        match rustix::fs::unlinkat(&*parent, &name, AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            Err(errno) => Err(io(errno.into())),
+        }
+    }
+}
+
+fn status_of(file: &File, key: &Key) -> Result<Metadata> {
+    let io = |error| {
+        let shown = path(key.as_bytes().unwrap_or_default());
+        Error::from(crate::Error::io("stat", shown, error))
+    };
+    let status = rustix::fs::fstat(file).map_err(|errno| io(errno.into()))?;
+    Metadata::from_stat(&status).map_err(io)
+}
+
+/// A key for messages.
+fn path(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
+}
+
+fn absent() -> Error {
+    Error::Invalid("the pack has no record of it, and so it stays; pack it again".into())
+}
+
+fn differs() -> Error {
+    Error::Invalid("the pack does not hold it as it is, and so it stays".into())
+}
