@@ -244,11 +244,11 @@ fn print(done: &Compacted, took: Duration, context: &Context) -> anyhow::Result<
         output.line(format_args!("left as it is: {damage}"))?;
     }
     if !context.quiet() {
-        let verdict = match (done.interrupted, done.steps) {
-            (true, _) => "interrupted, run it again to go on",
-            (false, 0) => "nothing to do",
-            (false, _) => "done",
-        };
+        if done.steps == 0 && !done.interrupted {
+            output.line("nothing to do")?;
+            return Ok(output.finish()?);
+        }
+        let verdict = if done.interrupted { "interrupted, run it again to go on" } else { "done" };
         output.line(format_args!(
             "{verdict}: {} became {}; {} records in order, {} dead ones gone, {} in {}",
             bytes_decimal(done.before_bytes),

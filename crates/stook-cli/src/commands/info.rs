@@ -204,7 +204,7 @@ fn torn(torn: &TornTail) -> Torn {
 fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
     if !pack.damages().is_empty() {
         let text =
-            "damage was found: run `stook check` to list all of it, and restore from a copy what it hits";
+            "damage was found: `stook check` lists all of it, `stook check --repair NEW` saves what is whole";
         return ("check", text.into());
     }
     if !pack.is_complete() {
@@ -213,8 +213,7 @@ fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
     }
     if total.dead_share() >= DEAD_SHARE_NOTABLE {
         let text = format!(
-            "{} of the bytes belong to records that were replaced or deleted; compacting in place comes with a later \
-             release, until then `stook unpack` and `stook pack` into a new pack get the room back",
+            "{} of the bytes belong to records that were replaced or deleted: `stook compact` gets the room back",
             percent(total.dead_share())
         );
         return ("compact", text);
