@@ -207,6 +207,10 @@ impl PackWriter {
                         Ok(manifest) => Named::by(&manifest),
                         // What it names cannot be told: nothing is removed as long as it is there.
                         Err(Error::Damaged(_) | Error::Unsupported { .. }) => Named::Anything,
+                        // Over a network, what is gone may be listed for a while.
+                        Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {
+                            continue;
+                        }
                         Err(error) => return Err(error),
                     };
                     self.older.insert(generation, named);

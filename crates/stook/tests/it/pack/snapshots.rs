@@ -166,6 +166,9 @@ fn a_reader_older_than_three_compactions_sees_its_state_even_where_unlinked_file
     let before = segments(&storage);
     writer.publish().unwrap();
     assert!(segments(&storage) < before, "what only that generation named is gone");
+    drop(writer);
+    let again = PackWriter::open(shared, tiny_writer(ScriptedHost::new(2))).unwrap();
+    assert_eq!(again.recovery().damages, [], "what is listed and gone is no damage");
     let refused = open(&storage, Some(generation)).unwrap_err();
     assert!(matches!(refused, Error::NoSuchState { .. } | Error::Core(_)), "{refused}");
 }
