@@ -47,9 +47,9 @@ pub enum Error {
         /// The source.
         path: PathBuf,
         /// Its identity when it was opened.
-        before: Identity,
+        before: Box<Identity>,
         /// Its identity now.
-        after: Identity,
+        after: Box<Identity>,
     },
     /// A range reaches past the end of a source.
     #[error("range {range} reaches past the end of {} ({len} bytes)", path.display())]
@@ -86,6 +86,12 @@ impl Error {
     /// An [`Error::Io`] at a byte offset.
     pub fn io_at(operation: &'static str, path: impl AsRef<Path>, offset: u64, source: io::Error) -> Self {
         Self::Io { operation, path: path.as_ref().to_path_buf(), offset: Some(offset), source }
+    }
+
+    /// An [`Error::SourceChanged`].
+    pub fn changed(path: impl AsRef<Path>, before: Identity, after: Identity) -> Self {
+        let path = path.as_ref().to_path_buf();
+        Self::SourceChanged { path, before: Box::new(before), after: Box::new(after) }
     }
 
     /// The kind of the operating system's error, where there is one.

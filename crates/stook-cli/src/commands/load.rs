@@ -266,7 +266,7 @@ fn files(stretches: &[Stretch]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     }
     let file = |leaf| match leaf {
         Leaf::File { file, range } => Some((file, range)),
-        Leaf::Bytes(_) | Leaf::Fill { .. } => None,
+        Leaf::Object { .. } | Leaf::Bytes(_) | Leaf::Fill { .. } => None,
     };
     Ok(leaves.into_iter().filter_map(file).collect())
 }

@@ -72,7 +72,8 @@ fn every_way_of_reading_gives_the_contents(
         let whole = ByteRange::to(source.len());
         assert!(read_range(factory, source, whole, access).unwrap() == contents);
         for (depth, max_read_bytes) in [(1, 4096), (3, 8192), (16, 100_000)] {
-            let options = SessionOptions { depth, max_read_bytes };
+            let options =
+                SessionOptions { depth, max_read_bytes, requests: depth, max_request_bytes: max_read_bytes };
             let mut session = Session::new(factory, options).unwrap();
             for (range, token) in ranges.iter().zip(0..) {
                 session.submit(token, source, *range, access).unwrap();

@@ -8,7 +8,7 @@ use std::thread;
 
 use stook::Error;
 use stook::extent::ByteRange;
-use stook::source::{Leaf, Source};
+use stook::source::{Leaf, Source, read_object};
 use stook::storage::Storage;
 
 /// Reads a source leaf by leaf, without an engine: what a test compares with should not come by the
@@ -24,6 +24,9 @@ pub fn read_all(source: &dyn Source) -> Vec<u8> {
         match leaf {
             Leaf::Bytes(part) => bytes.extend_from_slice(&part),
             Leaf::Fill { byte, len } => bytes.resize(bytes.len() + len as usize, byte),
+            Leaf::Object { object, range } => {
+                bytes.extend_from_slice(&read_object(&object, range).expect("the object is read"));
+            }
             Leaf::File { range, .. } => {
                 let start = bytes.len();
                 bytes.resize(start + range.len() as usize, 0);

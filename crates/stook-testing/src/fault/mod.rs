@@ -1,9 +1,11 @@
 //! Storages, engines and sources that fail on demand.
 
 mod engine;
+mod object;
 mod source;
 mod storage;
 
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
+pub use object::{ObjectFault, ObjectSource, TestObject};
 pub use source::{FaultSource, SourceFault};
 pub use storage::{FaultStorage, StorageCall, StorageFault};

@@ -66,6 +66,7 @@ impl Source for FaultSource {
             && self.asked.fetch_add(1, Ordering::Relaxed) >= nth
         {
             identity.mtime_ns ^= 1;
+            identity.etag = identity.etag.map(|etag| format!("{etag}-of-another").into());
         }
         Ok(identity)
     }

@@ -138,7 +138,14 @@ impl SimSource {
 fn identity_of(storage: &SimStorage, inode: Inode) -> Identity {
     let state = storage.state();
     let changed = state.changes.get(&inode).copied().unwrap_or(0);
-    Identity { len: state.len(inode), device: 0, inode, mtime_ns: changed, ctime_ns: changed }
+    Identity {
+        len: state.len(inode),
+        device: 0,
+        inode,
+        mtime_ns: changed,
+        ctime_ns: changed,
+        ..Identity::default()
+    }
 }
 
 impl Source for SimSource {
@@ -151,7 +158,7 @@ impl Source for SimSource {
     }
 
     fn identity(&self) -> Identity {
-        self.identity
+        self.identity.clone()
     }
 
     fn current_identity(&self) -> Result<Identity> {

@@ -62,7 +62,7 @@ pub(super) fn look(
 
 /// Device numbers may change whenever a machine starts.
 pub(super) fn without_device(identity: &Identity) -> Identity {
-    Identity { device: 0, ..*identity }
+    Identity { device: 0, ..identity.clone() }
 }
 
 fn read(path: &Path, max_bytes: u64, engines: &dyn EngineFactory) -> Result<Option<bytes::Bytes>, CoreError> {

@@ -141,6 +141,7 @@ impl File {
             inode: metadata.ino(),
             mtime_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
             ctime_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
+            ..Identity::default()
         })
     }
 

@@ -9,7 +9,7 @@ use super::route::Route;
 use super::window::{Window, WindowOptions};
 use crate::engine::{Access, Engine, EngineFactory};
 use crate::extent::ByteRange;
-use crate::source::{Leaf, Session, SessionOptions, Source};
+use crate::source::{Leaf, Session, SessionOptions, Source, read_object};
 
 /// Depth at which batches and scans run.
 pub(crate) const DEPTH: usize = 32;
@@ -271,6 +271,7 @@ pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
                     file.read_exact_at(bytes, range.start())?;
                 }
             }
+            Leaf::Object { object, range } => bytes.extend_from_slice(&read_object(object, *range)?),
         }
     }
     Ok(bytes.into())

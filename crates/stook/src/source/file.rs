@@ -68,7 +68,7 @@ impl Source for FileSource {
     }
 
     fn identity(&self) -> Identity {
-        self.identity
+        self.identity.clone()
     }
 
     fn current_identity(&self) -> Result<Identity> {

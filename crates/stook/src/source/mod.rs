@@ -1,13 +1,14 @@
 //! Anything that can be read by range.
 //!
 //! A [`Source`] does not read. It knows its length and its [`Identity`], and it flattens a range to
-//! [`Leaf`]s: ranges of files, bytes that are already in memory, fills. A [`Session`] runs the leaves
+//! [`Leaf`]s: ranges of files and of objects, bytes that are already in memory, fills. A [`Session`] runs the leaves
 //! of any number of sources through one engine, so that the queue stays full across all of them.
 
 mod access;
 mod file;
 mod identity;
 mod memory;
+mod object;
 mod session;
 
 use std::fmt;
@@ -21,6 +22,7 @@ pub(crate) use access::SAMPLED_RANGES;
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;
+pub use object::{Answer, Object, Pending, read_object};
 pub use session::{Session, SessionOptions, read_batch, read_range};
 
 use crate::engine;
@@ -34,6 +36,13 @@ pub enum Leaf {
     File {
         /// The file.
         file: Arc<engine::File>,
+        /// The range in it.
+        range: ByteRange,
+    },
+    /// A range of an object, to be read by a request.
+    Object {
+        /// The object.
+        object: Arc<dyn Object>,
         /// The range in it.
         range: ByteRange,
     },
@@ -52,7 +61,7 @@ impl Leaf {
     /// The number of bytes this leaf stands for.
     pub fn len(&self) -> u64 {
         match self {
-            Self::File { range, .. } => range.len(),
+            Self::File { range, .. } | Self::Object { range, .. } => range.len(),
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Fill { len, .. } => *len,
         }
@@ -101,7 +110,13 @@ pub trait Source: Send + Sync + fmt::Debug {
         if before.same_content(&after) {
             return Ok(());
         }
-        Err(crate::Error::SourceChanged { path: self.path().to_path_buf(), before, after })
+        Err(crate::Error::changed(self.path(), before, after))
+    }
+
+    /// Whether every read of it is itself held against the identity it had when it was opened, so that nobody needs
+    /// to ask the medium before and after.
+    fn checks_reads(&self) -> bool {
+        false
     }
 }
 

@@ -109,6 +109,7 @@ impl Metadata {
             inode: self.inode,
             mtime_ns: self.mtime_ns,
             ctime_ns: self.ctime_ns,
+            ..Identity::default()
         }
     }
 

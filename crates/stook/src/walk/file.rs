@@ -33,7 +33,7 @@ pub(super) fn same(before: &Metadata, after: &Metadata, path: impl FnOnce() -> P
     if before.same_content(&after) {
         return Ok(());
     }
-    Err(Error::SourceChanged { path: path(), before, after })
+    Err(Error::changed(path(), before, after))
 }
 
 /// Opens a name that was a regular file a moment ago. The caller compares what it got.

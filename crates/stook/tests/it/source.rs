@@ -13,7 +13,10 @@ use stook::source::{
 };
 use stook::{Error, Result};
 use stook_testing::conformance::{noise, source_conformance};
-use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory, FaultSource, SourceFault};
+use stook_testing::fault::{
+    EngineCall, EngineFault, FaultEngineFactory, FaultSource, ObjectFault, ObjectSource, SourceFault,
+    TestObject,
+};
 
 const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Threads];
 
@@ -57,6 +60,10 @@ impl Source for Composite {
                     Leaf::File { file, range } => {
                         let range = ByteRange::at(range.start() + start, len).unwrap();
                         Leaf::File { file: Arc::clone(file), range }
+                    }
+                    Leaf::Object { object, range } => {
+                        let range = ByteRange::at(range.start() + start, len).unwrap();
+                        Leaf::Object { object: Arc::clone(object), range }
                     }
                     Leaf::Bytes(bytes) => Leaf::Bytes(bytes.slice(start as usize..(start + len) as usize)),
                     Leaf::Fill { byte, .. } => Leaf::Fill { byte: *byte, len },
@@ -103,6 +110,65 @@ fn memory_keeps_every_promise_of_a_source() {
 }
 
 #[test]
+fn objects_keep_every_promise_of_a_source() {
+    for len in [0, 1, 20_000] {
+        let bytes = noise(9, len);
+        let source: Arc<dyn Source> = Arc::new(ObjectSource(TestObject::new(bytes.clone(), None)));
+        source_conformance(&source, &bytes, &Backend::Auto);
+    }
+}
+
+#[test]
+fn objects_are_asked_for_a_few_pieces_at_a_time() {
+    let bytes = noise(10, 500_000);
+    let object = TestObject::new(bytes.clone(), None);
+    let source = ObjectSource(Arc::clone(&object));
+    let options = SessionOptions { requests: 3, max_request_bytes: 7000, ..SessionOptions::default() };
+    let mut session = Session::new(&Backend::Auto, options).unwrap();
+    let whole = [ByteRange::to(500_000), ByteRange::new(1, 9000).unwrap()];
+    let read = session.read_batch(&source, &whole, Access::Cached).unwrap();
+    assert!(read[0] == bytes && read[1] == bytes[1..9000]);
+    assert_eq!((object.most_under_way(), object.longest()), (3, 7000));
+    assert_eq!((object.begun(), object.under_way()), (500_000_usize.div_ceil(7000) + 2, 0));
+}
+
+#[test]
+fn requests_of_a_session_that_is_dropped_are_called_off() {
+    let object = TestObject::new(noise(11, 100_000), None);
+    let source = ObjectSource(Arc::clone(&object));
+    let options = SessionOptions { requests: 4, max_request_bytes: 1000, ..SessionOptions::default() };
+    let mut session = Session::new(&Backend::Auto, options).unwrap();
+    session.submit(0, &source, ByteRange::to(100_000), Access::Cached).unwrap();
+    assert_eq!((object.begun(), object.under_way()), (4, 4));
+    drop(session);
+    assert_eq!((object.begun(), object.under_way()), (4, 0));
+}
+
+#[test]
+fn one_failing_request_fails_its_range_and_no_other() {
+    let bytes = noise(12, 50_000);
+    for fault in [ObjectFault::Fails, ObjectFault::Short, ObjectFault::Dropped] {
+        let object = TestObject::new(bytes.clone(), Some((5, fault)));
+        let source = ObjectSource(Arc::clone(&object));
+        let options = SessionOptions { requests: 2, max_request_bytes: 4096, ..SessionOptions::default() };
+        let mut session = Session::new(&Backend::Auto, options).unwrap();
+        for (token, len) in [3000, 50_000, 4000].into_iter().enumerate() {
+            session.submit(token as u64, &source, ByteRange::to(len), Access::Cached).unwrap();
+        }
+        let mut failed = Vec::new();
+        while let Some((token, result)) = session.next() {
+            match result {
+                Ok(read) => assert!(read == bytes[..read.len()]),
+                Err(error) => failed.push((token, error)),
+            }
+        }
+        assert!(matches!(failed.as_slice(), [(1, Error::Io { .. } | Error::ShortRead { .. })]), "{failed:?}");
+        assert!(object.begun() < 10, "what belongs to a range that failed is not asked for");
+        assert!(session.read_batch(&source, &[ByteRange::to(50_000)], Access::Cached).unwrap()[0] == bytes);
+    }
+}
+
+#[test]
 fn composites_are_read_as_one() {
     let directory = tempfile::tempdir().unwrap();
     let bytes = noise(3, 50_000);
@@ -111,14 +177,18 @@ fn composites_are_read_as_one() {
     let file = Arc::new(File::open(path).unwrap());
     let part =
         |start, end| Leaf::File { file: Arc::clone(&file), range: ByteRange::new(start, end).unwrap() };
-    let leaves = vec![
+    let object = ObjectSource(TestObject::new(bytes.clone(), None));
+    let mut leaves = Vec::new();
+    object.resolve(ByteRange::new(100, 20_000).unwrap(), &mut leaves).unwrap();
+    leaves.extend([
         part(1000, 30_000),
         Leaf::Fill { byte: 0, len: 5000 },
         Leaf::Bytes(Bytes::from_static(b"between")),
         part(7, 50_000),
         Leaf::Fill { byte: 9, len: 1 },
-    ];
-    let mut contents = bytes[1000..30_000].to_vec();
+    ]);
+    let mut contents = bytes[100..20_000].to_vec();
+    contents.extend_from_slice(&bytes[1000..30_000]);
     contents.extend_from_slice(&[0; 5000]);
     contents.extend_from_slice(b"between");
     contents.extend_from_slice(&bytes[7..]);
@@ -164,7 +234,7 @@ fn one_failing_read_fails_its_range_and_no_other() {
             let factory = FaultEngineFactory::new(backend);
             // The first range has one read, the second 25, the third one.
             factory.fail(Some(EngineCall::Read), 10, fault);
-            let options = SessionOptions { depth: 4, max_read_bytes: 8192 };
+            let options = SessionOptions { depth: 4, max_read_bytes: 8192, ..SessionOptions::default() };
             let mut session = Session::new(&factory, options).unwrap();
             for (token, len) in [5000, 200_000, 8000].into_iter().enumerate() {
                 let range = ByteRange::to(len);

@@ -25,7 +25,7 @@ pub(super) mod flag {
 }
 
 /// What an index says of its archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// What the archive is.
     pub format: Format,
@@ -110,6 +110,7 @@ fn fields(header: &[u8]) -> Option<(Summary, Layout, u32)> {
         inode: at(24)?,
         mtime_ns: i64_at(header, 32)?,
         ctime_ns: i64_at(header, 40)?,
+        ..Identity::default()
     };
     let flags = u32_at(header, 80)?;
     let reserved = [header.get(84..88)?, header.get(92..108)?].concat();

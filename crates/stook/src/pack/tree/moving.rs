@@ -287,7 +287,7 @@ impl Moving<'_> {
             after.ctime_ns = before.ctime_ns;
         }
         if now.kind != metadata.kind || !before.same_content(&after) {
-            return Err(crate::Error::SourceChanged { path: path(shown).into(), before, after }.into());
+            return Err(crate::Error::changed(path(shown), before, after).into());
         }
         rustix::fs::unlinkat(&*parent, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
         Ok(true)
@@ -342,8 +342,8 @@ impl Moving<'_> {
         let Some((file, now)) = opened else { return Ok(false) };
         let (before, after) = (metadata.identity(), now.identity());
         if !before.same_content(&after) {
-            let path = path(key.as_bytes().unwrap_or_default()).into();
-            return Err(crate::Error::SourceChanged { path, before, after }.into());
+            let path = path(key.as_bytes().unwrap_or_default());
+            return Err(crate::Error::changed(path, before, after).into());
         }
         let pack = self.pack;
         let mut at = key.clone();
@@ -424,7 +424,7 @@ impl Moving<'_> {
         let now = Metadata::from_stat(&status).map_err(io)?;
         if (now.kind, now.device, now.inode) != (Kind::Directory, metadata.device, metadata.inode) {
             let (before, after) = (metadata.identity(), now.identity());
-            return Err(crate::Error::SourceChanged { path: path(shown).into(), before, after }.into());
+            return Err(crate::Error::changed(path(shown), before, after).into());
         }
         match rustix::fs::unlinkat(&*parent, &name, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),

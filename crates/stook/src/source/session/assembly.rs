@@ -3,24 +3,59 @@
 //! Nothing is read here; [`Session`](super::Session) carries the pieces to the engine and back.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::engine::{Access, Arena, Buffer, File};
 use crate::error::{Error, Result};
-use crate::source::Leaf;
+use crate::extent::ByteRange;
+use crate::source::{Leaf, Object};
 
-/// A read that the engine is to do for a range.
+/// A read that the engine, or a request, is to do for a range.
 #[derive(Debug)]
 pub(super) struct Piece {
     /// Which assembly it belongs to.
     pub(super) request: usize,
-    pub(super) file: Arc<File>,
-    pub(super) access: Access,
+    pub(super) origin: Origin,
     pub(super) offset: u64,
     pub(super) len: usize,
     pub(super) place: Place,
+}
+
+/// What a piece is read from.
+#[derive(Debug, Clone)]
+pub(super) enum Origin {
+    File(Arc<File>, Access),
+    Object(Arc<dyn Object>),
+}
+
+impl Origin {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::File(file, _) => file.path(),
+            Self::Object(object) => object.path(),
+        }
+    }
+}
+
+impl Piece {
+    /// What to ask for, if it is a piece of an object.
+    pub(super) fn object(&self) -> Option<(&Arc<dyn Object>, ByteRange)> {
+        match &self.origin {
+            Origin::Object(object) => Some((object, ByteRange::at(self.offset, self.len as u64)?)),
+            Origin::File(..) => None,
+        }
+    }
+}
+
+/// How long reads and requests may be, and how files are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) max_read: usize,
+    pub(super) max_request: usize,
+    pub(super) access: Access,
 }
 
 /// Where the bytes of a piece go.
@@ -58,6 +93,18 @@ impl Assembly {
         match &mut self.target {
             Target::Beside { arena, .. } => arena.take(range),
             Target::Whole(_) | Target::Copied(_) => Buffer::with_capacity(range.len()),
+        }
+    }
+
+    /// Takes the bytes of a piece that a request brought.
+    pub(super) fn place_bytes(&mut self, place: &Place, bytes: Bytes) {
+        match (&mut self.target, place) {
+            (Target::Whole(whole), _) => *whole = bytes,
+            (Target::Copied(target), Place::Copied(at)) => {
+                target.data_mut()[*at..*at + bytes.len()].copy_from_slice(&bytes);
+            }
+            // Only files are read into arenas.
+            (Target::Beside { .. } | Target::Copied(_), _) => {}
         }
     }
 
@@ -111,7 +158,7 @@ impl IntoIterator for Pieces {
     }
 }
 
-/// Cuts a range, given as its leaves, into reads of at most `max_read` bytes.
+/// Cuts a range, given as its leaves, into reads and requests that are not too long.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -119,16 +166,19 @@ pub(super) fn disassemble(
     token: u64,
     leaves: &mut Vec<Leaf>,
     len: u64,
-    max_read: usize,
-    access: Access,
+    limits: Limits,
 ) -> Result<(Assembly, Pieces)> {
+    let Limits { max_read, max_request, access } = limits;
     debug_assert_eq!(leaves.iter().map(Leaf::len).sum::<u64>(), len, "leaves make up their range");
     let (target, pieces) = match (leaves.pop(), leaves.is_empty()) {
         (None, _) => (Target::Whole(Bytes::new()), Pieces::None),
         (Some(Leaf::Bytes(bytes)), true) => (Target::Whole(bytes), Pieces::None),
         (Some(Leaf::File { file, range }), true) if range.len() <= max_read as u64 => {
-            let (offset, len) = (range.start(), range.len() as usize);
-            let piece = Piece { request: 0, file, access, offset, len, place: Place::Alone };
+            let piece = alone(Origin::File(file, access), range);
+            (Target::Whole(Bytes::new()), Pieces::One(piece))
+        }
+        (Some(Leaf::Object { object, range }), true) if range.len() <= max_request as u64 => {
+            let piece = alone(Origin::Object(object), range);
             (Target::Whole(Bytes::new()), Pieces::One(piece))
         }
         (Some(Leaf::File { file, range }), true) => {
@@ -137,7 +187,7 @@ pub(super) fn disassemble(
         }
         (Some(last), _) => {
             leaves.push(last);
-            let (target, pieces) = copied(leaves, len, max_read, access);
+            let (target, pieces) = copied(leaves, len, limits)?;
             (target, Pieces::Many(pieces))
         }
     };
@@ -147,6 +197,12 @@ pub(super) fn disassemble(
         Pieces::Many(pieces) => pieces.len(),
     };
     Ok((Assembly { token, missing, failure: None, target }, pieces))
+}
+
+/// A range that one read or request brings.
+fn alone(origin: Origin, range: ByteRange) -> Piece {
+    let (offset, len) = (range.start(), range.len() as usize);
+    Piece { request: 0, origin, offset, len, place: Place::Alone }
 }
 
 /// One long range of a file: cut where the file is aligned, so that the widened reads of the pieces lie
@@ -163,7 +219,6 @@ fn beside(
         Access::Cached => range.start,
     };
     let step = (max_read as u64).next_multiple_of(alignment);
-    let too_long = || Error::io("map", "memory for an arena", std::io::ErrorKind::OutOfMemory.into());
     let capacity = (range.end - base).checked_next_multiple_of(alignment).ok_or_else(too_long)?;
     let capacity = usize::try_from(capacity).map_err(|_| too_long())?;
     let arena = Arena::new(capacity)?;
@@ -172,17 +227,18 @@ fn beside(
         let (start, end) = (cut.max(range.start), cut.saturating_add(step).min(range.end));
         let at = (cut - base) as usize;
         let place = Place::Beside(at..at.saturating_add(step as usize).min(capacity));
-        let (file, len) = (Arc::clone(file), (end - start) as usize);
-        Piece { request: 0, file, access, offset: start, len, place }
+        let (origin, len) = (Origin::File(Arc::clone(file), access), (end - start) as usize);
+        Piece { request: 0, origin, offset: start, len, place }
     });
     let pieces = pieces.collect();
     let data = (range.start - base) as usize..(range.end - base) as usize;
     Ok((Target::Beside { arena, data }, pieces))
 }
 
-/// A range of several leaves, or of a fill: what is here is copied now, the rest when it is read.
-fn copied(leaves: &mut Vec<Leaf>, len: u64, max_read: usize, access: Access) -> (Target, Vec<Piece>) {
-    let len = usize::try_from(len).unwrap_or(usize::MAX);
+/// A range of several leaves, of a fill, or a long one of an object: what is here is copied now, the rest when it
+/// is read.
+fn copied(leaves: &mut Vec<Leaf>, len: u64, limits: Limits) -> Result<(Target, Vec<Piece>)> {
+    let len = usize::try_from(len).map_err(|_| too_long())?;
     let mut buffer = Buffer::with_capacity(len);
     buffer.set_data_range(0..len);
     let (mut pieces, mut at) = (Vec::new(), 0);
@@ -194,14 +250,26 @@ fn copied(leaves: &mut Vec<Leaf>, len: u64, max_read: usize, access: Access) -> 
             Leaf::Fill { byte: 0, .. } => {}
             Leaf::Fill { byte, .. } => target.fill(byte),
             Leaf::File { file, range } => {
-                for start in (range.start()..range.end()).step_by(max_read) {
-                    let len = (range.end() - start).min(max_read as u64) as usize;
-                    let place = Place::Copied(at + (start - range.start()) as usize);
-                    pieces.push(Piece { request: 0, file: file.clone(), access, offset: start, len, place });
-                }
+                pieces.extend(cut(&Origin::File(file, limits.access), range, limits.max_read, at));
+            }
+            Leaf::Object { object, range } => {
+                pieces.extend(cut(&Origin::Object(object), range, limits.max_request, at));
             }
         }
         at += leaf_len;
     }
-    (Target::Copied(buffer), pieces)
+    Ok((Target::Copied(buffer), pieces))
+}
+
+/// Pieces of at most `step` bytes, the first of which is copied to `at`.
+fn cut(origin: &Origin, range: ByteRange, step: usize, at: usize) -> impl Iterator<Item = Piece> {
+    (range.start()..range.end()).step_by(step).map(move |offset| {
+        let len = (range.end() - offset).min(step as u64) as usize;
+        let place = Place::Copied(at + (offset - range.start()) as usize);
+        Piece { request: 0, origin: origin.clone(), offset, len, place }
+    })
+}
+
+fn too_long() -> Error {
+    Error::io("map", "memory for an arena", std::io::ErrorKind::OutOfMemory.into())
 }

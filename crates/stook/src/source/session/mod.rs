@@ -9,6 +9,7 @@
 //! bytes than were asked for.
 
 mod assembly;
+mod requests;
 mod slab;
 
 use std::collections::VecDeque;
@@ -17,7 +18,8 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use self::assembly::{Assembly, Piece, Place, disassemble};
+use self::assembly::{Assembly, Limits, Origin, Piece, Place, disassemble};
+use self::requests::Requests;
 use self::slab::Slab;
 use super::{Leaf, Source};
 use crate::engine::{Access, BufferPool, Completion, Engine, EngineFactory, Operation, Request};
@@ -39,12 +41,17 @@ pub struct SessionOptions {
     pub depth: usize,
     /// The longest single read; longer ranges are split. Rounded up to a multiple of 4096.
     pub max_read_bytes: usize,
+    /// Requests for pieces of objects under way at most, at least 1. They do not count as reads.
+    pub requests: usize,
+    /// The longest single request; longer ranges are split.
+    pub max_request_bytes: usize,
 }
 
 impl Default for SessionOptions {
-    /// Depth 32 and 1 MiB: enough of both to fill the devices it was measured on.
+    /// Depth 32 and 1 MiB: enough of both to fill the devices it was measured on. Eight requests of up to 8 MiB: a
+    /// request pays for its latency by its length.
     fn default() -> Self {
-        Self { depth: 32, max_read_bytes: 1 << 20 }
+        Self { depth: 32, max_read_bytes: 1 << 20, requests: 8, max_request_bytes: 8 << 20 }
     }
 }
 
@@ -53,12 +60,14 @@ pub struct Session {
     engine: Box<dyn Engine>,
     depth: usize,
     max_read_bytes: usize,
+    max_request_bytes: usize,
     pool: BufferPool,
     assemblies: Slab<Assembly>,
     /// Pieces that wait for a place in the engine.
     queue: VecDeque<Piece>,
     /// Pieces in the engine, by the token of their request.
     flights: Slab<Piece>,
+    requests: Requests,
     ready: VecDeque<(u64, Result<Bytes>)>,
     is_broken: bool,
     // Emptied and filled again, so that reading does not allocate them.
@@ -78,10 +87,12 @@ impl Session {
             engine,
             depth,
             max_read_bytes: options.max_read_bytes.clamp(1, 1 << 30).next_multiple_of(4096),
+            max_request_bytes: options.max_request_bytes.clamp(1, 1 << 30),
             pool: BufferPool::new(POOL_BYTES),
             assemblies: Slab::new(),
             queue: VecDeque::new(),
             flights: Slab::new(),
+            requests: Requests::new(options.requests),
             ready: VecDeque::new(),
             is_broken: false,
             leaves: Vec::new(),
@@ -92,7 +103,7 @@ impl Session {
     /// Whether there is enough to do: a caller with more should take results first. Asking for more
     /// nevertheless is allowed, and costs memory only.
     pub fn is_full(&self) -> bool {
-        self.queue.len() >= self.depth || self.ready.len() >= 2 * self.depth
+        self.queue.len() >= self.depth || self.requests.is_full() || self.ready.len() >= 2 * self.depth
     }
 
     /// Ranges whose results have not been handed out.
@@ -116,8 +127,9 @@ impl Session {
         }
         let mut leaves = std::mem::take(&mut self.leaves);
         let resolved = source.resolve(range, &mut leaves);
-        let taken =
-            resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), self.max_read_bytes, access));
+        let (max_read, max_request) = (self.max_read_bytes, self.max_request_bytes);
+        let limits = Limits { max_read, max_request, access };
+        let taken = resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), limits));
         leaves.clear();
         self.leaves = leaves;
         let (assembly, pieces) = taken?;
@@ -126,18 +138,26 @@ impl Session {
             return Ok(());
         }
         let request = self.assemblies.insert(assembly);
-        self.queue.extend(pieces.into_iter().map(|piece| Piece { request, ..piece }));
+        for piece in pieces {
+            let queue = match piece.origin {
+                Origin::File(..) => &mut self.queue,
+                Origin::Object(_) => &mut self.requests.queue,
+            };
+            queue.push_back(Piece { request, ..piece });
+        }
         self.fill_engine(usize::MAX);
+        self.begin_requests();
         Ok(())
     }
 
     /// Waits for the next range that is read; `None` when nothing was asked for any more.
     ///
     /// The error of a range comes with its token: [`Error::ShortRead`] when the file ends before it, or
-    /// what the system met. The other ranges go on.
+    /// what the system or the server met. The other ranges go on.
     #[expect(clippy::should_implement_trait, reason = "an iterator would end, this goes on after more work")]
     pub fn next(&mut self) -> Option<(u64, Result<Bytes>)> {
         loop {
+            self.take_answers(false);
             if let Some(ready) = self.ready.pop_front() {
                 return Some(ready);
             }
@@ -146,9 +166,12 @@ impl Session {
             }
             self.fill_engine(usize::MAX);
             if self.engine.in_flight() == 0 {
-                // All that was queued belonged to ranges that have failed and are ready now.
+                // Where nothing is under way either, all that was queued belonged to ranges that have failed and
+                // are ready now.
+                self.take_answers(true);
                 continue;
             }
+            // Files are faster than anything that is asked for, so they come first.
             if let Err(error) = self.reap(1) {
                 self.break_down(&error);
                 continue;
@@ -157,6 +180,37 @@ impl Session {
             // idle meanwhile.
             if let Err(error) = self.hand_over() {
                 self.break_down(&error);
+            }
+        }
+    }
+
+    /// Takes the answers that are here, after waiting for one if need be, and asks for what comes next.
+    fn take_answers(&mut self, wait: bool) {
+        if self.requests.is_orphaned() {
+            return self.break_down(&broken());
+        }
+        let mut wait = wait;
+        while let Some((piece, answer)) = self.requests.answer(wait) {
+            wait = false;
+            if let Some(assembly) = self.assemblies.get_mut(piece.request) {
+                match answer {
+                    Ok(bytes) => assembly.place_bytes(&piece.place, bytes),
+                    Err(error) => assembly.fail(error),
+                }
+                self.finish_piece(piece.request);
+            }
+        }
+        self.begin_requests();
+    }
+
+    /// Asks for queued pieces of objects while there is room.
+    fn begin_requests(&mut self) {
+        while self.requests.has_room() {
+            let Some(piece) = self.requests.queue.pop_front() else { return };
+            match self.assemblies.get_mut(piece.request) {
+                Some(assembly) if assembly.failure.is_none() => self.requests.begin(piece),
+                Some(_) => self.finish_piece(piece.request),
+                None => {}
             }
         }
     }
@@ -187,6 +241,9 @@ impl Session {
         access: Access,
     ) -> Result<Vec<Bytes>> {
         assert_eq!(self.pending(), 0, "a batch needs a session without pending ranges");
+        if source.checks_reads() {
+            return self.read_all(source, ranges, access);
+        }
         source.check_unchanged()?;
         let read = self.read_all(source, ranges, access);
         match (read, source.check_unchanged()) {
@@ -240,14 +297,13 @@ impl Session {
                 self.finish_piece(piece.request);
                 continue;
             }
+            let Origin::File(file, access) = &piece.origin else { continue };
+            let (file, access) = (file.clone(), *access);
             let buffer = match &piece.place {
                 Place::Beside(range) => assembly.lend(range.clone()),
-                Place::Alone | Place::Copied(_) => {
-                    self.pool.take(piece.file.span(piece.offset, piece.len, piece.access))
-                }
+                Place::Alone | Place::Copied(_) => self.pool.take(file.span(piece.offset, piece.len, access)),
             };
             let operation = Operation::Read { offset: piece.offset, len: piece.len, buffer };
-            let (file, access) = (piece.file.clone(), piece.access);
             let token = self.flights.insert(piece) as u64;
             self.engine.submit(Request { token, file, access, operation });
             moved += 1;
@@ -261,7 +317,7 @@ impl Session {
         match (completion.result, completion.buffer) {
             (Ok(count), Some(buffer)) if count == piece.len => assembly.place(&piece.place, buffer),
             (Ok(count), _) => assembly.fail(Error::ShortRead {
-                path: piece.file.path().to_path_buf(),
+                path: piece.origin.path().to_path_buf(),
                 offset: piece.offset,
                 wanted: piece.len as u64,
                 got: count as u64,
@@ -287,6 +343,7 @@ impl Session {
         self.is_broken = true;
         self.queue.clear();
         self.flights = Slab::new();
+        self.requests.clear();
         for assembly in std::mem::take(&mut self.assemblies).into_values() {
             self.ready.push_back((assembly.token, Err(again(error))));
         }

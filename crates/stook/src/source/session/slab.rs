@@ -16,6 +16,11 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
+    /// The number that the next value gets.
+    pub(super) fn next_number(&self) -> usize {
+        self.free.last().copied().unwrap_or(self.slots.len())
+    }
+
     /// Keeps a value; returns its number.
     pub(super) fn insert(&mut self, value: T) -> usize {
         if let Some(at) = self.free.pop() {
@@ -58,7 +63,9 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(slab.remove(first), Some('a'));
         assert_eq!(slab.remove(first), None);
+        assert_eq!(slab.next_number(), first);
         assert_eq!(slab.insert('c'), first);
+        assert_eq!(slab.next_number(), 2);
         assert_eq!((slab.len(), slab.get_mut(second).copied()), (2, Some('b')));
         assert_eq!(slab.into_values().collect::<Vec<_>>(), ['c', 'b']);
     }
