@@ -55,13 +55,16 @@ pub fn besiege(siege: &Siege) -> Survived {
     let pack = siege.directory.join("pack.stook");
     fs::create_dir(&pack).expect("an empty directory");
     let mut chance = Chance(siege.seed);
-    let readers: Vec<Child> = (0..siege.readers).map(|number| siege.reader(&pack, number)).collect();
+    let mut readers: Vec<Child> = (0..siege.readers).map(|number| siege.reader(&pack, number)).collect();
     let (mut survived, mut model, mut next) = (Survived::default(), Model::new(), 1);
     let started = Instant::now();
     while survived.kills < siege.kills || started.elapsed() < siege.time {
         let lives = Duration::from_micros(chance.below(400_000));
         let (begun, acknowledged) = siege.writer(&pack, next, lives);
         survived.kills += 1;
+        for reader in &mut readers {
+            assert_eq!(reader.try_wait().expect("it can be asked"), None, "a reader complained");
+        }
         let found = found(&pack);
         model = after(siege.seed, &model, next..begun + 1, acknowledged, &found);
         next = begun.max(next - 1) + 1;

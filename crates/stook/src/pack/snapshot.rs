@@ -11,7 +11,7 @@ use super::segment::{Findings, Segment, refused};
 use crate::extent::ByteRange;
 use crate::storage::{Entry, Lock, Storage};
 
-/// How often opening begins again when files vanish under it.
+/// How often opening begins again when files vanish or become shorter under it.
 const LOAD_TRIES_MAX: u32 = 10;
 
 /// One state of a pack.
@@ -67,12 +67,7 @@ impl Snapshot {
         let mut tries = 0;
         loop {
             match Self::load_once(storage, reader, view) {
-                // A writer may publish and remove generations between the listing and the opening.
-                Err(Error::Core(error))
-                    if error.io_kind() == Some(std::io::ErrorKind::NotFound) && tries < LOAD_TRIES_MAX =>
-                {
-                    tries += 1;
-                }
+                Err(Error::Core(error)) if is_passing(&error) && tries < LOAD_TRIES_MAX => tries += 1,
                 loaded => return loaded,
             }
         }
@@ -195,6 +190,12 @@ impl Snapshot {
         }
         Ok(None)
     }
+}
+
+/// Whether a writer may be why this was met, so that it is not met again: it removes generations between listing and
+/// opening, and it cuts what a killed one left unfinished between asking for a length and reading up to there.
+fn is_passing(error: &crate::Error) -> bool {
+    error.io_kind() == Some(std::io::ErrorKind::NotFound) || matches!(error, crate::Error::ShortRead { .. })
 }
 
 fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -> Error {

@@ -3,6 +3,7 @@
 mod clock;
 mod compaction;
 mod crash;
+mod cut;
 mod damage;
 mod faults;
 mod flip;
