@@ -7,6 +7,7 @@
 
 pub mod archive;
 pub mod pack;
+pub mod sparse;
 
 use std::fs;
 use std::io;
@@ -34,6 +35,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pack_manifest", pack::pack_manifest),
     ("pack_segment_header", pack::pack_segment_header),
     ("pack_whole", pack::pack_whole),
+    ("sparse_model", sparse::sparse_model),
+    ("sparse_read", sparse::sparse_read),
 ];
 
 /// Sizes: what is read is what was written, and a refusal quotes the text.

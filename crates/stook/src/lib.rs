@@ -7,7 +7,7 @@
 //!   [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and reads their
 //!   small files), [`report`] (numbers people can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
-//!   [`mod@bench`].
+//!   [`mod@bench`], [`sparse`].
 //!
 //! `docs/ARCHITECTURE.md` tells why it is cut this way.
 
@@ -20,6 +20,7 @@ pub mod pack;
 pub mod plan;
 pub mod report;
 pub mod source;
+pub mod sparse;
 pub mod storage;
 #[cfg(unix)]
 pub mod tree;

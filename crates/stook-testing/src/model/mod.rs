@@ -5,3 +5,4 @@
 pub mod extent;
 pub mod pack;
 pub mod plan;
+pub mod sparse;

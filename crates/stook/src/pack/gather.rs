@@ -95,7 +95,8 @@ impl Part {
             let ranges: Vec<ByteRange> =
                 numbers.iter().filter_map(|&number| wanted.get(number)).map(|frame| frame.range).collect();
             let end = origin.segment.source.len();
-            let options = PlanOptions { max_gap: GAP_MAX, max_len: READ_LEN_MAX, alignment: 4096, end };
+            let options =
+                PlanOptions { max_gap: GAP_MAX, min_len: 0, max_len: READ_LEN_MAX, alignment: 4096, end };
             let plan = Plan::new(&ranges, &options).map_err(|error| Error::Invalid(error.to_string()))?;
             Ok(Self { numbers, plan })
         });

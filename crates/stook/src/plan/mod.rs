@@ -3,9 +3,11 @@
 //! One planner serves every gather: ranges in, few large reads out, with the place of every wanted
 //! byte in them. Pure arithmetic: nothing here reads.
 
+mod merger;
 mod options;
 mod pieces;
 
+pub use merger::Merger;
 pub use options::{PlanError, PlanOptions};
 pub use pieces::PlanPiece;
 
@@ -19,10 +21,12 @@ use crate::extent::ByteRange;
 ///    while the unwanted gap before it is at most `max_gap` bytes.
 /// 2. It ends after the last byte it took in, rounded up, or at `max_len` bytes from its start; what
 ///    then remains begins the next read. `max_len` counts what is read, rounding included.
-/// 3. No read goes past `end`: the last one may end where the file does, aligned or not.
+/// 3. A read that would be shorter than `min_len` is made that long, within `max_len`; what follows and is
+///    in it already needs none of its own.
+/// 4. No read goes past `end`: the last one may end where the file does, aligned or not.
 ///
-/// So reads are ascending, never empty, never overlap, and no other choice that keeps the rules needs
-/// fewer. Bytes read that nobody wanted are at most `max_gap` in each gap that was read over, and less
+/// So reads are ascending, never empty, never overlap, and (where `min_len` is 0) no other choice that keeps
+/// the rules needs fewer. Without `min_len`, bytes read that nobody wanted are at most `max_gap` in each gap that was read over, and less
 /// than `alignment` at each end of a read and at each side of a gap.
 ///
 /// Takes O(n log n) for `n` wanted ranges, and O(1) more for every piece.
@@ -60,8 +64,7 @@ impl Plan {
     /// When the options contradict themselves, or when the plan would have more than
     /// [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads or pieces.
     pub fn new(wanted: &[ByteRange], options: &PlanOptions) -> Result<Self, PlanError> {
-        let max_len = options.checked_max_len()?;
-        let reads = reads(wanted, options, max_len)?;
+        let reads = reads(wanted, options)?;
         let (pieces, first_piece) = pieces::of_wanted(wanted, &reads, options.end)?;
         let (by_read, first_of_read) = pieces::by_read(&pieces, reads.len());
         Ok(Self { reads, pieces, first_piece, by_read, first_of_read })
@@ -104,37 +107,13 @@ impl Plan {
 }
 
 /// The reads, by the rules of [`Plan`].
-fn reads(wanted: &[ByteRange], options: &PlanOptions, max_len: u64) -> Result<Vec<ByteRange>, PlanError> {
-    let within = ByteRange::to(options.end);
-    let mut needed: Vec<ByteRange> = wanted
-        .iter()
-        .filter_map(|range| range.intersection(&within))
-        .filter_map(|range| range.aligned(options.alignment).intersection(&within))
-        .collect();
+fn reads(wanted: &[ByteRange], options: &PlanOptions) -> Result<Vec<ByteRange>, PlanError> {
+    let merger = Merger::new(options)?;
+    let mut needed: Vec<ByteRange> = wanted.iter().filter_map(|range| merger.rounded(*range)).collect();
     needed.sort_unstable();
     let mut reads: Vec<ByteRange> = Vec::new();
     for range in needed {
-        let mut start = range.start();
-        if let Some(last) = reads.last_mut() {
-            // No read ends at an unaligned offset except the end of all, so what is left over of the
-            // range begins at an aligned one.
-            let limit = last.start().saturating_add(max_len);
-            if start <= last.end().saturating_add(options.max_gap) && start < limit {
-                let end = range.end().clamp(last.end(), limit);
-                *last = ByteRange::new(last.start(), end).unwrap_or(*last);
-            }
-            start = start.max(last.end());
-        }
-        // Counted before any is made: a single range may ask for more reads than fit into memory.
-        let more = range.end().saturating_sub(start).div_ceil(max_len);
-        if more > (PlanOptions::MAX_PIECES - reads.len()) as u64 {
-            return Err(PlanError::TooManyPieces);
-        }
-        for _ in 0..more {
-            let end = start.saturating_add(max_len).min(range.end());
-            reads.extend(ByteRange::new(start, end));
-            start = end;
-        }
+        merger.take_in(range, &mut reads)?;
     }
     Ok(reads)
 }

@@ -5,6 +5,9 @@
 pub struct PlanOptions {
     /// The longest unwanted gap that is read over to save a request; 0 merges only what touches.
     pub max_gap: u64,
+    /// The shortest read, as far as `max_len` and `end` allow: one that would end before is made longer at
+    /// its end, rounded up to `alignment`. 0 for no read longer than it must be.
+    pub min_len: u64,
     /// The longest read, rounding included. Rounded down to a multiple of `alignment` if it is none.
     pub max_len: u64,
     /// Reads begin and end at multiples of this power of two; 1 for no alignment.
@@ -14,9 +17,9 @@ pub struct PlanOptions {
 }
 
 impl Default for PlanOptions {
-    /// No gaps, reads of at most 1 MiB, no alignment, no known end.
+    /// No gaps, reads of at least nothing and at most 1 MiB, no alignment, no known end.
     fn default() -> Self {
-        Self { max_gap: 0, max_len: 1 << 20, alignment: 1, end: u64::MAX }
+        Self { max_gap: 0, min_len: 0, max_len: 1 << 20, alignment: 1, end: u64::MAX }
     }
 }
 

@@ -26,7 +26,7 @@ fn options() -> impl Strategy<Value = PlanOptions> {
     (0..40_u64, 1..80_u64, 0..4_u32, prop_oneof![Just(u64::MAX), 0..=LEN]).prop_map(
         |(max_gap, max_len, power, end)| {
             let alignment = 1 << power;
-            PlanOptions { max_gap, max_len: max_len.max(alignment), alignment, end }
+            PlanOptions { max_gap, min_len: 0, max_len: max_len.max(alignment), alignment, end }
         },
     )
 }
@@ -115,13 +115,32 @@ proptest! {
     }
 
     #[test]
+    fn reads_are_as_long_as_asked_and_no_more_than_they_were(
+        wanted in wanted(), options in options(), min_len in 1..90_u64,
+    ) {
+        let longer = PlanOptions { min_len, ..options };
+        let plan = Plan::new(&wanted, &longer).unwrap();
+        assert_served_once(&wanted, &plan, options.end);
+        let (end, unit) = (options.end, options.alignment);
+        let least = min_len.min(options.max_len / unit * unit);
+        for read in plan.reads() {
+            prop_assert!(read.len() >= least || read.end() == end, "{read} is short");
+            prop_assert!(read.len() <= options.max_len && read.end() <= end);
+            prop_assert!(read.start().is_multiple_of(unit) && (read.end().is_multiple_of(unit) || read.end() == end));
+        }
+        prop_assert!(plan.reads().windows(2).all(|pair| pair[0].end() <= pair[1].start()));
+        let shorter = Plan::new(&wanted, &options).unwrap();
+        prop_assert!(plan.reads().len() <= shorter.reads().len());
+    }
+
+    #[test]
     fn offsets_near_the_last_do_not_wrap(
         wanted in wanted(), max_len in 60..u64::MAX, max_gap in any::<u64>(), power in 0..5_u32,
     ) {
         let base = u64::MAX - LEN - 8;
         let far: Vec<ByteRange> =
             wanted.iter().map(|near| range(base + near.start(), base + near.end())).collect();
-        let options = PlanOptions { max_gap, max_len, alignment: 1 << power, end: u64::MAX };
+        let options = PlanOptions { max_gap, min_len: max_len / 2, max_len, alignment: 1 << power, end: u64::MAX };
         let plan = Plan::new(&far, &options).unwrap();
         assert_served_once(&far, &plan, u64::MAX);
         prop_assert!(plan.reads().windows(2).all(|pair| pair[0].end() <= pair[1].start()));

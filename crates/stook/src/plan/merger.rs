@@ -1,0 +1,87 @@
+//! [`Merger`]: ascending ranges in, merged and cut reads out, one range at a time.
+
+use super::options::{PlanError, PlanOptions};
+use crate::extent::ByteRange;
+
+/// Makes reads of ranges that come in ascending order, by the rules of [`Plan`](super::Plan), without
+/// keeping track of what is where. For whoever needs only the reads, and makes them often.
+///
+/// ```
+/// use stook::extent::ByteRange;
+/// use stook::plan::{Merger, PlanOptions};
+///
+/// let options = PlanOptions { max_gap: 10, ..PlanOptions::default() };
+/// let merger = Merger::new(&options)?;
+/// let mut reads = Vec::new();
+/// for (start, end) in [(0, 5), (8, 20), (40, 50)] {
+///     merger.add(ByteRange::new(start, end).unwrap(), &mut reads)?;
+/// }
+/// assert_eq!(reads, [ByteRange::to(20), ByteRange::new(40, 50).unwrap()]);
+/// # Ok::<(), stook::plan::PlanError>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Merger {
+    max_gap: u64,
+    min_len: u64,
+    max_len: u64,
+    alignment: u64,
+    within: ByteRange,
+}
+
+impl Merger {
+    /// A merger by these rules.
+    ///
+    /// # Errors
+    /// When the options contradict themselves.
+    pub fn new(options: &PlanOptions) -> Result<Self, PlanError> {
+        let max_len = options.checked_max_len()?;
+        // A multiple of the alignment, so that all reads but the last of all still end at one.
+        let min_len = ByteRange::to(options.min_len).aligned(options.alignment).end().min(max_len);
+        let PlanOptions { max_gap, alignment, end, .. } = *options;
+        Ok(Self { max_gap, min_len, max_len, alignment, within: ByteRange::to(end) })
+    }
+
+    /// Takes in a range that begins no earlier than those before it: the last of `reads` becomes longer, or
+    /// more are added.
+    ///
+    /// # Errors
+    /// When there would be more than [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads.
+    pub fn add(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
+        match self.rounded(range) {
+            Some(range) => self.take_in(range, reads),
+            None => Ok(()),
+        }
+    }
+
+    /// The range cut at the end and rounded outwards, or `None` where nothing is left.
+    pub(super) fn rounded(&self, range: ByteRange) -> Option<ByteRange> {
+        range.intersection(&self.within)?.aligned(self.alignment).intersection(&self.within)
+    }
+
+    /// Takes in a range that is cut and rounded.
+    pub(super) fn take_in(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
+        let mut start = range.start();
+        if let Some(last) = reads.last_mut() {
+            // No read ends at an unaligned offset except the end of all, so what is left over of the
+            // range begins at an aligned one.
+            let limit = last.start().saturating_add(self.max_len);
+            if start <= last.end().saturating_add(self.max_gap) && start < limit {
+                let end = range.end().clamp(last.end(), limit);
+                *last = ByteRange::new(last.start(), end).unwrap_or(*last);
+            }
+            start = start.max(last.end());
+        }
+        // Counted before any is made: a single range may ask for more reads than fit into memory.
+        let more = range.end().saturating_sub(start).div_ceil(self.max_len);
+        if more > PlanOptions::MAX_PIECES.saturating_sub(reads.len()) as u64 {
+            return Err(PlanError::TooManyPieces);
+        }
+        for _ in 0..more {
+            let whole = start.saturating_add(self.max_len).min(range.end());
+            let end = whole.max(start.saturating_add(self.min_len).min(self.within.end()));
+            reads.extend(ByteRange::new(start, end));
+            start = end;
+        }
+        Ok(())
+    }
+}

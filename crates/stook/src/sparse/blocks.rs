@@ -1,0 +1,356 @@
+//! The bytes that are held: blocks of memory of our own that are filled from the front, and adopted ones.
+//!
+//! Which bytes of a block still count is told by those who hold [`Place`]s; a block only knows how many.
+
+use bytes::Bytes;
+
+/// The most bytes of one block. Offsets in a block fit into 20 bits.
+pub(super) const BLOCK_MAX: usize = 1 << 20;
+/// The most bytes of one segment. Its length less one fits into 16 bits.
+pub(super) const SEGMENT_MAX: usize = 1 << 16;
+/// The most blocks. Their numbers fit into 28 bits.
+const BLOCKS_MAX: usize = 1 << 28;
+/// What a block of our own holds at least, but for the first, which begins small and grows.
+const OWN_MIN: usize = 16 << 10;
+/// Blocks grow with what is held, to this part of it, so that the unused end of the last is little.
+const PART: u64 = 64;
+
+/// Where the bytes of a segment lie: a block, an offset in it and a length, in 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u64);
+
+impl Place {
+    /// `len` is 1 to [`SEGMENT_MAX`], `offset` less than [`BLOCK_MAX`], `block` less than [`BLOCKS_MAX`].
+    fn new(block: usize, offset: usize, len: usize) -> Self {
+        debug_assert!(block < BLOCKS_MAX && offset < BLOCK_MAX && (1..=SEGMENT_MAX).contains(&len));
+        Self((block as u64) << 36 | (offset as u64) << 16 | (len as u64 - 1))
+    }
+
+    fn block(self) -> usize {
+        (self.0 >> 36) as usize
+    }
+
+    fn offset(self) -> usize {
+        (self.0 >> 16) as usize & (BLOCK_MAX - 1)
+    }
+
+    /// How many bytes.
+    pub(super) fn len(self) -> usize {
+        (self.0 & 0xffff) as usize + 1
+    }
+
+    /// The part `from..to` of it, which must not be empty.
+    pub(super) fn part(self, from: usize, to: usize) -> Self {
+        debug_assert!(from < to && to <= self.len());
+        Self::new(self.block(), self.offset() + from, to - from)
+    }
+}
+
+#[derive(Debug)]
+enum Memory {
+    Own(Vec<u8>),
+    Adopted(Bytes),
+}
+
+impl Memory {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Adopted(bytes) => bytes,
+        }
+    }
+
+    /// What it takes of memory.
+    fn capacity(&self) -> u64 {
+        match self {
+            Self::Own(bytes) => bytes.capacity() as u64,
+            Self::Adopted(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Block {
+    memory: Memory,
+    /// Bytes that some place still speaks of.
+    live: u32,
+    /// Whether what is live in it is to be moved away, so that its memory can be given back.
+    leaving: bool,
+}
+
+/// No room for another block.
+#[derive(Debug)]
+pub(super) struct Full;
+
+/// All blocks of one sparse file.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    blocks: Vec<Block>,
+    /// Numbers of blocks that hold nothing.
+    free: Vec<u32>,
+    /// The block that is being filled.
+    filling: Option<usize>,
+    /// Bytes that places speak of, of all blocks.
+    live: u64,
+    /// Bytes that were put into blocks and not given back, dead ones included.
+    used: u64,
+    /// What all blocks take of memory.
+    capacity: u64,
+}
+
+impl Blocks {
+    /// Bytes that nobody speaks of any more and whose memory has not come back.
+    pub(super) fn dead(&self) -> u64 {
+        self.used - self.live
+    }
+
+    /// Whether `len` more bytes fit, in however many pieces they come.
+    #[inline]
+    pub(super) fn has_room_for(&self, len: u64) -> bool {
+        // A block of our own takes at least 16 KiB, and of what was adopted even one byte may be left.
+        (self.blocks.len() as u64).saturating_add(len / 4096) + 2 < BLOCKS_MAX as u64
+    }
+
+    pub(super) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// What all of it takes of memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let lists = self.blocks.capacity() * size_of::<Block>() + self.free.capacity() * size_of::<u32>();
+        self.capacity + lists as u64
+    }
+
+    /// The bytes of a place.
+    pub(super) fn bytes(&self, place: Place) -> &[u8] {
+        let block = self.blocks.get(place.block()).map(|block| block.memory.bytes());
+        let range = place.offset()..place.offset() + place.len();
+        block.and_then(|bytes| bytes.get(range)).unwrap_or_default()
+    }
+
+    /// The bytes of a place without a copy, where somebody else's memory was adopted.
+    pub(super) fn shared(&self, place: Place) -> Option<Bytes> {
+        match &self.blocks.get(place.block())?.memory {
+            Memory::Adopted(bytes) => {
+                let range = place.offset()..place.offset() + place.len();
+                (range.end <= bytes.len()).then(|| bytes.slice(range))
+            }
+            Memory::Own(_) => None,
+        }
+    }
+
+    /// Whether `next` follows `place` in the same adopted memory.
+    pub(super) fn follows(place: Place, next: Place) -> bool {
+        place.block() == next.block() && place.offset() + place.len() == next.offset()
+    }
+
+    /// The bytes from the start of `first` to the end of `last`, which lie in the same block in this order.
+    pub(super) fn shared_run(&self, first: Place, last: Place) -> Option<Bytes> {
+        match &self.blocks.get(first.block())?.memory {
+            Memory::Adopted(bytes) => {
+                let range = first.offset()..last.offset() + last.len();
+                (range.start <= range.end && range.end <= bytes.len()).then(|| bytes.slice(range))
+            }
+            Memory::Own(_) => None,
+        }
+    }
+
+    /// The bytes of a place to be written over, where the memory is our own.
+    pub(super) fn bytes_mut(&mut self, place: Place) -> Option<&mut [u8]> {
+        match &mut self.blocks.get_mut(place.block())?.memory {
+            Memory::Own(bytes) => bytes.get_mut(place.offset()..place.offset() + place.len()),
+            Memory::Adopted(_) => None,
+        }
+    }
+
+    /// Copies bytes to the end of the block that is being filled, or of a new one.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<Place, Full> {
+        let (number, offset) = self.room_for(bytes.len())?;
+        let Some(block) = self.blocks.get_mut(number) else { return Err(Full) };
+        let Memory::Own(own) = &mut block.memory else { return Err(Full) };
+        let before = own.capacity();
+        own.extend_from_slice(bytes);
+        self.capacity += (own.capacity() - before) as u64;
+        block.live += bytes.len() as u32;
+        self.live += bytes.len() as u64;
+        self.used += bytes.len() as u64;
+        Ok(Place::new(number, offset, bytes.len()))
+    }
+
+    /// Lets a segment that ends where its block does grow in place, if there is room: its new place.
+    pub(super) fn extend(&mut self, place: Place, bytes: &[u8], grain: usize) -> Option<Place> {
+        let number = place.block();
+        if self.filling != Some(number) || place.len() + bytes.len() > grain {
+            return None;
+        }
+        let block = self.blocks.get_mut(number)?;
+        let Memory::Own(own) = &mut block.memory else { return None };
+        let fits = bytes.len() <= own.capacity() - own.len() || own.len() + bytes.len() <= OWN_MIN;
+        if !fits || place.offset() + place.len() != own.len() {
+            return None;
+        }
+        let before = own.capacity();
+        own.extend_from_slice(bytes);
+        self.capacity += (own.capacity() - before) as u64;
+        block.live += bytes.len() as u32;
+        self.live += bytes.len() as u64;
+        self.used += bytes.len() as u64;
+        Some(Place::new(number, place.offset(), place.len() + bytes.len()))
+    }
+
+    /// Takes memory of somebody else in, at most [`BLOCK_MAX`] bytes: the number of its block.
+    pub(super) fn adopt(&mut self, bytes: Bytes) -> Result<Adopted, Full> {
+        debug_assert!(bytes.len() <= BLOCK_MAX);
+        let len = bytes.len();
+        let number = self.put(Memory::Adopted(bytes))?;
+        if let Some(block) = self.blocks.get_mut(number) {
+            block.live = len as u32;
+        }
+        self.live += len as u64;
+        self.used += len as u64;
+        Ok(Adopted { number })
+    }
+
+    /// Somebody no longer speaks of `len` bytes of the block of `place`.
+    pub(super) fn release(&mut self, place: Place, len: usize) {
+        let number = place.block();
+        let Some(block) = self.blocks.get_mut(number) else { return };
+        block.live = block.live.saturating_sub(len as u32);
+        self.live -= len as u64;
+        if block.live > 0 {
+            return;
+        }
+        self.used -= block.memory.bytes().len() as u64;
+        match &mut block.memory {
+            Memory::Own(own) if self.filling == Some(number) => own.clear(),
+            memory => {
+                self.capacity -= memory.capacity();
+                *memory = Memory::Own(Vec::new());
+                block.leaving = false;
+                self.free.push(number as u32);
+            }
+        }
+    }
+
+    /// Chooses the blocks of which more than a third is dead: their segments are to be moved away.
+    pub(super) fn choose_leaving(&mut self) {
+        for (number, block) in self.blocks.iter_mut().enumerate() {
+            block.leaving = u64::from(block.live) * 3 < block.memory.bytes().len() as u64 * 2;
+            if block.leaving && self.filling == Some(number) {
+                self.filling = None;
+            }
+        }
+    }
+
+    /// Whether the bytes of `place` are to be moved away.
+    pub(super) fn is_leaving(&self, place: Place) -> bool {
+        self.blocks.get(place.block()).is_some_and(|block| block.leaving)
+    }
+
+    /// Copies the bytes of a place behind the others and lets go of it.
+    pub(super) fn relocate(&mut self, place: Place) -> Result<Place, Full> {
+        let copy = self.bytes(place).to_vec();
+        let moved = self.append(&copy)?;
+        self.release(place, place.len());
+        Ok(moved)
+    }
+
+    /// The block that takes `len` more bytes, and where in it they begin.
+    fn room_for(&mut self, len: usize) -> Result<(usize, usize), Full> {
+        if let Some(number) = self.filling
+            && let Some(Block { memory: Memory::Own(own), .. }) = self.blocks.get(number)
+            && (len <= own.capacity() - own.len() || own.len() + len <= OWN_MIN)
+        {
+            return Ok((number, own.len()));
+        }
+        // The first block begins small and grows while it is copied at little cost.
+        let capacity = match self.capacity {
+            0 => len,
+            held => ((held / PART) as usize).clamp(OWN_MIN, BLOCK_MAX).max(len),
+        };
+        let number = self.put(Memory::Own(Vec::with_capacity(capacity)))?;
+        self.retire_filling();
+        self.filling = Some(number);
+        Ok((number, 0))
+    }
+
+    /// A block that nobody fills any more and nobody speaks of is free.
+    fn retire_filling(&mut self) {
+        let Some(number) = self.filling.take() else { return };
+        if let Some(block) = self.blocks.get_mut(number)
+            && block.live == 0
+        {
+            self.used -= block.memory.bytes().len() as u64;
+            self.capacity -= block.memory.capacity();
+            block.memory = Memory::Own(Vec::new());
+            self.free.push(number as u32);
+        }
+    }
+
+    fn put(&mut self, memory: Memory) -> Result<usize, Full> {
+        let capacity = memory.capacity();
+        let block = Block { memory, live: 0, leaving: false };
+        let number = match self.free.pop() {
+            Some(number) => {
+                let number = number as usize;
+                if let Some(slot) = self.blocks.get_mut(number) {
+                    *slot = block;
+                }
+                number
+            }
+            None if self.blocks.len() < BLOCKS_MAX => {
+                self.blocks.push(block);
+                self.blocks.len() - 1
+            }
+            None => return Err(Full),
+        };
+        self.capacity += capacity;
+        Ok(number)
+    }
+}
+
+/// A block of adopted memory, to be cut into places.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Adopted {
+    number: usize,
+}
+
+impl Adopted {
+    /// The place of `len` bytes at `offset`.
+    pub(super) fn place(self, offset: usize, len: usize) -> Place {
+        Place::new(self.number, offset, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_holds_its_largest_values() {
+        let place = Place::new(BLOCKS_MAX - 1, BLOCK_MAX - SEGMENT_MAX, SEGMENT_MAX);
+        assert_eq!(
+            (place.block(), place.offset(), place.len()),
+            (BLOCKS_MAX - 1, BLOCK_MAX - SEGMENT_MAX, SEGMENT_MAX)
+        );
+        let part = place.part(1, 2);
+        assert_eq!(
+            (part.block(), part.offset(), part.len()),
+            (BLOCKS_MAX - 1, BLOCK_MAX - SEGMENT_MAX + 1, 1)
+        );
+    }
+
+    #[test]
+    fn what_nobody_speaks_of_is_given_back_and_counted() {
+        let mut blocks = Blocks::default();
+        let places: Vec<Place> = (0..100).map(|byte| blocks.append(&[byte; 1000]).unwrap()).collect();
+        assert_eq!((blocks.live(), blocks.dead()), (100_000, 0));
+        for place in &places {
+            blocks.release(*place, place.len());
+        }
+        assert_eq!((blocks.live(), blocks.dead()), (0, 0));
+        assert!(blocks.memory_bytes() < 40_000, "{}", blocks.memory_bytes());
+        let place = blocks.append(&[7]).unwrap();
+        assert_eq!(blocks.bytes(place), [7]);
+    }
+}

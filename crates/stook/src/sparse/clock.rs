@@ -1,0 +1,132 @@
+//! The clock of touches: a 64-bit count, cheap to advance from many threads.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use super::lock::thread_number;
+
+/// How many ticks a thread takes from the common count at a time.
+const BATCH: u64 = 256;
+/// How far a thread may lag behind the others.
+const LAG_MAX: u64 = 16 * BATCH;
+const SLOTS: usize = 16;
+
+/// What one thread (or a few) counts with, in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Slot {
+    next: AtomicU64,
+    /// How much newer a touch must be to be noted; 0 while only one thread counts.
+    slack: AtomicU64,
+}
+
+/// A count of touches. Within a thread it is exact. Threads that count at the same time take ticks in
+/// batches, so that they need not wait for one another: between them the order is right to within some
+/// thousand ticks.
+#[derive(Debug)]
+pub(super) struct Clock {
+    /// The first tick that nobody has taken yet.
+    common: AtomicU64,
+    /// Whoever took the last batch.
+    last: AtomicUsize,
+    slots: [Slot; SLOTS],
+}
+
+/// A moment, to be noted where something is touched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    pub(super) tick: u64,
+    slack: u64,
+}
+
+impl Now {
+    /// Notes the touch. Not when nearly as late a one stands there already and several threads are at work: they would
+    /// only take the cache line away from one another.
+    #[inline]
+    pub(super) fn touch(self, cell: Option<&AtomicU64>) {
+        let Some(cell) = cell else { return };
+        if self.tick > cell.load(Relaxed).saturating_add(self.slack) {
+            cell.store(self.tick, Relaxed);
+        }
+    }
+}
+
+impl Clock {
+    /// A clock whose first tick is later than `past`.
+    pub(super) fn new(past: u64) -> Self {
+        let first = past.saturating_add(BATCH) / BATCH * BATCH;
+        Self { common: AtomicU64::new(first), last: AtomicUsize::new(SLOTS), slots: Default::default() }
+    }
+
+    /// The next tick.
+    #[inline]
+    pub(super) fn now(&self) -> Now {
+        let number = thread_number() % SLOTS;
+        let Some(slot) = self.slots.get(number) else { return Now { tick: 0, slack: 0 } };
+        // Threads that share a slot may get the same tick: they are at work at the same time, and which
+        // of them was first is not known anyway.
+        let tick = slot.next.load(Relaxed);
+        if tick.is_multiple_of(BATCH) || self.common.load(Relaxed).saturating_sub(tick) > LAG_MAX {
+            return self.take_batch(number, slot);
+        }
+        slot.next.store(tick.saturating_add(1), Relaxed);
+        Now { tick, slack: slot.slack.load(Relaxed) }
+    }
+
+    #[cold]
+    fn take_batch(&self, number: usize, slot: &Slot) -> Now {
+        let tick = self.common.fetch_add(BATCH, Relaxed);
+        let last = self.last.swap(number, Relaxed);
+        let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };
+        // The first tick of a batch is handed out here, so that the slot stands at the start of one only
+        // when it has none.
+        slot.next.store(tick.saturating_add(1), Relaxed);
+        slot.slack.store(slack, Relaxed);
+        Now { tick, slack }
+    }
+
+    /// The latest tick that may have been handed out.
+    pub(super) fn latest(&self) -> u64 {
+        self.common.load(Relaxed)
+    }
+
+    /// No tick from now on is as early as `past`.
+    pub(super) fn advance_past(&self, past: u64) {
+        let first = past.saturating_add(BATCH) / BATCH * BATCH;
+        self.common.fetch_max(first.saturating_add(LAG_MAX).saturating_add(BATCH) / BATCH * BATCH, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_of_one_thread_rise_past_32_bits_and_batches() {
+        let clock = Clock::new((1 << 32) - 1000);
+        let ticks: Vec<u64> = (0..5000).map(|_| clock.now().tick).collect();
+        assert!(ticks.is_sorted_by(|a, b| a < b));
+        assert!(ticks[0] < 1 << 32 && ticks[4999] > 1 << 32);
+    }
+
+    #[test]
+    fn threads_stay_close_to_one_another() {
+        let clock = Clock::new(0);
+        let early = std::thread::scope(|scope| scope.spawn(|| clock.now().tick).join().unwrap());
+        let late = (0..100_000).map(|_| clock.now().tick).last().unwrap();
+        assert!(late > early);
+        // A thread that rested and comes back is not taken for one that was here long ago.
+        std::thread::scope(|scope| {
+            let (clock, from) = (&clock, clock.now().tick);
+            let back = scope.spawn(move || clock.now().tick).join().unwrap();
+            assert!(back + LAG_MAX >= from);
+        });
+    }
+
+    #[test]
+    fn a_clock_that_is_advanced_is_past_what_was_loaded() {
+        let clock = Clock::new(0);
+        clock.now();
+        clock.advance_past(1 << 40);
+        assert!(clock.now().tick > 1 << 40);
+    }
+}

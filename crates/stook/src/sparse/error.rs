@@ -1,0 +1,89 @@
+//! What can be wrong with a sparse file.
+
+use std::io;
+
+use crate::extent::ByteRange;
+use crate::plan::PlanError;
+
+/// Why something was not done. Nothing was changed then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SparseError {
+    /// Bytes that were asked for are not held.
+    #[error("cannot read {range}: {gap} is not held")]
+    NotHeld {
+        /// What was asked for.
+        range: ByteRange,
+        /// The first part of it that is missing.
+        gap: ByteRange,
+    },
+    /// What is to be written is held already and is not the same.
+    #[error("cannot write {range}: the byte at {offset} is held already and differs (in {overlap})")]
+    Differs {
+        /// What was to be written.
+        range: ByteRange,
+        /// The part of it that is held and differs.
+        overlap: ByteRange,
+        /// The position of the first byte that differs.
+        offset: u64,
+    },
+    /// Positions end before 2^64 - 1.
+    #[error("{len} bytes at position {position} would end past the last position, {}", u64::MAX)]
+    TooFar {
+        /// Where they were to begin.
+        position: u64,
+        /// How many.
+        len: u64,
+    },
+    /// The options of a plan contradict themselves, or it would be too large.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// More pieces of memory than can be numbered.
+    #[error("cannot write: more than 268 million blocks of memory are in use; evict some")]
+    Full,
+    /// An option has a value that it cannot have.
+    #[error("{0}")]
+    Options(String),
+    /// There is no file of this name.
+    #[error("{name:?} is already in the store")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// What is read from is not a sparse file.
+    #[error("this is no sparse file: {what}")]
+    NotASparseFile {
+        /// Why.
+        what: String,
+    },
+    /// A sparse file that another version of Stook wrote.
+    #[error("this is a sparse file of version {found}; only version {known} is known here")]
+    Version {
+        /// What it says.
+        found: u16,
+        /// The version that is known.
+        known: u16,
+    },
+    /// A sparse file whose bytes are not what its checksums say, or not what the format allows.
+    #[error("the sparse file is damaged at offset {offset}: {what}")]
+    Damaged {
+        /// Where in the bytes read.
+        offset: u64,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// The reader or writer failed.
+    #[error("cannot {operation} a sparse file")]
+    Io {
+        /// What was being done: `read`, `write`.
+        operation: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl From<super::blocks::Full> for SparseError {
+    fn from(_: super::blocks::Full) -> Self {
+        Self::Full
+    }
+}

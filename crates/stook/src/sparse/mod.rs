@@ -1,0 +1,154 @@
+//! Sparse files in memory: bytes at any positions, held with gaps between them.
+//!
+//! A [`SparseBuffer`] holds what has been fetched of a file that is elsewhere: it is written as ranges come,
+//! read where all is there, and asked what is still [needed](SparseBuffer::need). Neighbours count as one range,
+//! writes that overlap are compared or replaced, what was not touched for long is evicted under a byte budget. A
+//! [`SparseStore`] holds many of them by name, under one budget.
+//!
+//! ```
+//! use stook::extent::ByteRange;
+//! use stook::plan::PlanOptions;
+//! use stook::sparse::{OnDifference, SparseBuffer, SparseError};
+//!
+//! let range = |start, end| ByteRange::new(start, end).unwrap();
+//! let file = SparseBuffer::new();
+//! file.write(100, b"head", OnDifference::Error)?;
+//! file.write(104, b"er", OnDifference::Error)?;
+//! file.write(900, b"tail", OnDifference::Error)?;
+//! assert_eq!(file.extents(), [range(100, 106), range(900, 904)]);
+//!
+//! let mut bytes = [0; 6];
+//! file.read(100, &mut bytes)?;
+//! assert_eq!(&bytes, b"header");
+//!
+//! // What is to be read elsewhere for two structures, in reads of at least 64 bytes.
+//! let options = PlanOptions { min_len: 64, ..PlanOptions::default() };
+//! let needed = file.need_many(&[range(100, 120), range(880, 910)], &options)?;
+//! assert_eq!(needed, [range(106, 170), range(880, 944)]);
+//!
+//! // The same bytes again are fine; others are not, and then nothing is written.
+//! let refused = file.write(102, b"aderX", OnDifference::Error).err();
+//! assert!(refused.is_none(), "the X is new");
+//! let refused = file.write(104, b"eX", OnDifference::Error).unwrap_err();
+//! assert!(matches!(refused, SparseError::Differs { offset: 105, .. }));
+//! # Ok::<(), SparseError>(())
+//! ```
+//!
+//! # How it is made
+//!
+//! Where bytes are is kept apart from the bytes: an ordered index of segments, 24 bytes each, in leaves of up to
+//! 128, and blocks of up to 1 MiB into which small writes are appended; large ones may be adopted without a
+//! copy. A write at the end of the last segment makes it longer in place. Neighbouring segments become one when a
+//! leaf is full, and blocks that are mostly dead are emptied step by step, so every operation takes O(log n) and
+//! O(1) more for every segment it touches, whatever the order of the writes. Segments have at most 64 KiB; they are
+//! what is touched and evicted as one, however long the range is that they are part of.
+
+mod blocks;
+mod buffer;
+mod clock;
+mod counters;
+mod error;
+mod evict;
+mod held;
+mod index;
+mod joins;
+mod lock;
+mod pins;
+mod reader;
+mod serial;
+mod store;
+
+pub use buffer::{Pinned, SparseBuffer};
+pub use counters::Counters;
+pub use error::SparseError;
+pub use reader::Reader;
+pub use store::SparseStore;
+
+use crate::extent::ByteRange;
+
+/// What a write does where bytes are held already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnDifference {
+    /// The same bytes are fine; where one differs the write fails, and nothing is written.
+    Error,
+    /// Keeps what is held, without looking at it, and fills the gaps.
+    Keep,
+    /// Puts the new in place of the old.
+    Replace,
+}
+
+/// What a write did, in bytes; the three add up to the length of what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Bytes that were not held before.
+    pub added: u64,
+    /// Bytes that were held and stay.
+    pub kept: u64,
+    /// Bytes that were held and were replaced.
+    pub replaced: u64,
+}
+
+/// How a sparse file behaves. Kept when it is serialised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SparseOptions {
+    /// More than this is not held: each write evicts what was touched longest ago. `u64::MAX` for no limit.
+    pub budget_bytes: u64,
+    /// The most bytes of a segment, what is touched and evicted as one: 1 to 65,536.
+    pub grain: u32,
+    /// What is shorter is copied when it is adopted: 4,096 or more.
+    pub adopt_min: u32,
+    /// Where the count of touches begins.
+    pub first_touch: u64,
+}
+
+impl Default for SparseOptions {
+    /// No budget, segments of 64 KiB, 16 KiB or more are adopted.
+    fn default() -> Self {
+        Self { budget_bytes: u64::MAX, grain: 64 << 10, adopt_min: 16 << 10, first_touch: 0 }
+    }
+}
+
+impl SparseOptions {
+    fn check(&self) -> Result<(), SparseError> {
+        if !(1..=blocks::SEGMENT_MAX as u32).contains(&self.grain) {
+            let grain = self.grain;
+            return Err(SparseError::Options(format!("grain is {grain}; it must be 1 to 65,536 bytes")));
+        }
+        if self.adopt_min < 4096 {
+            let adopt_min = self.adopt_min;
+            return Err(SparseError::Options(format!(
+                "adopt_min is {adopt_min}; it must be 4,096 bytes or more"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that are held without a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Where.
+    pub range: ByteRange,
+    /// In how many segments.
+    pub segments: u64,
+    /// The latest touch of any of them: the count at the time.
+    pub last_touch: u64,
+}
+
+/// A part of what is held, touched and evicted as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Where.
+    pub range: ByteRange,
+    /// When it was last touched: the count at the time.
+    pub last_touch: u64,
+}
+
+/// How much was moved within memory: what an operation costs beside its own bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Bytes that were copied from one place to another.
+    pub bytes_moved: u64,
+    /// Entries of the index that were shifted or moved to another leaf.
+    pub segments_moved: u64,
+}

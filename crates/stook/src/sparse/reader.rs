@@ -1,0 +1,213 @@
+//! [`Reader`]: several questions to one state of a sparse file.
+
+use bytes::{Bytes, BytesMut};
+
+use super::blocks::{Blocks, Place};
+use super::buffer::Inner;
+use super::clock::Clock;
+use super::counters::ReadTally;
+use super::index::Segment;
+use super::lock::Reading;
+use super::{Extent, SegmentInfo, SparseError};
+use crate::extent::ByteRange;
+use crate::plan::{Merger, Plan, PlanOptions};
+
+/// One state of a [`SparseBuffer`](super::SparseBuffer), to be asked as often as one likes.
+///
+/// Nothing is written while it lives, so it should not live long; and the thread that has it must not call the
+/// buffer itself.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    inner: Reading<'a, Inner, ReadTally>,
+    clock: &'a Clock,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(inner: Reading<'a, Inner, ReadTally>, clock: &'a Clock) -> Self {
+        Self { inner, clock }
+    }
+
+    /// Copies the bytes at `position` into `out`.
+    ///
+    /// # Errors
+    /// [`SparseError::NotHeld`] with the first gap where not all are held; `out` is then as it was.
+    pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
+        let len = out.len() as u64;
+        let range = ByteRange::at(position, len).ok_or(SparseError::TooFar { position, len })?;
+        self.inner.held.read(range, out, self.clock.now())?;
+        self.inner.beside().count(len);
+        Ok(())
+    }
+
+    /// The bytes of a range: without a copy where all of them were adopted together.
+    ///
+    /// # Errors
+    /// [`SparseError::NotHeld`] with the first gap where not all are held.
+    pub fn read_bytes(&self, range: ByteRange) -> Result<Bytes, SparseError> {
+        self.check(range)?;
+        let held = &self.inner.held;
+        let bytes =
+            match self.adopted_run(range).and_then(|(first, last)| held.blocks.shared_run(first, last)) {
+                Some(shared) => shared,
+                None => {
+                    let mut bytes = BytesMut::with_capacity(range.len() as usize);
+                    let pieces = held.segments(range).filter_map(|segment| segment.cut(range));
+                    pieces.for_each(|(_, place)| bytes.extend_from_slice(held.blocks.bytes(place)));
+                    bytes.freeze()
+                }
+            };
+        self.note_read(range);
+        Ok(bytes)
+    }
+
+    /// First and last place of a range that lies in one block, in order.
+    fn adopted_run(&self, range: ByteRange) -> Option<(Place, Place)> {
+        let mut places = self.inner.held.segments(range).filter_map(|segment| Some(segment.cut(range)?.1));
+        let first = places.next()?;
+        self.inner.held.blocks.shared(first)?;
+        let mut last = first;
+        for place in places {
+            if !Blocks::follows(last, place) {
+                return None;
+            }
+            last = place;
+        }
+        Some((first, last))
+    }
+
+    /// Hands out the bytes of a range, in pieces, in order, without a copy.
+    ///
+    /// # Errors
+    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed out then.
+    pub fn with_pieces(&self, range: ByteRange, mut each: impl FnMut(&[u8])) -> Result<(), SparseError> {
+        self.check(range)?;
+        let held = &self.inner.held;
+        for (_, place) in held.segments(range).filter_map(|segment| segment.cut(range)) {
+            each(held.blocks.bytes(place));
+        }
+        self.note_read(range);
+        Ok(())
+    }
+
+    fn check(&self, range: ByteRange) -> Result<(), SparseError> {
+        match self.inner.held.gaps(range).next() {
+            Some(gap) => Err(SparseError::NotHeld { range, gap }),
+            None => Ok(()),
+        }
+    }
+
+    fn note_read(&self, range: ByteRange) {
+        let now = self.clock.now();
+        self.inner.held.segments(range).for_each(|segment| now.touch(segment.touch));
+        self.inner.beside().count(range.len());
+    }
+
+    /// Whether every byte of `range` is held. An empty range is.
+    pub fn has(&self, range: ByteRange) -> bool {
+        self.inner.held.gaps(range).next().is_none()
+    }
+
+    /// The parts of `range` that are not held, ascending.
+    pub fn gaps(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
+        self.inner.held.gaps(range)
+    }
+
+    /// Adds to `reads` what to read elsewhere so that all of `range` is held. Where ranges are asked for in
+    /// ascending order, reads are merged with those before.
+    ///
+    /// # Errors
+    /// When the options contradict themselves, or too many reads would be needed.
+    #[inline]
+    pub fn need_into(
+        &self,
+        range: ByteRange,
+        options: &PlanOptions,
+        reads: &mut Vec<ByteRange>,
+    ) -> Result<(), SparseError> {
+        let merger = Merger::new(options)?;
+        for gap in self.inner.held.gaps(range) {
+            merger.add(gap, reads)?;
+        }
+        Ok(())
+    }
+
+    /// What to read elsewhere so that all of these ranges are held, in any order: as few reads as serve all.
+    ///
+    /// # Errors
+    /// When the options contradict themselves, or too many reads would be needed.
+    pub fn need_many(
+        &self,
+        ranges: &[ByteRange],
+        options: &PlanOptions,
+    ) -> Result<Vec<ByteRange>, SparseError> {
+        let mut reads = Vec::new();
+        if ranges.is_sorted() {
+            for range in ranges {
+                self.need_into(*range, options, &mut reads)?;
+            }
+            return Ok(reads);
+        }
+        let gaps: Vec<ByteRange> = ranges.iter().flat_map(|range| self.inner.held.gaps(*range)).collect();
+        Ok(Plan::new(&gaps, options)?.reads().to_vec())
+    }
+
+    /// What is held, as the fewest ranges, ascending.
+    pub fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        let mut segments = self.inner.held.segments(ByteRange::to(u64::MAX)).peekable();
+        std::iter::from_fn(move || {
+            let mut extent = of_one(segments.next()?)?;
+            while let Some(next) = segments.next_if(|next| next.start == extent.range.end()) {
+                extent = joined(extent, of_one(next)?);
+            }
+            Some(extent)
+        })
+    }
+
+    /// All bytes around `position` that are held without a gap. Takes time for every segment of it.
+    pub fn extent_at(&self, position: u64) -> Option<Extent> {
+        let held = &self.inner.held;
+        let at = ByteRange::at(position, 1)?;
+        let mut extent = of_one(held.segments(at).next()?)?;
+        while let Some(before) =
+            extent.range.start().checked_sub(1).and_then(|before| ByteRange::at(before, 1))
+        {
+            let Some(segment) = held.segments(before).next().and_then(of_one) else { break };
+            extent = joined(segment, extent);
+        }
+        let after = ByteRange::new(extent.range.end(), u64::MAX)?;
+        for segment in held.segments(after) {
+            if segment.start != extent.range.end() {
+                break;
+            }
+            extent = joined(extent, of_one(segment)?);
+        }
+        Some(extent)
+    }
+
+    /// The segments that have a byte in `range`, whole, ascending.
+    pub fn segments(&self, range: ByteRange) -> impl Iterator<Item = SegmentInfo> + '_ {
+        self.inner.held.segments(range).filter_map(|segment| {
+            let range = ByteRange::new(segment.start, segment.end())?;
+            Some(SegmentInfo { range, last_touch: segment.last_touch() })
+        })
+    }
+
+    /// The position after the last byte held, 0 for none.
+    pub fn end(&self) -> u64 {
+        self.inner.held.index.end()
+    }
+}
+
+fn of_one(segment: Segment<'_>) -> Option<Extent> {
+    let range = ByteRange::new(segment.start, segment.end())?;
+    Some(Extent { range, segments: 1, last_touch: segment.last_touch() })
+}
+
+/// Two extents that touch, as one.
+fn joined(left: Extent, right: Extent) -> Extent {
+    Extent {
+        range: ByteRange::new(left.range.start(), right.range.end()).unwrap_or(left.range),
+        segments: left.segments + right.segments,
+        last_touch: left.last_touch.max(right.last_touch),
+    }
+}

@@ -1,0 +1,219 @@
+//! [`SparseStore`]: many named sparse files under one budget.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak, atomic::Ordering};
+
+use super::buffer::{Meter, SparseBuffer, lock};
+use super::evict::{self, Files, Queue};
+use super::{Counters, SparseError, SparseOptions, serial};
+
+type Named = BTreeMap<Arc<str>, Arc<SparseBuffer>>;
+
+/// What the files of a store share.
+#[derive(Debug)]
+pub(super) struct Pool {
+    files: RwLock<Named>,
+    meter: Arc<Meter>,
+    queue: Mutex<Waiting>,
+    /// What files did that are no longer there.
+    gone: Mutex<Counters>,
+}
+
+/// What to evict next, and from which files.
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: Queue,
+    files: Arc<Mutex<Vec<Weak<SparseBuffer>>>>,
+}
+
+/// Many named sparse files in memory, under one byte budget and one clock.
+///
+/// ```
+/// use stook::sparse::{OnDifference, SparseOptions, SparseStore};
+///
+/// let store = SparseStore::new(SparseOptions { budget_bytes: 1000, ..SparseOptions::default() })?;
+/// store.get_or_create("a").write(0, &[1; 600], OnDifference::Error)?;
+/// store.get_or_create("b").write(7, &[2; 600], OnDifference::Error)?;
+/// assert_eq!(store.held_bytes(), 600, "what was touched longest ago went");
+/// assert!(store.get("a").is_some_and(|file| file.is_empty()));
+/// # Ok::<(), stook::sparse::SparseError>(())
+/// ```
+#[derive(Debug)]
+pub struct SparseStore {
+    pool: Arc<Pool>,
+    options: SparseOptions,
+}
+
+impl SparseStore {
+    /// An empty store. All its files get these options; the budget is that of all of them together.
+    ///
+    /// # Errors
+    /// When an option has a value that it cannot have.
+    pub fn new(options: SparseOptions) -> Result<Self, SparseError> {
+        options.check()?;
+        let (files, meter) = (RwLock::default(), Meter::new(&options));
+        let pool = Pool { files, meter, queue: Mutex::default(), gone: Mutex::default() };
+        Ok(Self { pool: Arc::new(pool), options })
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &SparseOptions {
+        &self.options
+    }
+
+    /// The file of this name.
+    pub fn get(&self, name: &str) -> Option<Arc<SparseBuffer>> {
+        self.pool.read_files().get(name).cloned()
+    }
+
+    /// The file of this name, a new one where there was none.
+    pub fn get_or_create(&self, name: &str) -> Arc<SparseBuffer> {
+        if let Some(file) = self.get(name) {
+            return file;
+        }
+        let mut files = self.pool.write_files();
+        files.entry(Arc::from(name)).or_insert_with(|| Arc::new(self.new_file(self.options))).clone()
+    }
+
+    fn new_file(&self, options: SparseOptions) -> SparseBuffer {
+        SparseBuffer::assemble(options, self.pool.meter.clone(), Some(Arc::downgrade(&self.pool)))
+    }
+
+    /// Takes a file out. Whoever has it still may use it; it no longer counts for the budget and is not evicted from.
+    pub fn remove(&self, name: &str) -> Option<Arc<SparseBuffer>> {
+        let file = self.pool.write_files().remove(name)?;
+        file.leave_store();
+        let mut gone = lock(&self.pool.gone);
+        *gone = gone.plus(file.counters());
+        Some(file)
+    }
+
+    /// Takes all files out.
+    pub fn clear(&self) {
+        self.names().iter().for_each(|name| drop(self.remove(name)));
+    }
+
+    /// Reads a file that [`SparseBuffer::to_writer`] wrote and gives it this name. Its budget is that of the store.
+    ///
+    /// # Errors
+    /// Those of [`SparseBuffer::from_reader`], and [`SparseError::NameTaken`].
+    pub fn load(&self, name: &str, reader: impl Read) -> Result<Arc<SparseBuffer>, SparseError> {
+        let taken = || SparseError::NameTaken { name: name.to_owned() };
+        if self.get(name).is_some() {
+            return Err(taken());
+        }
+        let budget_bytes = self.options.budget_bytes;
+        let file = serial::read(reader, |options| self.new_file(SparseOptions { budget_bytes, ..options }))?;
+        let file = Arc::new(file);
+        let mut files = self.pool.write_files();
+        if files.contains_key(name) {
+            drop(files);
+            file.leave_store();
+            return Err(taken());
+        }
+        files.insert(Arc::from(name), file.clone());
+        drop(files);
+        self.evict_to(budget_bytes);
+        Ok(file)
+    }
+
+    /// The names of all files, ascending.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        self.pool.read_files().keys().cloned().collect()
+    }
+
+    /// Up to `count` names after `name`, ascending: for stores of very many files.
+    pub fn names_after(&self, name: &str, count: usize) -> Vec<Arc<str>> {
+        let bounds = (Bound::Excluded(name), Bound::Unbounded);
+        self.pool.read_files().range::<str, _>(bounds).map(|(name, _)| name.clone()).take(count).collect()
+    }
+
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.pool.read_files().len()
+    }
+
+    /// Whether there is no file.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes all files hold.
+    pub fn held_bytes(&self) -> u64 {
+        self.pool.meter.held.load(Ordering::Relaxed)
+    }
+
+    /// What all files take of memory; see [`SparseBuffer::memory_bytes`].
+    pub fn memory_bytes(&self) -> u64 {
+        let files = self.pool.files();
+        let names: usize =
+            self.names().iter().map(|name| name.len() + size_of::<(Arc<str>, usize)>() * 2).sum();
+        let rest = size_of::<Pool>() + size_of::<Meter>() + names;
+        let waiting = lock(&self.pool.queue).queue.memory_bytes();
+        files.iter().map(|file| file.memory_bytes()).sum::<u64>() + rest as u64 + waiting
+    }
+
+    /// What was done to all files, those included that were removed.
+    pub fn counters(&self) -> Counters {
+        let gone = *lock(&self.pool.gone);
+        self.pool.files().iter().map(|file| file.counters()).fold(gone, Counters::plus)
+    }
+
+    /// Takes away what was touched longest ago, in whichever files, until at most `budget_bytes` are held, or only what
+    /// is pinned; how many bytes that were.
+    pub fn evict_to(&self, budget_bytes: u64) -> u64 {
+        self.pool.evict_to(budget_bytes)
+    }
+}
+
+impl Pool {
+    fn read_files(&self) -> RwLockReadGuard<'_, Named> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_files(&self) -> RwLockWriteGuard<'_, Named> {
+        self.files.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn files(&self) -> Vec<Arc<SparseBuffer>> {
+        self.read_files().values().cloned().collect()
+    }
+
+    pub(super) fn evict_to(&self, budget_bytes: u64) -> u64 {
+        let mut waiting = lock(&self.queue);
+        let all = All { pool: self, files: waiting.files.clone() };
+        evict::evict(&mut waiting.queue, budget_bytes, &all)
+    }
+}
+
+/// All files of a store.
+struct All<'a> {
+    pool: &'a Pool,
+    /// Those that were looked at, by number.
+    files: Arc<Mutex<Vec<Weak<SparseBuffer>>>>,
+}
+
+impl Files for All<'_> {
+    fn held_bytes(&self) -> u64 {
+        self.pool.meter.held.load(Ordering::Relaxed)
+    }
+
+    fn segments(&self) -> u64 {
+        self.pool.files().iter().map(|file| file.lock.read().held.index.len()).sum()
+    }
+
+    fn look(&self, each: &mut dyn FnMut(u32, u64, u64)) {
+        let files = self.pool.files();
+        for (number, file) in (0..).zip(&files) {
+            file.evictable(|start, tick| each(number, start, tick));
+        }
+        *lock(&self.files) = files.iter().map(Arc::downgrade).collect();
+    }
+
+    fn evict(&self, file: u32, start: u64, tick: u64, whatever: bool) -> u64 {
+        let file = lock(&self.files).get(file as usize).and_then(Weak::upgrade);
+        file.map_or(0, |file| file.evict_segment(start, tick, whatever))
+    }
+}
