@@ -49,6 +49,7 @@ mod clock;
 mod counters;
 mod error;
 mod evict;
+mod file;
 mod held;
 mod index;
 mod joins;
@@ -61,6 +62,7 @@ mod store;
 pub use buffer::{Pinned, SparseBuffer};
 pub use counters::Counters;
 pub use error::SparseError;
+pub use file::{AheadOptions, SparseFile, SparseFileError, SparseFileOptions, SparseStatistics};
 pub use reader::Reader;
 pub use store::SparseStore;
 

@@ -383,7 +383,7 @@ impl PackWriter {
         let time_ns = self.next_time();
         let parts = Parts { key, attributes, sequence, time_ns };
         let old = self.find(key)?;
-        self.guard(|writer| {
+        self.change(|writer| {
             let active = writer.active_of(group)?;
             active.append_record(parts, body, sums)?;
             writer.note_put(key, old, sequence, time_ns);
@@ -420,7 +420,7 @@ impl PackWriter {
         let group = self.group_of(old.segment)?;
         self.ready_group(group, (HEADER_LEN + key.sort_form().len()) as u64)?;
         let (sequence, time_ns) = (self.next_sequence(), self.next_time());
-        self.guard(|writer| {
+        self.change(|writer| {
             let parts = Parts { key, attributes: &[], sequence, time_ns };
             writer.active_of(group)?.append_deletion(parts)?;
             writer.unpublished = true;
@@ -486,7 +486,7 @@ impl PackWriter {
     }
 
     fn ready_group(&mut self, group: u32, frame_len: u64) -> Result<()> {
-        self.guard(|writer| {
+        self.change(|writer| {
             let segment_len = writer.manifest.segment_len;
             let full = writer.active.get(&group).is_some_and(|active| {
                 active.tally().records > 0 && active.len().saturating_add(frame_len) > segment_len
@@ -608,9 +608,15 @@ impl PackWriter {
         if self.stopped { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// Runs what changes the medium; a failure stops the writer for good.
+    /// Runs what changes the medium, where writing may go on; a failure stops the writer for good.
     fn guard<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.check_usable()?;
+        self.change(change)
+    }
+
+    /// The same for whoever has just checked: asking for the process takes a call of the system, which a put of few
+    /// bytes feels.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self);
         self.stopped |= changed.is_err();
         changed

@@ -1,0 +1,37 @@
+//! What can go wrong with reads through a cache.
+
+use std::sync::Arc;
+
+use crate::Error;
+use crate::sparse::SparseError;
+
+/// Why a read through a cache failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SparseFileError {
+    /// The source could not be read, or has changed. All threads that waited for the same bytes are told the same.
+    #[error(transparent)]
+    Source(Arc<Error>),
+    /// The cache refused what the source gave.
+    #[error(transparent)]
+    Cache(Arc<SparseError>),
+}
+
+impl SparseFileError {
+    /// Whether the source is no longer what it was when it was opened.
+    pub fn is_changed_source(&self) -> bool {
+        matches!(self, Self::Source(error) if matches!(**error, Error::SourceChanged { .. }))
+    }
+}
+
+impl From<Error> for SparseFileError {
+    fn from(error: Error) -> Self {
+        Self::Source(Arc::new(error))
+    }
+}
+
+impl From<SparseError> for SparseFileError {
+    fn from(error: SparseError) -> Self {
+        Self::Cache(Arc::new(error))
+    }
+}

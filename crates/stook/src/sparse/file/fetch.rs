@@ -1,0 +1,117 @@
+//! Reads ranges of a source side by side, with engines that are kept.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::engine::{Access, EngineFactory};
+use crate::error::{Error, Result};
+use crate::extent::ByteRange;
+use crate::source::{Session, SessionOptions, Source};
+
+/// How many engines are kept for the next reads.
+const KEPT: usize = 4;
+
+/// Fetches ranges of one source.
+#[derive(Debug)]
+pub(super) struct Fetcher {
+    source: Arc<dyn Source>,
+    engines: Arc<dyn EngineFactory>,
+    options: SessionOptions,
+    /// Sessions nobody uses, and the process they belong to.
+    idle: Mutex<(u32, Vec<Session>)>,
+}
+
+impl Fetcher {
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        engines: Arc<dyn EngineFactory>,
+        options: SessionOptions,
+    ) -> Self {
+        Self { source, engines, options, idle: Mutex::new((std::process::id(), Vec::new())) }
+    }
+
+    pub(super) fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    /// Reads ranges, and hands each out with its number and how long it took: as it comes where the source checks
+    /// each read itself; else when all are there and the source is known to be unchanged.
+    ///
+    /// # Errors
+    /// [`Error::SourceChanged`], or what reading met first; other ranges may have been handed out.
+    pub(super) fn fetch(
+        &self,
+        ranges: &[ByteRange],
+        each: &mut dyn FnMut(usize, Bytes, Duration) -> Result<()>,
+    ) -> Result<()> {
+        let mut session = self.session()?;
+        let fetched = match self.source.checks_reads() {
+            true => self.read(&mut session, ranges, each),
+            false => self.read_checked(&mut session, ranges, each),
+        };
+        if fetched.is_ok() {
+            self.keep(session);
+        }
+        fetched
+    }
+
+    fn read_checked(
+        &self,
+        session: &mut Session,
+        ranges: &[ByteRange],
+        each: &mut dyn FnMut(usize, Bytes, Duration) -> Result<()>,
+    ) -> Result<()> {
+        self.source.check_unchanged()?;
+        let mut all = Vec::with_capacity(ranges.len());
+        let read = self.read(session, ranges, &mut |number, bytes, took| {
+            all.push((number, bytes, took));
+            Ok(())
+        });
+        // That the source has changed explains whatever else was met.
+        match (read, self.source.check_unchanged()) {
+            (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(()), Err(changed)) => return Err(changed),
+            (read, _) => read?,
+        }
+        all.into_iter().try_for_each(|(number, bytes, took)| each(number, bytes, took))
+    }
+
+    fn read(
+        &self,
+        session: &mut Session,
+        ranges: &[ByteRange],
+        each: &mut dyn FnMut(usize, Bytes, Duration) -> Result<()>,
+    ) -> Result<()> {
+        let began = Instant::now();
+        for (&range, token) in ranges.iter().zip(0_u64..) {
+            session.submit(token, self.source.as_ref(), range, Access::Cached)?;
+        }
+        while let Some((token, bytes)) = session.next() {
+            // Tokens are positions in `ranges`.
+            each(token as usize, bytes?, began.elapsed())?;
+        }
+        Ok(())
+    }
+
+    fn session(&self) -> Result<Session> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = std::process::id();
+        if idle.0 != process {
+            // Engines of the parent: this process may not use them, nor end them.
+            idle.1.drain(..).for_each(std::mem::forget);
+            idle.0 = process;
+        }
+        match idle.1.pop() {
+            Some(session) => Ok(session),
+            None => Session::new(self.engines.as_ref(), self.options),
+        }
+    }
+
+    fn keep(&self, session: Session) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.1.len() < KEPT {
+            idle.1.push(session);
+        }
+    }
+}

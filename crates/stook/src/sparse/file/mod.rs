@@ -1,0 +1,374 @@
+//! [`SparseFile`]: a source that is read through a cache, which fetches only what is missing.
+
+mod ahead;
+mod error;
+mod fetch;
+mod flights;
+mod statistics;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use self::ahead::Ahead;
+use self::fetch::Fetcher;
+use self::flights::{Flight, Flights};
+use self::statistics::Counted;
+use super::{OnDifference, SparseBuffer, SparseError, SparseStore};
+use crate::engine::{Backend, EngineFactory};
+use crate::error::Error;
+use crate::extent::ByteRange;
+use crate::plan::{Plan, PlanOptions};
+use crate::source::{Identity, SessionOptions, Source};
+
+pub use ahead::AheadOptions;
+pub use error::SparseFileError;
+pub use statistics::SparseStatistics;
+
+/// How a [`SparseFile`] fetches.
+#[derive(Debug, Clone)]
+pub struct SparseFileOptions {
+    /// How it reads ahead.
+    pub ahead: AheadOptions,
+    /// Requests under way at most, and how long one may be.
+    pub session: SessionOptions,
+    /// What makes engines for local sources.
+    pub engines: Arc<dyn EngineFactory>,
+}
+
+impl Default for SparseFileOptions {
+    /// Eight requests of up to 8 MiB at once.
+    fn default() -> Self {
+        let (ahead, session) = (AheadOptions::default(), SessionOptions::default());
+        Self { ahead, session, engines: Arc::new(Backend::default()) }
+    }
+}
+
+/// A source that is read through a cache in memory, from any number of threads.
+///
+/// A read gives what is held and fetches what is missing, in few large requests, ahead of the reader where its pattern
+/// allows a guess. What one thread is fetching no other asks for again. All bytes are of one state of the source: once it
+/// has changed, every read is an error that names both states, and what was held is gone.
+///
+/// ```
+/// use std::sync::Arc;
+/// use stook::source::MemorySource;
+/// use stook::sparse::SparseFile;
+///
+/// let source = Arc::new(MemorySource::new("numbers", (0..=255).collect::<Vec<u8>>()));
+/// let file = SparseFile::new(source);
+/// let mut four = [0; 4];
+/// assert_eq!(file.read_at(100, &mut four)?, 4);
+/// assert_eq!(four, [100, 101, 102, 103]);
+/// assert_eq!(file.read_at(254, &mut four)?, 2, "here it ends");
+/// assert_eq!(file.statistics().requests, 1, "the second read found everything");
+/// # Ok::<(), stook::sparse::SparseFileError>(())
+/// ```
+#[derive(Debug)]
+pub struct SparseFile {
+    fetcher: Fetcher,
+    buffer: Arc<SparseBuffer>,
+    /// The longest range of one flight.
+    max_request_bytes: u64,
+    state: Mutex<State>,
+    landed: Condvar,
+    is_changed: AtomicBool,
+    counted: Counted,
+}
+
+#[derive(Debug)]
+struct State {
+    ahead: Ahead,
+    flights: Flights,
+    /// Why nothing can be read any more.
+    changed: Option<SparseFileError>,
+}
+
+impl SparseFile {
+    /// A source with a cache of its own, which keeps everything.
+    pub fn new(source: Arc<dyn Source>) -> Self {
+        Self::with_options(source, Arc::new(SparseBuffer::new()), SparseFileOptions::default())
+    }
+
+    /// A source whose bytes are held in a store, under its budget.
+    pub fn in_store(
+        source: Arc<dyn Source>,
+        store: &SparseStore,
+        name: &str,
+        options: SparseFileOptions,
+    ) -> Self {
+        Self::with_options(source, store.get_or_create(name), options)
+    }
+
+    /// A source whose bytes are held in `buffer`, which must hold nothing that is not of it.
+    pub fn with_options(
+        source: Arc<dyn Source>,
+        buffer: Arc<SparseBuffer>,
+        options: SparseFileOptions,
+    ) -> Self {
+        let ahead = Ahead::new(options.ahead, source.len());
+        let max_request_bytes = options.session.max_request_bytes.max(1) as u64;
+        Self {
+            fetcher: Fetcher::new(source, options.engines, options.session),
+            buffer,
+            max_request_bytes,
+            state: Mutex::new(State { ahead, flights: Flights::default(), changed: None }),
+            landed: Condvar::new(),
+            is_changed: AtomicBool::new(false),
+            counted: Counted::new(),
+        }
+    }
+
+    /// What is read.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        self.fetcher.source()
+    }
+
+    /// The length of the source, bytes.
+    pub fn len(&self) -> u64 {
+        self.source().len()
+    }
+
+    /// Whether the source has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the source was when it was opened.
+    pub fn identity(&self) -> Identity {
+        self.source().identity()
+    }
+
+    /// What is held in memory.
+    pub fn buffer(&self) -> &Arc<SparseBuffer> {
+        &self.buffer
+    }
+
+    /// What was asked for and what that cost, since it was made.
+    pub fn statistics(&self) -> SparseStatistics {
+        self.counted.snapshot(self.buffer.counters().evicted_bytes)
+    }
+
+    /// Reads bytes at `position` into `out`; fewer than it has room for only where the source ends.
+    ///
+    /// # Errors
+    /// What fetching met; that the source has changed.
+    pub fn read_at(&self, position: u64, out: &mut [u8]) -> Result<usize, SparseFileError> {
+        let left = self.len().saturating_sub(position);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
+        let out = out.get_mut(..len).unwrap_or_default();
+        let Some(range) = ByteRange::at(position, len as u64).filter(|range| !range.is_empty()) else {
+            return Ok(0);
+        };
+        self.through(range, &mut |buffer| buffer.read(position, out))?;
+        Ok(len)
+    }
+
+    /// The bytes of a range, without a copy where they came by one request.
+    ///
+    /// # Errors
+    /// What fetching met; that the source has changed; [`Error::OutOfBounds`] past its end.
+    pub fn read(&self, range: ByteRange) -> Result<Bytes, SparseFileError> {
+        crate::source::check_bounds(self.source().as_ref(), range)?;
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        self.through(range, &mut |buffer| buffer.read_bytes(range))
+    }
+
+    /// The bytes of many ranges, in their order, fetched together.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub fn read_many(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>, SparseFileError> {
+        let _pins: Vec<_> = ranges.iter().map(|&range| self.buffer.pin(range)).collect();
+        self.prefetch(ranges)?;
+        ranges.iter().map(|&range| self.read(range)).collect()
+    }
+
+    /// Fetches what is missing of these ranges, all of it together, and nothing ahead: for callers that know.
+    /// Neighbours are fetched by one request where no more than [`AheadOptions::max_gap`] lies between them.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read); [`SparseError::Plan`] for too many ranges.
+    pub fn prefetch(&self, ranges: &[ByteRange]) -> Result<(), SparseFileError> {
+        for &range in ranges {
+            crate::source::check_bounds(self.source().as_ref(), range)?;
+        }
+        let max_gap = self.state().ahead.max_gap();
+        let options = PlanOptions { max_gap, max_len: u64::MAX, end: self.len(), ..PlanOptions::default() };
+        let plan = Plan::new(ranges, &options).map_err(SparseError::from)?;
+        let mut state = self.state();
+        if let Some(changed) = &state.changed {
+            return Err(changed.clone());
+        }
+        let (mut missing, mut others) = (Vec::new(), Vec::new());
+        for &range in plan.reads() {
+            let gaps = self.buffer.gaps(range);
+            others.extend(gaps.iter().flat_map(|&gap| state.flights.within(gap)));
+            missing.append(&mut state.flights.missing_of(gaps));
+        }
+        state.ahead.note_known(&missing);
+        let begun = self.begin(&mut state, &missing);
+        drop(state);
+        self.fetch(&begun)?;
+        others.iter().try_for_each(|flight| self.wait_for(self.state(), flight).1)
+    }
+
+    /// Waits until a flight has ended; how it did.
+    fn wait_for<'s>(
+        &self,
+        mut state: MutexGuard<'s, State>,
+        flight: &Flight,
+    ) -> (MutexGuard<'s, State>, Result<(), SparseFileError>) {
+        loop {
+            if let Some(outcome) = flight.outcome.get() {
+                return (state, outcome.clone());
+            }
+            state = self.landed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Gives what `read` gives once `range` is held.
+    fn through<T>(
+        &self,
+        range: ByteRange,
+        read: &mut dyn FnMut(&SparseBuffer) -> Result<T, SparseError>,
+    ) -> Result<T, SparseFileError> {
+        if !self.is_changed.load(Ordering::Acquire)
+            && let Ok(found) = read(&self.buffer)
+        {
+            self.counted.read(true, range.len());
+            // A pattern may be learned from most reads as well as from all: nobody waits to tell.
+            if let Ok(mut state) = self.state.try_lock() {
+                state.ahead.note_hit(range);
+            }
+            return Ok(found);
+        }
+        self.counted.read(false, range.len());
+        let _pinned = self.buffer.pin(range);
+        let mut is_planned = false;
+        self.fill(range, &mut |state, missing| {
+            if std::mem::replace(&mut is_planned, true) {
+                return missing(range);
+            }
+            state.ahead.plan(range, missing)
+        })?;
+        // Pinned, it can only be missing where the source has changed and all was dropped.
+        read(&self.buffer).map_err(|error| self.state().changed.clone().unwrap_or_else(|| error.into()))
+    }
+
+    /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to fetch is what `plan`
+    /// gives, which is asked again after each wait.
+    fn fill(
+        &self,
+        range: ByteRange,
+        plan: &mut dyn FnMut(&mut State, &dyn Fn(ByteRange) -> Vec<ByteRange>) -> Vec<ByteRange>,
+    ) -> Result<(), SparseFileError> {
+        let mut state = self.state();
+        loop {
+            if let Some(changed) = &state.changed {
+                return Err(changed.clone());
+            }
+            let gaps = self.buffer.gaps(range);
+            let Some(gap) = gaps.first() else { return Ok(()) };
+            let planned = {
+                let flights = std::mem::take(&mut state.flights);
+                let planned = plan(&mut state, &|range| flights.missing_of(self.buffer.gaps(range)));
+                state.flights = flights;
+                planned
+            };
+            if !planned.is_empty() {
+                let begun = self.begin(&mut state, &planned);
+                drop(state);
+                self.fetch(&begun)?;
+                state = self.state();
+                continue;
+            }
+            let Some(flight) = state.flights.of(gap.start()).map(Arc::clone) else { continue };
+            let (again, outcome) = self.wait_for(state, &flight);
+            outcome?;
+            state = again;
+        }
+    }
+
+    /// Notes that ranges are fetched from now on.
+    fn begin(&self, state: &mut State, planned: &[ByteRange]) -> Vec<Arc<Flight>> {
+        let mut begun = Vec::with_capacity(planned.len());
+        for range in planned {
+            let mut start = range.start();
+            while let Some(part) = ByteRange::new(start, range.end()).filter(|left| !left.is_empty()) {
+                let part = ByteRange::at(start, part.len().min(self.max_request_bytes)).unwrap_or(part);
+                begun.push(state.flights.begin(part));
+                start = part.end();
+            }
+        }
+        begun
+    }
+
+    /// Fetches flights that were begun, and ends them all, whatever happens.
+    fn fetch(&self, flights: &[Arc<Flight>]) -> Result<(), SparseFileError> {
+        if flights.is_empty() {
+            return Ok(());
+        }
+        let landing = Landing { file: self, flights };
+        let ranges: Vec<ByteRange> = flights.iter().map(|flight| flight.range).collect();
+        let mut refused = None;
+        let fetched = self.fetcher.fetch(&ranges, &mut |number, bytes, took| {
+            let Some(flight) = flights.get(number) else { return Ok(()) };
+            self.counted.request(bytes.len() as u64, took);
+            let written = self.buffer.adopt(flight.range.start(), bytes, OnDifference::Error);
+            let outcome = written.map(drop).map_err(SparseFileError::from);
+            refused = refused.take().or_else(|| outcome.as_ref().err().cloned());
+            self.end(flight, outcome);
+            Ok(())
+        });
+        let fetched = fetched.map_err(SparseFileError::from);
+        if let Err(error) = &fetched {
+            landing.fail(error);
+        }
+        fetched.and(refused.map_or(Ok(()), Err))
+    }
+
+    fn end(&self, flight: &Arc<Flight>, outcome: Result<(), SparseFileError>) {
+        self.state().flights.end(flight, outcome);
+        self.landed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it guards is changed by calls that leave it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends flights, so that nobody waits for what will not come.
+struct Landing<'a> {
+    file: &'a SparseFile,
+    flights: &'a [Arc<Flight>],
+}
+
+impl Landing<'_> {
+    /// All that have not landed have failed.
+    fn fail(&self, error: &SparseFileError) {
+        let mut state = self.file.state();
+        if error.is_changed_source() {
+            state.changed.get_or_insert_with(|| error.clone());
+            self.file.is_changed.store(true, Ordering::Release);
+            self.file.buffer.clear();
+        }
+        for flight in self.flights {
+            state.flights.end(flight, Err(error.clone()));
+        }
+        self.file.landed.notify_all();
+    }
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        if self.flights.iter().any(|flight| flight.outcome.get().is_none()) {
+            let gave_up = std::io::Error::other("the thread that fetched it gave up");
+            self.fail(&Error::io("read", self.file.source().path(), gave_up).into());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a file was asked for, and what that cost.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// What was asked of a [`SparseFile`](super::SparseFile), and what it fetched.
+#[derive(Debug, Clone)]
+pub struct SparseStatistics {
+    /// Reads.
+    pub reads: u64,
+    /// Reads for which everything was there.
+    pub hits: u64,
+    /// Reads that had to wait for a request, their own or another's.
+    pub misses: u64,
+    /// Bytes of all reads, bytes that were read twice counted twice.
+    pub asked_bytes: u64,
+    /// Requests to the source, as the planner made them. What the source tried again is counted there.
+    pub requests: u64,
+    /// Bytes of all requests.
+    pub fetched_bytes: u64,
+    /// Bytes that were evicted from memory.
+    pub evicted_bytes: u64,
+    /// From asking to the answer, nanoseconds.
+    pub latency_ns: Histogram<u64>,
+}
+
+impl SparseStatistics {
+    /// Bytes fetched for each byte asked for; `None` while nothing was.
+    pub fn amplification(&self) -> Option<f64> {
+        (self.asked_bytes > 0).then(|| self.fetched_bytes as f64 / self.asked_bytes as f64)
+    }
+}
+
+/// The same while it is counted.
+#[derive(Debug)]
+pub(super) struct Counted {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    asked_bytes: AtomicU64,
+    requests: AtomicU64,
+    fetched_bytes: AtomicU64,
+    latency_ns: Mutex<Histogram<u64>>,
+}
+
+/// Two significant digits up to an hour, in some 20 KB.
+fn histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_max(3_600_000_000_000, 2)
+        .unwrap_or_else(|error| unreachable!("limits that are written down are valid: {error}"));
+    histogram.auto(true);
+    histogram
+}
+
+impl Counted {
+    pub(super) fn new() -> Self {
+        Self {
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            asked_bytes: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            fetched_bytes: AtomicU64::new(0),
+            latency_ns: Mutex::new(histogram()),
+        }
+    }
+
+    pub(super) fn read(&self, is_hit: bool, bytes: u64) {
+        if is_hit { &self.hits } else { &self.misses }.fetch_add(1, Relaxed);
+        self.asked_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn request(&self, bytes: u64, took: Duration) {
+        self.requests.fetch_add(1, Relaxed);
+        self.fetched_bytes.fetch_add(bytes, Relaxed);
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(took_ns);
+    }
+
+    pub(super) fn snapshot(&self, evicted_bytes: u64) -> SparseStatistics {
+        let (hits, misses) = (self.hits.load(Relaxed), self.misses.load(Relaxed));
+        SparseStatistics {
+            reads: hits + misses,
+            hits,
+            misses,
+            asked_bytes: self.asked_bytes.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+            fetched_bytes: self.fetched_bytes.load(Relaxed),
+            evicted_bytes,
+            latency_ns: self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}
