@@ -7,3 +7,4 @@ pub mod fuzz;
 pub mod model;
 pub mod sim;
 pub mod soak;
+pub mod web;

@@ -51,6 +51,17 @@ pub enum Error {
         /// Its identity now.
         after: Box<Identity>,
     },
+    /// An object could not be read.
+    #[error(transparent)]
+    Remote(Box<RemoteError>),
+    /// An address that cannot be opened.
+    #[error("{} cannot be opened: {what}", path.display())]
+    Address {
+        /// The address, without secrets.
+        path: PathBuf,
+        /// What was expected.
+        what: String,
+    },
     /// A range reaches past the end of a source.
     #[error("range {range} reaches past the end of {} ({len} bytes)", path.display())]
     OutOfBounds {
@@ -98,7 +109,74 @@ impl Error {
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
+            Self::Remote(error) => error.kind.io_kind(),
             _ => None,
+        }
+    }
+}
+
+/// Why an object could not be read, after how many tries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteError {
+    /// Its address, without secrets.
+    pub path: PathBuf,
+    /// The range that was asked for; `None` when it was about to be opened.
+    pub range: Option<ByteRange>,
+    /// How often it was tried.
+    pub tries: u32,
+    /// What it comes down to.
+    pub kind: RemoteErrorKind,
+    /// What happened last.
+    pub cause: String,
+}
+
+/// What an error of an object comes down to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RemoteErrorKind {
+    /// There is no such object.
+    NotFound,
+    /// The server wants other credentials, or more rights.
+    Denied,
+    /// The server cannot send parts of it.
+    NoRanges,
+    /// The server sends it in an encoding of which ranges are none of the object.
+    Encoded,
+    /// An answer was not what the protocol allows, or not what was asked for.
+    Protocol,
+    /// The server refuses, and would refuse again.
+    Refused,
+    /// All tries failed in ways that may pass.
+    GaveUp,
+    /// The time for it was over.
+    Deadline,
+}
+
+impl RemoteErrorKind {
+    fn io_kind(self) -> Option<io::ErrorKind> {
+        Some(match self {
+            Self::NotFound => io::ErrorKind::NotFound,
+            Self::Denied => io::ErrorKind::PermissionDenied,
+            Self::Deadline => io::ErrorKind::TimedOut,
+            Self::NoRanges | Self::Encoded => io::ErrorKind::Unsupported,
+            Self::Protocol => io::ErrorKind::InvalidData,
+            Self::Refused | Self::GaveUp => return None,
+        })
+    }
+}
+
+impl std::error::Error for RemoteError {}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.range {
+            Some(range) => write!(f, "cannot read bytes {range} of {}: ", self.path.display())?,
+            None => write!(f, "cannot open {}: ", self.path.display())?,
+        }
+        write!(f, "{}", self.cause)?;
+        match self.tries {
+            0 | 1 => Ok(()),
+            tries => write!(f, " (after {tries} tries)"),
         }
     }
 }

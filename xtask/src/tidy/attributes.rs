@@ -15,6 +15,7 @@ const UNSAFE_FOLDERS: &[&str] = &[
     "crates/stook-python/src/",
     "crates/stook-peers/src/pack/lmdb.rs",
     "crates/stook-testing/src/bin/forks.rs",
+    "crates/stook/tests/remote_fork.rs",
 ];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {

@@ -5,10 +5,13 @@
 //! of any number of sources through one engine, so that the queue stays full across all of them.
 
 mod access;
+mod address;
 mod file;
 mod identity;
 mod memory;
 mod object;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod session;
 
 use std::fmt;
@@ -19,6 +22,7 @@ use bytes::Bytes;
 
 pub use access::AccessRule;
 pub(crate) use access::SAMPLED_RANGES;
+pub use address::{is_remote, open};
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;

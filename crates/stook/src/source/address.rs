@@ -1,0 +1,155 @@
+//! Which source an address means.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{FileSource, Source};
+use crate::error::{Error, Result};
+
+/// What may stand before `://` for an object.
+const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl"];
+
+/// Opens what an address means for reading: a path, `file://…`, or an object (`s3://bucket/key`, `gs://bucket/key`,
+/// `az://container/key`, `http://…`, `https://…`) with the settings of the environment.
+///
+/// # Errors
+/// [`Error::Address`] when it means nothing, or an object and the crate was built without the feature `remote`;
+/// otherwise what the system or the server met.
+pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
+    let address = address.as_ref();
+    match scheme(address) {
+        None => Ok(Arc::new(FileSource::open(Path::new(address))?)),
+        Some(("file", rest)) => Ok(Arc::new(FileSource::open(local(address, rest)?)?)),
+        Some((scheme, _)) if REMOTE_SCHEMES.contains(&scheme) => open_remote(address),
+        Some((scheme, _)) => {
+            let known = "file, http, https, s3, gs, az";
+            Err(refused(address, format!("`{scheme}` is not among what is known: {known}")))
+        }
+    }
+}
+
+/// Whether an address means an object rather than a file.
+pub fn is_remote(address: impl AsRef<OsStr>) -> bool {
+    scheme(address.as_ref()).is_some_and(|(scheme, _)| REMOTE_SCHEMES.contains(&scheme))
+}
+
+#[cfg(feature = "remote")]
+fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
+    let text = address.to_str().ok_or_else(|| refused(address, "it is not UTF-8"))?;
+    Ok(Arc::new(super::remote::RemoteSource::open(text, &super::remote::RemoteOptions::default())?))
+}
+
+#[cfg(not(feature = "remote"))]
+fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
+    Err(refused(address, "this program was built without the feature `remote`"))
+}
+
+/// What stands before `://`, and what behind it. Names of files may hold that too, behind anything that is not
+/// the name of a scheme.
+fn scheme(address: &OsStr) -> Option<(&str, &str)> {
+    let (scheme, rest) = address.to_str()?.split_once("://")?;
+    let starts = scheme.starts_with(|first: char| first.is_ascii_lowercase());
+    let goes_on = scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
+    (starts && goes_on).then_some((scheme, rest))
+}
+
+/// The path of `file://…`.
+fn local(address: &OsStr, rest: &str) -> Result<PathBuf> {
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    if !path.starts_with('/') {
+        return Err(refused(address, "a path behind file:// begins with `/`"));
+    }
+    let bytes = percent_decoded(path).ok_or_else(|| refused(address, "two digits belong behind each `%`"))?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStringExt;
+        Ok(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    }
+    #[cfg(not(unix))]
+    String::from_utf8(bytes).map(PathBuf::from).map_err(|_| refused(address, "it is not UTF-8"))
+}
+
+/// With `%41` for `A`.
+pub(super) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, behind) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = behind;
+    }
+    Some(bytes)
+}
+
+/// An address that is refused, without what may be a secret in it.
+pub(super) fn refused(address: &OsStr, what: impl Into<String>) -> Error {
+    Error::Address { path: PathBuf::from(shown(&address.to_string_lossy())), what: what.into() }
+}
+
+/// An address without what may be a secret: no user, no password, nothing of a query.
+pub(super) fn shown(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let (rest, query) = match rest.find(['?', '#']) {
+        Some(at) => (rest.get(..at).unwrap_or_default(), if rest.contains('?') { "?…" } else { "" }),
+        None => (rest, ""),
+    };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    // Of `abfss://container@account/key` nothing is secret.
+    let is_user = matches!(scheme, "http" | "https");
+    let host = if is_user { host.rsplit_once('@').map_or(host, |(_, host)| host) } else { host };
+    format!("{scheme}://{host}{path}{query}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_paths() {
+        for (address, expected) in [
+            ("a/b", None),
+            ("./http://x", None),
+            ("C://x", None),
+            ("://x", None),
+            ("http://x", Some("http")),
+            ("s3://b/k", Some("s3")),
+            ("ftp://x", Some("ftp")),
+        ] {
+            assert_eq!(scheme(OsStr::new(address)).map(|(scheme, _)| scheme), expected, "{address}");
+        }
+        assert!(is_remote("s3://b/k") && !is_remote("file:///k") && !is_remote("ftp://k"));
+        let error = open("ftp://user:word@host/x?sig=1").unwrap_err().to_string();
+        assert!(error.contains("`ftp` is not among"), "{error}");
+    }
+
+    #[test]
+    fn what_may_be_secret_is_not_shown() {
+        for (address, expected) in [
+            ("https://me:word@host:80/a/b?X-Amz-Signature=abc#part", "https://host:80/a/b?…"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("https://host?token=1", "https://host?…"),
+            ("s3://bucket/key", "s3://bucket/key"),
+            ("az://container@account/key", "az://container@account/key"),
+            ("a path", "a path"),
+        ] {
+            assert_eq!(shown(address), expected);
+        }
+    }
+
+    #[test]
+    fn file_addresses_are_decoded() {
+        let path = |address: &str| local(OsStr::new(address), address.strip_prefix("file://").unwrap());
+        assert_eq!(path("file:///a%20b").unwrap(), Path::new("/a b"));
+        assert_eq!(path("file://localhost/a").unwrap(), Path::new("/a"));
+        for address in ["file://host/a", "file:///a%2", "file:///a%+1", "file:///%zz"] {
+            assert!(matches!(path(address), Err(Error::Address { .. })), "{address}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Why a try failed, and whether another may help.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+use crate::error::{Error, RemoteErrorKind};
+use crate::source::Identity;
+
+/// Why a try failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Another try may help; the server may have said when.
+    Passing { cause: String, after: Option<Duration> },
+    /// It would fail again.
+    Final(RemoteErrorKind, String),
+    /// The object is no longer what it was.
+    Changed(Box<Identity>),
+    /// This machine could not do its part.
+    Local(Error),
+    /// The server says that a condition or a range does not hold: probably the object has changed.
+    Doubtful(String),
+}
+
+impl Failure {
+    pub(super) fn passing(cause: impl Into<String>) -> Self {
+        Self::Passing { cause: cause.into(), after: None }
+    }
+
+    pub(super) fn protocol(cause: impl Into<String>) -> Self {
+        Self::Final(RemoteErrorKind::Protocol, cause.into())
+    }
+
+    /// What kept a request from being answered.
+    pub(super) fn of_transport(error: &HttpError) -> Self {
+        // Its own text is that of its source, with two words before it.
+        let cause = chain(error.source().unwrap_or(error));
+        match error.kind() {
+            // A certificate that is not believed now will not be believed in a second.
+            _ if is_of_tls(error) => Self::Final(RemoteErrorKind::Refused, cause),
+            HttpErrorKind::Connect
+            | HttpErrorKind::Request
+            | HttpErrorKind::Timeout
+            | HttpErrorKind::Interrupted => Self::passing(cause),
+            _ => Self::Final(RemoteErrorKind::Protocol, cause),
+        }
+    }
+
+    /// What kept a request from being sent: mostly, that there are no credentials.
+    pub(super) fn of_store(error: &object_store::Error) -> Self {
+        let cause = format!("the request could not be signed: {}", chain(error));
+        let mut at: Option<&(dyn StdError + 'static)> = Some(error);
+        while let Some(error) = at {
+            if let Some(error) = error.downcast_ref::<HttpError>() {
+                return match Self::of_transport(error) {
+                    Self::Passing { .. } => Self::passing(cause),
+                    _ => Self::Final(RemoteErrorKind::Denied, cause),
+                };
+            }
+            at = error.source();
+        }
+        Self::Final(RemoteErrorKind::Denied, cause)
+    }
+}
+
+/// An [`io::Error`] around another error does not count it among its sources.
+fn is_of_tls(error: &(dyn StdError + 'static)) -> bool {
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    error.is::<rustls::Error>()
+        || inner.is_some_and(|inner| is_of_tls(inner))
+        || error.source().is_some_and(is_of_tls)
+}
+
+/// All that an error and its sources say, each once, without what may be a secret.
+pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = String::new();
+    let mut at = Some(error);
+    while let Some(error) = at {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&said);
+        }
+        at = error.source();
+    }
+    let words = text.split_whitespace().map(crate::source::address::shown);
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,68 @@
+//! [`RemoteOptions`]: how an object is asked for.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How an object is asked for, and for how long.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RemoteOptions {
+    /// How often a request is sent at most, the first time included.
+    pub tries: u32,
+    /// How long one range may take, with all its tries and what is waited between them.
+    pub deadline: Duration,
+    /// How long nothing may be heard from the server before a try counts as failed.
+    pub stall: Duration,
+    /// The longest wait before the second try. It doubles from try to try; how much of it is waited, chance says.
+    pub backoff_first: Duration,
+    /// The longest wait before any try, unless the server names one.
+    pub backoff_max: Duration,
+    /// Requests under way at most, over all that read this object. A session has a limit of its own below this.
+    pub requests: usize,
+    /// Reads an object whose server cannot send ranges as a whole, once, when it is opened.
+    pub whole_file: bool,
+    /// Up to so many bytes of an object that is read as a whole are held in memory; more go to a temporary file.
+    pub whole_file_memory: u64,
+    /// Settings of the object store by their names in the environment (`AWS_REGION`, upper or lower case), which
+    /// they override.
+    pub settings: Vec<(String, String)>,
+    /// Further headers of requests to `http://` and `https://` addresses.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Default for RemoteOptions {
+    /// Six tries in 60 seconds, 64 requests at once.
+    fn default() -> Self {
+        Self {
+            tries: 6,
+            deadline: Duration::from_secs(60),
+            stall: Duration::from_secs(15),
+            backoff_first: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(10),
+            requests: 64,
+            whole_file: false,
+            whole_file_memory: 64 << 20,
+            settings: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// Names of settings and headers only: their values may be secrets.
+impl fmt::Debug for RemoteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names =
+            |pairs: &[(String, String)]| pairs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        f.debug_struct("RemoteOptions")
+            .field("tries", &self.tries)
+            .field("deadline", &self.deadline)
+            .field("stall", &self.stall)
+            .field("backoff_first", &self.backoff_first)
+            .field("backoff_max", &self.backoff_max)
+            .field("requests", &self.requests)
+            .field("whole_file", &self.whole_file)
+            .field("whole_file_memory", &self.whole_file_memory)
+            .field("settings", &names(&self.settings))
+            .field("headers", &names(&self.headers))
+            .finish()
+    }
+}

@@ -1,0 +1,293 @@
+//! How one request reaches a server.
+//!
+//! What an address is, whose credentials are used and how a request is signed, `object_store` knows. What is done with
+//! an answer is decided here, the same for every kind of server. So each request carries a [`Ticket`]: the connector
+//! below leaves the answer on it, before `object_store` has a look.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, RANGE, USER_AGENT};
+use http::{Extensions, HeaderName, HeaderValue, Method};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{
+    ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpRequest, HttpRequestBody, HttpResponse,
+    HttpService, ReqwestConnector,
+};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path;
+use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreScheme, RetryConfig};
+use url::Url;
+
+use super::failure::{Failure, chain};
+use super::options::RemoteOptions;
+use crate::extent::ByteRange;
+use crate::source::address::percent_decoded;
+
+const AGENT: &str = concat!("stook/", env!("CARGO_PKG_VERSION"));
+
+/// The way to one object.
+pub(super) enum Transport {
+    /// A web server, and what every request to it says.
+    Plain { client: HttpClient, request: http::Request<()> },
+    /// An object store, which signs.
+    Store { store: Box<dyn ObjectStore>, path: Path },
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain { .. } => "Plain",
+            Self::Store { .. } => "Store",
+        })
+    }
+}
+
+impl Transport {
+    /// The way to what an address means. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// What is wrong with the address or the settings, for people to read.
+    pub(super) fn new(address: &str, options: &RemoteOptions) -> Result<Self, String> {
+        // Another one may have been installed by the program; it is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let url = Url::parse(address).map_err(|error| error.to_string())?;
+        match url.scheme() {
+            "http" | "https" => plain(url, options),
+            _ => store(&url, options),
+        }
+    }
+
+    /// Asks for the object, or for a range of it, if it still has this ETag.
+    pub(super) async fn get(
+        &self,
+        range: Option<ByteRange>,
+        if_match: Option<&str>,
+    ) -> Result<HttpResponse, Failure> {
+        match self {
+            Self::Plain { client, request } => {
+                let request = ranged(request, range, if_match).map_err(Failure::protocol)?;
+                client.execute(request).await.map_err(|error| Failure::of_transport(&error))
+            }
+            Self::Store { store, path } => {
+                let ticket = Ticket::default();
+                let mut extensions = Extensions::new();
+                extensions.insert(ticket.clone());
+                let range = range.map(|range| GetRange::Bounded(range.start()..range.end()));
+                let if_match = if_match.map(str::to_owned);
+                let options = GetOptions { range, if_match, extensions, ..GetOptions::default() };
+                let told = store.get_opts(path, options).await;
+                match (ticket.take(), told) {
+                    (Some(answer), _) => answer.map_err(|error| Failure::of_transport(&error)),
+                    (None, Err(error)) => Err(Failure::of_store(&error)),
+                    (None, Ok(_)) => Err(Failure::protocol("an answer was lost")),
+                }
+            }
+        }
+    }
+}
+
+fn plain(mut url: Url, options: &RemoteOptions) -> Result<Transport, String> {
+    url.set_fragment(None);
+    let mut request = http::Request::new(());
+    let headers = request.headers_mut();
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    // Ranges are those of the object, not of something that was compressed on the way.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if !url.username().is_empty() || url.password().is_some() {
+        let bad = "its user or password cannot be sent";
+        headers.insert(AUTHORIZATION, basic(&url).ok_or(bad)?);
+        url.set_username("").map_err(|()| bad)?;
+        url.set_password(None).map_err(|()| bad)?;
+    }
+    for (name, value) in &options.headers {
+        let bad = |_| format!("the header `{name}` cannot be sent");
+        let mut value = HeaderValue::from_str(value).map_err(|error| bad(error.to_string()))?;
+        value.set_sensitive(true);
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| bad(error.to_string()))?;
+        headers.insert(name, value);
+    }
+    *request.uri_mut() = url.as_str().parse().map_err(|error| format!("it is no address: {error}"))?;
+    let client_options = ClientOptions::new()
+        .with_timeout_disabled()
+        .with_connect_timeout(options.stall)
+        .with_allow_http(url.scheme() == "http");
+    let client = ReqwestConnector::default().connect(&client_options).map_err(|error| chain(&error))?;
+    Ok(Transport::Plain { client, request })
+}
+
+/// `Basic` credentials of `https://user:password@host`.
+fn basic(url: &Url) -> Option<HeaderValue> {
+    let mut both = percent_decoded(url.username())?;
+    both.push(b':');
+    both.extend(percent_decoded(url.password().unwrap_or_default())?);
+    let mut value = HeaderValue::from_str(&format!("Basic {}", base64(&both))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let three = (0..3).fold(0_u32, |sum, at| sum << 8 | u32::from(group.get(at).copied().unwrap_or(0)));
+        for digit in 0..4 {
+            let value = (three >> (18 - 6 * digit)) & 63;
+            let padded = digit > group.len();
+            text.push(if padded { '=' } else { char::from(DIGITS[value as usize]) });
+        }
+    }
+    text
+}
+
+fn ranged(
+    request: &http::Request<()>,
+    range: Option<ByteRange>,
+    if_match: Option<&str>,
+) -> Result<HttpRequest, String> {
+    let mut asked = HttpRequest::new(HttpRequestBody::empty());
+    *asked.method_mut() = Method::GET;
+    *asked.uri_mut() = request.uri().clone();
+    *asked.headers_mut() = request.headers().clone();
+    if let Some(range) = range {
+        let value = format!("bytes={}-{}", range.start(), range.end().saturating_sub(1));
+        asked.headers_mut().insert(RANGE, HeaderValue::from_str(&value).map_err(|error| error.to_string())?);
+    }
+    if let Some(etag) = if_match {
+        let value = HeaderValue::from_str(etag).map_err(|error| error.to_string())?;
+        asked.headers_mut().insert(IF_MATCH, value);
+    }
+    Ok(asked)
+}
+
+/// Applies the environment, what the connection needs, and the caller's settings, in this order.
+macro_rules! configured {
+    ($builder:expr, $key:ty, $client:path, $prefix:literal, $url:expr, $options:expr) => {{
+        let mut builder = $builder.with_url($url.as_str());
+        for (key, value) in connection_settings($options) {
+            builder = builder.with_config($client(key), value);
+        }
+        for (name, value) in &$options.settings {
+            match name.to_ascii_lowercase().parse::<$key>() {
+                Ok(key) => builder = builder.with_config(key, value),
+                Err(_) => return Err(format!("there is no setting `{name}` of {}", $prefix)),
+            }
+        }
+        let retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let built = builder.with_retry(retries).with_http_connector(Connector).build();
+        Box::new(built.map_err(|error| chain(&error))?) as Box<dyn ObjectStore>
+    }};
+}
+
+fn store(url: &Url, options: &RemoteOptions) -> Result<Transport, String> {
+    let (scheme, path) = ObjectStoreScheme::parse(url).map_err(|error| error.to_string())?;
+    if path.as_ref().is_empty() {
+        return Err("it names no object behind the bucket".into());
+    }
+    let store = match scheme {
+        ObjectStoreScheme::AmazonS3 => configured!(
+            AmazonS3Builder::from_env(),
+            AmazonS3ConfigKey,
+            AmazonS3ConfigKey::Client,
+            "S3",
+            url,
+            options
+        ),
+        ObjectStoreScheme::GoogleCloudStorage => configured!(
+            GoogleCloudStorageBuilder::from_env(),
+            GoogleConfigKey,
+            GoogleConfigKey::Client,
+            "Google Cloud Storage",
+            url,
+            options
+        ),
+        ObjectStoreScheme::MicrosoftAzure => configured!(
+            MicrosoftAzureBuilder::from_env(),
+            AzureConfigKey,
+            AzureConfigKey::Client,
+            "Azure",
+            url,
+            options
+        ),
+        _ => return Err("it is of no object store that is known here".into()),
+    };
+    Ok(Transport::Store { store, path })
+}
+
+/// Deadlines are kept by the requests, over all their tries.
+fn connection_settings(options: &RemoteOptions) -> [(ClientConfigKey, String); 3] {
+    let milliseconds = |time: std::time::Duration| format!("{}ms", time.as_millis().max(1));
+    [
+        (ClientConfigKey::Timeout, milliseconds(options.deadline)),
+        (ClientConfigKey::ConnectTimeout, milliseconds(options.stall)),
+        (ClientConfigKey::UserAgent, AGENT.into()),
+    ]
+}
+
+/// Where the answer to one request is left.
+#[derive(Clone, Default)]
+struct Ticket(Arc<Mutex<Option<Result<HttpResponse, HttpError>>>>);
+
+impl Ticket {
+    fn put(&self, answer: Result<HttpResponse, HttpError>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    }
+
+    fn take(&self) -> Option<Result<HttpResponse, HttpError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Makes clients that leave the answers to requests with a ticket there.
+#[derive(Debug)]
+struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(Ticketed(ReqwestConnector::default().connect(options)?)))
+    }
+}
+
+#[derive(Debug)]
+struct Ticketed(HttpClient);
+
+impl HttpService for Ticketed {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let Some(ticket) = request.extensions().get::<Ticket>().cloned() else {
+                // It is for credentials.
+                return self.0.execute(request).await;
+            };
+            ticket.put(self.0.execute(request).await);
+            Ok(HttpResponse::new(Bytes::new().into()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_what_everybody_makes_of_it() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! An object that was read as a whole: in memory, or in a file without a name.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::request::Sink;
+use crate::engine::File;
+use crate::error::{Error, Result};
+use crate::extent::ByteRange;
+use crate::source::Leaf;
+
+/// Takes the bytes of an object.
+#[derive(Debug)]
+pub(super) struct Whole {
+    memory_max: u64,
+    memory: BytesMut,
+    file: Option<(fs::File, PathBuf)>,
+    len: u64,
+}
+
+impl Whole {
+    pub(super) fn new(memory_max: u64) -> Self {
+        Self { memory_max, memory: BytesMut::new(), file: None, len: 0 }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What can be read now.
+    pub(super) fn finish(self, path: &Path) -> Held {
+        match self.file {
+            None => Held::Memory(self.memory.freeze()),
+            Some((file, _)) => Held::File(Arc::new(File::from_std(file, path, false))),
+        }
+    }
+}
+
+impl Sink for Whole {
+    fn restart(&mut self) -> Result<()> {
+        self.memory.clear();
+        self.len = 0;
+        if let Some((file, path)) = &mut self.file {
+            file.set_len(0).and_then(|()| file.rewind()).map_err(|error| Error::io("write", path, error))?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.len += bytes.len() as u64;
+        if self.file.is_none() && self.len > self.memory_max {
+            let (mut file, path) = nameless()?;
+            let held = std::mem::take(&mut self.memory);
+            file.write_all(&held).map_err(|error| Error::io("write", &path, error))?;
+            self.file = Some((file, path));
+        }
+        match &mut self.file {
+            Some((file, path)) => file.write_all(bytes).map_err(|error| Error::io("write", path, error)),
+            None => {
+                self.memory.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A temporary file that is gone when nobody has it open any more.
+fn nameless() -> Result<(fs::File, PathBuf)> {
+    let directory = std::env::temp_dir();
+    let chance = getrandom::u64().map_err(|error| Error::io("name a file in", &directory, error.into()))?;
+    let path = directory.join(format!("stook-{}-{chance:016x}", std::process::id()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+    let file = file.map_err(|error| Error::io("create", &path, error))?;
+    fs::remove_file(&path).map_err(|error| Error::io("unlink", &path, error))?;
+    Ok((file, path))
+}
+
+/// The bytes of an object that was read as a whole.
+#[derive(Debug, Clone)]
+pub(super) enum Held {
+    Memory(Bytes),
+    File(Arc<File>),
+}
+
+impl Held {
+    /// A range that lies within it.
+    pub(super) fn leaf(&self, range: ByteRange) -> Leaf {
+        match self {
+            // The bounds are those of a slice in memory, so they fit.
+            Self::Memory(bytes) => Leaf::Bytes(bytes.slice(range.start() as usize..range.end() as usize)),
+            Self::File(file) => Leaf::File { file: Arc::clone(file), range },
+        }
+    }
+}

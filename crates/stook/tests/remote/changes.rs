@@ -1,0 +1,159 @@
+//! Objects that change while they are read: never a mix of two states.
+
+use stook::Error;
+use stook::source::Source;
+use stook::source::remote::{RemoteOptions, RemoteSource};
+use stook_testing::conformance::noise;
+use stook_testing::web::{End, Page, Reply, WebServer};
+
+use super::{quick, range, read, told};
+
+/// An object that is `first` until `after` requests have come, and `then` from then on.
+fn changing(first: Page, then: Page, after: usize) -> (WebServer, RemoteSource) {
+    let server = WebServer::start(
+        move |request, nth| if nth < after { first.reply(request) } else { then.reply(request) },
+    );
+    let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
+    (server, source)
+}
+
+/// That a read tells both states.
+fn is_told(error: &Error, before: &str, after: &str) {
+    assert!(matches!(error, Error::SourceChanged { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("it was {before}")), "{text}");
+    assert!(text.contains(&format!("it is now {after}")), "{text}");
+}
+
+#[test]
+fn a_replaced_object_is_told_with_both_states() {
+    let first = Page::new(noise(30, 9000));
+    for (then, after) in [
+        (Page::new(noise(31, 9000)).etag(Some("\"second\"")), "9000 bytes, ETag \"second\""),
+        (Page::new(noise(31, 8000)).etag(Some("\"second\"")), "8000 bytes, ETag \"second\""),
+        (Page::new(noise(31, 10_000)).etag(Some("\"second\"")), "10000 bytes, ETag \"second\""),
+        (Page::new(Vec::new()).etag(Some("\"second\"")), "0 bytes, ETag \"second\""),
+        (Page::new(noise(31, 9000)).etag(None).modified(None), "9000 bytes, with neither"),
+    ] {
+        let (_server, source) = changing(first.clone(), then, 2);
+        assert!(read(&source, range(0, 100)).unwrap() == first.bytes[..100]);
+        is_told(&read(&source, range(100, 9000)).unwrap_err(), "9000 bytes, ETag \"first\"", after);
+        assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
+    }
+}
+
+#[test]
+fn without_if_match_the_answer_is_compared() {
+    for etag in [None, Some("W/\"weak\"")] {
+        let first = Page::new(noise(32, 9000)).etag(etag);
+        let then = Page::new(noise(33, 9000)).etag(etag.map(|_| "W/\"other\""));
+        let then = then.modified(Some("Thu, 22 Oct 2015 07:28:00 GMT"));
+        let (server, source) = changing(first, then, 1);
+        assert!(matches!(read(&source, range(1, 9000)), Err(Error::SourceChanged { .. })));
+        assert!(server.requests().iter().all(|request| request.header("if-match").is_none()));
+    }
+}
+
+#[test]
+fn a_server_that_ignores_conditions_is_seen_through() {
+    let first = Page::new(noise(34, 9000));
+    let then = Page::new(noise(35, 9000)).etag(Some("\"second\""));
+    let server = WebServer::start(move |request, nth| {
+        let mut request = request.clone();
+        request.headers.retain(|(name, _)| name != "if-match");
+        if nth == 0 { first.reply(&request) } else { then.reply(&request) }
+    });
+    let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
+    is_told(
+        &read(&source, range(0, 9000)).unwrap_err(),
+        "9000 bytes, ETag \"first\"",
+        "9000 bytes, ETag \"second\"",
+    );
+}
+
+#[test]
+fn a_body_that_broke_is_not_continued_with_another_object() {
+    let first = Page::new(noise(36, 9000));
+    let then = Page::new(noise(37, 9000)).etag(Some("\"second\""));
+    let server = WebServer::start(move |request, nth| match nth {
+        0 => first.reply(request),
+        1 => first.reply(request).end(End::Closed(3000)),
+        _ => then.reply(request),
+    });
+    let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
+    is_told(
+        &read(&source, range(0, 9000)).unwrap_err(),
+        "9000 bytes, ETag \"first\"",
+        "9000 bytes, ETag \"second\"",
+    );
+}
+
+#[test]
+fn without_tag_and_time_another_length_is_told() {
+    let first = Page::new(noise(38, 9000)).etag(None).modified(None);
+    let then = Page::new(noise(39, 9001)).etag(None).modified(None);
+    let (_server, source) = changing(first, then, 1);
+    let error = read(&source, range(0, 5)).unwrap_err();
+    is_told(
+        &error,
+        "9000 bytes, with neither an ETag nor a time",
+        "9001 bytes, with neither an ETag nor a time",
+    );
+}
+
+#[test]
+fn an_object_that_is_gone_is_told() {
+    let page = Page::new(noise(40, 9000));
+    let server = WebServer::start(move |request, nth| match nth {
+        0 => page.reply(request),
+        1 => Reply::status(412),
+        _ => Reply::status(404),
+    });
+    let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
+    let error = read(&source, range(0, 5)).unwrap_err();
+    assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound), "{error}");
+}
+
+#[test]
+fn a_condition_that_fails_for_nothing_is_told_as_that() {
+    let page = Page::new(noise(41, 9000));
+    let server = WebServer::start(move |request, _| match request.header("if-match") {
+        Some(_) => Reply::status(412),
+        None => page.reply(request),
+    });
+    let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
+    let (_, _, text) = told(&read(&source, range(0, 5)).unwrap_err());
+    assert!(text.contains("412") && text.contains("though the object is what it was"), "{text}");
+}
+
+#[test]
+fn an_object_read_as_a_whole_is_of_one_state() {
+    let first = Page::new(noise(42, 9000));
+    let then = Page::new(noise(43, 9000)).etag(Some("\"second\""));
+    let server = WebServer::start(move |_, nth| match nth {
+        0 => first.whole(),
+        1 => first.whole().end(End::Closed(5000)),
+        _ => then.whole(),
+    });
+    let options = RemoteOptions { whole_file: true, ..quick() };
+    let error = RemoteSource::open(&server.url("/a"), &options).unwrap_err();
+    is_told(&error, "9000 bytes, ETag \"first\"", "9000 bytes, ETag \"second\"");
+}
+
+#[test]
+fn a_whole_that_broke_is_read_again_from_its_front() {
+    for whole_file_memory in [1 << 20, 1000] {
+        let page = Page::new(noise(44, 9000));
+        let bytes = page.bytes.clone();
+        let server = WebServer::start(move |_, nth| match nth {
+            1 => page.whole().end(End::Closed(5000)),
+            2 => Reply::status(500),
+            _ => page.whole(),
+        });
+        let options = RemoteOptions { whole_file: true, whole_file_memory, ..quick() };
+        let source = RemoteSource::open(&server.url("/a"), &options).unwrap();
+        assert!(read(&source, range(0, 9000)).unwrap() == bytes);
+        assert!(read(&source, range(4000, 6000)).unwrap() == bytes[4000..6000]);
+        assert_eq!((server.requests().len(), source.len()), (4, 9000));
+    }
+}
