@@ -320,9 +320,16 @@ impl SparseBuffer {
         lock(&self.pins).pin(range);
     }
 
-    /// Undoes one [`add_pin`](Self::add_pin) of the same range.
+    /// Undoes one [`add_pin`](Self::add_pin) of the same range. What was over the budget for its sake is evicted.
     pub fn remove_pin(&self, range: ByteRange) {
         lock(&self.pins).unpin(range);
+        let held = match &self.pool {
+            None => self.held_bytes(),
+            Some(_) => self.meter.held.load(Relaxed),
+        };
+        if held > self.meter.budget_bytes {
+            self.make_fit();
+        }
     }
 
     /// Evicts a segment that was last touched at `tick`, if it still is what it was then; how many bytes that were.

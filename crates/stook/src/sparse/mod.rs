@@ -58,6 +58,7 @@ mod pins;
 mod reader;
 mod serial;
 mod store;
+mod trace;
 
 pub use buffer::{Pinned, SparseBuffer};
 pub use counters::Counters;
@@ -65,6 +66,7 @@ pub use error::SparseError;
 pub use file::{AheadOptions, SparseFile, SparseFileError, SparseFileOptions, SparseStatistics};
 pub use reader::Reader;
 pub use store::SparseStore;
+pub use trace::{Optimum, Replay, Trace, TraceError};
 
 use crate::extent::ByteRange;
 

@@ -9,7 +9,6 @@ mod extent;
 mod pack;
 mod plan;
 mod source;
-mod sparse;
 mod storage;
 mod storage_faults;
 mod storage_model;

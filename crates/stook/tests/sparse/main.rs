@@ -1,7 +1,9 @@
-//! Sparse files in memory.
+//! Sparse files: in memory, and read through a cache.
+#![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod eviction;
 mod faults;
+mod file;
 mod model;
 mod serial;
 mod store;
