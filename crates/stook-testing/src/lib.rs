@@ -5,6 +5,8 @@ pub mod device;
 pub mod fault;
 pub mod fuzz;
 pub mod model;
+#[cfg(feature = "s3")]
+pub mod s3;
 pub mod sim;
 pub mod soak;
 pub mod web;

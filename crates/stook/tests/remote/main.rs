@@ -5,6 +5,7 @@ mod callers;
 mod changes;
 mod faults;
 mod reading;
+mod s3;
 mod stores;
 
 use std::time::Duration;
