@@ -6,6 +6,7 @@
 
 mod archive;
 pub mod bench;
+pub mod cat;
 pub mod check;
 pub mod compact;
 pub mod get;
@@ -49,6 +50,8 @@ pub enum Command {
     Compact(compact::Args),
     /// Looks for damage in a pack
     Check(check::Args),
+    /// Writes bytes of a file or an object, wherever it is, to stdout
+    Cat(cat::Args),
 }
 
 /// Runs a command.
@@ -69,5 +72,6 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::run(args, context),
         Command::Compact(args) => compact::run(args, context),
         Command::Check(args) => check::run(args, context),
+        Command::Cat(args) => cat::run(args, context),
     }
 }

@@ -1,5 +1,6 @@
 //! Packs against loose files, tar, SQLite, LMDB and redb, and against what the device gives.
 
+mod archives;
 mod build;
 mod churn;
 mod commit;
@@ -8,6 +9,7 @@ mod gets;
 mod large;
 mod lmdb;
 mod load;
+mod mixed;
 mod random;
 mod stores;
 
@@ -65,9 +67,13 @@ pub(crate) enum Section {
     Churn,
     /// Overhead, opening and growth
     Large,
+    /// Load of what is partly in memory
+    Mixed,
+    /// Tar and zip where they lie
+    Archives,
 }
 
-const ALL: [Section; 9] = [
+const ALL: [Section; 11] = [
     Section::Limit,
     Section::Peers,
     Section::Build,
@@ -77,6 +83,8 @@ const ALL: [Section; 9] = [
     Section::Commit,
     Section::Churn,
     Section::Large,
+    Section::Mixed,
+    Section::Archives,
 ];
 
 /// The records of the targets.
@@ -186,7 +194,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
     let segments = match sections {
         // These make what they need.
-        only if only.iter().all(|one| matches!(one, Section::Commit | Section::Gets | Section::Churn)) => {
+        only if only.iter().all(|one| {
+            matches!(one, Section::Commit | Section::Gets | Section::Churn | Section::Archives)
+        }) =>
+        {
             Vec::new()
         }
         _ => make_sample(args, &data)?,
@@ -214,6 +225,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Section::Commit => commit::run(&mut bench)?,
             Section::Churn => churn::run(&mut bench)?,
             Section::Large => large::run(&mut bench)?,
+            Section::Mixed => mixed::run(&mut bench)?,
+            Section::Archives => archives::run(&mut bench)?,
         }
         write(args, &bench.results)?;
     }

@@ -1,0 +1,230 @@
+//! `stook cat`: bytes of a file or an object, wherever it is, to stdout.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde::Serialize;
+use stook::extent::ByteRange;
+use stook::report::json::Document;
+use stook::report::units;
+use stook::sparse::{SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics};
+
+use crate::context::Context;
+use crate::exit::UsageError;
+use crate::progress::Unit;
+use crate::{interrupt, packs};
+
+const EXAMPLES: &str = "\
+A range is A..B in bytes, B not included; A.. goes to the end, ..B begins at 0.
+Sizes as everywhere: 4096, 4KiB, 1MB. Ranges are fetched together, in few
+requests, and written in the order in which they were given.
+
+Examples:
+  stook cat https://host/picture.tif --range 0..16 | xxd
+  stook cat s3://bucket/table.parquet --range 120MB.. --stats > tail
+  stook cat file --range 0..4KiB --range 1GiB..1028KiB > parts
+
+Credentials and addresses of object stores come from the environment, as other
+tools take them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …): docs/guide/remote.md.";
+
+/// Bytes that are read before any is written, and the longest of one range among them.
+const BATCH_LEN: u64 = 32 << 20;
+const BLOCK_LEN: u64 = 8 << 20;
+
+/// What `stook cat` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A path, s3://bucket/key, gs://, az:// or https://
+    source: OsString,
+    /// Only these bytes; may be given more than once
+    #[arg(long = "range", value_name = "A..B", value_parser = parse_range)]
+    ranges: Vec<Span>,
+    /// Tell on stderr what was asked for and fetched (as JSON with --json)
+    #[arg(long)]
+    stats: bool,
+}
+
+/// A range whose end may be that of the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: u64,
+    end: Option<u64>,
+}
+
+fn parse_range(text: &str) -> Result<Span, String> {
+    let (start, end) = text.split_once("..").ok_or("expected A..B, as in 0..4KiB")?;
+    let size = |text: &str| units::parse_size(text).map_err(|error| crate::exit::chain(&error));
+    let start = if start.is_empty() { 0 } else { size(start)? };
+    let end = if end.is_empty() { None } else { Some(size(end)?) };
+    match end {
+        Some(end) if end < start => Err(format!("it ends before it begins: {start} is more than {end}")),
+        end => Ok(Span { start, end }),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Stats {
+    source: String,
+    identity: String,
+    source_bytes: u64,
+    bytes_written: u64,
+    reads: u64,
+    hits: u64,
+    misses: u64,
+    requests: u64,
+    bytes_asked: u64,
+    bytes_fetched: u64,
+    bytes_evicted: u64,
+    amplification: Option<f64>,
+    latency_p50_ns: Option<u64>,
+    latency_p99_ns: Option<u64>,
+    latency_max_ns: Option<u64>,
+}
+
+impl Stats {
+    fn new(file: &SparseFile, bytes_written: u64, told: &SparseStatistics) -> Self {
+        let latency = &told.latency_ns;
+        let quantile = |share| (!latency.is_empty()).then(|| latency.value_at_quantile(share));
+        Self {
+            source: file.source().path().display().to_string(),
+            identity: file.identity().to_string(),
+            source_bytes: file.len(),
+            bytes_written,
+            reads: told.reads,
+            hits: told.hits,
+            misses: told.misses,
+            requests: told.requests,
+            bytes_asked: told.asked_bytes,
+            bytes_fetched: told.fetched_bytes,
+            bytes_evicted: told.evicted_bytes,
+            amplification: told.amplification(),
+            latency_p50_ns: quantile(0.5),
+            latency_p99_ns: quantile(0.99),
+            latency_max_ns: quantile(1.0),
+        }
+    }
+
+    fn tell(&self, context: &Context) -> anyhow::Result<()> {
+        if context.json() {
+            // Bytes of the source are on stdout.
+            eprintln!("{}", serde_json::to_string(&Document::new("cat", self))?);
+            return Ok(());
+        }
+        let bytes = units::bytes_decimal;
+        eprintln!("{}: {}", self.source, self.identity);
+        eprintln!(
+            "{} written; {} {} of {} together",
+            bytes(self.bytes_written),
+            units::count(self.requests),
+            if self.requests == 1 { "request" } else { "requests" },
+            bytes(self.bytes_fetched),
+        );
+        if let (Some(half), Some(most)) = (self.latency_p50_ns, self.latency_max_ns) {
+            eprintln!(
+                "half of the answers within {}, all within {}",
+                units::duration_ns(half),
+                units::duration_ns(most)
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the source cannot be read or changes, a range reaches past its end, or stdout cannot be written.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let (pack, Some(key)) = packs::split_address(&args.source) {
+        let (pack, key) = (pack.display(), key.display());
+        let hint = format!("a record of a pack is read with `stook get {pack} {key}`");
+        return Err(UsageError::new(hint).into());
+    }
+    let source = stook::source::open(&args.source)?;
+    let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
+    let buffer = Arc::new(SparseBuffer::with_options(budget)?);
+    let file = SparseFile::with_options(source, buffer, SparseFileOptions::default());
+    let ranges = within(&args.ranges, &file)?;
+    let total: u64 = ranges.iter().map(ByteRange::len).sum();
+    let bar = context.progress("reading", Unit::Bytes, Some(total));
+    let mut output = context.output();
+    for batch in batches(&ranges) {
+        interrupt::check()?;
+        for bytes in file.read_many(&batch)? {
+            output.bytes(&bytes)?;
+            bar.add(bytes.len() as u64);
+        }
+    }
+    output.finish()?;
+    drop(bar);
+    if args.stats {
+        Stats::new(&file, total, &file.statistics()).tell(context)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is wanted, all of it within the source: checked before a byte is written.
+fn within(spans: &[Span], file: &SparseFile) -> anyhow::Result<Vec<ByteRange>> {
+    if spans.is_empty() {
+        return Ok(vec![ByteRange::to(file.len())]);
+    }
+    let mut ranges = Vec::with_capacity(spans.len());
+    for span in spans {
+        let end = span.end.unwrap_or(file.len().max(span.start));
+        let range = ByteRange::new(span.start, end).unwrap_or_default();
+        stook::source::check_bounds(file.source().as_ref(), range)?;
+        ranges.push(range);
+    }
+    Ok(ranges)
+}
+
+/// Ranges in pieces of bounded length, as many together as are held in memory at once.
+fn batches(ranges: &[ByteRange]) -> impl Iterator<Item = Vec<ByteRange>> + '_ {
+    let blocks = ranges.iter().flat_map(|range| {
+        let starts = (range.start()..range.end()).step_by(BLOCK_LEN as usize);
+        starts.filter_map(|start| ByteRange::new(start, start.saturating_add(BLOCK_LEN).min(range.end())))
+    });
+    let mut blocks = blocks.peekable();
+    std::iter::from_fn(move || {
+        let mut batch = vec![blocks.next()?];
+        let mut len: u64 = batch.iter().map(ByteRange::len).sum();
+        while let Some(block) = blocks.next_if(|block| len + block.len() <= BATCH_LEN) {
+            len += block.len();
+            batch.push(block);
+        }
+        Some(batch)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_as_they_are_typed() {
+        let span = |start, end| Ok(Span { start, end });
+        assert_eq!(parse_range("0..4KiB"), span(0, Some(4096)));
+        assert_eq!(parse_range("..7"), span(0, Some(7)));
+        assert_eq!(parse_range("1MB.."), span(1_000_000, None));
+        assert_eq!(parse_range(".."), span(0, None));
+        for wrong in ["", "5", "5-7", "7..5", "a..b", "-1..4"] {
+            assert!(parse_range(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn batches_hold_everything_in_order_and_are_bounded() {
+        let range = |start, end| ByteRange::new(start, end).unwrap();
+        let ranges = [range(5, 100 << 20), range(0, 0), range(3, 4), range(0, 40 << 20)];
+        let all: Vec<_> = batches(&ranges).collect();
+        assert!(all.iter().all(|batch| batch.iter().map(ByteRange::len).sum::<u64>() <= BATCH_LEN));
+        let blocks: Vec<_> = all.concat();
+        assert!(blocks.iter().all(|block| !block.is_empty() && block.len() <= BLOCK_LEN));
+        let total: u64 = blocks.iter().map(ByteRange::len).sum();
+        assert_eq!(total, ranges.iter().map(ByteRange::len).sum::<u64>());
+        let first: Vec<_> = blocks.iter().take_while(|block| block.end() <= 100 << 20).collect();
+        assert!(first.windows(2).take(11).all(|two| two[0].end() == two[1].start()));
+    }
+}
