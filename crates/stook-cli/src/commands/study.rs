@@ -1,6 +1,7 @@
 //! `stook study NAME`: makes a published measurement again, here.
 
 mod many_small_files;
+mod sparse_file;
 mod ssd_profile;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ enum Study {
     ManySmallFiles(many_small_files::Args),
     /// Block size, depth and mix, and whether the figures add up
     SsdProfile(ssd_profile::Args),
+    /// Sparse files in memory, or a trace of reads through the cache
+    SparseFile(sparse_file::Args),
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -44,6 +47,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     match args.study {
         Study::ManySmallFiles(args) => many_small_files::run(args, context),
         Study::SsdProfile(args) => ssd_profile::run(&args, context),
+        Study::SparseFile(args) => sparse_file::run(&args, context),
     }
 }
 

@@ -15,4 +15,5 @@ pub mod plain;
 pub mod published;
 pub mod readers;
 pub mod sample;
+pub mod sparse_file;
 pub mod ssd_profile;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use self::ahead::Ahead;
+use self::ahead::{Ahead, Missing};
 use self::fetch::Fetcher;
 use self::flights::{Flight, Flights};
 use self::statistics::Counted;
@@ -76,6 +76,9 @@ pub struct SparseFile {
     is_changed: AtomicBool,
     counted: Counted,
 }
+
+/// Tells what to fetch.
+type Planner<'a> = dyn FnMut(&mut State, &Missing<'_>) -> Vec<ByteRange> + 'a;
 
 #[derive(Debug)]
 struct State {
@@ -261,11 +264,7 @@ impl SparseFile {
 
     /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to fetch is what `plan`
     /// gives, which is asked again after each wait.
-    fn fill(
-        &self,
-        range: ByteRange,
-        plan: &mut dyn FnMut(&mut State, &dyn Fn(ByteRange) -> Vec<ByteRange>) -> Vec<ByteRange>,
-    ) -> Result<(), SparseFileError> {
+    fn fill(&self, range: ByteRange, plan: &mut Planner<'_>) -> Result<(), SparseFileError> {
         let mut state = self.state();
         loop {
             if let Some(changed) = &state.changed {
