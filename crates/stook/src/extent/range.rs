@@ -22,11 +22,13 @@ pub struct ByteRange {
 
 impl ByteRange {
     /// The range `[start, end)`, or `None` when it would run backwards.
+    #[inline]
     pub const fn new(start: u64, end: u64) -> Option<Self> {
         if start <= end { Some(Self { start, end }) } else { None }
     }
 
     /// `len` bytes from `start`, or `None` when the end does not fit in a `u64`.
+    #[inline]
     pub const fn at(start: u64, len: u64) -> Option<Self> {
         match start.checked_add(len) {
             Some(end) => Some(Self { start, end }),
@@ -35,41 +37,49 @@ impl ByteRange {
     }
 
     /// The first `len` bytes.
+    #[inline]
     pub const fn to(len: u64) -> Self {
         Self { start: 0, end: len }
     }
 
     /// The first offset in it.
+    #[inline]
     pub const fn start(&self) -> u64 {
         self.start
     }
 
     /// The first offset after it.
+    #[inline]
     pub const fn end(&self) -> u64 {
         self.end
     }
 
     /// How many bytes it spans.
+    #[inline]
     pub const fn len(&self) -> u64 {
         self.end - self.start
     }
 
     /// Whether it spans none.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Whether `offset` lies in it.
+    #[inline]
     pub const fn contains(&self, offset: u64) -> bool {
         self.start <= offset && offset < self.end
     }
 
     /// Whether all of `other` lies in it.
+    #[inline]
     pub const fn covers(&self, other: &Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
     /// What both have in common, if that is at least one byte.
+    #[inline]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let (start, end) = (self.start.max(other.start), self.end.min(other.end));
         (start < end).then_some(Self { start, end })
@@ -79,6 +89,7 @@ impl ByteRange {
     ///
     /// Where the multiple after the end does not fit in a `u64` the end becomes `u64::MAX`, so that the
     /// result always covers the range.
+    #[inline]
     pub fn aligned(&self, alignment: u64) -> Self {
         debug_assert!(alignment.is_power_of_two());
         let mask = alignment - 1;

@@ -33,6 +33,7 @@ impl Merger {
     ///
     /// # Errors
     /// When the options contradict themselves.
+    #[inline]
     pub fn new(options: &PlanOptions) -> Result<Self, PlanError> {
         let max_len = options.checked_max_len()?;
         // A multiple of the alignment, so that all reads but the last of all still end at one.
@@ -46,6 +47,7 @@ impl Merger {
     ///
     /// # Errors
     /// When there would be more than [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads.
+    #[inline]
     pub fn add(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
         match self.rounded(range) {
             Some(range) => self.take_in(range, reads),
@@ -54,11 +56,13 @@ impl Merger {
     }
 
     /// The range cut at the end and rounded outwards, or `None` where nothing is left.
+    #[inline]
     pub(super) fn rounded(&self, range: ByteRange) -> Option<ByteRange> {
         range.intersection(&self.within)?.aligned(self.alignment).intersection(&self.within)
     }
 
     /// Takes in a range that is cut and rounded.
+    #[inline]
     pub(super) fn take_in(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
         let mut start = range.start();
         if let Some(last) = reads.last_mut() {

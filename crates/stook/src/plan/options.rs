@@ -28,6 +28,7 @@ impl PlanOptions {
     pub const MAX_PIECES: usize = 1 << 22;
 
     /// The longest read as a multiple of the alignment.
+    #[inline]
     pub(super) fn checked_max_len(&self) -> Result<u64, PlanError> {
         if !self.alignment.is_power_of_two() {
             return Err(PlanError::Alignment { alignment: self.alignment });

@@ -53,6 +53,7 @@ enum Memory {
 }
 
 impl Memory {
+    #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,
@@ -67,6 +68,17 @@ impl Memory {
             Self::Adopted(bytes) => bytes.len() as u64,
         }
     }
+}
+
+/// Puts bytes at the end; by how many the capacity grew.
+#[inline]
+fn push(own: &mut Vec<u8>, bytes: &[u8]) -> u64 {
+    let before = own.capacity();
+    match bytes {
+        [byte] => own.push(*byte),
+        _ => own.extend_from_slice(bytes),
+    }
+    (own.capacity() - before) as u64
 }
 
 #[derive(Debug)]
@@ -122,6 +134,7 @@ impl Blocks {
     }
 
     /// The bytes of a place.
+    #[inline]
     pub(super) fn bytes(&self, place: Place) -> &[u8] {
         let block = self.blocks.get(place.block()).map(|block| block.memory.bytes());
         let range = place.offset()..place.offset() + place.len();
@@ -164,13 +177,12 @@ impl Blocks {
     }
 
     /// Copies bytes to the end of the block that is being filled, or of a new one.
+    #[inline]
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<Place, Full> {
         let (number, offset) = self.room_for(bytes.len())?;
         let Some(block) = self.blocks.get_mut(number) else { return Err(Full) };
         let Memory::Own(own) = &mut block.memory else { return Err(Full) };
-        let before = own.capacity();
-        own.extend_from_slice(bytes);
-        self.capacity += (own.capacity() - before) as u64;
+        self.capacity += push(own, bytes);
         block.live += bytes.len() as u32;
         self.live += bytes.len() as u64;
         self.used += bytes.len() as u64;
@@ -178,6 +190,7 @@ impl Blocks {
     }
 
     /// Lets a segment that ends where its block does grow in place, if there is room: its new place.
+    #[inline]
     pub(super) fn extend(&mut self, place: Place, bytes: &[u8], grain: usize) -> Option<Place> {
         let number = place.block();
         if self.filling != Some(number) || place.len() + bytes.len() > grain {
@@ -189,9 +202,7 @@ impl Blocks {
         if !fits || place.offset() + place.len() != own.len() {
             return None;
         }
-        let before = own.capacity();
-        own.extend_from_slice(bytes);
-        self.capacity += (own.capacity() - before) as u64;
+        self.capacity += push(own, bytes);
         block.live += bytes.len() as u32;
         self.live += bytes.len() as u64;
         self.used += bytes.len() as u64;
@@ -256,6 +267,7 @@ impl Blocks {
     }
 
     /// The block that takes `len` more bytes, and where in it they begin.
+    #[inline]
     fn room_for(&mut self, len: usize) -> Result<(usize, usize), Full> {
         if let Some(number) = self.filling
             && let Some(Block { memory: Memory::Own(own), .. }) = self.blocks.get(number)
@@ -263,6 +275,12 @@ impl Blocks {
         {
             return Ok((number, own.len()));
         }
+        self.begin_block(len)
+    }
+
+    /// A new block to be filled, with room for `len` bytes.
+    #[cold]
+    fn begin_block(&mut self, len: usize) -> Result<(usize, usize), Full> {
         // The first block begins small and grows while it is copied at little cost.
         let capacity = match self.capacity {
             0 => len,

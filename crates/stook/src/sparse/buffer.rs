@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 
 use super::clock::Clock;
-use super::counters::{ReadTally, coarse_now_ns};
+use super::counters::{ReadTally, coarse_now_ns, is_timed};
 use super::evict::{self, Queue};
 use super::held::{Held, Input};
 use super::lock::{BiasedLock, Writing};
 use super::pins::Pins;
 use super::reader::Reader;
 use super::store::Pool;
+use super::thread::thread_number;
 use super::{Counters, Extent, OnDifference, SegmentInfo, SparseError, SparseOptions, Work, Written};
 use crate::extent::ByteRange;
 use crate::plan::PlanOptions;
@@ -119,10 +120,21 @@ impl SparseBuffer {
         let len = input.bytes().len() as u64;
         let range = ByteRange::at(position, len).ok_or(SparseError::TooFar { position, len })?;
         let mut inner = self.lock.write();
-        let written = inner.held.write(range, input, policy, self.meter.clock.now())?;
-        inner.counters.writes += 1;
-        inner.counters.written_bytes += len;
-        inner.counters.last_write_ns = Some(coarse_now_ns());
+        let now = self.meter.clock.now(thread_number());
+        let small = match input {
+            Input::Copied(bytes) => inner.held.write_small(range, bytes, now),
+            Input::Shared(_) => None,
+        };
+        let written = match small {
+            Some(()) => Written { added: len, kept: 0, replaced: 0 },
+            None => inner.held.write(range, input, policy, now)?,
+        };
+        let counters = &mut inner.counters;
+        if is_timed(counters.writes, len) {
+            counters.last_write_ns = Some(coarse_now_ns());
+        }
+        counters.writes += 1;
+        counters.written_bytes += len;
         self.let_go(inner);
         Ok(written)
     }
@@ -269,11 +281,13 @@ impl SparseBuffer {
     /// What the file takes of memory, everything included: bytes held, dead and adopted ones, room for more, the
     /// index. Adopted bytes count as many as were given, whatever memory is behind them.
     pub fn memory_bytes(&self) -> u64 {
-        let inner = self.lock.read();
-        let index = inner.held.blocks.memory_bytes() + inner.held.index.memory_bytes();
+        // Before the lock is taken: who evicts has the queue first and then waits for the lock.
+        let waiting = lock(&self.queue).memory_bytes();
         let meter = if self.pool.is_none() { size_of::<Meter>() } else { 0 };
         let rest = size_of::<Self>() + self.lock.memory_bytes() + meter + lock(&self.pins).memory_bytes();
-        index + rest as u64 + lock(&self.queue).memory_bytes()
+        let inner = self.lock.read();
+        let held = inner.held.blocks.memory_bytes() + inner.held.index.memory_bytes();
+        held + rest as u64 + waiting
     }
 
     /// Takes away what is held of `range`; how many bytes that were.
@@ -372,7 +386,7 @@ impl SparseBuffer {
 
     /// Makes what is held of `range` the last to be evicted.
     pub fn touch(&self, range: ByteRange) {
-        let now = self.meter.clock.now();
+        let now = self.meter.clock.now(thread_number());
         self.lock.read().held.segments(range).for_each(|segment| now.touch(segment.touch));
     }
 

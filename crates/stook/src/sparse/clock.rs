@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::lock::thread_number;
-
 /// How many ticks a thread takes from the common count at a time.
 const BATCH: u64 = 256;
 /// How far a thread may lag behind the others.
@@ -57,10 +55,10 @@ impl Clock {
         Self { common: AtomicU64::new(first), last: AtomicUsize::new(SLOTS), slots: Default::default() }
     }
 
-    /// The next tick.
+    /// The next tick, for the thread of this number.
     #[inline]
-    pub(super) fn now(&self) -> Now {
-        let number = thread_number() % SLOTS;
+    pub(super) fn now(&self, thread: usize) -> Now {
+        let number = thread % SLOTS;
         let Some(slot) = self.slots.get(number) else { return Now { tick: 0, slack: 0 } };
         // Threads that share a slot may get the same tick: they are at work at the same time, and which
         // of them was first is not known anyway.
@@ -99,11 +97,12 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sparse::thread::thread_number;
 
     #[test]
     fn ticks_of_one_thread_rise_past_32_bits_and_batches() {
         let clock = Clock::new((1 << 32) - 1000);
-        let ticks: Vec<u64> = (0..5000).map(|_| clock.now().tick).collect();
+        let ticks: Vec<u64> = (0..5000).map(|_| clock.now(thread_number()).tick).collect();
         assert!(ticks.is_sorted_by(|a, b| a < b));
         assert!(ticks[0] < 1 << 32 && ticks[4999] > 1 << 32);
     }
@@ -111,13 +110,14 @@ mod tests {
     #[test]
     fn threads_stay_close_to_one_another() {
         let clock = Clock::new(0);
-        let early = std::thread::scope(|scope| scope.spawn(|| clock.now().tick).join().unwrap());
-        let late = (0..100_000).map(|_| clock.now().tick).last().unwrap();
+        let early =
+            std::thread::scope(|scope| scope.spawn(|| clock.now(thread_number()).tick).join().unwrap());
+        let late = (0..100_000).map(|_| clock.now(thread_number()).tick).last().unwrap();
         assert!(late > early);
         // A thread that rested and comes back is not taken for one that was here long ago.
         std::thread::scope(|scope| {
-            let (clock, from) = (&clock, clock.now().tick);
-            let back = scope.spawn(move || clock.now().tick).join().unwrap();
+            let (clock, from) = (&clock, clock.now(thread_number()).tick);
+            let back = scope.spawn(move || clock.now(thread_number()).tick).join().unwrap();
             assert!(back + LAG_MAX >= from);
         });
     }
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn a_clock_that_is_advanced_is_past_what_was_loaded() {
         let clock = Clock::new(0);
-        clock.now();
+        clock.now(thread_number());
         clock.advance_past(1 << 40);
-        assert!(clock.now().tick > 1 << 40);
+        assert!(clock.now(thread_number()).tick > 1 << 40);
     }
 }

@@ -1,11 +1,12 @@
 //! What a sparse file counts, and when it was last used.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What was done to a sparse file since it was made; kept when it is serialised.
 ///
-/// Times are nanoseconds since 1970, from a clock that moves a few hundred times a second, because asking
-/// a better one would cost as much as a small read.
+/// Times are nanoseconds since 1970, from a clock that moves a few hundred times a second. Operations on less than 1 KiB
+/// note it every 16th time only (of each thread, for reads), because asking would cost as much as a small read: a
+/// time may be that of an operation up to 15 before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Reads that succeeded.
@@ -55,20 +56,36 @@ pub(super) struct ReadTally {
     bytes: AtomicU64,
     /// `i64::MIN` for never.
     last_ns: AtomicI64,
+    /// The leaf of the index that was read last: where the next read looks first.
+    pub(super) leaf: AtomicU32,
 }
 
 impl Default for ReadTally {
     fn default() -> Self {
-        Self { reads: AtomicU64::new(0), bytes: AtomicU64::new(0), last_ns: AtomicI64::new(i64::MIN) }
+        Self {
+            reads: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            last_ns: AtomicI64::new(i64::MIN),
+            leaf: AtomicU32::new(0),
+        }
     }
 }
 
 impl ReadTally {
+    /// Counts a read of so many bytes; `own` where no other thread counts here.
     #[inline]
-    pub(super) fn count(&self, bytes: u64) {
-        self.reads.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(bytes, Relaxed);
-        self.last_ns.store(coarse_now_ns(), Relaxed);
+    pub(super) fn count(&self, bytes: u64, own: bool) {
+        let before = self.reads.load(Relaxed);
+        if own {
+            self.reads.store(before.wrapping_add(1), Relaxed);
+            self.bytes.store(self.bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+        } else {
+            self.reads.fetch_add(1, Relaxed);
+            self.bytes.fetch_add(bytes, Relaxed);
+        }
+        if is_timed(before, bytes) {
+            self.last_ns.store(coarse_now_ns(), Relaxed);
+        }
     }
 
     pub(super) fn counters(&self) -> Counters {
@@ -80,6 +97,12 @@ impl ReadTally {
             ..Counters::default()
         }
     }
+}
+
+/// Whether an operation on `bytes` bytes, with `before` ones before it, notes the time.
+#[inline]
+pub(super) fn is_timed(before: u64, bytes: u64) -> bool {
+    bytes >= 1024 || before.is_multiple_of(16)
 }
 
 /// The time as the kernel last noted it: read from memory, without asking the hardware.

@@ -1,5 +1,7 @@
 //! What a sparse file holds: segments in an index, and their bytes in blocks. Knows nothing about threads.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 
 use super::blocks::{BLOCK_MAX, Blocks, Full, Place};
@@ -74,16 +76,28 @@ impl Held {
 
     /// The parts of `range` that are not held, ascending.
     pub(super) fn gaps(&self, range: ByteRange) -> Gaps<'_> {
-        Gaps { segments: self.segments(range), next: range.start(), end: range.end() }
+        self.gaps_near(range, u32::MAX)
+    }
+
+    /// The same; `hint` is the number of a leaf where the range may begin.
+    #[inline]
+    pub(super) fn gaps_near(&self, range: ByteRange, hint: u32) -> Gaps<'_> {
+        Gaps { segments: self.index.segments_near(range, hint), next: range.start(), end: range.end() }
     }
 
     /// Copies a range that is wholly held into `out`, which is as long.
-    pub(super) fn read(&self, range: ByteRange, mut out: &mut [u8], now: Now) -> Result<(), SparseError> {
+    pub(super) fn read(
+        &self,
+        range: ByteRange,
+        mut out: &mut [u8],
+        now: Now,
+        hint: u32,
+    ) -> Result<(), SparseError> {
         // Looked at before anything is copied: a caller whose read fails keeps its buffer.
-        if let Some(gap) = self.gaps(range).next() {
+        if let Some(gap) = self.gaps_near(range, hint).next() {
             return Err(SparseError::NotHeld { range, gap });
         }
-        for segment in self.segments(range) {
+        for segment in self.index.segments_near(range, hint) {
             let Some((common, place)) = segment.cut(range) else { continue };
             now.touch(segment.touch);
             let (to, rest) = std::mem::take(&mut out).split_at_mut(common.len() as usize);
@@ -91,6 +105,46 @@ impl Held {
             out = rest;
         }
         Ok(())
+    }
+
+    /// The bytes of a range that is not empty and lies in one segment, and its last touch: the usual case of a small read.
+    #[inline]
+    pub(super) fn in_one(&self, range: ByteRange, leaf: u32) -> Option<(&[u8], &AtomicU64)> {
+        let leaf = self.index.leaf(leaf).filter(|_| !range.is_empty())?;
+        let index = leaf.upto(range.start()).wrapping_sub(1);
+        let (start, place) = leaf.get(index)?;
+        let from = (range.start() - start) as usize;
+        let bytes = self.blocks.bytes(place).get(from..from.checked_add(range.len() as usize)?)?;
+        Some((bytes, leaf.touch(index)?))
+    }
+
+    /// Writes a few bytes where nothing is held, by making the segment before them longer or by one more in a leaf that
+    /// has room: the usual case of a small write. `None` where it is another case; nothing has been done then.
+    #[inline]
+    pub(super) fn write_small(&mut self, range: ByteRange, bytes: &[u8], now: Now) -> Option<()> {
+        let number = self.index.leaf_at_mut(range.start());
+        let leaf = self.index.leaf_mut(number)?;
+        let after = leaf.upto(range.start());
+        let before = leaf.get(after.wrapping_sub(1));
+        let before_end = before.map_or(0, |(start, place)| start + place.len() as u64);
+        let next = leaf.get(after).map_or(leaf.high(), |(next, _)| next);
+        if before_end > range.start() || next < range.end() || bytes.is_empty() {
+            return None;
+        }
+        if let Some((_, place)) = before.filter(|_| before_end == range.start())
+            && let Some(longer) = self.blocks.extend(place, bytes, self.grain)
+        {
+            leaf.set_place(after - 1, longer);
+            now.touch(leaf.touch(after - 1));
+            return Some(());
+        }
+        if leaf.len() >= LEAF_MAX || bytes.len() > self.grain || !self.blocks.has_room_for(range.len()) {
+            return None;
+        }
+        let place = self.blocks.append(bytes).ok()?;
+        self.insert(number, after, range.start(), place, now.tick);
+        self.sweep(range.len());
+        Some(())
     }
 
     /// Writes all of the input, or nothing.
@@ -302,7 +356,7 @@ impl Held {
         let Some(leaf) = self.index.leaf(number) else { return };
         let places: Vec<Place> = (from..to).filter_map(|at| Some(leaf.get(at)?.1)).collect();
         let touches = (from..to).filter_map(|at| leaf.touch(at));
-        let touch = touches.map(|touch| touch.load(std::sync::atomic::Ordering::Relaxed)).max().unwrap_or(0);
+        let touch = touches.map(|touch| touch.load(Ordering::Relaxed)).max().unwrap_or(0);
         let Some((start, _)) = leaf.get(from) else { return };
         let mut bytes = Vec::with_capacity(places.iter().map(|place| place.len()).sum());
         places.iter().for_each(|place| bytes.extend_from_slice(self.blocks.bytes(*place)));
@@ -349,7 +403,7 @@ impl Held {
                     return false;
                 }
                 let (resume, touch) = ((range.end() - start) as usize, leaf.touch(from));
-                let touch = touch.map_or(0, |touch| touch.load(std::sync::atomic::Ordering::Relaxed));
+                let touch = touch.map_or(0, |touch| touch.load(Ordering::Relaxed));
                 leaf.set_place(from, place.part(0, keep));
                 self.insert(number, from + 1, range.end(), place.part(resume, place.len()), touch);
                 self.let_go(place, resume - keep, erased);

@@ -3,10 +3,10 @@
 //! A leaf holds the segments that begin in its stretch of positions, and no segment reaches out of the
 //! stretch of its leaf. The stretches of all leaves together are all positions. Knows nothing about bytes.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::blocks::Place;
+use super::directory::Directory;
 use crate::extent::ByteRange;
 
 /// The most segments of a leaf.
@@ -53,6 +53,21 @@ impl Leaf {
         }
     }
 
+    /// The same; `hint` is what it may be, or a little less.
+    #[inline]
+    pub(super) fn upto_near(&self, position: u64, hint: usize) -> usize {
+        let begins = |index: usize| self.starts.get(index).is_some_and(|&start| start <= position);
+        if hint <= self.starts.len() && (hint == 0 || begins(hint - 1)) {
+            if !begins(hint) {
+                return hint;
+            }
+            if !begins(hint + 1) {
+                return hint + 1;
+            }
+        }
+        self.upto(position)
+    }
+
     /// The segment at `index`.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<(u64, Place)> {
@@ -70,10 +85,12 @@ impl Leaf {
         }
     }
 
+    #[inline]
     pub(super) fn touch(&self, index: usize) -> Option<&AtomicU64> {
         self.touches.get(index)
     }
 
+    #[inline]
     pub(super) fn set_place(&mut self, index: usize, place: Place) {
         if let Some(slot) = self.places.get_mut(index) {
             *slot = place;
@@ -87,10 +104,16 @@ impl Leaf {
     }
 
     /// Puts a segment at `index`; there must be room.
+    #[inline]
     pub(super) fn insert(&mut self, index: usize, start: u64, place: Place, touch: u64) {
         debug_assert!(self.len() < LEAF_MAX && self.low <= start);
         debug_assert!(start + place.len() as u64 <= self.high);
-        let index = index.min(self.len());
+        if index >= self.len() {
+            self.starts.push(start);
+            self.places.push(place);
+            self.touches.push(AtomicU64::new(touch));
+            return;
+        }
         self.starts.insert(index, start);
         self.places.insert(index, place);
         self.touches.insert(index, AtomicU64::new(touch));
@@ -136,8 +159,8 @@ pub(super) struct Index {
     leaves: Vec<Leaf>,
     /// Numbers of leaves that are not in use.
     free: Vec<u32>,
-    /// The low end of every leaf, and its number.
-    order: BTreeMap<u64, u32>,
+    /// Which leaf a position belongs to.
+    directory: Directory,
     /// The leaf that was asked for last by who may change the index.
     last: u32,
     /// How many segments there are.
@@ -146,8 +169,8 @@ pub(super) struct Index {
 
 impl Default for Index {
     fn default() -> Self {
-        let order = BTreeMap::from([(0, 0)]);
-        Self { leaves: vec![Leaf::new(0, u64::MAX, 0)], free: Vec::new(), order, last: 0, len: 0 }
+        let leaves = vec![Leaf::new(0, u64::MAX, 0)];
+        Self { leaves, free: Vec::new(), directory: Directory::new(), last: 0, len: 0 }
     }
 }
 
@@ -159,21 +182,24 @@ impl Index {
 
     /// The position after the last segment, 0 for none.
     pub(super) fn end(&self) -> u64 {
-        let leaves = self.order.values().rev().filter_map(|&number| self.leaf(number));
+        let leaves = self.directory.backwards().filter_map(|number| self.leaf(number));
         let last = leaves.filter_map(|leaf| leaf.get(leaf.len().wrapping_sub(1))).next();
         last.map_or(0, |(start, place)| start + place.len() as u64)
     }
 
-    /// The number of the leaf whose stretch `position` is in.
+    /// The number of the leaf whose stretch `position` is in; `hint` is that of a leaf where it may be.
+    #[inline]
+    pub(super) fn leaf_near(&self, position: u64, hint: u32) -> u32 {
+        match self.leaves.get(hint as usize) {
+            Some(leaf) if leaf.low <= position && position < leaf.high => hint,
+            _ => self.directory.find(position),
+        }
+    }
+
+    /// The same, near the last that was changed.
     #[inline]
     pub(super) fn leaf_at(&self, position: u64) -> u32 {
-        if let Some(leaf) = self.leaves.get(self.last as usize)
-            && leaf.low <= position
-            && position < leaf.high
-        {
-            return self.last;
-        }
-        self.order.range(..=position).next_back().map_or(0, |(_, &number)| number)
+        self.leaf_near(position, self.last)
     }
 
     /// The same, and remembered.
@@ -194,6 +220,7 @@ impl Index {
     }
 
     /// Puts a segment into a leaf that has room.
+    #[inline]
     pub(super) fn insert(&mut self, number: u32, index: usize, start: u64, place: Place, touch: u64) {
         if let Some(leaf) = self.leaf_mut(number) {
             leaf.insert(index, start, place, touch);
@@ -240,7 +267,7 @@ impl Index {
                 (self.leaves.len() - 1) as u32
             }
         };
-        self.order.insert(low, number);
+        self.directory.insert(low, number);
         number
     }
 
@@ -255,12 +282,12 @@ impl Index {
         // An empty leaf goes in any case.
         let most = if len == 0 { LEAF_MAX } else { LEAF_MAX / 4 * 3 };
         let room = |other: u32| self.leaf(other).is_some_and(|other| other.len() + len <= most);
-        let before = self.order.range(..low).next_back().map(|(_, &before)| before);
+        let before = low.checked_sub(1).map(|before| self.directory.find(before));
         if let Some(before) = before.filter(|&before| room(before)) {
             return self.join(before, number);
         }
-        let after = self.order.get(&high).copied().filter(|_| high > low);
-        match after.filter(|&after| after != number && room(after)) {
+        let after = (high < u64::MAX).then(|| self.directory.find(high));
+        match after.filter(|&after| room(after)) {
             Some(after) => self.join(number, after),
             None => 0,
         }
@@ -276,7 +303,7 @@ impl Index {
         if let Some(leaf) = self.leaf_mut(left) {
             leaf.take_in(&mut taken);
         }
-        self.order.remove(&low);
+        self.directory.remove(low);
         self.free.push(right);
         self.last = left;
         moved
@@ -286,15 +313,19 @@ impl Index {
     pub(super) fn memory_bytes(&self) -> u64 {
         let lists: usize = self.leaves.iter().map(Leaf::memory_bytes).sum();
         let leaves = self.leaves.capacity() * size_of::<Leaf>() + self.free.capacity() * size_of::<u32>();
-        // A node of the standard library's map has room for 11 entries, is two thirds full and has a head.
-        let order = self.order.len() * (size_of::<u64>() + size_of::<u32>()) * 3 / 2 + 64;
-        (lists + leaves + order) as u64
+        (lists + leaves + self.directory.memory_bytes()) as u64
     }
 
     /// The segments that have a byte in `range`, ascending, uncut.
     #[inline]
     pub(super) fn segments(&self, range: ByteRange) -> Segments<'_> {
-        let leaf = self.leaf(self.leaf_at(range.start())).filter(|_| !range.is_empty());
+        self.segments_near(range, self.last)
+    }
+
+    /// The same; `hint` is the number of a leaf where they may begin.
+    #[inline]
+    pub(super) fn segments_near(&self, range: ByteRange, hint: u32) -> Segments<'_> {
+        let leaf = self.leaf(self.leaf_near(range.start(), hint)).filter(|_| !range.is_empty());
         let at = leaf.map_or(0, |leaf| leaf.first_behind(range.start()));
         Segments { index: self, leaf, at, end: range.end() }
     }
@@ -352,7 +383,7 @@ impl<'a> Iterator for Segments<'a> {
             }
             self.at = 0;
             self.leaf = match leaf.high < self.end {
-                true => self.index.order.get(&leaf.high).and_then(|&number| self.index.leaf(number)),
+                true => self.index.leaf(self.index.directory.find(leaf.high)),
                 false => None,
             };
         }

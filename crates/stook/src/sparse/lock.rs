@@ -2,7 +2,7 @@
 //!
 //! Readers of a plain `RwLock` all count in one cache line, which then travels between processors: readings
 //! that take 50 ns get slower with every thread. Here, while nobody writes, the lock is biased towards
-//! readers: each announces itself in a cache line of its own and never touches the plain lock. A writer takes
+//! readers: each announces itself in a cache line of its own (as long as there are no more than 32 of them) and never touches the plain lock. A writer takes
 //! the plain lock, takes the bias away and waits until nobody is announced any more. Only after some
 //! readings without a write the bias comes back, so where writes are frequent this is a plain `RwLock`.
 //!
@@ -13,32 +13,19 @@
 //! holds the plain lock shared, so never while a writer is inside.
 #![expect(unsafe_code, reason = "a lock of our own hands out references to what it guards")]
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Announcements of readers. More threads than that share some.
-const SLOTS: usize = 16;
+use super::thread::thread_number;
+
+/// Announcements of readers: one each for threads with small numbers, and a few that all others share.
+const OWN: usize = 32;
+const SHARED: usize = 4;
+const SLOTS: usize = OWN + SHARED;
 /// Readings through the plain lock since the last write, after which the bias is given.
 const READINGS: u32 = 64;
-
-/// A small number of the calling thread, different for threads that began one after another.
-#[inline]
-pub(super) fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    NUMBER.with(|number| match number.get() {
-        usize::MAX => {
-            let new = NEXT.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1);
-            number.set(new);
-            new
-        }
-        known => known,
-    })
-}
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -81,31 +68,43 @@ impl<T, S: Default> BiasedLock<T, S> {
     /// Waits for a writer, and then keeps writers out.
     #[inline]
     pub(super) fn read(&self) -> Reading<'_, T, S> {
+        let thread = thread_number();
         if self.biased.load(Ordering::Acquire)
-            && let Some(slot) = self.slots.get().and_then(|slots| slots.get(thread_number() % SLOTS))
+            && let Some(slot) = self.slot(thread)
         {
             slot.readers.fetch_add(1, Ordering::SeqCst);
-            let announced = Announced { readers: &slot.readers };
+            let own = thread < OWN;
+            let announced = Announced { readers: &slot.readers, own };
             if self.biased.load(Ordering::SeqCst) {
                 return Reading {
                     lock: self,
+                    thread,
+                    own,
                     beside: &slot.beside,
                     _announced: Some(announced),
                     _plain: None,
                 };
             }
         }
-        self.read_plain()
+        self.read_plain(thread)
+    }
+
+    #[inline]
+    fn slot(&self, thread: usize) -> Option<&Slot<S>> {
+        let number = if thread < OWN { thread } else { OWN + thread % SHARED };
+        self.slots.get()?.get(number)
     }
 
     #[cold]
-    fn read_plain(&self) -> Reading<'_, T, S> {
+    fn read_plain(&self, thread: usize) -> Reading<'_, T, S> {
         let plain = self.plain.read().unwrap_or_else(PoisonError::into_inner);
         if self.readings.fetch_add(1, Ordering::Relaxed) >= READINGS {
-            self.slots.get_or_init(Box::default);
+            self.slots.get_or_init(|| Box::new(std::array::from_fn(|_| Slot::default())));
             self.biased.store(true, Ordering::SeqCst);
         }
-        Reading { lock: self, beside: &self.beside, _announced: None, _plain: Some(plain) }
+        let slot = self.slot(thread);
+        let (own, beside) = (thread < OWN && slot.is_some(), slot.map_or(&self.beside, |slot| &slot.beside));
+        Reading { lock: self, thread, own, beside, _announced: None, _plain: Some(plain) }
     }
 
     /// Waits for readers and writers, and keeps others out.
@@ -151,11 +150,18 @@ impl<T, S: Default> BiasedLock<T, S> {
 #[derive(Debug)]
 struct Announced<'a> {
     readers: &'a AtomicUsize,
+    /// Whether only this thread writes to it.
+    own: bool,
 }
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
-        self.readers.fetch_sub(1, Ordering::Release);
+        if self.own {
+            // Nobody else changes it, and what was read is read before this is seen.
+            self.readers.store(self.readers.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
+        } else {
+            self.readers.fetch_sub(1, Ordering::Release);
+        }
     }
 }
 
@@ -163,16 +169,31 @@ impl Drop for Announced<'_> {
 #[derive(Debug)]
 pub(super) struct Reading<'a, T, S> {
     lock: &'a BiasedLock<T, S>,
+    thread: usize,
+    own: bool,
     beside: &'a S,
     _announced: Option<Announced<'a>>,
     _plain: Option<RwLockReadGuard<'a, ()>>,
 }
 
+// A guard stays on its thread: the one of the plain lock that it may hold is not `Send`.
 impl<'a, T, S> Reading<'a, T, S> {
-    /// Where this thread may note something.
+    /// Where this thread may note something, and a few others may too.
     #[inline]
     pub(super) fn beside(&self) -> &'a S {
         self.beside
+    }
+
+    /// Whether no other thread uses what is [beside](Self::beside), as long as this one runs.
+    #[inline]
+    pub(super) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// The number of this thread.
+    #[inline]
+    pub(super) fn thread(&self) -> usize {
+        self.thread
     }
 }
 
@@ -261,7 +282,7 @@ mod tests {
     fn readers_see_whole_writes_whether_the_lock_is_biased_or_not() {
         besiege(4, 2, 500, 0);
         besiege(4, 2, 200, u64::from(READINGS) * 2);
-        besiege(SLOTS + 3, 1, 50, u64::from(READINGS) + 1);
+        besiege(OWN + 9, 1, 50, u64::from(READINGS) + 1);
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod blocks;
 mod buffer;
 mod clock;
 mod counters;
+mod directory;
 mod error;
 mod evict;
 mod file;
@@ -58,6 +59,7 @@ mod pins;
 mod reader;
 mod serial;
 mod store;
+mod thread;
 mod trace;
 
 pub use buffer::{Pinned, SparseBuffer};

@@ -1,5 +1,8 @@
 //! [`Reader`]: several questions to one state of a sparse file.
 
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+
 use bytes::{Bytes, BytesMut};
 
 use super::blocks::{Blocks, Place};
@@ -20,11 +23,27 @@ use crate::plan::{Merger, Plan, PlanOptions};
 pub struct Reader<'a> {
     inner: Reading<'a, Inner, ReadTally>,
     clock: &'a Clock,
+    /// The leaf of the index that was looked at last, and where in it.
+    leaf: Cell<u32>,
+    at: Cell<usize>,
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(super) fn new(inner: Reading<'a, Inner, ReadTally>, clock: &'a Clock) -> Self {
-        Self { inner, clock }
+        let leaf = Cell::new(inner.beside().leaf.load(Relaxed));
+        Self { inner, clock, leaf, at: Cell::new(0) }
+    }
+
+    /// The leaf that `position` is in, and remembers it.
+    #[inline]
+    fn leaf_of(&self, position: u64) -> u32 {
+        let leaf = self.inner.held.index.leaf_near(position, self.leaf.get());
+        if leaf != self.leaf.get() {
+            self.leaf.set(leaf);
+            self.inner.beside().leaf.store(leaf, Relaxed);
+        }
+        leaf
     }
 
     /// Copies the bytes at `position` into `out`.
@@ -34,8 +53,15 @@ impl<'a> Reader<'a> {
     pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
         let len = out.len() as u64;
         let range = ByteRange::at(position, len).ok_or(SparseError::TooFar { position, len })?;
-        self.inner.held.read(range, out, self.clock.now())?;
-        self.inner.beside().count(len);
+        let (leaf, now) = (self.leaf_of(position), self.clock.now(self.inner.thread()));
+        match self.inner.held.in_one(range, leaf) {
+            Some((bytes, touch)) => {
+                now.touch(Some(touch));
+                out.copy_from_slice(bytes);
+            }
+            None => self.inner.held.read(range, out, now, leaf)?,
+        }
+        self.inner.beside().count(len, self.inner.is_own());
         Ok(())
     }
 
@@ -97,9 +123,9 @@ impl<'a> Reader<'a> {
     }
 
     fn note_read(&self, range: ByteRange) {
-        let now = self.clock.now();
+        let now = self.clock.now(self.inner.thread());
         self.inner.held.segments(range).for_each(|segment| now.touch(segment.touch));
-        self.inner.beside().count(range.len());
+        self.inner.beside().count(range.len(), self.inner.is_own());
     }
 
     /// Whether every byte of `range` is held. An empty range is.
@@ -125,7 +151,22 @@ impl<'a> Reader<'a> {
         reads: &mut Vec<ByteRange>,
     ) -> Result<(), SparseError> {
         let merger = Merger::new(options)?;
-        for gap in self.inner.held.gaps(range) {
+        let number = self.leaf_of(range.start());
+        let Some(leaf) = self.inner.held.index.leaf(number) else { return Ok(()) };
+        let after = leaf.upto_near(range.start(), self.at.get());
+        self.at.set(after);
+        let before_end =
+            leaf.get(after.wrapping_sub(1)).map_or(0, |(start, place)| start + place.len() as u64);
+        if before_end >= range.end() {
+            return Ok(());
+        }
+        let next = leaf.get(after).map_or(leaf.high(), |(next, _)| next);
+        // Where the range lies between two segments, or begins in one, there is nothing to look for.
+        if next >= range.end() {
+            let gap = ByteRange::new(before_end.max(range.start()), range.end());
+            return gap.map_or(Ok(()), |gap| Ok(merger.add(gap, reads)?));
+        }
+        for gap in self.inner.held.gaps_near(range, number) {
             merger.add(gap, reads)?;
         }
         Ok(())

@@ -67,6 +67,31 @@ fn writers_of_the_same_bytes_agree_and_every_byte_counts_once() {
 }
 
 #[test]
+fn asking_beside_writes_that_evict_never_hangs() {
+    let options = SparseOptions { budget_bytes: 2000, ..SparseOptions::default() };
+    let file = SparseBuffer::with_options(options).unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..2_u64 {
+            let file = &file;
+            scope.spawn(move || {
+                for step in 0..3000 {
+                    file.write((step * 2 + number) * 50, &[1; 40], OnDifference::Error).unwrap();
+                }
+            });
+            scope.spawn(move || {
+                for step in 0..3000 {
+                    let _pin = file.pin(range(step * 50, step * 50 + 40));
+                    assert!(file.memory_bytes() > 0);
+                    assert!(file.counters().writes <= 6000);
+                    file.touch(range(0, step * 10));
+                }
+            });
+        }
+    });
+    assert!(file.evict_to(2000) <= 80, "only what was pinned last can be left over");
+}
+
+#[test]
 fn a_store_under_threads_keeps_its_budget_and_its_sums() {
     let budget_bytes = 20_000;
     let store = SparseStore::new(SparseOptions { budget_bytes, ..SparseOptions::default() }).unwrap();
