@@ -35,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pack_manifest", pack::pack_manifest),
     ("pack_segment_header", pack::pack_segment_header),
     ("pack_whole", pack::pack_whole),
+    ("sparse_cache_index", sparse::sparse_cache_index),
     ("sparse_model", sparse::sparse_model),
     ("sparse_read", sparse::sparse_read),
 ];

@@ -2,7 +2,7 @@
 
 use stook::extent::ByteRange;
 use stook::plan::PlanOptions;
-use stook::sparse::{OnDifference, SparseBuffer, SparseOptions};
+use stook::sparse::{CacheIndex, OnDifference, SparseBuffer, SparseOptions};
 
 use crate::model::sparse::{Both, Operation};
 
@@ -18,6 +18,23 @@ pub fn sparse_read(data: &[u8]) {
     let again = SparseBuffer::from_reader(written.as_slice()).expect("what was written is read");
     assert_eq!((again.segments(), again.counters()), (segments, file.counters()));
     assert_eq!(file.erase(ByteRange::to(u64::MAX)), held);
+}
+
+/// Indexes of caches on disk: they are refused, or give ranges of their source, and written again they are the same.
+pub fn sparse_cache_index(data: &[u8]) {
+    let Ok(index) = CacheIndex::decode(data) else { return };
+    for range in index.ranges() {
+        assert!(!range.is_empty() && range.len() <= 65_536 && range.end() <= index.identity().len);
+    }
+    let written = index.encode();
+    assert!(written.len() <= data.len());
+    let again = CacheIndex::decode(&written).expect("what was written is read");
+    assert_eq!(again.damaged_records(), 0);
+    assert_eq!((again.address(), again.identity()), (index.address(), index.identity()));
+    assert!(again.ranges().eq(index.ranges()));
+    if index.damaged_records() == 0 {
+        assert!(data.starts_with(&written), "there is one way to write an index");
+    }
 }
 
 /// Positions of the model.

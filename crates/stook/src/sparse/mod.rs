@@ -48,6 +48,7 @@ mod buffer;
 mod clock;
 mod counters;
 mod directory;
+mod disk;
 mod error;
 mod evict;
 mod file;
@@ -64,6 +65,7 @@ mod trace;
 
 pub use buffer::{Pinned, SparseBuffer};
 pub use counters::Counters;
+pub use disk::{CacheIndex, CacheIndexError, DiskCache, DiskCacheOptions, DiskEntry, DiskStatistics};
 pub use error::SparseError;
 pub use file::{AheadOptions, SparseFile, SparseFileError, SparseFileOptions, SparseStatistics};
 pub use reader::Reader;

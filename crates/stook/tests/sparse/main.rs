@@ -1,6 +1,7 @@
 //! Sparse files: in memory, and read through a cache.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod disk;
 mod eviction;
 mod faults;
 mod file;

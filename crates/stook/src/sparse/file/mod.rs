@@ -1,6 +1,7 @@
 //! [`SparseFile`]: a source that is read through a cache, which fetches only what is missing.
 
 mod ahead;
+mod disk;
 mod error;
 mod fetch;
 mod flights;
@@ -15,7 +16,7 @@ use self::ahead::{Ahead, Missing};
 use self::fetch::Fetcher;
 use self::flights::{Flight, Flights};
 use self::statistics::Counted;
-use super::{OnDifference, SparseBuffer, SparseError, SparseStore};
+use super::{DiskCache, DiskEntry, OnDifference, SparseBuffer, SparseError, SparseStore};
 use crate::engine::{Backend, EngineFactory};
 use crate::error::Error;
 use crate::extent::ByteRange;
@@ -35,17 +36,20 @@ pub struct SparseFileOptions {
     pub session: SessionOptions,
     /// What makes engines for local sources.
     pub engines: Arc<dyn EngineFactory>,
+    /// Where what was fetched is kept for the next time, if anywhere. The [path](Source::path) of the source is
+    /// written there too.
+    pub disk: Option<Arc<DiskCache>>,
 }
 
 impl Default for SparseFileOptions {
-    /// Eight requests of up to 8 MiB at once.
+    /// Eight requests of up to 8 MiB at once, nothing on disk.
     fn default() -> Self {
         let (ahead, session) = (AheadOptions::default(), SessionOptions::default());
-        Self { ahead, session, engines: Arc::new(Backend::default()) }
+        Self { ahead, session, engines: Arc::new(Backend::default()), disk: None }
     }
 }
 
-/// A source that is read through a cache in memory, from any number of threads.
+/// A source that is read through a cache in memory, and on disk where that is wanted, from any number of threads.
 ///
 /// A read gives what is held and fetches what is missing, in few large requests, ahead of the reader where its pattern
 /// allows a guess. What one thread is fetching no other asks for again. All bytes are of one state of the source: once it
@@ -69,6 +73,7 @@ impl Default for SparseFileOptions {
 pub struct SparseFile {
     fetcher: Fetcher,
     buffer: Arc<SparseBuffer>,
+    disk: Option<DiskEntry>,
     /// The longest range of one flight.
     max_request_bytes: u64,
     state: Mutex<State>,
@@ -112,9 +117,11 @@ impl SparseFile {
     ) -> Self {
         let ahead = Ahead::new(options.ahead, source.len());
         let max_request_bytes = options.session.max_request_bytes.max(1) as u64;
+        let disk = options.disk.map(|cache| disk::entry_of(&cache, source.as_ref()));
         Self {
             fetcher: Fetcher::new(source, options.engines, options.session),
             buffer,
+            disk,
             max_request_bytes,
             state: Mutex::new(State { ahead, flights: Flights::default(), changed: None }),
             landed: Condvar::new(),
@@ -150,7 +157,8 @@ impl SparseFile {
 
     /// What was asked for and what that cost, since it was made.
     pub fn statistics(&self) -> SparseStatistics {
-        self.counted.snapshot(self.buffer.counters().evicted_bytes)
+        let disk = self.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
+        self.counted.snapshot(self.buffer.counters().evicted_bytes, disk)
     }
 
     /// Reads bytes at `position` into `out`; fewer than it has room for only where the source ends.
@@ -202,6 +210,7 @@ impl SparseFile {
         let max_gap = self.state().ahead.max_gap();
         let options = PlanOptions { max_gap, max_len: u64::MAX, end: self.len(), ..PlanOptions::default() };
         let plan = Plan::new(ranges, &options).map_err(SparseError::from)?;
+        plan.reads().iter().try_for_each(|&range| self.load(range))?;
         let mut state = self.state();
         if let Some(changed) = &state.changed {
             return Err(changed.clone());
@@ -258,6 +267,10 @@ impl SparseFile {
             }
             state.ahead.plan(range, missing)
         })?;
+        if !is_planned {
+            // The disk had all of it.
+            self.state().ahead.note_hit(range);
+        }
         // Pinned, it can only be missing where the source has changed and all was dropped.
         read(&self.buffer).map_err(|error| self.state().changed.clone().unwrap_or_else(|| error.into()))
     }
@@ -265,6 +278,7 @@ impl SparseFile {
     /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to fetch is what `plan`
     /// gives, which is asked again after each wait.
     fn fill(&self, range: ByteRange, plan: &mut Planner<'_>) -> Result<(), SparseFileError> {
+        self.load(range)?;
         let mut state = self.state();
         loop {
             if let Some(changed) = &state.changed {
@@ -274,7 +288,7 @@ impl SparseFile {
             let Some(gap) = gaps.first() else { return Ok(()) };
             let planned = {
                 let flights = std::mem::take(&mut state.flights);
-                let planned = plan(&mut state, &|range| flights.missing_of(self.buffer.gaps(range)));
+                let planned = plan(&mut state, &|part| flights.missing_of(self.missing(part, range)));
                 state.flights = flights;
                 planned
             };
@@ -317,10 +331,12 @@ impl SparseFile {
         let fetched = self.fetcher.fetch(&ranges, &mut |number, bytes, took| {
             let Some(flight) = flights.get(number) else { return Ok(()) };
             self.counted.request(bytes.len() as u64, took);
-            let written = self.buffer.adopt(flight.range.start(), bytes, OnDifference::Error);
+            let written = self.buffer.adopt(flight.range.start(), bytes.clone(), OnDifference::Error);
             let outcome = written.map(drop).map_err(SparseFileError::from);
             refused = refused.take().or_else(|| outcome.as_ref().err().cloned());
+            let is_held = outcome.is_ok();
             self.end(flight, outcome);
+            self.keep(flight.range, &bytes, is_held);
             Ok(())
         });
         let fetched = fetched.map_err(SparseFileError::from);
@@ -355,6 +371,7 @@ impl Landing<'_> {
             state.changed.get_or_insert_with(|| error.clone());
             self.file.is_changed.store(true, Ordering::Release);
             self.file.buffer.clear();
+            self.file.discard();
         }
         for flight in self.flights {
             state.flights.end(flight, Err(error.clone()));

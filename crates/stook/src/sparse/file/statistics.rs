@@ -1,10 +1,12 @@
 //! What a file was asked for, and what that cost.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+
+use crate::sparse::DiskStatistics;
 
 /// What was asked of a [`SparseFile`](super::SparseFile), and what it fetched.
 #[derive(Debug, Clone)]
@@ -13,7 +15,7 @@ pub struct SparseStatistics {
     pub reads: u64,
     /// Reads for which everything was there.
     pub hits: u64,
-    /// Reads that had to wait for a request, their own or another's.
+    /// Reads that had to wait: for the disk, or for a request, their own or another's.
     pub misses: u64,
     /// Bytes of all reads, bytes that were read twice counted twice.
     pub asked_bytes: u64,
@@ -21,6 +23,13 @@ pub struct SparseStatistics {
     pub requests: u64,
     /// Bytes of all requests.
     pub fetched_bytes: u64,
+    /// Bytes that were read from disk and verified, instead of being fetched again.
+    pub from_disk_bytes: u64,
+    /// What the [cache on disk](super::SparseFileOptions::disk) met, of this file and of all others in it: operations
+    /// that were refused, ranges that were damaged. No read fails for it.
+    pub disk_failures: u64,
+    /// What was refused first.
+    pub disk_failure: Option<Arc<str>>,
     /// Bytes that were evicted from memory.
     pub evicted_bytes: u64,
     /// From asking to the answer, nanoseconds.
@@ -42,6 +51,7 @@ pub(super) struct Counted {
     asked_bytes: AtomicU64,
     requests: AtomicU64,
     fetched_bytes: AtomicU64,
+    from_disk_bytes: AtomicU64,
     latency_ns: Mutex<Histogram<u64>>,
 }
 
@@ -61,6 +71,7 @@ impl Counted {
             asked_bytes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
+            from_disk_bytes: AtomicU64::new(0),
             latency_ns: Mutex::new(histogram()),
         }
     }
@@ -77,7 +88,11 @@ impl Counted {
         self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(took_ns);
     }
 
-    pub(super) fn snapshot(&self, evicted_bytes: u64) -> SparseStatistics {
+    pub(super) fn read_from_disk(&self, bytes: u64) {
+        self.from_disk_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn snapshot(&self, evicted_bytes: u64, disk: DiskStatistics) -> SparseStatistics {
         let (hits, misses) = (self.hits.load(Relaxed), self.misses.load(Relaxed));
         SparseStatistics {
             reads: hits + misses,
@@ -86,6 +101,9 @@ impl Counted {
             asked_bytes: self.asked_bytes.load(Relaxed),
             requests: self.requests.load(Relaxed),
             fetched_bytes: self.fetched_bytes.load(Relaxed),
+            from_disk_bytes: self.from_disk_bytes.load(Relaxed),
+            disk_failures: disk.failures + disk.damaged_ranges,
+            disk_failure: disk.first_failure,
             evicted_bytes,
             latency_ns: self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }

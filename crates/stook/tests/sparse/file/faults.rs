@@ -87,7 +87,8 @@ fn a_source_that_is_shorter_than_it_says_is_an_error() {
 
 #[test]
 fn a_file_that_shrinks_grows_or_is_replaced_between_two_reads_is_told() {
-    let changes: [(&str, fn(&std::path::Path)); 3] = [
+    type Change = fn(&std::path::Path);
+    let changes: [(&str, Change); 3] = [
         ("shrinks", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(5_000).unwrap()),
         ("grows", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(20_000).unwrap()),
         ("is replaced", |path| {

@@ -1,0 +1,203 @@
+//! The directory of a cache: its files by name, and the locks on them.
+//!
+//! A lock belongs to an opening of a file, which a forked child shares. So a file is opened anew for each lock.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Stat, UTIME_NOW, UTIME_OMIT};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::error::{Error, Result};
+
+const LOCK: &str = "lock";
+const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+/// The unit of `st_blocks`.
+const BLOCK: u64 = 512;
+
+/// Which file it is: as long as it is held open, no other has the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+/// What is known of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct About {
+    pub(super) id: FileId,
+    pub(super) len: u64,
+    /// What it takes of the disk.
+    pub(super) disk_bytes: u64,
+    pub(super) modified: (i64, i64),
+}
+
+pub(super) fn about(file: &File) -> io::Result<About> {
+    let found = file.metadata()?;
+    Ok(About {
+        id: FileId(found.dev(), found.ino()),
+        len: found.len(),
+        disk_bytes: found.blocks().saturating_mul(BLOCK),
+        modified: (found.mtime(), found.mtime_nsec()),
+    })
+}
+
+fn about_name(stat: &Stat) -> About {
+    About {
+        id: FileId(stat.st_dev, stat.st_ino),
+        len: stat.st_size.cast_unsigned(),
+        disk_bytes: stat.st_blocks.cast_unsigned().saturating_mul(BLOCK),
+        modified: (stat.st_mtime, stat.st_mtime_nsec.cast_signed()),
+    }
+}
+
+/// A directory that stays the same one whatever becomes of its path.
+#[derive(Debug)]
+pub(super) struct Directory {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// A lock held; dropping it lets it go.
+#[derive(Debug)]
+pub(super) struct Locked {
+    pub(super) file: File,
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing it comes next and does the same, unless a child that was forked meanwhile has it too.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+impl Directory {
+    /// Opens it, or makes it for nobody but the user of this process.
+    ///
+    /// What lies in it is handed out as the bytes of sources. So nobody else may be able to put anything there.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let fail = |operation| move |error: io::Error| Error::io(operation, path, error);
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(fail("make the directory"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from);
+        let fd = open().map_err(fail("open the directory"))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| fail("look at")(errno.into()))?;
+        let user = rustix::process::geteuid().as_raw();
+        if (stat.st_uid != user && stat.st_uid != 0) || stat.st_mode & 0o022 != 0 {
+            let what = "others may write there, whose bytes would be taken for those of sources";
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, what);
+            return Err(fail("keep a cache in")(error));
+        }
+        Ok(Self { fd, path: path.to_path_buf() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a file that is there.
+    pub(super) fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(retry_on_intr(|| rustix::fs::openat(&self.fd, name, flags, FILE_MODE))?.into())
+    }
+
+    pub(super) fn create_file(&self, name: &str) -> io::Result<File> {
+        self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+    }
+
+    /// What is known of the file of this name, if there is one.
+    pub(super) fn about(&self, name: &str) -> io::Result<Option<About>> {
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(about_name(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    /// The names of all files.
+    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd)? {
+            // Names that are no text are none of ours.
+            if let Ok(name) = entry?.file_name().to_str() {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Locks the directory: for whoever begins, removes or shortens an entry.
+    pub(super) fn lock(&self) -> io::Result<Locked> {
+        let file = self.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
+        retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
+        Ok(Locked { file })
+    }
+
+    /// The same, or `None` where somebody else is at it.
+    pub(super) fn try_lock(&self) -> io::Result<Option<Locked>> {
+        let file = self.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
+        match retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(Some(Locked { file })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Locks the index of an entry, for whoever adds to it, and gives what it then is; `None` where it is gone.
+    pub(super) fn lock_index(&self, name: &str) -> io::Result<Option<(Locked, About)>> {
+        loop {
+            let file = match self.open_file(name, OFlags::RDWR) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                file => file?,
+            };
+            retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
+            let locked = Locked { file };
+            let found = about(&locked.file)?;
+            // It may have been replaced while this waited.
+            if self.about(name)?.is_some_and(|current| current.id == found.id) {
+                return Ok(Some((locked, found)));
+            }
+        }
+    }
+}
+
+/// Notes that a file was used now.
+pub(super) fn stamp(file: &File) -> io::Result<()> {
+    let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    set_times(file, now)
+}
+
+/// Gives a file the time of another.
+pub(super) fn set_modified(file: &File, (seconds, ns): (i64, i64)) -> io::Result<()> {
+    set_times(file, rustix::fs::Timespec { tv_sec: seconds, tv_nsec: ns })
+}
+
+fn set_times(file: &File, last_modification: rustix::fs::Timespec) -> io::Result<()> {
+    let last_access = rustix::fs::Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    Ok(rustix::fs::futimens(file, &rustix::fs::Timestamps { last_access, last_modification })?)
+}
+
+/// Gives the room of a range of a file back; it then reads as zeros.
+#[cfg(target_os = "linux")]
+pub(super) fn punch(file: &File, start: u64, len: u64) -> io::Result<()> {
+    let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    Ok(retry_on_intr(|| rustix::fs::fallocate(file, flags, start, len))?)
+}
+
+/// Where it cannot be had back in parts, entries are evicted whole.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn punch(_file: &File, _start: u64, _len: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

@@ -1,0 +1,185 @@
+//! [`Live`]: the two files of an entry, opened, and what of them is held.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use super::directory::{self, Directory, FileId};
+use super::format::{HEADER_LEN_MAX, Header, RECORD_LEN, Record};
+use super::{CacheIndexError, data_name};
+use crate::extent::{ByteRange, ExtentMap, OnOverlap};
+use crate::source::Identity;
+
+/// Records that are read at a time.
+const RECORDS: u64 = 8192;
+/// How often an entry may be replaced while it is being opened.
+const TRIES: usize = 100;
+
+/// What is found under the name of an index.
+pub(super) enum Found {
+    Nothing,
+    /// Bytes of another source, of another state of it, or of another version of the format.
+    OfAnother(FileId),
+    /// What cannot be used by anybody.
+    Damaged(FileId),
+    Live(Box<Live>),
+}
+
+/// An entry as it was begun at one time; when it is begun anew, or shortened, this is of no use any more.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) data: Arc<File>,
+    pub(super) is_writable: bool,
+    /// Held open so that no other file gets its number.
+    pub(super) index: File,
+    pub(super) id: FileId,
+    pub(super) header_len: u64,
+    pub(super) header_sum: u32,
+    /// How far the index was read.
+    known_len: u64,
+    held: ExtentMap<Record>,
+    /// Records of the index that were not what their checksums say, since it was asked last.
+    damaged: u64,
+}
+
+impl Live {
+    /// Opens the entry whose index has this name, if it holds bytes of this state of this address.
+    pub(super) fn open(
+        directory: &Directory,
+        name: &str,
+        identity: &Identity,
+        address: &str,
+    ) -> io::Result<Found> {
+        let index_name = super::index_name(name);
+        for _ in 0..TRIES {
+            let index = match directory.open_file(&index_name, OFlags::RDONLY | OFlags::NONBLOCK) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+                index => index?,
+            };
+            let about = directory::about(&index)?;
+            let start = read_up_to(&index, 0, HEADER_LEN_MAX)?;
+            let (header, header_len, header_sum) = match Header::decode(&start) {
+                Ok(decoded) => decoded,
+                Err(CacheIndexError::Version { .. }) => return Ok(Found::OfAnother(about.id)),
+                Err(_) => return Ok(Found::Damaged(about.id)),
+            };
+            if !header.identity.same_content(identity) || &*header.address != address {
+                return Ok(Found::OfAnother(about.id));
+            }
+            let Some((data, is_writable)) = open_data(directory, &data_name(name, header.nonce))? else {
+                if directory.about(&index_name)?.is_some_and(|current| current.id == about.id) {
+                    return Ok(Found::Damaged(about.id));
+                }
+                continue;
+            };
+            let header_len = header_len as u64;
+            let mut live = Self {
+                data: Arc::new(data),
+                is_writable,
+                index,
+                id: about.id,
+                header_len,
+                header_sum,
+                known_len: header_len,
+                held: ExtentMap::new(),
+                damaged: 0,
+            };
+            live.read_to(about.len, identity.len)?;
+            return Ok(Found::Live(Box::new(live)));
+        }
+        Ok(Found::Nothing)
+    }
+
+    /// How far the index was read: where it is shorter now, it is not what it was.
+    pub(super) fn known_len(&self) -> u64 {
+        self.known_len
+    }
+
+    /// Reads what was added to the index, which is `index_len` long, about a source of `len` bytes.
+    pub(super) fn read_to(&mut self, index_len: u64, len: u64) -> io::Result<()> {
+        const RECORD: u64 = RECORD_LEN as u64;
+        loop {
+            let records = (index_len.saturating_sub(self.known_len) / RECORD).min(RECORDS);
+            let bytes = read_up_to(&self.index, self.known_len, records as usize * RECORD_LEN)?;
+            let (whole, _) = bytes.as_chunks::<RECORD_LEN>();
+            if whole.is_empty() {
+                return Ok(());
+            }
+            for bytes in whole {
+                match Record::decode(bytes, self.header_sum, len) {
+                    Some(record) => self.hold(record),
+                    None => self.damaged += 1,
+                }
+            }
+            self.known_len += whole.len() as u64 * RECORD;
+        }
+    }
+
+    fn hold(&mut self, record: Record) {
+        // Replacing, with a value that fits any length, leaves nothing that could be refused.
+        let inserted = self.held.insert(record.range, record, OnOverlap::Replace);
+        debug_assert!(inserted.is_ok(), "{inserted:?}");
+    }
+
+    /// Records that were left out since this was asked last.
+    pub(super) fn take_damaged(&mut self) -> u64 {
+        std::mem::take(&mut self.damaged)
+    }
+
+    /// The parts of a range that are not held.
+    pub(super) fn gaps(&self, range: ByteRange) -> Vec<ByteRange> {
+        self.held.gaps(range).collect()
+    }
+
+    /// The records that hold any of a range, ascending.
+    pub(super) fn records(&self, range: ByteRange) -> Vec<Record> {
+        let mut records: Vec<Record> = self.held.pieces(range).map(|piece| *piece.value).collect();
+        records.sort_by_key(|record| (record.range.start(), record.range.end()));
+        records.dedup();
+        records
+    }
+
+    /// Holds a record no longer whose bytes are not what they were.
+    pub(super) fn forget(&mut self, record: &Record) {
+        let pieces = self.held.pieces(record.range).filter(|piece| piece.value == record);
+        let ranges: Vec<ByteRange> = pieces.map(|piece| piece.range).collect();
+        ranges.into_iter().for_each(|range| drop(self.held.remove(range)));
+    }
+}
+
+/// Opens a data file, for reading only where nobody may write; `None` where it is gone.
+fn open_data(directory: &Directory, name: &str) -> io::Result<Option<(File, bool)>> {
+    let opened = match directory.open_file(name, OFlags::RDWR | OFlags::NONBLOCK) {
+        Ok(file) => return Ok(Some((file, true))),
+        Err(error) => match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                directory.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK)
+            }
+            _ => Err(error),
+        },
+    };
+    match opened {
+        Ok(file) => Ok(Some((file, false))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Bytes of a file from `start` on; fewer than `len` only where it ends.
+pub(super) fn read_up_to(file: &File, start: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, start.saturating_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(got) => filled += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}

@@ -1,0 +1,84 @@
+//! What a file does with its cache on disk: looks there before it fetches, keeps there what it has fetched.
+
+use std::sync::Arc;
+
+use super::{SparseFile, SparseFileError};
+use crate::extent::ByteRange;
+use crate::source::Source;
+use crate::sparse::{DiskCache, DiskEntry, OnDifference};
+
+/// What is loaded from disk at a time, so that memory is needed for no more than that. A multiple of what records end at.
+const STEP: u64 = 8 << 20;
+
+pub(super) fn entry_of(cache: &Arc<DiskCache>, source: &dyn Source) -> DiskEntry {
+    cache.entry(&source.path().to_string_lossy(), &source.identity())
+}
+
+impl SparseFile {
+    /// Takes into memory what the disk has of what is missing of a range.
+    pub(super) fn load(&self, range: ByteRange) -> Result<(), SparseFileError> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        for gap in self.buffer.gaps(range).into_iter().flat_map(steps) {
+            for (start, bytes) in disk.read(gap) {
+                self.counted.read_from_disk(bytes.len() as u64);
+                // What is in memory is the same, and need not be compared.
+                self.buffer.adopt(start, bytes, OnDifference::Keep)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is missing of a part of the file: neither in memory nor on disk. What the disk has of what is `wanted` was
+    /// loaded before; what of it is missing now, the disk cannot give.
+    pub(super) fn missing(&self, part: ByteRange, wanted: ByteRange) -> Vec<ByteRange> {
+        let gaps = self.buffer.gaps(part);
+        let Some(disk) = &self.disk else { return gaps };
+        let mut missing: Vec<ByteRange> = Vec::with_capacity(gaps.len());
+        let mut add = |range: ByteRange| match missing.last_mut() {
+            Some(last) if last.end() == range.start() => {
+                *last = ByteRange::new(last.start(), range.end()).unwrap_or(*last);
+            }
+            _ => missing.push(range),
+        };
+        let not_on_disk = |start, end| match ByteRange::new(start, end).filter(|range| !range.is_empty()) {
+            Some(range) => disk.gaps(range),
+            None => Vec::new(),
+        };
+        for gap in gaps {
+            let from = wanted.start().clamp(gap.start(), gap.end());
+            let to = wanted.end().clamp(gap.start(), gap.end());
+            not_on_disk(gap.start(), from).into_iter().for_each(&mut add);
+            gap.intersection(&wanted).into_iter().for_each(&mut add);
+            not_on_disk(to, gap.end()).into_iter().for_each(&mut add);
+        }
+        missing
+    }
+
+    /// Keeps on disk what was fetched.
+    pub(super) fn keep(&self, range: ByteRange, bytes: &[u8], is_held: bool) {
+        match &self.disk {
+            Some(disk) if is_held => disk.write(range.start(), bytes),
+            // What was fetched is not what was held, and nobody knows which of both is right.
+            Some(disk) => disk.discard(),
+            None => {}
+        }
+    }
+
+    /// Throws away what is on disk: the source has changed.
+    pub(super) fn discard(&self) {
+        if let Some(disk) = &self.disk {
+            disk.discard();
+        }
+    }
+}
+
+/// A range cut at multiples of a step.
+fn steps(range: ByteRange) -> impl Iterator<Item = ByteRange> {
+    let mut at = range.start();
+    std::iter::from_fn(move || {
+        let end = (at / STEP).saturating_add(1).saturating_mul(STEP).min(range.end());
+        let step = ByteRange::new(at, end).filter(|step| !step.is_empty())?;
+        at = end;
+        Some(step)
+    })
+}
