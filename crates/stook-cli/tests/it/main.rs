@@ -3,6 +3,7 @@
 
 mod archive;
 mod bench;
+mod cat;
 mod check;
 mod compact;
 mod frame;
