@@ -1,6 +1,7 @@
 //! `stook cat`: bytes of a file or an object, wherever it is, to stdout.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use serde::Serialize;
 use stook::extent::ByteRange;
 use stook::report::json::Document;
 use stook::report::units;
-use stook::sparse::{SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics};
+use stook::sparse::{
+    DiskCache, DiskCacheOptions, SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics,
+};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -23,7 +26,8 @@ requests, and written in the order in which they were given.
 Examples:
   stook cat https://host/picture.tif --range 0..16 | xxd
   stook cat s3://bucket/table.parquet --range 120MB.. --stats > tail
-  stook cat file --range 0..4KiB --range 1GiB..1028KiB > parts
+  stook cat file --range 0..4KiB --range 1GiB..1028MiB > parts
+  stook cat s3://bucket/key --range 0..1MiB --cache-dir ~/.cache/stook/sparse > head
 
 Credentials and addresses of object stores come from the environment, as other
 tools take them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …): docs/guide/remote.md.";
@@ -41,6 +45,12 @@ pub struct Args {
     /// Only these bytes; may be given more than once
     #[arg(long = "range", value_name = "A..B", value_parser = parse_range)]
     ranges: Vec<Span>,
+    /// Keep what is fetched in this directory, and look there first
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// What all that is kept there may take; what was used longest ago goes
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", requires = "cache_dir", value_parser = parse_size)]
+    cache_size: u64,
     /// Tell on stderr what was asked for and fetched (as JSON with --json)
     #[arg(long)]
     stats: bool,
@@ -53,11 +63,14 @@ struct Span {
     end: Option<u64>,
 }
 
+fn parse_size(text: &str) -> Result<u64, String> {
+    units::parse_size(text).map_err(|error| crate::exit::chain(&error))
+}
+
 fn parse_range(text: &str) -> Result<Span, String> {
     let (start, end) = text.split_once("..").ok_or("expected A..B, as in 0..4KiB")?;
-    let size = |text: &str| units::parse_size(text).map_err(|error| crate::exit::chain(&error));
-    let start = if start.is_empty() { 0 } else { size(start)? };
-    let end = if end.is_empty() { None } else { Some(size(end)?) };
+    let start = if start.is_empty() { 0 } else { parse_size(start)? };
+    let end = if end.is_empty() { None } else { Some(parse_size(end)?) };
     match end {
         Some(end) if end < start => Err(format!("it ends before it begins: {start} is more than {end}")),
         end => Ok(Span { start, end }),
@@ -77,6 +90,8 @@ struct Stats {
     bytes_asked: u64,
     bytes_fetched: u64,
     bytes_evicted: u64,
+    bytes_from_disk: u64,
+    disk_failures: u64,
     amplification: Option<f64>,
     latency_p50_ns: Option<u64>,
     latency_p99_ns: Option<u64>,
@@ -99,6 +114,8 @@ impl Stats {
             bytes_asked: told.asked_bytes,
             bytes_fetched: told.fetched_bytes,
             bytes_evicted: told.evicted_bytes,
+            bytes_from_disk: told.from_disk_bytes,
+            disk_failures: told.disk_failures,
             amplification: told.amplification(),
             latency_p50_ns: quantile(0.5),
             latency_p99_ns: quantile(0.99),
@@ -121,6 +138,9 @@ impl Stats {
             if self.requests == 1 { "request" } else { "requests" },
             bytes(self.bytes_fetched),
         );
+        if self.bytes_from_disk > 0 {
+            eprintln!("{} came from the cache directory", bytes(self.bytes_from_disk));
+        }
         if let (Some(half), Some(most)) = (self.latency_p50_ns, self.latency_max_ns) {
             eprintln!(
                 "half of the answers within {}, all within {}",
@@ -145,7 +165,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let source = stook::source::open(&args.source)?;
     let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
     let buffer = Arc::new(SparseBuffer::with_options(budget)?);
-    let file = SparseFile::with_options(source, buffer, SparseFileOptions::default());
+    let disk = match &args.cache_dir {
+        Some(directory) => {
+            Some(DiskCache::open(directory, DiskCacheOptions { budget_bytes: args.cache_size })?)
+        }
+        None => None,
+    };
+    let file = SparseFile::with_options(source, buffer, SparseFileOptions { disk, ..Default::default() });
     let ranges = within(&args.ranges, &file)?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
@@ -159,8 +185,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     output.finish()?;
     drop(bar);
+    let told = file.statistics();
+    if let Some(failure) = &told.disk_failure {
+        context.remark(format_args!(
+            "The cache directory was of no use, {failure}; everything was read all the same."
+        ));
+    }
     if args.stats {
-        Stats::new(&file, total, &file.statistics()).tell(context)?;
+        Stats::new(&file, total, &told).tell(context)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -51,3 +51,30 @@ fn what_cannot_be_is_refused_before_a_byte_is_written() {
     fs::write(&empty, "").unwrap();
     assert_eq!(ended(stook(["cat"]).arg(&empty)), (0, String::new(), String::new()));
 }
+
+#[test]
+fn what_was_fetched_is_kept_in_the_cache_directory_until_the_source_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, cache) = (directory.path().join("file"), directory.path().join("cache"));
+    let bytes = pattern(3_000_000, 6);
+    fs::write(&path, &bytes).unwrap();
+    let cat = || {
+        let mut command = stook(["--json", "cat", "--range", "1MB..2MB", "--stats"]);
+        let output = command.arg(&path).arg("--cache-dir").arg(&cache).output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+        (output.stdout, document["requests"].as_u64(), document["bytes_from_disk"].as_u64())
+    };
+    let (read, requests, _) = cat();
+    assert!(read == bytes[1_000_000..2_000_000] && requests == Some(1));
+    // What was written a moment ago could change within the tick of the clock, and is not kept.
+    let kept = (0..100).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        cat()
+    });
+    let (read, _, from_disk) = kept.into_iter().find(|(_, requests, _)| *requests == Some(0)).unwrap();
+    assert!(read == bytes[1_000_000..2_000_000] && from_disk >= Some(1_000_000));
+    let other = pattern(3_000_000, 8);
+    fs::write(&path, &other).unwrap();
+    let (read, requests, _) = cat();
+    assert!(read == other[1_000_000..2_000_000] && requests == Some(1));
+}

@@ -294,7 +294,7 @@ fn a_trace_is_replayed_and_held_against_whoever_knows_it() {
     let (trace, file) = (directory.path().join("trace.csv"), directory.path().join("file"));
     fs::write(&file, vec![7; 3_000_000]).unwrap();
     fs::write(&trace, "# reads; file size 3000000\n0,4\n4,4\n2000000,100\n2000100,100\n").unwrap();
-    let mut replay = super::stook(["--json", "study", "sparse-file", "--trace"]);
+    let mut replay = stook(["--json", "study", "sparse-file", "--trace"]);
     let output = replay.arg(&trace).arg("--source").arg(&file).output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["schema"], "stook.study/1");
@@ -302,14 +302,13 @@ fn a_trace_is_replayed_and_held_against_whoever_knows_it() {
     let replay = &document["replay"];
     assert_eq!((&replay["requests"], &replay["bytes_asked"]), (&2.into(), &208.into()));
     let (code, stdout, stderr) =
-        super::ended(super::stook(["study", "sparse-file", "--latency", "1ms", "--trace"]).arg(&trace));
+        ended(stook(["study", "sparse-file", "--latency", "1ms", "--trace"]).arg(&trace));
     assert!(code == 0 && stdout.contains("known beforehand"), "{stdout}{stderr}");
     fs::write(&file, "too short").unwrap();
-    let (code, _, stderr) = super::ended(
-        super::stook(["study", "sparse-file", "--trace"]).arg(&trace).arg("--source").arg(&file),
-    );
+    let (code, _, stderr) =
+        ended(stook(["study", "sparse-file", "--trace"]).arg(&trace).arg("--source").arg(&file));
     assert!(code == 1 && stderr.contains("has 9 bytes, and the trace is of a file of 3000000"), "{stderr}");
     fs::write(&trace, "0,4\n").unwrap();
-    let (code, _, stderr) = super::ended(super::stook(["study", "sparse-file", "--trace"]).arg(&trace));
+    let (code, _, stderr) = ended(stook(["study", "sparse-file", "--trace"]).arg(&trace));
     assert!(code == 1 && stderr.contains("expected `# …; file size N`"), "{stderr}");
 }
