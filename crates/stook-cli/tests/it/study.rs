@@ -296,7 +296,7 @@ fn a_trace_is_replayed_and_held_against_whoever_knows_it() {
     fs::write(&trace, "# reads; file size 3000000\n0,4\n4,4\n2000000,100\n2000100,100\n").unwrap();
     let mut replay = stook(["--json", "study", "sparse-file", "--trace"]);
     let output = replay.arg(&trace).arg("--source").arg(&file).output().unwrap();
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["schema"], "stook.study/1");
     assert_eq!(document["optimum"], serde_json::json!({ "requests": 2, "bytes": 208 }));
     let replay = &document["replay"];
