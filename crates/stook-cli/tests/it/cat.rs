@@ -33,7 +33,7 @@ fn what_cannot_be_is_refused_before_a_byte_is_written() {
     let path = directory.path().join("file");
     fs::write(&path, "0123456789").unwrap();
     for (range, code, expected) in [
-        ("0..11", 1, "range 0..11 reaches past the end of"),
+        ("0..11", 1, "range [0, 11) reaches past the end of"),
         ("11..", 1, "reaches past the end of"),
         ("5", 2, "expected A..B, as in 0..4KiB"),
         ("9..3", 2, "it ends before it begins"),
