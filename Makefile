@@ -105,6 +105,7 @@ bench: ## Compare with other systems; writes benchmarks/runs/.
 	@scripts/need rust system
 	cargo run --release --locked -p stook-peers -- pack
 	cargo run --release --locked -p stook-peers -- bench
+	cargo run --release --locked -p stook-peers -- sparse
 
 golden: ## Write the golden packs anew (only for a new version of the format).
 	@scripts/need rust

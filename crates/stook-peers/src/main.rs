@@ -6,6 +6,7 @@
 mod bench;
 mod pack;
 mod result;
+mod sparse;
 
 use clap::Parser;
 
@@ -22,11 +23,14 @@ enum Command {
     Pack(pack::Args),
     /// `stook bench` against fio
     Bench(bench::Args),
+    /// Sparse files in memory against svfsc, range-cache and rangemap
+    Sparse(sparse::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Pack(args) => pack::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Sparse(args) => sparse::run(&args),
     }
 }

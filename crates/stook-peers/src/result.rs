@@ -167,7 +167,7 @@ impl Results {
         for row in &self.compared {
             let interval = row.ratio.interval;
             let sides: Vec<String> =
-                row.sides.iter().map(|(name, value)| format!("{name} {value:.3} {}", row.unit)).collect();
+                row.sides.iter().map(|(name, value)| format!("{name} {}", seconds(*value))).collect();
             let _ = writeln!(
                 text,
                 "| {} | {} | {:.2} | {:.2}–{:.2} ({}) | {} | {} |",
@@ -199,21 +199,30 @@ impl Results {
         );
         for (section, series) in &self.raw {
             for (way, taken) in series {
-                let seconds: Vec<f64> = taken.iter().map(|taken| taken.seconds).collect();
-                let Ok(summary) = Summary::of(&seconds) else { continue };
+                let each: Vec<f64> = taken.iter().map(|taken| taken.seconds).collect();
+                let Ok(summary) = Summary::of(&each) else { continue };
                 let mean = |part: fn(&Taken) -> f64| taken.iter().map(part).sum::<f64>() / taken.len() as f64;
                 let _ = writeln!(
                     text,
-                    "| {section} | {way} | {:.3} s | {:.3} to {:.3} s | {:.2} + {:.2} s |",
-                    summary.median,
-                    summary.min,
-                    summary.max,
+                    "| {section} | {way} | {} | {} to {} | {:.2} + {:.2} s |",
+                    seconds(summary.median),
+                    seconds(summary.min),
+                    seconds(summary.max),
                     mean(|taken| taken.user_cpu_s),
                     mean(|taken| taken.system_cpu_s)
                 );
             }
         }
         text
+    }
+}
+
+/// Seconds, or what is told apart better where they are few.
+fn seconds(value: f64) -> String {
+    match value {
+        value if value.abs() >= 0.1 => format!("{value:.3} s"),
+        value if value.abs() >= 1e-4 => format!("{:.3} ms", value * 1e3),
+        value => format!("{:.3} µs", value * 1e6),
     }
 }
 

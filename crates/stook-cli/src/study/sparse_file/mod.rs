@@ -4,8 +4,8 @@
 pub mod page;
 pub mod published;
 pub mod replay;
-mod svfsc;
-mod work;
+pub mod svfsc;
+pub mod work;
 
 use serde::Serialize;
 use stook::report::stats::Summary;

@@ -35,14 +35,15 @@ print(time.perf_counter() - began)
 
 /// svfsc as some Python has it.
 #[derive(Debug)]
-pub(super) struct Svfsc {
+pub struct Svfsc {
     python: String,
-    pub(super) version: String,
+    /// Its version.
+    pub version: String,
 }
 
 impl Svfsc {
     /// svfsc of this Python, if it is installed there.
-    pub(super) fn find(python: &str) -> Option<Self> {
+    pub fn find(python: &str) -> Option<Self> {
         let script = "import importlib.metadata as m, svfsc; print(m.version('svfsc'))";
         let output = Command::new(python).args(["-c", script]).output().ok()?;
         let version = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
@@ -67,9 +68,17 @@ impl Svfsc {
             // Its Python module holds the interpreter's lock: threads are one after another there.
             Work::Threads { .. } => return Ok(None),
         };
-        let output = Command::new(&self.python).arg("-c").arg(SCRIPT).args(arguments).output()?;
-        ensure!(output.status.success(), "svfsc failed: {}", String::from_utf8_lossy(&output.stderr));
-        let seconds = String::from_utf8(output.stdout)?.trim().parse().context("svfsc tells a time")?;
+        let seconds = self.script(SCRIPT, &arguments)?.trim().parse().context("svfsc tells a time")?;
         Ok(Some(seconds))
+    }
+
+    /// What a script prints.
+    ///
+    /// # Errors
+    /// When it fails, with what it complains about.
+    pub fn script(&self, script: &str, arguments: &[String]) -> anyhow::Result<String> {
+        let output = Command::new(&self.python).arg("-c").arg(script).args(arguments).output()?;
+        ensure!(output.status.success(), "svfsc failed: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
     }
 }

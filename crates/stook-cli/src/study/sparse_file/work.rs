@@ -9,13 +9,13 @@ use stook::plan::PlanOptions;
 use stook::sparse::{OnDifference, SparseBuffer, SparseError};
 
 /// Bytes that are read or written.
-pub(super) const TOTAL_BYTES: u64 = 1 << 20;
+pub const TOTAL_BYTES: u64 = 1 << 20;
 /// What `need` is asked about: so many blocks, so far apart, so long each.
-pub(super) const NEED_BLOCKS: u64 = 238_310;
+pub const NEED_BLOCKS: u64 = 238_310;
 /// From one block to the next.
-pub(super) const NEED_STRIDE_BYTES: u64 = 800;
+pub const NEED_STRIDE_BYTES: u64 = 800;
 /// How long each block is.
-pub(super) const NEED_BLOCK_BYTES: u64 = 20;
+pub const NEED_BLOCK_BYTES: u64 = 20;
 
 /// One thing that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,0 +1,133 @@
+//! The same work with svfsc, from Python.
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use stook_cli::study::sparse_file::svfsc::Svfsc;
+
+use super::work::Work;
+
+/// Does one piece of work. It also times the same loops with a call that does nothing, which is what the interpreter takes.
+const WORK: &str = r#"
+import json, operator, statistics, sys, threading, time
+import svfsc
+work = json.loads(sys.argv[1])
+
+def prepared(calls):
+    first, step, count, around = calls["first"], calls["step"], calls["count"], calls["around"]
+    if around:
+        at = [first + number * step % around for number in range(count)]
+    elif step:
+        at = range(first, first + step * count, step)
+    else:
+        at = [first] * count
+    return at, calls["len"], bytes(number % 32 for number in range(calls["len"]))
+
+def reads(call, calls):
+    for positions, length, block in calls:
+        for at in positions:
+            call(at, length)
+
+def writes(call, calls):
+    for positions, length, block in calls:
+        for at in positions:
+            call(at, block)
+
+def evicting(call, calls, evict, budget):
+    for positions, length, block in calls:
+        for at in positions:
+            call(at, block)
+            evict(budget)
+
+def once():
+    file = svfsc.cSVF("peers")
+    writes(file.write, [prepared(calls) for calls in work["before"]])
+    calls = [[prepared(calls) for calls in thread] for thread in work["threads"]]
+    budget = work["budget_bytes"]
+    if work["kind"] == "write" and budget is not None:
+        loop, arguments, idle = evicting, (file.write,), (operator.is_,)
+        more, idle_more = (file.lru_punt, budget), (abs, budget)
+    else:
+        loop = writes if work["kind"] == "write" else reads
+        arguments, idle, more, idle_more = (getattr(file, work["kind"]),), (operator.is_,), (), ()
+    if len(calls) == 1:
+        began = time.perf_counter()
+        loop(*arguments, calls[0], *more)
+        took = time.perf_counter() - began
+    else:
+        began = time.perf_counter()
+        threads = [threading.Thread(target=loop, args=(*arguments, one, *more)) for one in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took = time.perf_counter() - began
+    began = time.perf_counter()
+    for one in calls:
+        loop(*idle, one, *idle_more)
+    return took, time.perf_counter() - began
+
+all = [once() for _ in range(work["repeats"])]
+print(json.dumps({"took": statistics.median(took for took, _ in all), "idle": statistics.median(idle for _, idle in all)}))
+"#;
+
+/// How much more of memory is resident when blocks are held.
+const MEMORY: &str = r#"
+import resource, sys
+import svfsc
+block_bytes, count, stride = (int(argument) for argument in sys.argv[1:])
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+block = bytes(number % 32 for number in range(block_bytes))
+file = svfsc.cSVF("peers")
+file.write(0, block)
+before = resident()
+for number in range(1, count):
+    file.write(number * stride, block)
+print(resident() - before)
+"#;
+
+/// Replays a trace: what is needed is fetched, one request each, of zeros.
+const REPLAY: &str = r#"
+import json, sys
+import svfsc
+path, greedy = sys.argv[1], int(sys.argv[2])
+file, requests, fetched, length = svfsc.cSVF("peers"), 0, 0, 0
+for line in open(path):
+    if line.startswith('#'):
+        length = int(line.rsplit("file size", 1)[1]) if "file size" in line else length
+        continue
+    at, size = (int(number) for number in line.split(","))
+    for start, size in file.need(at, size, greedy):
+        size = min(size, length - start) if length else size
+        file.write(start, bytes(size))
+        requests, fetched = requests + 1, fetched + size
+print(json.dumps([requests, fetched]))
+"#;
+
+/// Seconds of one piece of work.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Timed {
+    /// All of it.
+    pub(crate) took: f64,
+    /// What the interpreter takes for the same loops.
+    pub(crate) idle: f64,
+}
+
+/// Does the work.
+pub(crate) fn seconds(svfsc: &Svfsc, work: &Work) -> anyhow::Result<Timed> {
+    let told = svfsc.script(WORK, &[serde_json::to_string(work)?])?;
+    serde_json::from_str(&told).with_context(|| format!("svfsc told {told:?}"))
+}
+
+/// By how much the resident memory of a fresh process grew.
+pub(crate) fn resident(svfsc: &Svfsc, block_bytes: u64, count: u64, stride: u64) -> anyhow::Result<f64> {
+    let told = svfsc.script(MEMORY, &[block_bytes, count, stride].map(|number| number.to_string()))?;
+    told.trim().parse().with_context(|| format!("svfsc told {told:?}"))
+}
+
+/// Requests and bytes of a trace.
+pub(crate) fn replay(svfsc: &Svfsc, path: &str, greedy: u64) -> anyhow::Result<(u64, u64)> {
+    let told = svfsc.script(REPLAY, &[path.to_owned(), greedy.to_string()])?;
+    serde_json::from_str(&told).with_context(|| format!("svfsc told {told:?}"))
+}
