@@ -67,7 +67,9 @@ impl Snapshot {
         let mut tries = 0;
         loop {
             match Self::load_once(storage, reader, view) {
-                Err(Error::Core(error)) if is_passing(&error) && tries < LOAD_TRIES_MAX => tries += 1,
+                Err(Error::Core(error)) if tries < LOAD_TRIES_MAX && is_passing(storage, &error) => {
+                    tries += 1
+                }
                 loaded => return loaded,
             }
         }
@@ -193,9 +195,15 @@ impl Snapshot {
 }
 
 /// Whether a writer may be why this was met, so that it is not met again: it removes generations between listing and
-/// opening, and it cuts what a killed one left unfinished between asking for a length and reading up to there.
-fn is_passing(error: &crate::Error) -> bool {
-    error.io_kind() == Some(std::io::ErrorKind::NotFound) || matches!(error, crate::Error::ShortRead { .. })
+/// opening, and it cuts what a killed one left unfinished between asking for a length and reading up to there. A read
+/// that ends early in a file that is as long as it was is neither.
+fn is_passing(storage: &dyn Storage, error: &crate::Error) -> bool {
+    let crate::Error::ShortRead { path, offset, wanted, .. } = error else {
+        return error.io_kind() == Some(std::io::ErrorKind::NotFound);
+    };
+    let name = path.file_name().and_then(|name| name.to_str());
+    let now = name.and_then(|name| storage.open(name).ok()).map(|source| source.len());
+    now.is_none_or(|len| len < offset.saturating_add(*wanted))
 }
 
 fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -> Error {

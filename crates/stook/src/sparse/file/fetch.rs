@@ -69,12 +69,14 @@ impl Fetcher {
             all.push((number, bytes, took));
             Ok(())
         });
-        // That the source has changed explains whatever else was met.
-        match (read, self.source.check_unchanged()) {
-            (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(()), Err(changed)) => return Err(changed),
-            (read, _) => read?,
+        match self.source.check_unchanged() {
+            // That the source has changed explains whatever else was met.
+            Err(changed @ Error::SourceChanged { .. }) => return Err(changed),
+            Err(error) => return Err(read.err().unwrap_or(error)),
+            Ok(()) => {}
         }
-        all.into_iter().try_for_each(|(number, bytes, took)| each(number, bytes, took))
+        all.into_iter().try_for_each(|(number, bytes, took)| each(number, bytes, took))?;
+        read
     }
 
     fn read(
@@ -87,11 +89,17 @@ impl Fetcher {
         for (&range, token) in ranges.iter().zip(0_u64..) {
             session.submit(token, self.source.as_ref(), range, Access::Cached)?;
         }
+        let mut failure = None;
         while let Some((token, bytes)) = session.next() {
-            // Tokens are positions in `ranges`.
-            each(token as usize, bytes?, began.elapsed())?;
+            // Tokens are positions in `ranges`. One that fails may be one that was only read ahead: the others count.
+            let handed = bytes.and_then(|bytes| each(token as usize, bytes, began.elapsed()));
+            failure = match handed {
+                // It explains all others.
+                Err(changed @ Error::SourceChanged { .. }) => Some(changed),
+                handed => failure.or(handed.err()),
+            };
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     fn session(&self) -> Result<Session> {

@@ -295,7 +295,13 @@ impl SparseFile {
             if !planned.is_empty() {
                 let begun = self.begin(&mut state, &planned);
                 drop(state);
-                self.fetch(&begun)?;
+                let fetched = self.fetch(&begun);
+                // What was only read ahead may fail without harm, unless it says that the source has changed.
+                if let Err(error) = fetched
+                    && (error.is_changed_source() || !self.buffer.has(range))
+                {
+                    return Err(error);
+                }
                 state = self.state();
                 continue;
             }

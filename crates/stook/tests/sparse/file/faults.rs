@@ -109,3 +109,30 @@ fn a_file_that_shrinks_grows_or_is_replaced_between_two_reads_is_told() {
         assert!(read.as_ref().is_err_and(SparseFileError::is_changed_source), "{what}: {read:?}");
     }
 }
+
+#[test]
+fn what_was_only_read_ahead_may_fail_without_harm() {
+    let bytes: Vec<u8> = (0..4_000_000_u32).map(|n| (n / 3) as u8).collect();
+    // First reads at equal distances: the third is read together with those that would be next, one of which fails.
+    for nth in 2..6 {
+        let object = TestObject::new(bytes.clone(), Some((nth, ObjectFault::Fails)));
+        let ahead = AheadOptions { max_gap: 1_000, ..AheadOptions::default() };
+        let options = SparseFileOptions { ahead, ..SparseFileOptions::default() };
+        let file = SparseFile::with_options(Arc::new(ObjectSource(object.clone())), Arc::default(), options);
+        let mut failures = 0;
+        for place in 0..9 {
+            let wanted = range(100_000 + place * 400_000, 100_100 + place * 400_000);
+            match file.read(wanted) {
+                Ok(read) => assert_eq!(read, bytes[wanted.start() as usize..wanted.end() as usize]),
+                // It was itself what failed.
+                Err(_) => failures += 1,
+            }
+            assert_eq!(file.read(wanted).unwrap(), bytes[wanted.start() as usize..wanted.end() as usize]);
+        }
+        assert!(
+            failures <= 1 && object.begun() > nth,
+            "{failures} reads failed, {} requests",
+            object.begun()
+        );
+    }
+}
