@@ -26,7 +26,7 @@ impl Storage for Cutting {
         let may_cut = |left: u32| left.checked_sub(1);
         if name.starts_with("segment-") && self.cuts_left.fetch_update(Relaxed, Relaxed, may_cut).is_ok() {
             let file = fs::OpenOptions::new().write(true).open(self.inner.path(name)).unwrap();
-            file.set_len(source.len() - RUBBISH_LEN / 20).unwrap();
+            file.set_len(source.len() - RUBBISH_LEN / 40).unwrap();
         }
         Ok(source)
     }
@@ -101,6 +101,6 @@ fn a_reader_opens_while_a_writer_cuts_an_unfinished_end() {
 #[test]
 fn a_file_that_becomes_shorter_without_end_is_an_error_with_its_place() {
     let directory = tempfile::tempdir().unwrap();
-    let refused = opened(directory.path(), 15).unwrap_err();
+    let refused = opened(directory.path(), 30).unwrap_err();
     assert!(matches!(refused, Error::Core(stook::Error::ShortRead { .. })), "{refused}");
 }
