@@ -24,6 +24,7 @@ use url::Url;
 use super::failure::{Failure, chain};
 use super::options::RemoteOptions;
 use crate::extent::ByteRange;
+use crate::report::json::base64;
 use crate::source::address::percent_decoded;
 
 const AGENT: &str = concat!("stook/", env!("CARGO_PKG_VERSION"));
@@ -126,20 +127,6 @@ fn basic(url: &Url) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Basic {}", base64(&both))).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let three = (0..3).fold(0_u32, |sum, at| sum << 8 | u32::from(group.get(at).copied().unwrap_or(0)));
-        for digit in 0..4 {
-            let value = (three >> (18 - 6 * digit)) & 63;
-            let padded = digit > group.len();
-            text.push(if padded { '=' } else { char::from(DIGITS[value as usize]) });
-        }
-    }
-    text
 }
 
 fn ranged(
@@ -270,24 +257,5 @@ impl HttpService for Ticketed {
             ticket.put(self.0.execute(request).await);
             Ok(HttpResponse::new(Bytes::new().into()))
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_what_everybody_makes_of_it() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
     }
 }
