@@ -1,0 +1,161 @@
+"""What methods tell: frozen dataclasses with units in their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional, Union
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """What is known of a segment without reading its records."""
+
+    id: int
+    group: str
+    sealed: bool
+    records: int
+    body_bytes: int
+    file_bytes: int
+    dead_records: int
+    dead_bytes: int
+    index_memory_bytes: int
+
+
+@dataclass(frozen=True)
+class PackInfo:
+    """What is known of a pack without reading its records.
+
+    Attributes:
+        path: Where it is.
+        generation: The generation that is shown.
+        complete: Whether what built it came to its end.
+        records: Live records.
+        body_bytes: Bytes of values, dead ones included.
+        file_bytes: Bytes of segments.
+        dead_records: Records that were deleted or replaced and not compacted yet.
+        dead_bytes: Bytes that they take.
+        groups: Names of groups.
+        history_from_ns: From when on ``at`` works, in nanoseconds since 1970; ``None`` if from the beginning.
+        damages: Damage that was met when it was opened.
+        segments: Its segments.
+    """
+
+    path: str
+    generation: int
+    complete: bool
+    records: int
+    body_bytes: int
+    file_bytes: int
+    dead_records: int
+    dead_bytes: int
+    groups: list[str]
+    history_from_ns: Optional[int]
+    damages: list[Exception]
+    segments: list[SegmentInfo] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        records: Records that are whole, dead ones included.
+        live_records: Of these, live.
+        body_bytes: Bytes of values that were verified.
+        damages: All damage, as exceptions.
+        notes: What is no damage but worth knowing.
+    """
+
+    records: int
+    live_records: int
+    body_bytes: int
+    damages: list[Exception]
+    notes: list[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no damage."""
+        return not self.damages
+
+
+@dataclass(frozen=True)
+class CompactReport:
+    """What a compaction did.
+
+    Attributes:
+        steps: Steps that came to their end.
+        records: Records that were written once more.
+        bytes: Bytes of them.
+        dead_records: Versions that went.
+        before_bytes: Bytes of the files that were replaced.
+        after_bytes: Bytes of the files that replace them.
+        left_out: Damage because of which segments were left as they are.
+    """
+
+    steps: int
+    records: int
+    bytes: int
+    dead_records: int
+    before_bytes: int
+    after_bytes: int
+    left_out: list[Exception]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What could not be packed or unpacked, and why."""
+
+    key: Union[str, int]
+    error: Exception
+
+
+@dataclass(frozen=True)
+class PackTreeReport:
+    """What packing trees did.
+
+    Attributes:
+        files: Regular files that were added.
+        directories: Directories that were added.
+        symlinks: Symbolic links that were added.
+        hard_links: Further names of files that were added.
+        replaced: Of all these, how many took the place of an older record.
+        unchanged: What was there already.
+        deleted: Records that were deleted, because what they were packed from is gone.
+        bytes: Bytes of what was added.
+        special: Pipes, sockets and devices, which are left out.
+        failures: What could not be packed.
+    """
+
+    files: int
+    directories: int
+    symlinks: int
+    hard_links: int
+    replaced: int
+    unchanged: int
+    deleted: int
+    bytes: int
+    special: list[str]
+    failures: list[Failure]
+
+
+@dataclass(frozen=True)
+class UnpackReport:
+    """What unpacking did.
+
+    Attributes:
+        files: Regular files written.
+        directories: Directories made.
+        symlinks: Symbolic links made.
+        hard_links: Hard links made.
+        bytes: Bytes of files written.
+        kept: What was there already, and stayed as it was.
+        failures: What could not be unpacked, damaged records included.
+    """
+
+    files: int
+    directories: int
+    symlinks: int
+    hard_links: int
+    bytes: int
+    kept: list[str]
+    failures: list[Failure]

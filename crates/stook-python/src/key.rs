@@ -1,0 +1,76 @@
+//! Keys: `str` and `bytes` are byte strings, `int` are ids.
+//!
+//! Byte strings come back as `str`, bytes that are not UTF-8 as surrogate escapes, as `os.fsdecode` does it, so that every key
+//! goes through Python unchanged.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyString};
+use stook::pack::{Key, KeyRange, KeyValue};
+
+use crate::errors::{OrRaise as _, invalid};
+
+/// The key that an object of Python means.
+pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
+    if let Ok(text) = object.cast::<PyString>() {
+        return match text.to_str() {
+            Ok(text) => Key::bytes(text),
+            Err(_) => Key::bytes(escaped(text)?.as_bytes()),
+        }
+        .or_raise();
+    }
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Key::bytes(bytes.as_bytes()).or_raise();
+    }
+    if object.is_instance_of::<PyInt>() {
+        let id = object.extract::<u64>();
+        return id.map(Key::id).map_err(|_| invalid(format!("ids are 0 to 2**64 - 1, not {object}")));
+    }
+    Err(PyTypeError::new_err(format!("keys are str, bytes or int, not {}", object.get_type().name()?)))
+}
+
+/// The bytes of a text with surrogate escapes.
+fn escaped<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
+    Ok(text.call_method1("encode", ("utf-8", "surrogateescape"))?.cast_into::<PyBytes>()?)
+}
+
+/// The key as Python has it.
+pub(crate) fn to_python<'py>(py: Python<'py>, key: &Key) -> PyResult<Bound<'py, PyAny>> {
+    match key.value() {
+        KeyValue::Id(id) => Ok(id.into_pyobject(py)?.into_any()),
+        KeyValue::Bytes(bytes) => text_of(py, bytes),
+    }
+}
+
+/// Bytes as text, with surrogate escapes.
+pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(PyString::new(py, text).into_any());
+    }
+    PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape"))
+}
+
+/// The range of keys that begin with a prefix, and lie between two.
+pub(crate) fn range(
+    prefix: Option<&Bound<'_, PyAny>>,
+    start: Option<&Bound<'_, PyAny>>,
+    end: Option<&Bound<'_, PyAny>>,
+) -> PyResult<KeyRange> {
+    if prefix.is_some() && (start.is_some() || end.is_some()) {
+        return Err(invalid("either a prefix, or start and end"));
+    }
+    if let Some(prefix) = prefix {
+        if prefix.is_instance_of::<PyInt>() {
+            return Err(PyTypeError::new_err("a prefix is str or bytes, not int"));
+        }
+        return Ok(KeyRange::prefix(from_python(prefix)?.sort_form()));
+    }
+    let mut range = KeyRange::all();
+    if let Some(start) = start {
+        range = range.from(&from_python(start)?);
+    }
+    if let Some(end) = end {
+        range = range.to(&from_python(end)?);
+    }
+    Ok(range)
+}

@@ -1,0 +1,33 @@
+//! The Python package `stook`: what the library does, as Python wants it.
+//!
+//! One file for each class. Everything that waits or copies much does so without the interpreter; what waits for a network or
+//! runs long lets the main thread look for signals (`wait`). The only `unsafe` is what Python's buffer protocol needs.
+
+mod errors;
+mod key;
+mod memory;
+mod pack;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// The native half of the package `stook`.
+#[pymodule(gil_used = false)]
+mod _stook {
+    #[pymodule_export]
+    use super::memory::Buffer;
+    #[pymodule_export]
+    use super::pack::tree::{pack_tree, unpack};
+    #[pymodule_export]
+    use super::pack::{
+        batch::Batch, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan, split::Split,
+    };
+
+    /// The version of the package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// Whether this was built without optimisation.
+    #[pymodule_export]
+    const DEBUG: bool = cfg!(debug_assertions);
+}

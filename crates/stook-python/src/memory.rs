@@ -1,0 +1,130 @@
+//! Memory that goes between Rust and Python without a copy, and copies that are made without the interpreter.
+
+#![expect(unsafe_code, reason = "Python's buffer protocol is a matter of pointers")]
+
+use std::ffi::{c_int, c_void};
+
+use bytes::Bytes;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyMemoryView};
+
+/// Copies of more bytes than this let other threads of Python run.
+pub(crate) const RELEASE_MIN: usize = 8 << 10;
+
+/// Bytes that the library holds: read-only, shown to Python through the buffer protocol.
+///
+/// ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but ``bytes`` copies.
+#[pyclass(module = "stook", frozen)]
+pub(crate) struct Buffer {
+    pub(crate) bytes: Bytes,
+}
+
+#[pymethods]
+impl Buffer {
+    fn __len__(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stook.Buffer of {} bytes>", self.bytes.len())
+    }
+
+    // SAFETY: Python calls this with a view to fill; it holds a reference to this object as long as the view is used, and the
+    // bytes neither move nor change while the object lives.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("there is no view to fill"));
+        }
+        let bytes = &slf.get().bytes;
+        let (pointer, len) = (bytes.as_ptr().cast_mut().cast::<c_void>(), bytes.len() as ffi::Py_ssize_t);
+        // SAFETY: as above; the view is told to be read-only.
+        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, len, 1, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "the buffer protocol asks for it; there is nothing to free")]
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}
+
+/// A memoryview of bytes that the library holds.
+pub(crate) fn view_of(py: Python<'_>, bytes: Bytes) -> PyResult<Bound<'_, PyMemoryView>> {
+    let buffer = Bound::new(py, Buffer { bytes })?;
+    PyMemoryView::from(buffer.as_any())
+}
+
+/// Bytes of an object that has a buffer, as long as this lives. `bytes` are shown without asking for their buffer.
+pub(crate) enum Given<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Buffer(PyBuffer<u8>),
+}
+
+impl<'py> Given<'py> {
+    /// Takes `bytes`, `bytearray`, `memoryview`, arrays: anything contiguous.
+    pub(crate) fn new(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Self::Bytes(bytes.clone()));
+        }
+        let refused = |_| match object.get_type().name() {
+            Ok(name) => PyTypeError::new_err(format!("a bytes-like object is wanted, not {name}")),
+            Err(error) => error,
+        };
+        // Any format will do as long as it lies in one piece: arrays of floats are bytes, too.
+        let object = PyMemoryView::from(object).map_err(refused)?;
+        if !object.getattr("c_contiguous")?.extract::<bool>()? {
+            return Err(PyBufferError::new_err("the memory of this object does not lie in one piece"));
+        }
+        let object = match object.getattr("nbytes")?.extract::<usize>()? {
+            // A view of nothing cannot be cast where a dimension is 0.
+            0 => PyMemoryView::from(PyBytes::new(object.py(), b"").as_any())?.into_any(),
+            _ => object.call_method1("cast", ("B",))?,
+        };
+        Ok(Self::Buffer(PyBuffer::get(&object)?))
+    }
+
+    /// Its bytes. Nobody may write into a mutable one meanwhile: that is the caller's to see to, as for any other
+    /// reader of buffers.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes.as_bytes(),
+            Self::Buffer(buffer) if buffer.len_bytes() == 0 => &[],
+            // SAFETY: the view is contiguous, of `len_bytes` bytes, and is held as long as `self`.
+            Self::Buffer(buffer) => unsafe {
+                std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes())
+            },
+        }
+    }
+}
+
+/// A `bytes` of this length that `fill` writes, without the interpreter if it is long.
+pub(crate) fn new_bytes<'py, E: Send>(
+    py: Python<'py>,
+    len: usize,
+    raise: impl FnOnce(E) -> PyErr,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E> + Send,
+) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, len, |out| match len > RELEASE_MIN {
+        true => py.detach(|| fill(out)).map_err(raise),
+        false => fill(out).map_err(raise),
+    })
+}
+
+/// A `bytes` with this content.
+pub(crate) fn bytes_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    if bytes.len() <= RELEASE_MIN {
+        return Ok(PyBytes::new(py, bytes));
+    }
+    new_bytes(
+        py,
+        bytes.len(),
+        |never: std::convert::Infallible| match never {},
+        |out| {
+            out.copy_from_slice(bytes);
+            Ok(())
+        },
+    )
+}

@@ -1,0 +1,131 @@
+//! Attributes of records as a dict.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyString};
+use stook::pack::format::attributes::{GROUP_ID, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value};
+use stook::pack::{Attributes, FileKind};
+
+use crate::errors::invalid;
+
+/// Numbers that the format defines, and what they are called here.
+const KNOWN: [(u8, &str); 6] = [
+    (KIND, "kind"),
+    (MODE, "mode"),
+    (MTIME_NS, "mtime_ns"),
+    (USER_ID, "user_id"),
+    (GROUP_ID, "group_id"),
+    (NAMES, "names"),
+];
+
+const KINDS: [(FileKind, &str); 4] = [
+    (FileKind::File, "file"),
+    (FileKind::Directory, "directory"),
+    (FileKind::Symlink, "symlink"),
+    (FileKind::HardLink, "hard_link"),
+];
+
+/// The dict of attributes.
+pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, value) in attributes.iter() {
+        let name = match name {
+            Name::Text(text) => text.into_pyobject(py)?.into_any(),
+            Name::Id(id) => match KNOWN.iter().find(|(known, _)| known == id) {
+                Some((_, name)) => name.into_pyobject(py)?.into_any(),
+                None => id.into_pyobject(py)?.into_any(),
+            },
+        };
+        dict.set_item(name, value_to_python(py, value)?)?;
+    }
+    if let Some(kind) = attributes.file_kind()
+        && let Some((_, name)) = KINDS.iter().find(|(known, _)| *known == kind)
+    {
+        dict.set_item("kind", name)?;
+    }
+    Ok(dict)
+}
+
+fn value_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::U64(number) => number.into_pyobject(py)?.into_any(),
+        Value::I64(number) => number.into_pyobject(py)?.into_any(),
+        Value::U32(number) => number.into_pyobject(py)?.into_any(),
+        Value::U8(number) => number.into_pyobject(py)?.into_any(),
+        Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
+        Value::Text(text) => PyString::new(py, text).into_any(),
+    })
+}
+
+/// The attributes that a dict says.
+pub(crate) fn from_python(dict: Option<&Bound<'_, PyDict>>) -> PyResult<Attributes> {
+    let mut attributes = Attributes::new();
+    for (name, value) in dict.into_iter().flatten() {
+        let name = name_of(&name)?;
+        let value = value_of(&name, &value)?;
+        attributes.set(name, value);
+    }
+    Ok(attributes)
+}
+
+fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Name> {
+    if let Ok(text) = name.extract::<String>() {
+        let known = KNOWN.iter().find(|(_, known)| *known == text);
+        return Ok(known.map_or(Name::Text(text), |(id, _)| Name::Id(*id)));
+    }
+    match name.extract::<u8>() {
+        Ok(id) if id >= 128 => Ok(Name::Id(id)),
+        _ => Err(PyTypeError::new_err(format!(
+            "attributes are named by str, or by a number from 128 to 255, not {}",
+            name.repr()?
+        ))),
+    }
+}
+
+fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let wrong = |wanted: &str| invalid(format!("the attribute {} is {wanted}, not {value}", said(name)));
+    let number = |wanted: &str| value.extract::<u32>().map_err(|_| wrong(wanted));
+    match name {
+        Name::Id(KIND) => {
+            let text = value.extract::<String>().unwrap_or_default();
+            let kind = KINDS.iter().find(|(_, known)| *known == text);
+            let kind = kind.ok_or_else(|| wrong("one of file, directory, symlink, hard_link"))?;
+            Ok(Value::U8(kind.0.code()))
+        }
+        Name::Id(MODE | USER_ID | GROUP_ID | NAMES) => Ok(Value::U32(number("a number of 32 bits")?)),
+        Name::Id(MTIME_NS) => {
+            value.extract().map(Value::I64).map_err(|_| wrong("nanoseconds since 1970 as an int"))
+        }
+        _ => any_value(name, value),
+    }
+}
+
+fn said(name: &Name) -> String {
+    match name {
+        Name::Text(text) => text.clone(),
+        Name::Id(id) => match KNOWN.iter().find(|(known, _)| known == id) {
+            Some((_, name)) => (*name).to_owned(),
+            None => id.to_string(),
+        },
+    }
+}
+
+fn any_value(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Value::Text(text.to_str()?.to_owned()));
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Value::Bytes(bytes.as_bytes().to_vec()));
+    }
+    if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+        let positive = value.extract::<u64>().map(Value::U64);
+        return positive.or_else(|_| value.extract::<i64>().map(Value::I64)).map_err(|_| {
+            invalid(format!("the attribute {} does not fit into 64 bits: {value}", said(name)))
+        });
+    }
+    Err(PyTypeError::new_err(format!(
+        "attributes are int, str or bytes; {} is {}",
+        said(name),
+        value.get_type().name()?
+    )))
+}

@@ -1,0 +1,120 @@
+//! `stook.Batch`: puts and deletions that count together.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use stook::pack::{Attributes, Key};
+
+use super::attributes;
+use super::writer::Writer;
+use crate::errors::{OrRaise as _, closed};
+use crate::key;
+use crate::memory::Given;
+
+enum Change {
+    Put { key: Key, attributes: Attributes, body: Vec<u8> },
+    Delete(Key),
+}
+
+/// Puts and deletions that count together or not at all; made by `Pack.batch`.
+#[pyclass(module = "stook", frozen)]
+pub(crate) struct Batch {
+    writer: Arc<Writer>,
+    group: String,
+    /// Taken when it was written or given up.
+    changes: Mutex<Option<Vec<Change>>>,
+}
+
+impl Batch {
+    pub(super) fn new(writer: Arc<Writer>, group: String) -> Self {
+        Self { writer, group, changes: Mutex::new(Some(Vec::new())) }
+    }
+
+    fn add(&self, change: Change) -> PyResult<()> {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.as_mut().ok_or_else(|| closed("batch"))?.push(change);
+        Ok(())
+    }
+
+    fn take(&self) -> Option<Vec<Change>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[pymethods]
+impl Batch {
+    /// Puts a record when the batch is committed.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     value: The value.
+    ///     attributes: Small values that go with it, by name.
+    #[pyo3(signature = (key, value, *, attributes=None))]
+    fn put(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        attributes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let key = key::from_python(key)?;
+        let body = Given::new(value)?.as_slice().to_vec();
+        self.add(Change::Put { key, attributes: attributes::from_python(attributes)?, body })
+    }
+
+    /// Deletes a record, if there is one, when the batch is committed.
+    ///
+    /// Args:
+    ///     key: The key.
+    #[pyo3(signature = (key))]
+    fn delete(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.add(Change::Delete(key::from_python(key)?))
+    }
+
+    fn __len__(&self) -> usize {
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Writes all of it. The end of a ``with`` statement does so by itself.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let changes = self.take().ok_or_else(|| closed("batch"))?;
+        py.detach(|| {
+            self.writer.with(|writer| {
+                let mut batch = writer.batch(&self.group)?;
+                for change in &changes {
+                    match change {
+                        Change::Put { key, attributes, body } => {
+                            batch.put(key, attributes, body)?;
+                        }
+                        Change::Delete(key) => {
+                            batch.delete(key)?;
+                        }
+                    }
+                }
+                batch.commit()
+            })
+        })
+        .or_raise()
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (kind=None, *_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _exception: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        if kind.is_some() {
+            self.take();
+            return Ok(());
+        }
+        // Somebody may have committed it already.
+        let open = self.changes.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if open { self.commit(py) } else { Ok(()) }
+    }
+}

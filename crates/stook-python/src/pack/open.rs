@@ -1,0 +1,182 @@
+//! How packs are opened: what the arguments of `Pack` say.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyFloat;
+use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter, WriterOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
+
+use crate::errors::{OrRaise as _, invalid};
+
+/// What may be done with a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// `r`: it is read, as it was when it was opened.
+    Read,
+    /// `r+`: it is read and written, and must be there.
+    Change,
+    /// `a`: the same, and made if it is not there.
+    Append,
+    /// `x`: the same, and must not be there.
+    Create,
+}
+
+impl Mode {
+    pub(crate) fn parse(mode: &str) -> PyResult<Self> {
+        Ok(match mode {
+            "r" => Self::Read,
+            "r+" => Self::Change,
+            "a" => Self::Append,
+            "x" => Self::Create,
+            _ => return Err(invalid(format!("the mode is one of 'r', 'r+', 'a', 'x', not {mode:?}"))),
+        })
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "r",
+            Self::Change => "r+",
+            Self::Append => "a",
+            Self::Create => "x",
+        }
+    }
+}
+
+/// Everything that `Pack` is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) path: PathBuf,
+    pub(crate) mode: Mode,
+    pub(crate) at_ns: Option<i64>,
+    pub(crate) generation: Option<u64>,
+    pub(crate) map: bool,
+    pub(crate) access: AccessRule,
+    pub(crate) durability: Durability,
+    pub(crate) segment_bytes: u64,
+}
+
+/// How reads go: by rule, past the page cache, through it.
+pub(crate) fn access_of(access: &str) -> PyResult<AccessRule> {
+    Ok(match access {
+        "auto" => AccessRule::Auto,
+        "direct" => AccessRule::Direct,
+        "cached" => AccessRule::Cached,
+        _ => {
+            return Err(invalid(format!("access is one of 'auto', 'direct', 'cached', not {access:?}")));
+        }
+    })
+}
+
+pub(crate) fn access_name(access: AccessRule) -> &'static str {
+    match access {
+        AccessRule::Auto => "auto",
+        AccessRule::Direct => "direct",
+        AccessRule::Cached => "cached",
+    }
+}
+
+/// When puts are durable: `"close"`, `"put"`, or seconds.
+pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durability> {
+    let wrong = || invalid(format!("durability is 'sync', 'put', or a number of seconds, not {durability}"));
+    if let Ok(name) = durability.extract::<String>() {
+        return match name.as_str() {
+            "sync" => Ok(Durability::Explicit),
+            "put" => Ok(Durability::Every),
+            _ => Err(wrong()),
+        };
+    }
+    let seconds = durability.extract::<f64>().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(seconds).map(Durability::Interval).map_err(|_| wrong())
+}
+
+/// A time: nanoseconds as an int, seconds as a float, or a `datetime`.
+pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if let Ok(ns) = at.extract::<i64>() {
+        return Ok(ns);
+    }
+    let seconds = match at.cast::<PyFloat>() {
+        Ok(seconds) => seconds.extract::<f64>()?,
+        Err(_) => {
+            let wrong = |_| {
+                PyTypeError::new_err(
+                    "a time is a datetime, a float of seconds or an int of nanoseconds since 1970",
+                )
+            };
+            return whole_ns(at).map_err(wrong);
+        }
+    };
+    let ns = seconds * 1e9;
+    match ns.is_finite() && ns.abs() < i64::MAX as f64 {
+        true => Ok(ns as i64),
+        false => Err(invalid(format!("{seconds} is no time that a pack can have"))),
+    }
+}
+
+/// A `datetime` to its last microsecond; a float would have lost some.
+fn whole_ns(at: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let seconds: f64 = at.call_method0("timestamp")?.extract()?;
+    let micros: i64 = at.getattr("microsecond")?.extract()?;
+    Ok(((seconds - micros as f64 * 1e-6).round() as i64) * 1_000_000_000 + micros * 1000)
+}
+
+impl Settings {
+    /// Opens the pack for reading.
+    pub(crate) fn open_reader(&self) -> pack::Result<pack::Pack> {
+        let options = OpenOptions {
+            access: self.access,
+            generation: self.generation,
+            at_ns: self.at_ns,
+            map: if self.map { MapRule::Sealed } else { MapRule::Never },
+            ..OpenOptions::default()
+        };
+        pack::Pack::open_path(&self.path, options)
+    }
+
+    /// Opens the pack for writing, or makes it.
+    pub(crate) fn open_writer(&self) -> PyResult<PackWriter> {
+        if self.at_ns.is_some() || self.generation.is_some() {
+            return Err(invalid("a state of the past can only be read: mode 'r'"));
+        }
+        let options = LocalStorageOptions::default();
+        let storage = match (self.mode, LocalStorage::open(&self.path, options.clone())) {
+            (Mode::Append | Mode::Create, Err(error)) if error.io_kind() == Some(ErrorKind::NotFound) => {
+                LocalStorage::create(&self.path, options).or_raise()?
+            }
+            (_, opened) => opened.or_raise()?,
+        };
+        let options = WriterOptions {
+            durability: self.durability,
+            segment_len: self.segment_bytes,
+            ..WriterOptions::default()
+        };
+        let storage: Arc<dyn Storage> = Arc::new(storage);
+        if self.mode != Mode::Create {
+            match PackWriter::open(storage.clone(), options.clone()) {
+                Err(pack::Error::NotAPack { .. }) if self.mode == Mode::Append && is_empty(&self.path)? => {}
+                opened => return opened.or_raise(),
+            }
+        }
+        let mut writer = PackWriter::create(storage, options).or_raise()?;
+        // An empty pack is all it is meant to be: a process that dies leaves it so.
+        writer.set_complete(true);
+        writer.publish().or_raise()?;
+        Ok(writer)
+    }
+}
+
+/// Whether a directory holds nothing but what a writer that died at once leaves.
+pub(crate) fn is_empty(path: &Path) -> PyResult<bool> {
+    for entry in path.read_dir()? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if name != "writer.lock" && !name.starts_with(".tmp-") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,257 @@
+//! `stook.Pack`: the class, how it is opened and closed. What is read is in `reading`, what is written in `writing`.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pyo3::exceptions::{PyResourceWarning, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use stook::pack;
+
+use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of};
+use super::writer::Writer;
+use crate::errors::{OrRaise as _, closed, exception, invalid};
+
+/// Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
+///
+/// A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows the state that it
+/// had then; one opened to write shows what it wrote. Any number of threads may use it; others may read it meanwhile, in other
+/// processes, too, but only one may write.
+///
+/// Args:
+///     path: The directory of the pack.
+///     mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not there; ``"x"``
+///         makes it and fails if it is there.
+///     at: The state at this time rather than the newest: a ``datetime``, a float of seconds or an int of
+///         nanoseconds since 1970.
+///     generation: This generation, as it was published, rather than the newest.
+///     map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
+///         Nobody may cut or overwrite its files meanwhile.
+///     access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it.
+///     durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
+///         by all threads that wait), a number: at the latest after so many seconds.
+///     segment_bytes: Segments of a new pack are sealed when they are this long.
+///
+/// Raises:
+///     FileNotFoundError: There is nothing at ``path``.
+///     stook.NotAPackError: What is at ``path`` is no pack.
+///     stook.ExistsError: Mode ``"x"``, and there is a pack.
+///     stook.LockedError: Another process, or another object, writes to it.
+///     stook.NoSuchStateError: There is no such generation, or history does not go back so far.
+///     stook.DamagedError: Its manifest is not what was written.
+///
+/// Examples:
+///     >>> import stook
+///     >>> with stook.Pack("data.stook", "a") as pack:
+///     ...     pack["one"] = b"first"
+///     ...     pack[2] = b"second"
+///     ...     pack["one"], len(pack)
+///     (b'first', 2)
+#[pyclass(module = "stook", name = "Pack", frozen, weakref, mapping)]
+pub(crate) struct Pack {
+    pub(super) settings: Settings,
+    state: RwLock<Option<State>>,
+}
+
+#[derive(Clone)]
+struct State {
+    reader: Arc<pack::Pack>,
+    writer: Option<Arc<Writer>>,
+}
+
+impl Pack {
+    pub(super) fn open(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+        let state = py.detach(|| {
+            let writer = match settings.mode {
+                Mode::Read => None,
+                _ => Some(Arc::new(Writer::new(settings.open_writer()?, settings.durability))),
+            };
+            let reader = Arc::new(settings.open_reader().or_raise()?);
+            PyResult::Ok(State { reader, writer })
+        })?;
+        Ok(Self { settings, state: RwLock::new(Some(state)) })
+    }
+
+    fn state(&self) -> PyResult<State> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.clone().ok_or_else(|| closed("pack"))
+    }
+
+    /// What gets ask: as it was opened last, and what was written since then.
+    pub(super) fn writer_if_any(&self) -> PyResult<Option<Arc<Writer>>> {
+        Ok(self.state()?.writer)
+    }
+
+    /// The writer, where it may write.
+    pub(super) fn writer(&self) -> PyResult<Arc<Writer>> {
+        self.state()?.writer.ok_or_else(|| {
+            exception(
+                "InvalidError",
+                "this pack is open to be read; open it with mode 'r+' or 'a'".into(),
+                |_| Ok(()),
+            )
+        })
+    }
+
+    /// The reader as it is.
+    pub(super) fn reader_as_is(&self) -> PyResult<Arc<pack::Pack>> {
+        Ok(self.state()?.reader)
+    }
+
+    /// A reader that knows everything that was written through this object.
+    pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Arc<pack::Pack>> {
+        let state = self.state()?;
+        match state.writer.filter(|writer| writer.has_news()) {
+            None => Ok(state.reader),
+            Some(writer) => {
+                py.detach(|| self.refresh_through(&writer)).or_raise()?;
+                self.reader_as_is()
+            }
+        }
+    }
+
+    pub(super) fn refresh_through(&self, writer: &Writer) -> pack::Result<()> {
+        writer.reopen(|| self.open_again())
+    }
+
+    /// Takes a new look at the pack.
+    pub(super) fn open_again(&self) -> pack::Result<()> {
+        let reader = Arc::new(self.settings.open_reader()?);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = state.as_mut() {
+            state.reader = reader;
+        }
+        Ok(())
+    }
+
+    /// The same pack opened once more with other settings, to be read.
+    pub(super) fn sibling(&self, py: Python<'_>, change: impl FnOnce(&mut Settings)) -> PyResult<Self> {
+        let mut settings = self.settings.clone();
+        settings.mode = Mode::Read;
+        change(&mut settings);
+        Self::open(py, settings)
+    }
+}
+
+#[pymethods]
+impl Pack {
+    #[new]
+    #[pyo3(signature = (path, mode="r", *, at=None, generation=None, map=false, access="auto", durability=None, segment_bytes=4 << 30))]
+    #[pyo3(
+        text_signature = "(path, mode='r', *, at=None, generation=None, map=False, access='auto', durability='sync', segment_bytes=4294967296)"
+    )]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        mode: &str,
+        at: Option<&Bound<'_, PyAny>>,
+        generation: Option<u64>,
+        map: bool,
+        access: &str,
+        durability: Option<&Bound<'_, PyAny>>,
+        segment_bytes: u64,
+    ) -> PyResult<Self> {
+        let settings = Settings {
+            path,
+            mode: Mode::parse(mode)?,
+            at_ns: at.map(time_ns_of).transpose()?,
+            generation,
+            map,
+            access: access_of(access)?,
+            durability: durability.map(durability_of).transpose()?.unwrap_or_default(),
+            segment_bytes,
+        };
+        if segment_bytes < 1 << 20 {
+            return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
+        }
+        Self::open(py, settings)
+    }
+
+    /// Where the pack is.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.settings.path.clone()
+    }
+
+    /// The mode in which it was opened.
+    #[getter]
+    fn mode(&self) -> &'static str {
+        self.settings.mode.as_str()
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Lets go of the pack. What was put is safe when this returns. Closing twice does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(State { writer: Some(writer), .. }) = state else { return Ok(()) };
+        // A forked child has no business with the writer of its parent.
+        if !writer.is_ours() {
+            return Ok(());
+        }
+        py.detach(|| writer.close()).or_raise()
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.closed() { ", closed" } else { "" };
+        format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), self.settings.mode.as_str())
+    }
+
+    /// Packs that are open to be read can be given to other processes; they are opened anew there.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let py = slf.py();
+        let pack = slf.get();
+        if pack.settings.mode != Mode::Read {
+            return Err(PyTypeError::new_err(
+                "a pack that is open to be written cannot be pickled; open it with mode 'r' for other processes",
+            ));
+        }
+        pack.state()?;
+        let options = PyDict::new(py);
+        options.set_item("at", pack.settings.at_ns)?;
+        options.set_item("generation", pack.settings.generation)?;
+        options.set_item("map", pack.settings.map)?;
+        options.set_item("access", access_name(pack.settings.access))?;
+        let path = std::path::absolute(&pack.settings.path)?;
+        let open = py.import("stook._pickle")?.getattr("open_pack")?;
+        Ok((
+            open,
+            PyTuple::new(py, [path.into_os_string().into_pyobject(py)?.into_any(), options.into_any()])?,
+        ))
+    }
+}
+
+impl Drop for Pack {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(State { writer: Some(writer), .. }) = state else { return };
+        if !writer.is_ours() {
+            return;
+        }
+        Python::attach(|py| {
+            let told =
+                format!("{} was not closed; use `with`, or call close()", self.settings.path.display());
+            let warned = std::ffi::CString::new(told)
+                .map_err(PyErr::from)
+                .and_then(|told| PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &told, 1));
+            // Nobody is there to catch what a filter of warnings, or closing, raises.
+            if let Err(error) = warned.and_then(|()| py.detach(|| writer.close()).or_raise()) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}

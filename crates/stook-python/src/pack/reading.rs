@@ -1,0 +1,490 @@
+//! What a `Pack` is asked.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PySequence, PyString};
+use stook::pack::{self, Key, KeyRange, ScanOptions, ScanOrder};
+
+use super::info;
+use super::keys::{Items, Keys};
+use super::pack::Pack;
+use super::record::Record;
+use super::scan::{Scan, on_damage_of};
+use super::split::{Split, parse_cursor};
+use super::writer::Lately;
+use crate::errors::{OrRaise as _, invalid};
+use crate::key;
+use crate::memory::bytes_of;
+use crate::wait::{Telling, interruptible};
+
+/// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
+/// are handed to Python.
+const MAPPED_BATCH_LEN: usize = 256;
+/// The same where they are read: enough to keep a device busy, and bounded.
+const READ_BATCH_LEN: usize = 4096;
+
+/// Groups as an argument: `None`, a name, or several.
+pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    let Some(group) = group else { return Ok(Vec::new()) };
+    if let Ok(name) = group.cast::<PyString>() {
+        return Ok(vec![name.to_str()?.to_owned()]);
+    }
+    group.extract().map_err(|_| invalid("group is None, a str, or a list of str"))
+}
+
+impl Pack {
+    /// The value of a key, as it is now.
+    fn value(&self, py: Python<'_>, key: &Key) -> PyResult<Option<Bytes>> {
+        if let Some(writer) = self.writer_if_any()? {
+            if writer.is_stale() {
+                py.detach(|| self.refresh_through(&writer)).or_raise()?;
+            }
+            match writer.lately(key) {
+                Lately::Put(body) => return Ok(Some(body)),
+                Lately::Deleted => return Ok(None),
+                Lately::Unknown => {}
+            }
+        }
+        // Not earlier: whatever was forgotten as news is known to the reader.
+        let reader = self.reader_as_is()?;
+        Ok(py.detach(|| reader.get(key)).or_raise()?.map(|record| record.body))
+    }
+
+    /// Gets one record without a copy in between where it is mapped, and only reads.
+    fn value_as_bytes<'py>(&self, py: Python<'py>, key: &Key) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        if self.settings.map && self.writer_if_any()?.is_none() {
+            let reader = self.reader_as_is()?;
+            let copied = py.detach(|| reader.get_with(key, |record| Bytes::copy_from_slice(record.body)));
+            return copied.or_raise()?.map(|body| bytes_of(py, &body)).transpose();
+        }
+        self.value(py, key)?.map(|body| bytes_of(py, &body)).transpose()
+    }
+}
+
+#[pymethods]
+impl Pack {
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let value = self.value_as_bytes(py, &key::from_python(key)?)?;
+        value.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let key = key::from_python(key)?;
+        if let Some(writer) = self.writer_if_any()? {
+            if writer.is_stale() {
+                py.detach(|| self.refresh_through(&writer)).or_raise()?;
+            }
+            match writer.lately(&key) {
+                Lately::Put(_) => return Ok(true),
+                Lately::Deleted => return Ok(false),
+                Lately::Unknown => {}
+            }
+        }
+        let reader = self.reader_as_is()?;
+        py.detach(|| reader.contains(&key)).or_raise()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(usize::try_from(self.reader(py)?.len())?)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<Keys> {
+        Keys::new(py, self.reader(py)?, KeyRange::all())
+    }
+
+    /// Gets a value.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     default: What is given when there is no such record.
+    ///
+    /// Returns:
+    ///     The value, verified.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: The record is not what was written.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("data.stook", "a")
+    ///     >>> pack["a"] = b"1"
+    ///     >>> pack.get("a"), pack.get("b"), pack.get("b", b"")
+    ///     (b'1', None, b'')
+    ///     >>> pack.close()
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let value = self.value_as_bytes(py, &key::from_python(key)?)?;
+        Ok(value.map(Bound::into_any).or(default))
+    }
+
+    /// Gets many values at once: reads are planned together and many are under way at a time.
+    ///
+    /// Args:
+    ///     keys: The keys, in any order; a key may occur twice.
+    ///     default: What is given for keys without a record.
+    ///
+    /// Returns:
+    ///     The values in the order of the keys.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: A record is not what was written.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("data.stook", "a")
+    ///     >>> pack.update({"a": b"1", "b": b"2"})
+    ///     >>> pack.get_many(["b", "c", "a"])
+    ///     [b'2', None, b'1']
+    ///     >>> pack.close()
+    #[pyo3(signature = (keys, default=None))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let keys = keys_of(keys)?;
+        let reader = self.reader(py)?;
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        let values = PyList::empty(py);
+        let batch_len = if self.settings.map { MAPPED_BATCH_LEN } else { READ_BATCH_LEN };
+        for keys in keys.chunks(batch_len) {
+            if self.settings.map {
+                append_mapped(py, &reader, keys, &default, &values)?;
+            } else {
+                append_read(py, &reader, keys, &default, &values)?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// Gets a record with its attributes and times, its value without a copy.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///
+    /// Returns:
+    ///     The record, or ``None``.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: The record is not what was written.
+    #[pyo3(signature = (key))]
+    fn record(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Record>> {
+        let key = key::from_python(key)?;
+        let reader = self.reader(py)?;
+        let record = py.detach(|| reader.get(&key)).or_raise()?;
+        Ok(record.map(|record| with_group(&reader, record)))
+    }
+
+    /// Gets many records at once, as `get_many` does with values.
+    ///
+    /// Args:
+    ///     keys: The keys, in any order.
+    ///
+    /// Returns:
+    ///     For each key the record, or ``None``.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: A record is not what was written.
+    #[pyo3(signature = (keys))]
+    fn records(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Record>>> {
+        let keys = keys_of(keys)?;
+        let reader = self.reader(py)?;
+        let mut records = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(READ_BATCH_LEN) {
+            py.check_signals()?;
+            for record in py.detach(|| reader.get_many(keys)).or_raise()? {
+                records.push(record.or_raise()?.map(|record| with_group(&reader, record)));
+            }
+        }
+        Ok(records)
+    }
+
+    /// Goes through keys in order, byte strings first, then ids, without reading records.
+    ///
+    /// Args:
+    ///     prefix: Only keys that begin with this.
+    ///     start: Only keys from this one on.
+    ///     end: Only keys before this one.
+    ///
+    /// Returns:
+    ///     An iterator over keys.
+    #[pyo3(signature = (*, prefix=None, start=None, end=None))]
+    fn keys(
+        &self,
+        py: Python<'_>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        start: Option<&Bound<'_, PyAny>>,
+        end: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Keys> {
+        Keys::new(py, self.reader(py)?, key::range(prefix, start, end)?)
+    }
+
+    /// Goes through keys and values in the order of the keys.
+    ///
+    /// Returns:
+    ///     An iterator over pairs.
+    fn items(&self, py: Python<'_>) -> PyResult<Items> {
+        Ok(Items::new(self.scan_by_key(py)?, true))
+    }
+
+    /// Goes through values in the order of the keys.
+    ///
+    /// Returns:
+    ///     An iterator over values.
+    fn values(&self, py: Python<'_>) -> PyResult<Items> {
+        Ok(Items::new(self.scan_by_key(py)?, false))
+    }
+
+    /// Goes through live records: at the speed of the device, as they are on it, or by key.
+    ///
+    /// Args:
+    ///     order: ``"disk"`` or ``"key"``.
+    ///     prefix: Only keys that begin with this.
+    ///     start: Only keys from this one on.
+    ///     end: Only keys before this one.
+    ///     group: Only this group, or these; the default group is ``""``.
+    ///     split: Only this part of the pack; see `splits`.
+    ///     cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage``.
+    ///     on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and told in `Scan.damages`.
+    ///
+    /// Returns:
+    ///     An iterator over records.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: A record is not what was written; from the iterator.
+    ///     stook.InvalidError: A split or cursor of another pack or another generation.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("data.stook", "a")
+    ///     >>> pack.update({"a/1": b"x", "a/2": b"yy", "b/1": b"zzz"})
+    ///     >>> [(record.key, len(record.value)) for record in pack.scan(order="key", prefix="a/")]
+    ///     [('a/1', 1), ('a/2', 2)]
+    ///     >>> pack.close()
+    #[pyo3(signature = (*, order="disk", prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage="raise"))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        order: &str,
+        prefix: Option<&Bound<'_, PyAny>>,
+        start: Option<&Bound<'_, PyAny>>,
+        end: Option<&Bound<'_, PyAny>>,
+        group: Option<&Bound<'_, PyAny>>,
+        split: Option<&Bound<'_, Split>>,
+        cursor: Option<&str>,
+        on_damage: &str,
+    ) -> PyResult<Scan> {
+        let on_damage = on_damage_of(on_damage)?;
+        let order = match order {
+            "disk" => ScanOrder::Disk,
+            "key" => ScanOrder::Key,
+            _ => return Err(invalid(format!("the order is 'disk' or 'key', not {order:?}"))),
+        };
+        let keys = key::range(prefix, start, end)?;
+        let options = ScanOptions { groups: groups_of(group)?, on_damage, order, keys };
+        let reader = self.reader(py)?;
+        if let Some(cursor) = cursor {
+            let alone = ScanOptions { on_damage, order: ScanOrder::Disk, ..ScanOptions::default() };
+            if options != alone || split.is_some() {
+                return Err(invalid("a cursor says itself what is scanned; only on_damage can go with it"));
+            }
+            let (cursor, skipped) = parse_cursor(cursor)?;
+            return py
+                .detach(|| Scan::new(reader, skipped, |pack| pack.scan_from(&cursor, on_damage)))
+                .or_raise();
+        }
+        let split = split.map(|split| split.get().split.clone());
+        py.detach(|| Scan::new(reader, 0, |pack| begin_scan(pack, split.as_ref(), options))).or_raise()
+    }
+
+    /// Cuts the pack into parts of about the same length, so that several threads or processes scan one each.
+    ///
+    /// Args:
+    ///     count: How many at most.
+    ///     group: Only this group, or these.
+    ///
+    /// Returns:
+    ///     The parts. Every live record is in exactly one.
+    #[pyo3(signature = (count, *, group=None))]
+    fn splits(&self, py: Python<'_>, count: usize, group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Split>> {
+        if count == 0 {
+            return Err(invalid("a pack is cut into 1 part or more, not 0"));
+        }
+        let groups = groups_of(group)?;
+        let reader = self.reader(py)?;
+        let splits = py.detach(|| reader.splits(count, &groups)).or_raise()?;
+        Ok(splits.into_iter().map(|split| Split { split }).collect())
+    }
+
+    /// Verifies every record, every index page, and that they agree.
+    ///
+    /// Args:
+    ///     progress: Called now and then with the bytes gone through and all there are.
+    ///
+    /// Returns:
+    ///     A `CheckReport`. Damage is not an exception here; it is what the report is for.
+    #[pyo3(signature = (progress=None))]
+    fn check<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let reader = self.reader(py)?;
+        let total = reader.file_bytes();
+        let report = interruptible(py, move || {
+            let mut told = Telling::new(progress);
+            let report = reader.check(|bytes| {
+                told.go_on(&[bytes, total]);
+            });
+            (report, told.finish())
+        })?;
+        let (report, told) = report;
+        told?;
+        info::check_report(py, &report.or_raise()?)
+    }
+
+    /// What is known of the pack without reading records.
+    ///
+    /// Returns:
+    ///     A `PackInfo`.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        info::pack_info(py, &self.settings.path, self.reader(py)?.as_ref())
+    }
+
+    /// The groups that the pack has; the default group is the empty string.
+    #[getter]
+    fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.reader(py)?.groups().to_vec())
+    }
+
+    /// The generation that is shown.
+    #[getter]
+    fn generation(&self) -> PyResult<u64> {
+        Ok(self.reader_as_is()?.generation())
+    }
+
+    /// Whether nothing was written since this state was opened.
+    fn is_current(&self, py: Python<'_>) -> PyResult<bool> {
+        let reader = self.reader(py)?;
+        py.detach(|| reader.is_current()).or_raise()
+    }
+
+    /// Shows what others wrote since.
+    ///
+    /// Returns:
+    ///     Whether there was anything new.
+    fn refresh(&self, py: Python<'_>) -> PyResult<bool> {
+        let reader = self.reader(py)?;
+        if py.detach(|| reader.is_current()).or_raise()? {
+            return Ok(false);
+        }
+        py.detach(|| self.open_again()).or_raise()?;
+        Ok(true)
+    }
+
+    /// The pack as it is now, to be read: what is written later does not change it.
+    ///
+    /// Returns:
+    ///     A new `Pack` in mode ``"r"``.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Self> {
+        self.reader(py)?;
+        self.sibling(py, |_| {})
+    }
+}
+
+impl Pack {
+    fn scan_by_key(&self, py: Python<'_>) -> PyResult<Scan> {
+        let reader = self.reader(py)?;
+        let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
+        py.detach(|| Scan::new(reader, 0, |pack| begin_scan(pack, None, options))).or_raise()
+    }
+}
+
+fn begin_scan<'p>(
+    pack: &'p Arc<pack::Pack>,
+    split: Option<&pack::Split>,
+    options: ScanOptions,
+) -> pack::Result<pack::Scan<'p>> {
+    match split {
+        Some(split) => pack.scan_split(split, options),
+        None => Ok(pack.scan(options)),
+    }
+}
+
+fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
+    let group = pack.group_of_segment(record.head.segment).into();
+    Record::of(record, group)
+}
+
+/// The keys of a list, a tuple, an array, or anything that can be gone through.
+fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
+    if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
+        return Err(pyo3::exceptions::PyTypeError::new_err("several keys are wanted, not one"));
+    }
+    let len = keys.cast::<PySequence>().ok().and_then(|keys| keys.len().ok()).unwrap_or(0);
+    let mut all = Vec::with_capacity(len);
+    for key in keys.try_iter()? {
+        all.push(key::from_python(&key?)?);
+    }
+    Ok(all)
+}
+
+/// Values of mapped records: looked up and verified without the interpreter, copied once into memory that is near, and once
+/// into Python's.
+fn append_mapped<'py>(
+    py: Python<'py>,
+    pack: &pack::Pack,
+    keys: &[Key],
+    default: &Bound<'py, PyAny>,
+    values: &Bound<'py, PyList>,
+) -> PyResult<()> {
+    let mut memory = Vec::new();
+    let mut places = vec![None; keys.len()];
+    py.check_signals()?;
+    py.detach(|| {
+        let mut failed = None;
+        pack.get_many_with(keys, |number, record| match record {
+            Ok(None) => {}
+            Ok(Some(record)) => {
+                if let Some(place) = places.get_mut(number) {
+                    *place = Some((memory.len(), record.body.len()));
+                }
+                memory.extend_from_slice(record.body);
+            }
+            Err(error) => failed = failed.take().or(Some(error)),
+        })?;
+        failed.map_or(Ok(()), Err)
+    })
+    .or_raise()?;
+    for place in places {
+        match place.and_then(|(start, len)| memory.get(start..start + len)) {
+            Some(body) => values.append(bytes_of(py, body)?)?,
+            None => values.append(default)?,
+        }
+    }
+    Ok(())
+}
+
+/// Values of records that are read.
+fn append_read<'py>(
+    py: Python<'py>,
+    pack: &Arc<pack::Pack>,
+    keys: &[Key],
+    default: &Bound<'py, PyAny>,
+    values: &Bound<'py, PyList>,
+) -> PyResult<()> {
+    py.check_signals()?;
+    for record in py.detach(|| pack.get_many(keys)).or_raise()? {
+        match record.or_raise()? {
+            Some(record) => values.append(bytes_of(py, &record.body)?)?,
+            None => values.append(default)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! `stook.Scan`: records from end to end.
+//!
+//! The library hands out records where its window is, which moves on. They are copied, without the interpreter, into memory that
+//! about a MiB of records share and that Python then sees without a further copy. When Python let go of all of them the
+//! memory is used again: fresh memory costs more than the copy.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use self_cell::self_cell;
+use stook::pack::{self, Attributes, Key, OnDamage};
+
+use super::record::Record;
+use super::split::with_skipped;
+use crate::errors::{OrRaise as _, damaged};
+
+/// Bytes of records that are taken at once, and records.
+const BATCH_BYTES: usize = 1 << 20;
+const BATCH_RECORDS: usize = 4096;
+/// Pieces of memory that are kept for later.
+const POOL_LEN: usize = 4;
+/// Longer ones are not kept.
+const POOLED_BYTES_MAX: usize = 2 * BATCH_BYTES;
+
+type DiskScan<'p> = pack::Scan<'p>;
+
+self_cell!(
+    struct Cell {
+        owner: Arc<pack::Pack>,
+        #[not_covariant]
+        dependent: DiskScan,
+    }
+);
+
+/// A record on its way to Python.
+pub(crate) struct Row {
+    pub(crate) key: Key,
+    attributes: Bytes,
+    pub(crate) body: Bytes,
+    sequence: u64,
+    time_ns: i64,
+    segment: u64,
+    offset: u64,
+}
+
+/// The same while its batch is being put together.
+struct Draft {
+    key: Key,
+    attributes: Range<usize>,
+    body: Range<usize>,
+    sequence: u64,
+    time_ns: i64,
+    segment: u64,
+    offset: u64,
+}
+
+/// Live records of a pack, one after another, each as a `Record`.
+#[pyclass(module = "stook", frozen)]
+pub(crate) struct Scan {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    cell: Cell,
+    pack: Arc<pack::Pack>,
+    batch: VecDeque<Row>,
+    /// Where the library stood when the batch was begun, and how many of it Python has had.
+    begun: Option<pack::Cursor>,
+    handed_out: u64,
+    /// Rows to pass over, when it goes on from within a batch.
+    to_skip: u64,
+    /// What came behind the batch.
+    error: Option<pack::Error>,
+    ended: bool,
+    damages: Vec<pack::Damage>,
+    groups: HashMap<u64, Arc<str>>,
+    pool: Arc<Pool>,
+}
+
+/// Memory of batches that Python let go of.
+#[derive(Default)]
+struct Pool(Mutex<Vec<Vec<u8>>>);
+
+struct Pooled {
+    memory: Vec<u8>,
+    pool: Weak<Pool>,
+}
+
+impl AsRef<[u8]> for Pooled {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        if self.memory.capacity() > POOLED_BYTES_MAX {
+            return;
+        }
+        if let Some(pool) = self.pool.upgrade() {
+            let mut pool = pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if pool.len() < POOL_LEN {
+                pool.push(std::mem::take(&mut self.memory));
+            }
+        }
+    }
+}
+
+impl Pool {
+    fn take(&self) -> Vec<u8> {
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = pool.pop().unwrap_or_else(|| Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 4));
+        memory.clear();
+        memory
+    }
+}
+
+impl Scan {
+    pub(crate) fn new(
+        pack: Arc<pack::Pack>,
+        to_skip: u64,
+        begin: impl for<'p> FnOnce(&'p Arc<pack::Pack>) -> pack::Result<pack::Scan<'p>>,
+    ) -> pack::Result<Self> {
+        let cell = Cell::try_new(pack.clone(), begin)?;
+        let inner = Inner {
+            cell,
+            pack,
+            batch: VecDeque::new(),
+            begun: None,
+            handed_out: 0,
+            to_skip,
+            error: None,
+            ended: false,
+            damages: Vec::new(),
+            groups: HashMap::new(),
+            pool: Arc::default(),
+        };
+        Ok(Self { inner: Mutex::new(inner) })
+    }
+
+    /// The next row. Waits without the interpreter.
+    pub(crate) fn next_row(&self, py: Python<'_>) -> PyResult<Option<Row>> {
+        // Most rows are there already, and nobody else holds the lock.
+        if let Ok(mut inner) = self.inner.try_lock()
+            && let Some(row) = inner.pop()
+        {
+            return Ok(Some(row));
+        }
+        py.check_signals()?;
+        py.detach(|| self.lock().next_row()).or_raise()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn pop(&mut self) -> Option<Row> {
+        let row = self.batch.pop_front()?;
+        self.handed_out += 1;
+        Some(row)
+    }
+
+    fn next_row(&mut self) -> pack::Result<Option<Row>> {
+        loop {
+            if let Some(row) = self.pop() {
+                if self.to_skip == 0 {
+                    return Ok(Some(row));
+                }
+                self.to_skip -= 1;
+                continue;
+            }
+            if let Some(error) = self.error.take() {
+                self.ended = true;
+                return Err(error);
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.fill();
+        }
+    }
+
+    /// Takes the next records from the library.
+    fn fill(&mut self) {
+        let mut memory = self.pool.take();
+        let mut drafts = Vec::new();
+        let (begun, filled, damages) = self.cell.with_dependent_mut(|_, scan| {
+            let begun = scan.cursor();
+            let filled = fill_from(scan, &mut memory, &mut drafts);
+            (begun, filled, scan.damages().to_vec())
+        });
+        self.begun = Some(begun);
+        self.handed_out = 0;
+        self.damages = damages;
+        match filled {
+            Ok(more) => self.ended = !more,
+            Err(error) => self.error = Some(error),
+        }
+        let bytes = Bytes::from_owner(Pooled { memory, pool: Arc::downgrade(&self.pool) });
+        self.batch.extend(drafts.into_iter().map(|draft| Row {
+            key: draft.key,
+            attributes: bytes.slice(draft.attributes),
+            body: bytes.slice(draft.body),
+            sequence: draft.sequence,
+            time_ns: draft.time_ns,
+            segment: draft.segment,
+            offset: draft.offset,
+        }));
+    }
+
+    fn group_of(&mut self, segment: u64) -> Arc<str> {
+        let pack = &self.pack;
+        self.groups.entry(segment).or_insert_with(|| pack.group_of_segment(segment).into()).clone()
+    }
+}
+
+/// Copies records until there are enough; whether there may be more.
+fn fill_from(scan: &mut pack::Scan<'_>, memory: &mut Vec<u8>, drafts: &mut Vec<Draft>) -> pack::Result<bool> {
+    while memory.len() < BATCH_BYTES && drafts.len() < BATCH_RECORDS {
+        let Some(record) = scan.next()? else { return Ok(false) };
+        let Some(key) = record.key() else { continue };
+        let (sequence, time_ns) = (record.sequence(), record.time_ns());
+        let (segment, offset) = (record.segment(), record.offset());
+        let attributes = append(memory, record.attributes());
+        let body = match record.body() {
+            Some(body) => append(memory, body),
+            None => {
+                let start = memory.len();
+                while let Some(chunk) = scan.next_chunk()? {
+                    memory.extend_from_slice(chunk);
+                }
+                start..memory.len()
+            }
+        };
+        drafts.push(Draft { key, attributes, body, sequence, time_ns, segment, offset });
+    }
+    Ok(true)
+}
+
+fn append(memory: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {
+    let start = memory.len();
+    memory.extend_from_slice(bytes);
+    start..memory.len()
+}
+
+#[pymethods]
+impl Scan {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        let Some(row) = self.next_row(py)? else { return Ok(None) };
+        let group = self.lock().group_of(row.segment);
+        let attributes = match row.attributes.is_empty() {
+            true => Attributes::new(),
+            false => Attributes::decode(&row.attributes)
+                .map_err(|wrong| pack::Error::Invalid(wrong.what))
+                .or_raise()?,
+        };
+        Ok(Some(Record {
+            key: row.key,
+            attributes,
+            body: row.body,
+            group,
+            sequence: row.sequence,
+            time_ns: row.time_ns,
+            segment: row.segment,
+            offset: row.offset,
+        }))
+    }
+
+    /// Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record, in another process too, as
+    /// long as the pack has this generation.
+    fn cursor(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let mut inner = self.lock();
+            let (begun, handed_out) = match &inner.begun {
+                Some(begun) => (begun.to_string(), inner.handed_out),
+                None => (inner.cell.with_dependent_mut(|_, scan| scan.cursor()).to_string(), 0),
+            };
+            with_skipped(&begun, handed_out + inner.to_skip)
+        })
+    }
+
+    /// The damage that was passed over, as exceptions, with ``on_damage="skip"``.
+    #[getter]
+    fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let damages = self.lock().damages.clone();
+        PyList::new(py, damages.iter().map(|damage| damaged(damage, damage.to_string()).into_value(py)))
+    }
+}
+
+/// What is done about damage.
+pub(crate) fn on_damage_of(on_damage: &str) -> PyResult<OnDamage> {
+    match on_damage {
+        "raise" => Ok(OnDamage::Stop),
+        "skip" => Ok(OnDamage::Skip),
+        _ => Err(crate::errors::invalid(format!("on_damage is 'raise' or 'skip', not {on_damage:?}"))),
+    }
+}

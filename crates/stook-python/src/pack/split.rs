@@ -1,0 +1,64 @@
+//! `stook.Split`: a part of a pack, to be scanned by another process; and cursors as text.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use stook::pack;
+
+use crate::errors::{OrRaise as _, invalid};
+
+/// A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
+///
+/// It can be pickled, and its text (`str(split)`) given to another process; `Split(text)` reads it.
+#[pyclass(module = "stook", frozen, eq)]
+#[derive(PartialEq)]
+pub(crate) struct Split {
+    pub(crate) split: pack::Split,
+}
+
+#[pymethods]
+impl Split {
+    #[new]
+    fn new(text: &str) -> PyResult<Self> {
+        Ok(Self { split: text.parse().or_raise()? })
+    }
+
+    /// Bytes of segments in it, dead records included.
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.split.bytes()
+    }
+
+    fn __str__(&self) -> String {
+        self.split.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stook.Split of {} bytes>", self.split.bytes())
+    }
+
+    fn __hash__(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        let mut hasher = DefaultHasher::new();
+        self.split.to_string().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let text = slf.get().split.to_string();
+        Ok((slf.get_type().into_any(), PyTuple::new(slf.py(), [text])?))
+    }
+}
+
+/// A cursor of the library, and how many records behind it were handed out.
+pub(crate) fn with_skipped(cursor: &str, skipped: u64) -> String {
+    format!("{skipped}+{cursor}")
+}
+
+/// The other way round.
+pub(crate) fn parse_cursor(text: &str) -> PyResult<(pack::Cursor, u64)> {
+    let parts = text.split_once('+').and_then(|(skipped, cursor)| Some((skipped.parse().ok()?, cursor)));
+    let Some((skipped, cursor)) = parts else {
+        return Err(invalid("this is no cursor of a scan: Scan.cursor() gives one"));
+    };
+    Ok((cursor.parse().or_raise()?, skipped))
+}

@@ -1,0 +1,229 @@
+//! `stook.pack_tree` and `stook.unpack`: trees of files into packs and out of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
+use stook::pack::{Error, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::walk::Decision;
+
+use super::info;
+use super::open::is_empty;
+use super::reading::groups_of;
+use crate::errors::{OrRaise as _, invalid};
+use crate::key::text_of;
+use crate::wait::Telling;
+
+/// Packs trees of files; run again, adds only what is new or changed.
+///
+/// Keeps paths, modes, times, links, empty directories and, as root, owners. Links are never followed.
+///
+/// Args:
+///     sources: A directory, or several: then keys begin with the name of each.
+///     pack: The pack: made if it is not there.
+///     group: The group to put everything into.
+///     delete: Whether records of files that are gone from the tree are deleted.
+///     select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
+///         out, directories with all that is in them.
+///     threads: Threads that walk and read.
+///     progress: Called now and then with the entries and bytes so far. ``True`` shows a bar with tqdm.
+///
+/// Returns:
+///     A `PackTreeReport`. What could not be read is in its ``failures``; the rest is packed.
+///
+/// Raises:
+///     OSError: A source cannot be opened, or the pack cannot be written.
+///
+/// Examples:
+///     >>> import pathlib, stook
+///     >>> pathlib.Path("photos").mkdir()
+///     >>> size = pathlib.Path("photos/cat.jpg").write_bytes(b"...")
+///     >>> stook.pack_tree("photos", "photos.stook").files
+///     1
+///     >>> stook.Pack("photos.stook")["cat.jpg"]
+///     b'...'
+#[pyfunction]
+#[pyo3(signature = (sources, pack, *, group="", delete=false, select=None, threads=128, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn pack_tree<'py>(
+    py: Python<'py>,
+    sources: &Bound<'py, PyAny>,
+    pack: PathBuf,
+    group: &str,
+    delete: bool,
+    select: Option<Py<PyAny>>,
+    threads: usize,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let roots = match sources.extract::<PathBuf>() {
+        Ok(root) => vec![root],
+        Err(_) => sources.extract::<Vec<PathBuf>>()?,
+    };
+    if roots.is_empty() || !(1..=1024).contains(&threads) {
+        return Err(invalid("at least one source and 1 to 1024 threads are wanted"));
+    }
+    let callback = progress_of(progress)?;
+    let selected = select.map(Selecting::new);
+    let mut told = Telling::new(callback);
+    let packed = py.detach(|| {
+        let select = |key: &[u8]| selected.as_ref().map_or(Decision::Take, |select| select.decide(key));
+        let mut tree = PackTree {
+            roots,
+            grouping: Grouping::Named(group.to_owned()),
+            with_owner: rustix::process::geteuid().is_root(),
+            threads,
+            select: Box::new(|key, _| select(key)),
+            own: pack.exists().then(|| pack.clone()),
+            delete: if delete { Delete::AnyGroup } else { Delete::Nothing },
+        };
+        pack_into(&mut tree, &pack, &mut told)
+    });
+    if let Some(error) = selected.and_then(Selecting::into_error) {
+        return Err(error);
+    }
+    told.finish()?;
+    info::pack_report(py, &packed?.or_raise()?)
+}
+
+/// What `progress` says: a callable, or `True` for a bar.
+fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    let Some(progress) = progress else { return Ok(None) };
+    match progress.extract::<bool>() {
+        Ok(false) => Ok(None),
+        Ok(true) => Ok(Some(progress.py().import("stook._progress")?.getattr("bar")?.call0()?.unbind())),
+        Err(_) if progress.is_callable() => Ok(Some(progress.clone().unbind())),
+        Err(_) => Err(invalid("progress is a callable, True or False")),
+    }
+}
+
+/// A callable that selects what is packed; threads of the walk call it.
+struct Selecting {
+    select: Py<PyAny>,
+    error: std::sync::Mutex<Option<PyErr>>,
+}
+
+impl Selecting {
+    fn new(select: Py<PyAny>) -> Self {
+        Self { select, error: std::sync::Mutex::default() }
+    }
+
+    fn decide(&self, key: &[u8]) -> Decision {
+        let taken = Python::attach(|py| self.select.call1(py, (text_of(py, key)?,))?.is_truthy(py));
+        match taken {
+            Ok(true) => Decision::Take,
+            Ok(false) => Decision::Prune,
+            Err(error) => {
+                let mut first = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                first.get_or_insert(error);
+                Decision::Prune
+            }
+        }
+    }
+
+    fn into_error(self) -> Option<PyErr> {
+        self.error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Packs, and leaves the pack marked as complete if it is.
+fn pack_into(
+    tree: &mut PackTree<'_>,
+    path: &PathBuf,
+    told: &mut Telling,
+) -> PyResult<stook::pack::Result<PackSummary>> {
+    tree.check().or_raise()?;
+    let (mut writer, before) = open_for_tree(tree, path)?;
+    tree.own = Some(path.clone());
+    let packed =
+        tree.run(Some(&mut writer), before.as_ref(), &mut |entries, bytes| told.go_on(&[entries, bytes]));
+    if let Ok(summary) = &packed {
+        let complete = !summary.interrupted && summary.failures.is_empty();
+        if complete {
+            writer.set_complete(true);
+        }
+        let building = before.as_ref().is_none_or(|before| !before.is_complete());
+        writer.finish(building && complete).or_raise()?;
+    }
+    Ok(packed)
+}
+
+fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, Option<Pack>)> {
+    let options = LocalStorageOptions::default();
+    let there = path.exists();
+    let storage = match there {
+        true => LocalStorage::open(path, options),
+        false => LocalStorage::create(path, options),
+    };
+    let storage = Arc::new(storage.or_raise()?);
+    if there {
+        match PackWriter::open(storage.clone(), WriterOptions::bulk()) {
+            Ok(mut writer) => {
+                let before = Pack::open_path(path, OpenOptions::default()).or_raise()?;
+                writer.set_complete(false);
+                writer.publish().or_raise()?;
+                return Ok((writer, Some(before)));
+            }
+            Err(Error::NotAPack { .. }) if is_empty(path)? => {}
+            Err(error) => return Err(error).or_raise(),
+        }
+    }
+    let mut writer = PackWriter::create(storage, WriterOptions::bulk()).or_raise()?;
+    let roots = tree.roots.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
+    writer.set_roots(roots.collect());
+    Ok((writer, None))
+}
+
+/// Unpacks a pack into a directory: every file is whole or absent, and nothing leads out of it.
+///
+/// Args:
+///     pack: The pack.
+///     target: The directory: made if it is not there.
+///     overwrite: Whether files that are there are replaced; else they are kept.
+///     group: Only this group, or these.
+///     select: Called with each key; what it says ``False`` to is left out.
+///     threads: Threads that write small files.
+///     progress: Called now and then with the records and bytes so far. ``True`` shows a bar with tqdm.
+///
+/// Returns:
+///     An `UnpackReport`. What could not be unpacked is in its ``failures``.
+///
+/// Raises:
+///     OSError: The target cannot be made, or reading the pack fails.
+#[pyfunction]
+#[pyo3(signature = (pack, target, *, overwrite=false, group=None, select=None, threads=4, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn unpack<'py>(
+    py: Python<'py>,
+    pack: PathBuf,
+    target: PathBuf,
+    overwrite: bool,
+    group: Option<&Bound<'py, PyAny>>,
+    select: Option<Py<PyAny>>,
+    threads: usize,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let selected = select.map(Selecting::new);
+    let groups = groups_of(group)?;
+    let mut told = Telling::new(progress_of(progress)?);
+    let unpacked = py.detach(|| {
+        let tree = UnpackTree {
+            target,
+            overwrite,
+            with_owner: rustix::process::geteuid().is_root(),
+            groups,
+            threads,
+            select: Box::new(|key| {
+                selected.as_ref().is_none_or(|select| select.decide(key) == Decision::Take)
+            }),
+        };
+        let pack = Pack::open_path(&pack, OpenOptions::default())?;
+        tree.run(&pack, &mut |records, bytes| told.go_on(&[records, bytes]))
+    });
+    if let Some(error) = selected.and_then(Selecting::into_error) {
+        return Err(error);
+    }
+    told.finish()?;
+    info::unpack_report(py, &unpacked.or_raise()?)
+}

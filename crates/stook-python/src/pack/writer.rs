@@ -1,0 +1,229 @@
+//! The writer behind a `Pack`: used by any number of threads, and what it put is seen by its readers.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::Bytes;
+use stook::pack::{Attributes, Durability, Error, Key, Pack, PackWriter, Result, SharedWriter};
+
+use super::writing::last_id;
+
+/// So many bytes that were put are kept in memory for gets before the pack is opened anew.
+const RECENT_BYTES_MAX: usize = 32 << 20;
+/// What an entry takes beside key and value, about.
+const ENTRY_BYTES: usize = 100;
+
+/// A writer for many threads.
+pub(crate) struct Writer {
+    inner: Inner,
+    recent: Mutex<Recent>,
+    /// The next id, once it was asked for.
+    next_id: Mutex<Option<u64>>,
+    process: u32,
+}
+
+/// Every put durable when it returns, and then shared by all that wait; or one after another.
+enum Inner {
+    Plain(Mutex<Option<Box<PackWriter>>>),
+    Shared(RwLock<Option<SharedWriter>>),
+}
+
+/// What was put or deleted since readers were opened last.
+#[derive(Default)]
+pub(crate) struct Recent {
+    values: HashMap<Key, Option<Bytes>>,
+    bytes: usize,
+    /// Whether readers do not know all, also where it is not among the values.
+    stale: bool,
+}
+
+/// What readers are asked, before what they were opened with.
+pub(crate) enum Lately {
+    Put(Bytes),
+    Deleted,
+    Unknown,
+}
+
+impl Writer {
+    pub(crate) fn new(writer: PackWriter, durability: Durability) -> Self {
+        let inner = match durability {
+            Durability::Every => Inner::Shared(RwLock::new(Some(SharedWriter::new(writer)))),
+            _ => Inner::Plain(Mutex::new(Some(Box::new(writer)))),
+        };
+        Self { inner, recent: Mutex::default(), next_id: Mutex::default(), process: std::process::id() }
+    }
+
+    /// Puts a record and gives its sequence number.
+    pub(crate) fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+        match &self.inner {
+            Inner::Plain(writer) => {
+                let mut writer = locked(writer);
+                let sequence = writer.as_mut().ok_or(Error::Stopped)?.put(group, key, attributes, body)?;
+                // Under the lock of the writer, so that notes are in the order of sequence numbers.
+                self.recent().note(key, Some(body));
+                Ok(sequence)
+            }
+            Inner::Shared(writer) => {
+                let writer = read(writer);
+                let sequence = writer.as_ref().ok_or(Error::Stopped)?.put(group, key, attributes, body)?;
+                self.recent().stale = true;
+                Ok(sequence)
+            }
+        }
+    }
+
+    /// Puts a record under the next id and gives it.
+    pub(crate) fn append(
+        &self,
+        group: &str,
+        attributes: &Attributes,
+        body: &[u8],
+        open: impl FnOnce() -> Result<Pack>,
+    ) -> Result<u64> {
+        // Held until the record is there: no two threads take the same id.
+        let mut next = locked(&self.next_id);
+        let id = match *next {
+            Some(id) => id,
+            None => {
+                self.with(|writer| writer.sync())?;
+                last_id(&open()?)?.map_or(Some(0), |id| id.checked_add(1)).ok_or_else(no_more_ids)?
+            }
+        };
+        let mut id = id;
+        while self.contains(&Key::id(id))? {
+            id = id.checked_add(1).ok_or_else(no_more_ids)?;
+        }
+        self.put(group, &Key::id(id), attributes, body)?;
+        *next = id.checked_add(1);
+        Ok(id)
+    }
+
+    fn contains(&self, key: &Key) -> Result<bool> {
+        match &self.inner {
+            Inner::Plain(writer) => locked(writer).as_ref().ok_or(Error::Stopped)?.contains(key),
+            Inner::Shared(_) => self.alone(|writer| writer.contains(key)),
+        }
+    }
+
+    /// Deletes a record; whether there was one.
+    pub(crate) fn delete(&self, key: &Key) -> Result<bool> {
+        match &self.inner {
+            Inner::Plain(writer) => {
+                let mut writer = locked(writer);
+                let was_there = writer.as_mut().ok_or(Error::Stopped)?.delete(key)?;
+                self.recent().note(key, None);
+                Ok(was_there)
+            }
+            Inner::Shared(writer) => {
+                let writer = read(writer);
+                let was_there = writer.as_ref().ok_or(Error::Stopped)?.delete(key)?;
+                self.recent().stale = true;
+                Ok(was_there)
+            }
+        }
+    }
+
+    /// Does something with the writer alone. Readers are opened anew before they are asked again.
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut PackWriter) -> Result<T>) -> Result<T> {
+        self.alone(|writer| {
+            let changed = change(writer);
+            self.recent().stale = true;
+            changed
+        })
+    }
+
+    fn alone<T>(&self, change: impl FnOnce(&mut PackWriter) -> Result<T>) -> Result<T> {
+        match &self.inner {
+            Inner::Plain(writer) => change(locked(writer).as_mut().ok_or(Error::Stopped)?),
+            Inner::Shared(shared) => {
+                let mut slot = written(shared);
+                let mut writer = slot.take().ok_or(Error::Stopped)?.finish()?;
+                let result = change(&mut writer);
+                *slot = Some(SharedWriter::new(writer));
+                result
+            }
+        }
+    }
+
+    /// Lets go of the pack: all that was put is safe when this returns.
+    pub(crate) fn close(&self) -> Result<()> {
+        let writer = match &self.inner {
+            Inner::Plain(writer) => locked(writer).take().map(|writer| *writer),
+            Inner::Shared(shared) => written(shared).take().map(SharedWriter::finish).transpose()?,
+        };
+        writer.map_or(Ok(()), |writer| writer.finish(false))
+    }
+
+    /// Whether this is the process that opened it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// What was done with a key lately.
+    pub(crate) fn lately(&self, key: &Key) -> Lately {
+        let recent = self.recent();
+        match recent.values.get(key) {
+            Some(Some(body)) => Lately::Put(body.clone()),
+            Some(None) => Lately::Deleted,
+            None => Lately::Unknown,
+        }
+    }
+
+    /// Whether readers that were opened before may miss what is not among what was done lately.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.recent().stale
+    }
+
+    /// Whether anything was done since readers were opened.
+    pub(crate) fn has_news(&self) -> bool {
+        let recent = self.recent();
+        recent.stale || !recent.values.is_empty()
+    }
+
+    /// Puts all on the medium, then has `open` give readers the new state. Nothing is put meanwhile.
+    pub(crate) fn reopen(&self, open: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.alone(|writer| {
+            writer.sync()?;
+            open()?;
+            // Not before readers have what is forgotten here.
+            *self.recent() = Recent::default();
+            Ok(())
+        })
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        locked(&self.recent)
+    }
+}
+
+fn no_more_ids() -> Error {
+    Error::Invalid(
+        "the highest id that there is, 2**64 - 1, is taken: put the record under a key of your own".into(),
+    )
+}
+
+impl Recent {
+    fn note(&mut self, key: &Key, body: Option<&[u8]>) {
+        let len = body.map_or(0, <[u8]>::len);
+        self.bytes += key.sort_form().len() + len + ENTRY_BYTES;
+        if self.bytes > RECENT_BYTES_MAX {
+            // Readers will look for themselves.
+            *self = Self { stale: true, ..Self::default() };
+        }
+        if !self.stale {
+            self.values.insert(key.clone(), body.map(Bytes::copy_from_slice));
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn written<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,257 @@
+//! What is done to a `Pack`.
+
+use std::time::Duration;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping};
+use stook::pack::{CompactOptions, Key, KeyRange};
+
+use super::attributes;
+use super::batch::Batch;
+use super::info;
+use super::pack::Pack;
+use super::reading::groups_of;
+use crate::errors::{OrRaise as _, invalid};
+use crate::key;
+use crate::memory::Given;
+use crate::wait::Telling;
+
+#[pymethods]
+impl Pack {
+    fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(py, key, value, None, "").map(|_| ())
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.delete(py, key)? {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err((key.clone().unbind(),))),
+        }
+    }
+
+    /// Puts a record, in place of any older one with this key.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     value: The value: `bytes` or anything with a buffer in one piece.
+    ///     attributes: Small values that go with it, by name.
+    ///     group: The group to put it into.
+    ///
+    /// Returns:
+    ///     Its sequence number. When the record is safe, ``durability`` says.
+    ///
+    /// Raises:
+    ///     OSError: The disk is full or fails. After a failed write the pack must be opened again.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("data.stook", "a")
+    ///     >>> sequence = pack.put("cat.jpg", b"...", attributes={"label": "cat", "width": 640})
+    ///     >>> pack.record("cat.jpg").attributes
+    ///     {'label': 'cat', 'width': 640}
+    ///     >>> pack.close()
+    #[pyo3(signature = (key, value, *, attributes=None, group=""))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        attributes: Option<&Bound<'_, PyDict>>,
+        group: &str,
+    ) -> PyResult<u64> {
+        let (writer, key) = (self.writer()?, key::from_python(key)?);
+        let (value, attributes) = (Given::new(value)?, attributes::from_python(attributes)?);
+        let value = value.as_slice();
+        py.detach(|| writer.put(group, &key, &attributes, value)).or_raise()
+    }
+
+    /// Puts a record under the next id: one more than the highest that there is, 0 in a pack without ids.
+    ///
+    /// Args:
+    ///     value: The value.
+    ///     attributes: Small values that go with it, by name.
+    ///     group: The group to put it into.
+    ///
+    /// Returns:
+    ///     The id.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("log.stook", "a")
+    ///     >>> pack.append(b"first"), pack.append(b"second")
+    ///     (0, 1)
+    ///     >>> pack.close()
+    #[pyo3(signature = (value, *, attributes=None, group=""))]
+    fn append(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        attributes: Option<&Bound<'_, PyDict>>,
+        group: &str,
+    ) -> PyResult<u64> {
+        let writer = self.writer()?;
+        let (value, attributes) = (Given::new(value)?, attributes::from_python(attributes)?);
+        let value = value.as_slice();
+        let open = || self.settings.open_reader();
+        py.detach(|| writer.append(group, &attributes, value, open)).or_raise()
+    }
+
+    /// Deletes a record.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///
+    /// Returns:
+    ///     Whether there was one.
+    #[pyo3(signature = (key))]
+    fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (writer, key) = (self.writer()?, key::from_python(key)?);
+        py.detach(|| writer.delete(&key)).or_raise()
+    }
+
+    /// Deletes a record and gives its value.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     default: What is given when there is none; without it that is a ``KeyError``.
+    ///
+    /// Returns:
+    ///     The value that it had.
+    #[pyo3(signature = (key, *default))]
+    fn pop<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        default: &Bound<'py, pyo3::types::PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let pack = slf.get();
+        pack.writer()?;
+        let found = slf.as_any().get_item(key);
+        match found {
+            Ok(value) => {
+                pack.delete(slf.py(), key)?;
+                Ok(value)
+            }
+            Err(error) if error.is_instance_of::<PyKeyError>(slf.py()) && !default.is_empty() => {
+                default.get_item(0)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts many records.
+    ///
+    /// Args:
+    ///     records: A mapping, or pairs of keys and values.
+    ///     group: The group to put them into.
+    #[pyo3(signature = (records, *, group=""))]
+    fn update(&self, py: Python<'_>, records: &Bound<'_, PyAny>, group: &str) -> PyResult<()> {
+        let pairs = match records.cast::<PyMapping>() {
+            Ok(mapping) => mapping.items()?.into_any(),
+            Err(_) => records.clone(),
+        };
+        for pair in pairs.try_iter()? {
+            let (key, value) = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+            self.put(py, &key, &value, None, group)?;
+        }
+        Ok(())
+    }
+
+    /// Puts and deletions that count together or not at all, whatever happens.
+    ///
+    /// Use it in a ``with`` statement: when its body ends all of it is written, after an exception nothing. What is put
+    /// is kept in memory until then.
+    ///
+    /// Args:
+    ///     group: The group to put records into.
+    ///
+    /// Returns:
+    ///     A `Batch` with ``put`` and ``delete``.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("data.stook", "a")
+    ///     >>> with pack.batch() as batch:
+    ///     ...     batch.put("a", b"1")
+    ///     ...     batch.put("b", b"2")
+    ///     >>> pack.get_many(["a", "b"])
+    ///     [b'1', b'2']
+    ///     >>> pack.close()
+    #[pyo3(signature = (*, group=""))]
+    fn batch(&self, group: &str) -> PyResult<Batch> {
+        Ok(Batch::new(self.writer()?, group.to_owned()))
+    }
+
+    /// Puts everything that was written so far on the medium.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let writer = self.writer()?;
+        py.detach(|| writer.with(|writer| writer.sync())).or_raise()
+    }
+
+    /// Writes what counts once more, in the order of its keys, and lets go of the rest.
+    ///
+    /// Args:
+    ///     keep_seconds: Versions that died less long ago stay readable through ``at``.
+    ///     max_dead: Only groups of which at least this share, 0 to 1, would go.
+    ///     extra_bytes: Room that a step may take on top of what is there.
+    ///     group: Only this group, or these.
+    ///     progress: Called now and then with the bytes written so far.
+    ///
+    /// Returns:
+    ///     A `CompactReport`.
+    #[pyo3(signature = (*, keep_seconds=0.0, max_dead=None, extra_bytes=16 << 30, group=None, progress=None))]
+    #[pyo3(
+        text_signature = "($self, *, keep_seconds=0.0, max_dead=None, extra_bytes=17179869184, group=None, progress=None)"
+    )]
+    fn compact<'py>(
+        &self,
+        py: Python<'py>,
+        keep_seconds: f64,
+        max_dead: Option<f64>,
+        extra_bytes: u64,
+        group: Option<&Bound<'_, PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let keep = Duration::try_from_secs_f64(keep_seconds)
+            .map_err(|_| invalid(format!("keep_seconds is 0 or more, not {keep_seconds}")))?;
+        if max_dead.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return Err(invalid("max_dead is a share from 0 to 1"));
+        }
+        let options = CompactOptions {
+            groups: groups_of(group)?,
+            keep,
+            max_dead,
+            extra_len: extra_bytes,
+            ..CompactOptions::default()
+        };
+        let writer = self.writer()?;
+        let (done, told) = py.detach(|| {
+            let mut told = Telling::new(progress);
+            let done = writer.with(|writer| writer.compact(&options, &mut |bytes| told.go_on(&[bytes])));
+            (done, told.finish())
+        });
+        told?;
+        info::compact_report(py, &done.or_raise()?)
+    }
+}
+
+/// The highest id of a pack.
+pub(super) fn last_id(pack: &stook::pack::Pack) -> stook::pack::Result<Option<u64>> {
+    let any_from = |id: u64| -> stook::pack::Result<bool> {
+        pack.keys_in(KeyRange::all().from(&Key::id(id)))?.next().transpose().map(|found| found.is_some())
+    };
+    if !any_from(0)? {
+        return Ok(None);
+    }
+    // There is one from `low` on, and none from behind `high` on.
+    let (mut low, mut high) = (0, u64::MAX);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if any_from(middle)? {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    Ok(Some(low))
+}

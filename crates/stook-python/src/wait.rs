@@ -1,0 +1,101 @@
+//! Waiting with an eye on signals: in the main thread Ctrl-C acts within 50 ms.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// How often signals are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Whether this is the thread in which Python runs signal handlers.
+fn is_main_thread() -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::thread::gettid() == rustix::process::getpid();
+    #[cfg(not(target_os = "linux"))]
+    return true;
+}
+
+/// Does work that may wait long, without the interpreter. In the main thread it is done on another one, so that a signal is
+/// noticed; what was begun then goes on there to its end, and its result is dropped.
+///
+/// # Errors
+/// What a signal handler raises: `KeyboardInterrupt`.
+pub(crate) fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    if !is_main_thread() {
+        return Ok(py.detach(work));
+    }
+    let (sender, receiver) = mpsc::sync_channel(1);
+    std::thread::Builder::new().name("stook-wait".into()).spawn(move || {
+        // Nobody waits any more if a signal came first.
+        let _ = sender.send(work());
+    })?;
+    // Only to be lent to a closure that another thread might run; no other does.
+    let receiver = Mutex::new(receiver);
+    loop {
+        let told =
+            py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_EVERY));
+        match told {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err(
+                    "a thread of stook panicked; this is a bug, please tell it",
+                ));
+            }
+        }
+    }
+}
+
+/// Tells a callable of Python how far work without the interpreter has come, and looks for signals.
+pub(crate) struct Telling {
+    callback: Option<Py<PyAny>>,
+    looked_at: Instant,
+    /// What it was to be told last, if it was not.
+    owed: Option<Vec<u64>>,
+    /// What the callable, or the handler of a signal, raised.
+    raised: Option<PyErr>,
+}
+
+impl Telling {
+    pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
+        Self { callback, looked_at: Instant::now(), owed: None, raised: None }
+    }
+
+    /// Whether to go on. Every 50 ms signals are looked for, and the callable is told these numbers.
+    pub(crate) fn go_on(&mut self, numbers: &[u64]) -> bool {
+        if self.raised.is_none() {
+            if self.looked_at.elapsed() >= LOOK_EVERY {
+                self.look(numbers);
+            } else {
+                self.owed = Some(numbers.to_vec());
+            }
+        }
+        self.raised.is_none()
+    }
+
+    fn look(&mut self, numbers: &[u64]) {
+        let told = Python::attach(|py| {
+            py.check_signals()?;
+            let Some(callback) = &self.callback else { return Ok(()) };
+            callback.call1(py, PyTuple::new(py, numbers)?).map(|_| ())
+        });
+        self.owed = None;
+        self.raised = told.err();
+        self.looked_at = Instant::now();
+    }
+
+    /// The last numbers, and what was raised, if anything was.
+    pub(crate) fn finish(mut self) -> PyResult<()> {
+        if let (None, Some(numbers)) = (&self.raised, self.owed.take()) {
+            self.look(&numbers);
+        }
+        self.raised.map_or(Ok(()), Err)
+    }
+}
