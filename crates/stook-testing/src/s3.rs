@@ -4,13 +4,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
@@ -23,10 +22,27 @@ use tokio::sync::oneshot;
 const WHO: &str = "who";
 const SECRET: &str = "a secret that no message may show";
 
+/// A request that was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct S3Request {
+    /// `GET`.
+    pub method: String,
+    /// What stands behind it: `/bucket/key`, and the query.
+    pub target: String,
+    /// The header `Range`, as it came.
+    pub range: Option<String>,
+    /// The status of the answer.
+    pub status: u16,
+    /// The length of its body, where it is known beforehand.
+    pub bytes: Option<u64>,
+}
+
+type Log = Arc<Mutex<Vec<S3Request>>>;
+
 /// A server that ends when it is dropped.
 pub struct S3Server {
     address: SocketAddr,
-    requests: Arc<AtomicUsize>,
+    log: Log,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -42,20 +58,20 @@ impl S3Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let requests = Arc::new(AtomicUsize::new(0));
+        let log = Log::default();
         let (stop, stopped) = oneshot::channel();
-        let counted = Arc::clone(&requests);
+        let noted = Arc::clone(&log);
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::select! {
-                    () = serve(&listener, &service, latency, &counted) => {}
+                    () = serve(&listener, &service, latency, &noted) => {}
                     _ = stopped => {}
                 }
             });
         });
-        Self { address, requests, running: Some((stop, thread)) }
+        Self { address, log, running: Some((stop, thread)) }
     }
 
     /// The settings with which it lets one in.
@@ -70,9 +86,20 @@ impl S3Server {
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// How many requests came.
+    /// How many requests were answered.
+    ///
+    /// # Panics
+    /// When the server did.
     pub fn requests(&self) -> usize {
-        self.requests.load(Ordering::SeqCst)
+        self.log.lock().unwrap().len()
+    }
+
+    /// The requests that were answered since this was called last, in the order of the answers.
+    ///
+    /// # Panics
+    /// When the server did.
+    pub fn take_log(&self) -> Vec<S3Request> {
+        std::mem::take(&mut *self.log.lock().unwrap())
     }
 }
 
@@ -85,21 +112,31 @@ impl Drop for S3Server {
     }
 }
 
-async fn serve(listener: &TcpListener, service: &S3Service, latency: Duration, requests: &Arc<AtomicUsize>) {
+async fn serve(listener: &TcpListener, service: &S3Service, latency: Duration, log: &Log) {
     loop {
         let Ok((connection, _)) = listener.accept().await else { continue };
-        let (service, requests) = (service.clone(), Arc::clone(requests));
-        let delayed = service_fn(move |request: Request<Incoming>| {
-            requests.fetch_add(1, Ordering::SeqCst);
-            let answer = Service::call(&service, request);
+        // Whoever asks again on the same connection would wait for its own acknowledgement.
+        let _ = connection.set_nodelay(true);
+        let (service, log) = (service.clone(), Arc::clone(log));
+        let noting = service_fn(move |request: Request<Incoming>| {
+            let method = request.method().to_string();
+            let target = request.uri().to_string();
+            let range = request
+                .headers()
+                .get("range")
+                .map(|range| String::from_utf8_lossy(range.as_bytes()).into_owned());
+            let (answer, log) = (Service::call(&service, request), Arc::clone(&log));
             async move {
                 tokio::time::sleep(latency).await;
-                answer.await
+                let answer = answer.await?;
+                let (status, bytes) = (answer.status().as_u16(), answer.body().size_hint().exact());
+                log.lock().unwrap().push(S3Request { method, target, range, status, bytes });
+                Ok::<_, <S3Service as Service<Request<Incoming>>>::Error>(answer)
             }
         });
         tokio::spawn(async move {
             // A client that goes away is no failure of the server.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), delayed).await;
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), noting).await;
         });
     }
 }

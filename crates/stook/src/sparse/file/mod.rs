@@ -176,6 +176,18 @@ impl SparseFile {
         Ok(len)
     }
 
+    /// What [`read_at`](Self::read_at) gives, where that is held in memory and nothing need be waited for. Otherwise `out` is as it
+    /// was, and nothing is counted: callers that must not wait where they are look here first.
+    pub fn read_at_once(&self, position: u64, out: &mut [u8]) -> Option<usize> {
+        let left = self.len().saturating_sub(position);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
+        let out = out.get_mut(..len)?;
+        let Some(range) = ByteRange::at(position, len as u64).filter(|range| !range.is_empty()) else {
+            return Some(0);
+        };
+        self.at_once(range, &mut |buffer| buffer.read(position, out)).map(|()| len)
+    }
+
     /// The bytes of a range, without a copy where they came by one request.
     ///
     /// # Errors
@@ -242,20 +254,31 @@ impl SparseFile {
         }
     }
 
+    /// Gives what `read` gives where `range` is held.
+    fn at_once<T>(
+        &self,
+        range: ByteRange,
+        read: &mut dyn FnMut(&SparseBuffer) -> Result<T, SparseError>,
+    ) -> Option<T> {
+        if self.is_changed.load(Ordering::Acquire) {
+            return None;
+        }
+        let found = read(&self.buffer).ok()?;
+        self.counted.read(true, range.len());
+        // A pattern may be learned from most reads as well as from all: nobody waits to tell.
+        if let Ok(mut state) = self.state.try_lock() {
+            state.ahead.note_hit(range);
+        }
+        Some(found)
+    }
+
     /// Gives what `read` gives once `range` is held.
     fn through<T>(
         &self,
         range: ByteRange,
         read: &mut dyn FnMut(&SparseBuffer) -> Result<T, SparseError>,
     ) -> Result<T, SparseFileError> {
-        if !self.is_changed.load(Ordering::Acquire)
-            && let Ok(found) = read(&self.buffer)
-        {
-            self.counted.read(true, range.len());
-            // A pattern may be learned from most reads as well as from all: nobody waits to tell.
-            if let Ok(mut state) = self.state.try_lock() {
-                state.ahead.note_hit(range);
-            }
+        if let Some(found) = self.at_once(range, read) {
             return Ok(found);
         }
         self.counted.read(false, range.len());

@@ -121,3 +121,22 @@ fn nothing_and_the_end() {
     assert_eq!(empty.read_at(0, &mut out).unwrap(), 0);
     assert_eq!(empty.read(range(0, 0)).unwrap(), b""[..]);
 }
+
+#[test]
+fn what_is_not_held_is_neither_fetched_nor_counted_by_who_must_not_wait() {
+    let (source, bytes) = CountedSource::of_len(4 << 20);
+    let file = SparseFile::new(source.clone());
+    let mut out = [7; 4];
+    assert_eq!(file.read_at_once(100, &mut out), None);
+    assert_eq!((out, file.statistics().reads, source.asked().len()), ([7; 4], 0, 0));
+    file.read_at(100, &mut out).unwrap();
+    let requests = source.asked().len();
+    assert_eq!(file.read_at_once(101, &mut out[1..]), Some(3));
+    assert_eq!(&out[1..], part(&bytes, range(101, 104)));
+    assert_eq!((file.statistics().hits, source.asked().len()), (1, requests));
+    assert_eq!(file.read_at_once(5 << 20, &mut out), Some(0), "past the end is nothing to wait for");
+    // A source that has changed is told by who may fail.
+    source.change();
+    assert!(file.read_at(3_000_000, &mut out).is_err_and(|error| error.is_changed_source()));
+    assert_eq!(file.read_at_once(100, &mut out), None);
+}
