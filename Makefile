@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help run test test-system format lint unit doc tidy deny advisories msrv fuzz-smoke python \
-	fuzz soak bench golden clean
+	wheels fuzz soak bench golden clean
 
 # Seconds per fuzz target, in `make fuzz` and in `make test`.
 SECONDS ?= 60
@@ -50,6 +50,7 @@ lint: ## Run clippy on all targets.
 	$(call step,lint)
 	@scripts/need rust
 	cargo clippy --quiet --locked --profile lint --all-targets --all-features -- -D warnings
+	cargo clippy --quiet --locked --profile lint -p stook-python -- -D warnings
 
 unit: ## Run the tests that need no privilege.
 	$(call step,tests)
@@ -89,8 +90,13 @@ fuzz-smoke:
 
 python: ## Test the Python parts.
 	$(call step,python)
-	@scripts/need rust
+	@scripts/need rust torch
 	python3 -m unittest discover --start-directory tests/python
+	scripts/python test
+
+wheels: ## Build release wheels into target/wheels/release.
+	@scripts/need rust
+	scripts/python wheels
 
 fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz

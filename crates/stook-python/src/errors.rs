@@ -81,10 +81,15 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
 fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> PyErr {
     let message = chain(error);
     match cause.raw_os_error() {
-        Some(code) => match path {
-            Some(path) => PyOSError::new_err((code, message, path.to_path_buf())),
-            None => PyOSError::new_err((code, message)),
-        },
+        Some(code) => {
+            // The number stands in front of it already.
+            let message = message.replace(&format!(" (os error {code})"), "");
+            let path = path.map(|path| path.as_os_str().to_owned());
+            match path {
+                Some(path) => PyOSError::new_err((code, message, path)),
+                None => PyOSError::new_err((code, message)),
+            }
+        }
         None => PyOSError::new_err(message),
     }
 }

@@ -31,6 +31,7 @@ from ._errors import (
     StoppedError,
     UnsupportedError,
 )
+from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
 from ._stook import DEBUG as _DEBUG
 from ._stook import VERSION as __version__
 from ._stook import Batch, Buffer, Items, Keys, Pack, Record, Scan, Split, pack_tree, unpack
@@ -44,6 +45,8 @@ from ._types import (
     UnpackReport,
 )
 
+from ._typing import Access, Attribute, Durability, Key, Mode, OnDamage, ScanOrder
+
 _Mapping.register(Pack)
 
 if _DEBUG:
@@ -54,26 +57,36 @@ if _DEBUG:
     )
 
 __all__ = [
+    "Access",
     "AddressError",
+    "Attribute",
     "Batch",
+    "BenchResult",
     "Buffer",
+    "Cell",
     "CheckReport",
     "ClosedError",
     "CompactReport",
     "DamagedError",
     "DiffersError",
+    "Durability",
     "Error",
     "ExistsError",
     "Failure",
+    "Figures",
     "ForkedError",
     "InvalidError",
     "Items",
+    "Key",
     "Keys",
     "LimitError",
     "LockedError",
+    "MeasurementError",
+    "Mode",
     "NoSuchStateError",
     "NotAPackError",
     "NotHeldError",
+    "OnDamage",
     "OutOfBoundsError",
     "Pack",
     "PackInfo",
@@ -83,14 +96,18 @@ __all__ = [
     "RemoteNotFoundError",
     "RemotePermissionError",
     "Scan",
+    "ScanOrder",
     "SegmentInfo",
     "ShortReadError",
     "SourceChangedError",
     "Split",
     "StoppedError",
+    "StudyResult",
     "UnpackReport",
     "UnsupportedError",
     "__version__",
+    "bench",
     "pack_tree",
+    "study",
     "unpack",
 ]

@@ -1,53 +1,67 @@
 # The types of the native half. The documentation is copied from it by `scripts/python stubs`.
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import PosixPath
 from types import TracebackType
-from typing import Final, Literal, TypeVar, Union, final, overload
+from typing import Final, TypeVar, Union, final, overload
 
-from typing_extensions import Buffer as AnyBuffer
-from typing_extensions import Self, TypeAlias
+from typing_extensions import Self
 
 from ._errors import DamagedError
 from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, UnpackReport
+from ._typing import Access, AnyBuffer, Attribute, Attributes, Durability, Key, Mode, OnDamage, Path, ScanOrder
 
 VERSION: Final[str]
 DEBUG: Final[bool]
 
-Key: TypeAlias = Union[str, bytes, int]
-Attribute: TypeAlias = Union[int, str, bytes]
-Path: TypeAlias = Union[str, os.PathLike[str]]
 _Default = TypeVar("_Default")
 
 @final
 class Buffer:
+    """Bytes that the library holds: read-only, shown to Python through the buffer protocol.
+
+    ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but ``bytes`` copies.
+    """
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, view: memoryview, /) -> None: ...
 
 @final
 class Record:
+    """A record of a pack. Everything it shows was verified.
+
+    Records of a scan share memory: one that is kept keeps up to a MiB around it.
+    """
     @property
-    def key(self) -> Union[str, int]: ...
+    def key(self) -> Union[str, int]:
+        """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
     @property
-    def value(self) -> memoryview: ...
+    def value(self) -> memoryview:
+        """The value, without a copy."""
     @property
-    def attributes(self) -> dict[Union[str, int], Attribute]: ...
+    def attributes(self) -> dict[Union[str, int], Attribute]:
+        """The attributes: a new dict."""
     @property
-    def group(self) -> str: ...
+    def group(self) -> str:
+        """The group that it is in; the default group is the empty string."""
     @property
-    def sequence(self) -> int: ...
+    def sequence(self) -> int:
+        """Its sequence number: records that were put later have a higher one."""
     @property
-    def time_ns(self) -> int: ...
+    def time_ns(self) -> int:
+        """When it was put, in nanoseconds since 1970."""
     @property
-    def segment(self) -> int: ...
+    def segment(self) -> int:
+        """The id of the segment that it is in."""
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Where in the segment, in bytes."""
     def __len__(self) -> int: ...
     def __bytes__(self) -> bytes: ...
 
 @final
 class Keys:
+    """The keys of a pack in order, byte strings first, then ids."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Union[str, int]: ...
 
@@ -55,29 +69,54 @@ _Item = TypeVar("_Item", covariant=True)
 
 @final
 class Items(Iterator[_Item]):
+    """Keys and values of a pack in the order of the keys, or values alone."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> _Item: ...
 
 @final
 class Scan:
+    """Live records of a pack, one after another, each as a `Record`."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Record: ...
-    def cursor(self) -> str: ...
+    def cursor(self) -> str:
+        """Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record, in another process too, as
+        long as the pack has this generation.
+        """
     @property
-    def damages(self) -> list[DamagedError]: ...
+    def damages(self) -> list[DamagedError]:
+        """The damage that was passed over, as exceptions, with ``on_damage="skip"``."""
 
 @final
 class Split:
+    """A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
+
+    It can be pickled, and its text (`str(split)`) given to another process; `Split(text)` reads it.
+    """
     def __new__(cls, text: str) -> Self: ...
     @property
-    def bytes(self) -> int: ...
+    def bytes(self) -> int:
+        """Bytes of segments in it, dead records included."""
     def __hash__(self) -> int: ...
 
 @final
 class Batch:
-    def put(self, key: Key, value: AnyBuffer, *, attributes: Union[dict[Union[str, int], Attribute], dict[str, Attribute], None] = None) -> None: ...
-    def delete(self, key: Key) -> None: ...
-    def commit(self) -> None: ...
+    """Puts and deletions that count together or not at all; made by `Pack.batch`."""
+    def put(self, key: Key, value: AnyBuffer, *, attributes: Union[Attributes, None] = None) -> None:
+        """Puts a record when the batch is committed.
+
+        Args:
+            key: The key.
+            value: The value.
+            attributes: Small values that go with it, by name.
+        """
+    def delete(self, key: Key) -> None:
+        """Deletes a record, if there is one, when the batch is committed.
+
+        Args:
+            key: The key.
+        """
+    def commit(self) -> None:
+        """Writes all of it. The end of a ``with`` statement does so by itself."""
     def __len__(self) -> int: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -86,29 +125,71 @@ class Batch:
 
 @final
 class Pack:
+    """Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
+
+    A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows the state that it
+    had then; one opened to write shows what it wrote. Any number of threads may use it; others may read it meanwhile, in other
+    processes, too, but only one may write.
+
+    Args:
+        path: The directory of the pack.
+        mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not there; ``"x"``
+            makes it and fails if it is there.
+        at: The state at this time rather than the newest: a ``datetime``, a float of seconds or an int of
+            nanoseconds since 1970.
+        generation: This generation, as it was published, rather than the newest.
+        map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
+            Nobody may cut or overwrite its files meanwhile.
+        access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it.
+        durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
+            by all threads that wait), a number: at the latest after so many seconds.
+        segment_bytes: Segments of a new pack are sealed when they are this long.
+
+    Raises:
+        FileNotFoundError: There is nothing at ``path``.
+        stook.NotAPackError: What is at ``path`` is no pack.
+        stook.ExistsError: Mode ``"x"``, and there is a pack.
+        stook.LockedError: Another process, or another object, writes to it.
+        stook.NoSuchStateError: There is no such generation, or history does not go back so far.
+        stook.DamagedError: Its manifest is not what was written.
+
+    Examples:
+        >>> import stook
+        >>> with stook.Pack("data.stook", "a") as pack:
+        ...     pack["one"] = b"first"
+        ...     pack[2] = b"second"
+        ...     pack["one"], len(pack)
+        (b'first', 2)
+    """
     def __new__(
         cls,
         path: Path,
-        mode: Literal["r", "r+", "a", "x"] = "r",
+        mode: Mode = "r",
         *,
         at: Union[datetime, float, int, None] = None,
         generation: Union[int, None] = None,
         map: bool = False,
-        access: Literal["auto", "direct", "cached"] = "auto",
-        durability: Union[Literal["sync", "put"], float] = "sync",
+        access: Access = "auto",
+        durability: Durability = "sync",
         segment_bytes: int = 4294967296,
     ) -> Self: ...
     @property
-    def path(self) -> str: ...
+    def path(self) -> PosixPath:
+        """Where the pack is."""
     @property
-    def mode(self) -> str: ...
+    def mode(self) -> str:
+        """The mode in which it was opened."""
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Whether it was closed."""
     @property
-    def groups(self) -> list[str]: ...
+    def groups(self) -> list[str]:
+        """The groups that the pack has; the default group is the empty string."""
     @property
-    def generation(self) -> int: ...
-    def close(self) -> None: ...
+    def generation(self) -> int:
+        """The generation that is shown."""
+    def close(self) -> None:
+        """Lets go of the pack. What was put is safe when this returns. Closing twice does nothing."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
     def __getitem__(self, key: Key, /) -> bytes: ...
@@ -118,60 +199,266 @@ class Pack:
     def __len__(self) -> int: ...
     def __iter__(self) -> Keys: ...
     @overload
-    def get(self, key: Key) -> Union[bytes, None]: ...
+    def get(self, key: Key) -> Union[bytes, None]:
+        """Gets a value.
+
+        Args:
+            key: The key.
+            default: What is given when there is no such record.
+
+        Returns:
+            The value, verified.
+
+        Raises:
+            stook.DamagedError: The record is not what was written.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> pack["a"] = b"1"
+            >>> pack.get("a"), pack.get("b"), pack.get("b", b"")
+            (b'1', None, b'')
+            >>> pack.close()
+        """
     @overload
     def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
     @overload
-    def get_many(self, keys: Iterable[Key]) -> list[Union[bytes, None]]: ...
+    def get_many(self, keys: Iterable[Key]) -> list[Union[bytes, None]]:
+        """Gets many values at once: reads are planned together and many are under way at a time.
+
+        Args:
+            keys: The keys, in any order; a key may occur twice.
+            default: What is given for keys without a record.
+
+        Returns:
+            The values in the order of the keys.
+
+        Raises:
+            stook.DamagedError: A record is not what was written.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> pack.update({"a": b"1", "b": b"2"})
+            >>> pack.get_many(["b", "c", "a"])
+            [b'2', None, b'1']
+            >>> pack.close()
+        """
     @overload
     def get_many(self, keys: Iterable[Key], default: _Default) -> list[Union[bytes, _Default]]: ...
-    def record(self, key: Key) -> Union[Record, None]: ...
-    def records(self, keys: Iterable[Key]) -> list[Union[Record, None]]: ...
+    @overload
+    async def aget(self, key: Key) -> Union[bytes, None]: ...
+    @overload
+    async def aget(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
+    @overload
+    async def aget_many(self, keys: Iterable[Key]) -> list[Union[bytes, None]]: ...
+    @overload
+    async def aget_many(self, keys: Iterable[Key], default: _Default) -> list[Union[bytes, _Default]]: ...
+    def record(self, key: Key) -> Union[Record, None]:
+        """Gets a record with its attributes and times, its value without a copy.
+
+        Args:
+            key: The key.
+
+        Returns:
+            The record, or ``None``.
+
+        Raises:
+            stook.DamagedError: The record is not what was written.
+        """
+    def records(self, keys: Iterable[Key]) -> list[Union[Record, None]]:
+        """Gets many records at once, as `get_many` does with values.
+
+        Args:
+            keys: The keys, in any order.
+
+        Returns:
+            For each key the record, or ``None``.
+
+        Raises:
+            stook.DamagedError: A record is not what was written.
+        """
     def keys(
         self,
         *,
         prefix: Union[str, bytes, None] = None,
         start: Union[Key, None] = None,
         end: Union[Key, None] = None,
-    ) -> Keys: ...
-    def items(self) -> Items[tuple[Union[str, int], bytes]]: ...
-    def values(self) -> Items[bytes]: ...
+    ) -> Keys:
+        """Goes through keys in order, byte strings first, then ids, without reading records.
+
+        Args:
+            prefix: Only keys that begin with this.
+            start: Only keys from this one on.
+            end: Only keys before this one.
+
+        Returns:
+            An iterator over keys.
+        """
+    def items(self) -> Items[tuple[Union[str, int], bytes]]:
+        """Goes through keys and values in the order of the keys.
+
+        Returns:
+            An iterator over pairs.
+        """
+    def values(self) -> Items[bytes]:
+        """Goes through values in the order of the keys.
+
+        Returns:
+            An iterator over values.
+        """
     def scan(
         self,
         *,
-        order: Literal["disk", "key"] = "disk",
+        order: ScanOrder = "disk",
         prefix: Union[str, bytes, None] = None,
         start: Union[Key, None] = None,
         end: Union[Key, None] = None,
         group: Union[str, list[str], None] = None,
         split: Union[Split, None] = None,
         cursor: Union[str, None] = None,
-        on_damage: Literal["raise", "skip"] = "raise",
-    ) -> Scan: ...
-    def splits(self, count: int, *, group: Union[str, list[str], None] = None) -> list[Split]: ...
-    def check(self, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport: ...
-    def info(self) -> PackInfo: ...
-    def is_current(self) -> bool: ...
-    def refresh(self) -> bool: ...
-    def snapshot(self) -> Pack: ...
+        on_damage: OnDamage = "raise",
+    ) -> Scan:
+        """Goes through live records: at the speed of the device, as they are on it, or by key.
+
+        Args:
+            order: ``"disk"`` or ``"key"``.
+            prefix: Only keys that begin with this.
+            start: Only keys from this one on.
+            end: Only keys before this one.
+            group: Only this group, or these; the default group is ``""``.
+            split: Only this part of the pack; see `splits`.
+            cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage``.
+            on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and told in `Scan.damages`.
+
+        Returns:
+            An iterator over records.
+
+        Raises:
+            stook.DamagedError: A record is not what was written; from the iterator.
+            stook.InvalidError: A split or cursor of another pack or another generation.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> pack.update({"a/1": b"x", "a/2": b"yy", "b/1": b"zzz"})
+            >>> [(record.key, len(record.value)) for record in pack.scan(order="key", prefix="a/")]
+            [('a/1', 1), ('a/2', 2)]
+            >>> pack.close()
+        """
+    def splits(self, count: int, *, group: Union[str, list[str], None] = None) -> list[Split]:
+        """Cuts the pack into parts of about the same length, so that several threads or processes scan one each.
+
+        Args:
+            count: How many at most.
+            group: Only this group, or these.
+
+        Returns:
+            The parts. Every live record is in exactly one.
+        """
+    def check(self, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport:
+        """Verifies every record, every index page, and that they agree.
+
+        Args:
+            progress: Called now and then with the bytes gone through and all there are.
+
+        Returns:
+            A `CheckReport`. Damage is not an exception here; it is what the report is for.
+        """
+    def info(self) -> PackInfo:
+        """What is known of the pack without reading records.
+
+        Returns:
+            A `PackInfo`.
+        """
+    def is_current(self) -> bool:
+        """Whether nothing was written since this state was opened."""
+    def refresh(self) -> bool:
+        """Shows what others wrote since.
+
+        Returns:
+            Whether there was anything new.
+        """
+    def snapshot(self) -> Pack:
+        """The pack as it is now, to be read: what is written later does not change it.
+
+        Returns:
+            A new `Pack` in mode ``"r"``.
+        """
     def put(
         self,
         key: Key,
         value: AnyBuffer,
         *,
-        attributes: Union[dict[Union[str, int], Attribute], dict[str, Attribute], None] = None,
+        attributes: Union[Attributes, None] = None,
         group: str = "",
-    ) -> int: ...
+    ) -> int:
+        """Puts a record, in place of any older one with this key.
+
+        Args:
+            key: The key.
+            value: The value: `bytes` or anything with a buffer in one piece.
+            attributes: Small values that go with it, by name.
+            group: The group to put it into.
+
+        Returns:
+            Its sequence number. When the record is safe, ``durability`` says.
+
+        Raises:
+            OSError: The disk is full or fails. After a failed write the pack must be opened again.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> sequence = pack.put("cat.jpg", b"...", attributes={"label": "cat", "width": 640})
+            >>> pack.record("cat.jpg").attributes
+            {'label': 'cat', 'width': 640}
+            >>> pack.close()
+        """
     def append(
         self,
         value: AnyBuffer,
         *,
-        attributes: Union[dict[Union[str, int], Attribute], dict[str, Attribute], None] = None,
+        attributes: Union[Attributes, None] = None,
         group: str = "",
-    ) -> int: ...
-    def delete(self, key: Key) -> bool: ...
+    ) -> int:
+        """Puts a record under the next id: one more than the highest that there is, 0 in a pack without ids.
+
+        Args:
+            value: The value.
+            attributes: Small values that go with it, by name.
+            group: The group to put it into.
+
+        Returns:
+            The id.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("log.stook", "a")
+            >>> pack.append(b"first"), pack.append(b"second")
+            (0, 1)
+            >>> pack.close()
+        """
+    def delete(self, key: Key) -> bool:
+        """Deletes a record.
+
+        Args:
+            key: The key.
+
+        Returns:
+            Whether there was one.
+        """
     @overload
-    def pop(self, key: Key) -> bytes: ...
+    def pop(self, key: Key) -> bytes:
+        """Deletes a record and gives its value.
+
+        Args:
+            key: The key.
+            default: What is given when there is none; without it that is a ``KeyError``.
+
+        Returns:
+            The value that it had.
+        """
     @overload
     def pop(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
     def update(
@@ -181,9 +468,37 @@ class Pack:
         ],
         *,
         group: str = "",
-    ) -> None: ...
-    def batch(self, *, group: str = "") -> Batch: ...
-    def sync(self) -> None: ...
+    ) -> None:
+        """Puts many records.
+
+        Args:
+            records: A mapping, or pairs of keys and values.
+            group: The group to put them into.
+        """
+    def batch(self, *, group: str = "") -> Batch:
+        """Puts and deletions that count together or not at all, whatever happens.
+
+        Use it in a ``with`` statement: when its body ends all of it is written, after an exception nothing. What is put
+        is kept in memory until then.
+
+        Args:
+            group: The group to put records into.
+
+        Returns:
+            A `Batch` with ``put`` and ``delete``.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> with pack.batch() as batch:
+            ...     batch.put("a", b"1")
+            ...     batch.put("b", b"2")
+            >>> pack.get_many(["a", "b"])
+            [b'1', b'2']
+            >>> pack.close()
+        """
+    def sync(self) -> None:
+        """Puts everything that was written so far on the medium."""
     def compact(
         self,
         *,
@@ -192,10 +507,22 @@ class Pack:
         extra_bytes: int = 17179869184,
         group: Union[str, list[str], None] = None,
         progress: Union[Callable[[int], object], None] = None,
-    ) -> CompactReport: ...
+    ) -> CompactReport:
+        """Writes what counts once more, in the order of its keys, and lets go of the rest.
+
+        Args:
+            keep_seconds: Versions that died less long ago stay readable through ``at``.
+            max_dead: Only groups of which at least this share, 0 to 1, would go.
+            extra_bytes: Room that a step may take on top of what is there.
+            group: Only this group, or these.
+            progress: Called now and then with the bytes written so far.
+
+        Returns:
+            A `CompactReport`.
+        """
 
 def pack_tree(
-    sources: Union[Path, list[Path], list[str]],
+    sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
     pack: Path,
     *,
     group: str = "",
@@ -203,7 +530,36 @@ def pack_tree(
     select: Union[Callable[[str], object], None] = None,
     threads: int = 128,
     progress: Union[Callable[[int, int], object], bool, None] = None,
-) -> PackTreeReport: ...
+) -> PackTreeReport:
+    """Packs trees of files; run again, adds only what is new or changed.
+
+    Keeps paths, modes, times, links, empty directories and, as root, owners. Links are never followed.
+
+    Args:
+        sources: A directory, or several: then keys begin with the name of each.
+        pack: The pack: made if it is not there.
+        group: The group to put everything into.
+        delete: Whether records of files that are gone from the tree are deleted.
+        select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
+            out, directories with all that is in them.
+        threads: Threads that walk and read.
+        progress: Called now and then with the entries and bytes so far. ``True`` shows a bar with tqdm.
+
+    Returns:
+        A `PackTreeReport`. What could not be read is in its ``failures``; the rest is packed.
+
+    Raises:
+        OSError: A source cannot be opened, or the pack cannot be written.
+
+    Examples:
+        >>> import pathlib, stook
+        >>> pathlib.Path("photos").mkdir()
+        >>> size = pathlib.Path("photos/cat.jpg").write_bytes(b"...")
+        >>> stook.pack_tree("photos", "photos.stook").files
+        1
+        >>> stook.Pack("photos.stook")["cat.jpg"]
+        b'...'
+    """
 def unpack(
     pack: Path,
     target: Path,
@@ -213,4 +569,21 @@ def unpack(
     select: Union[Callable[[str], object], None] = None,
     threads: int = 4,
     progress: Union[Callable[[int, int], object], bool, None] = None,
-) -> UnpackReport: ...
+) -> UnpackReport:
+    """Unpacks a pack into a directory: every file is whole or absent, and nothing leads out of it.
+
+    Args:
+        pack: The pack.
+        target: The directory: made if it is not there.
+        overwrite: Whether files that are there are replaced; else they are kept.
+        group: Only this group, or these.
+        select: Called with each key; what it says ``False`` to is left out.
+        threads: Threads that write small files.
+        progress: Called now and then with the records and bytes so far. ``True`` shows a bar with tqdm.
+
+    Returns:
+        An `UnpackReport`. What could not be unpacked is in its ``failures``.
+
+    Raises:
+        OSError: The target cannot be made, or reading the pack fails.
+    """

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Optional, Union
+
+from ._errors import DamagedError
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class PackInfo:
         segments: Its segments.
     """
 
-    path: str
+    path: Path
     generation: int
     complete: bool
     records: int
@@ -50,7 +53,7 @@ class PackInfo:
     dead_bytes: int
     groups: list[str]
     history_from_ns: Optional[int]
-    damages: list[Exception]
+    damages: list[DamagedError]
     segments: list[SegmentInfo] = field(repr=False)
 
 
@@ -69,7 +72,7 @@ class CheckReport:
     records: int
     live_records: int
     body_bytes: int
-    damages: list[Exception]
+    damages: list[DamagedError]
     notes: list[str]
 
     @property
@@ -98,7 +101,7 @@ class CompactReport:
     dead_records: int
     before_bytes: int
     after_bytes: int
-    left_out: list[Exception]
+    left_out: list[DamagedError]
 
 
 @dataclass(frozen=True)

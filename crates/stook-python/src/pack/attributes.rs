@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
 use stook::pack::format::attributes::{GROUP_ID, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value};
 use stook::pack::{Attributes, FileKind};
 
@@ -58,9 +58,11 @@ fn value_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, P
 }
 
 /// The attributes that a dict says.
-pub(crate) fn from_python(dict: Option<&Bound<'_, PyDict>>) -> PyResult<Attributes> {
+pub(crate) fn from_python(mapping: Option<&Bound<'_, PyMapping>>) -> PyResult<Attributes> {
     let mut attributes = Attributes::new();
-    for (name, value) in dict.into_iter().flatten() {
+    let Some(mapping) = mapping else { return Ok(attributes) };
+    for pair in mapping.items()? {
+        let (name, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
         let name = name_of(&name)?;
         let value = value_of(&name, &value)?;
         attributes.set(name, value);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyMapping, PyTuple};
 use stook::pack::{Attributes, Key};
 
 use super::attributes;
@@ -55,7 +55,7 @@ impl Batch {
         &self,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyDict>>,
+        attributes: Option<&Bound<'_, PyMapping>>,
     ) -> PyResult<()> {
         let key = key::from_python(key)?;
         let body = Given::new(value)?.as_slice().to_vec();

@@ -166,6 +166,42 @@ impl Pack {
         Ok(values)
     }
 
+    /// As `get_many`, to be awaited: the event loop goes on meanwhile.
+    ///
+    /// Args:
+    ///     keys: The keys, in any order; a key may occur twice.
+    ///     default: What is given for keys without a record.
+    ///
+    /// Returns:
+    ///     The values in the order of the keys.
+    #[pyo3(signature = (keys, default=None))]
+    fn aget_many<'py>(
+        slf: &Bound<'py, Self>,
+        keys: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let run = slf.py().import("stook._aio")?.getattr("run")?;
+        run.call1((slf.getattr("get_many")?, keys, default))
+    }
+
+    /// As `get`, to be awaited: the event loop goes on meanwhile.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///     default: What is given when there is no such record.
+    ///
+    /// Returns:
+    ///     The value, verified.
+    #[pyo3(signature = (key, default=None))]
+    fn aget<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let run = slf.py().import("stook._aio")?.getattr("run")?;
+        run.call1((slf.getattr("get")?, key, default))
+    }
+
     /// Gets a record with its attributes and times, its value without a copy.
     ///
     /// Args:

@@ -133,6 +133,10 @@ fn pack_into(
     path: &PathBuf,
     told: &mut Telling,
 ) -> PyResult<stook::pack::Result<PackSummary>> {
+    for root in &tree.roots {
+        // Before anything is made.
+        root.symlink_metadata().map_err(|error| stook::Error::io("read", root, error)).or_raise()?;
+    }
     tree.check().or_raise()?;
     let (mut writer, before) = open_for_tree(tree, path)?;
     tree.own = Some(path.clone());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping};
+use pyo3::types::PyMapping;
 use stook::pack::{CompactOptions, Key, KeyRange};
 
 use super::attributes;
@@ -57,7 +57,7 @@ impl Pack {
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyDict>>,
+        attributes: Option<&Bound<'_, PyMapping>>,
         group: &str,
     ) -> PyResult<u64> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
@@ -87,7 +87,7 @@ impl Pack {
         &self,
         py: Python<'_>,
         value: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyDict>>,
+        attributes: Option<&Bound<'_, PyMapping>>,
         group: &str,
     ) -> PyResult<u64> {
         let writer = self.writer()?;

@@ -1,0 +1,252 @@
+"""Measurements, made by the command-line tool in a process of its own: nothing of Python is in the figures."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from ._errors import Error
+from .__main__ import find_binary
+
+
+class MeasurementError(Error, RuntimeError):
+    """The command-line tool could not measure; the message is what it said."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Rates and latencies of a cell.
+
+    Attributes:
+        iops: Requests a second.
+        bandwidth_bytes_per_s: Bytes a second.
+        latency_mean_ns: The mean latency.
+        latency_p50_ns: Half of all requests took no longer.
+        latency_p99_ns: 99 of a hundred requests took no longer.
+    """
+
+    iops: float
+    bandwidth_bytes_per_s: float
+    latency_mean_ns: Optional[float]
+    latency_p50_ns: Optional[float]
+    latency_p99_ns: Optional[float]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of what was asked for, and what was found.
+
+    Attributes:
+        rw: ``"read"``, ``"write"``, ``"rw"``, ``"randread"``, ``"randwrite"``, ``"randrw"``.
+        block_size: Bytes of each request.
+        depth: Requests in flight for each job.
+        jobs: Threads.
+        read_share: How many of a hundred requests are reads.
+        total: Figures over reads and writes.
+        read: Figures of reads, if there were any.
+        write: Figures of writes, if there were any.
+        valid: Whether the figures passed every check.
+        reasons: Why they did not.
+    """
+
+    rw: str
+    block_size: int
+    depth: int
+    jobs: int
+    read_share: int
+    total: Figures
+    read: Optional[Figures]
+    write: Optional[Figures]
+    valid: bool
+    reasons: list[str]
+
+
+def _figures(document: Optional[dict[str, Any]]) -> Optional[Figures]:
+    if document is None or not document.get("count"):
+        return None
+    return Figures(**{name: document.get(name) for name in Figures.__dataclass_fields__})  # type: ignore[arg-type]
+
+
+def _cell(document: dict[str, Any]) -> Cell:
+    total = _figures(document["total"]) or Figures(0.0, 0.0, None, None, None)
+    return Cell(
+        rw=document["rw"],
+        block_size=document["block_size"],
+        depth=document["depth"],
+        jobs=document["jobs"],
+        read_share=document["read_share"],
+        total=total,
+        read=_figures(document.get("read")),
+        write=_figures(document.get("write")),
+        valid=document["valid"],
+        reasons=list(document["reasons"]),
+    )
+
+
+def _milliseconds(nanoseconds: Optional[float]) -> str:
+    return "–" if nanoseconds is None else f"{nanoseconds / 1e6:,.3f}"
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """What `bench` found.
+
+    Attributes:
+        path: What was measured.
+        cells: One for each combination of what was asked for.
+        document: Everything: the document that ``stook bench --json`` prints.
+    """
+
+    path: str
+    cells: list[Cell]
+    document: dict[str, Any] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        heads = ["rw", "block", "depth", "jobs", "IOPS", "MB/s", "mean ms", "p50 ms", "p99 ms", "valid"]
+        rows = []
+        for cell in self.cells:
+            total = cell.total
+            valid = "yes" if cell.valid else "no: " + "; ".join(cell.reasons)
+            values = [
+                cell.rw,
+                f"{cell.block_size:,}",
+                str(cell.depth),
+                str(cell.jobs),
+                f"{total.iops:,.0f}",
+                f"{total.bandwidth_bytes_per_s / 1e6:,.1f}",
+                _milliseconds(total.latency_mean_ns),
+                _milliseconds(total.latency_p50_ns),
+                _milliseconds(total.latency_p99_ns),
+                valid,
+            ]
+            rows.append("".join(f"<td>{html.escape(value)}</td>" for value in values))
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        caption = f"<caption>stook bench {html.escape(self.path)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What `study` found.
+
+    Attributes:
+        name: The study.
+        conclusions: What is published beside what was found here, in words.
+        document: Everything: the document that ``stook study NAME --json`` prints.
+        page: The page with tables and plots: one self-contained HTML document.
+    """
+
+    name: str
+    conclusions: list[Any]
+    document: dict[str, Any] = field(repr=False)
+    page: str = field(repr=False)
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the page to a file."""
+        Path(path).write_text(self.page, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, so that the styles of page and notebook leave each other alone.
+        shown = html.escape(self.page, quote=True)
+        return f'<iframe srcdoc="{shown}" style="width: 100%; height: 40em; border: 0"></iframe>'
+
+
+def _run(arguments: Sequence[str]) -> dict[str, Any]:
+    process = subprocess.Popen(
+        [find_binary(), *arguments, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        out, told = process.communicate()
+    except BaseException:
+        # Ctrl-C: it removes what it made before it ends.
+        process.terminate()
+        process.wait()
+        raise
+    # 1: measured, and something in it did not pass its checks.
+    if process.returncode not in (0, 1) or not out.strip():
+        raise MeasurementError(told.decode(errors="replace").strip() or f"it ended with status {process.returncode}")
+    document = json.loads(out)
+    assert isinstance(document, dict)
+    return document
+
+
+def _list(values: object) -> str:
+    if isinstance(values, (list, tuple)):
+        return ",".join(str(value) for value in values)
+    return str(values)
+
+
+def bench(
+    path: Union[str, os.PathLike[str]],
+    *,
+    rw: Union[str, Sequence[str]] = "randread",
+    block_size: Union[int, str, Sequence[Union[int, str]]] = "4K",
+    depth: Union[int, Sequence[int]] = 1,
+    jobs: Union[int, Sequence[int]] = 1,
+    read_share: Union[int, Sequence[int], None] = None,
+    seconds: float = 10.0,
+    ramp_seconds: float = 1.0,
+    file_size: Union[int, str, None] = None,
+    overwrite_file: bool = False,
+    options: Sequence[str] = (),
+) -> BenchResult:
+    """Measures storage: reads and writes of a test file, with latencies.
+
+    Args:
+        path: A directory, in which a test file is made, or an existing file.
+        rw: Reads, writes or both; lists make a cell for each combination.
+        block_size: Bytes of each request: a number, or a text such as ``"64K"``.
+        depth: Requests that each job keeps in flight.
+        jobs: Threads.
+        read_share: How many of a hundred requests are reads.
+        seconds: How long each cell is measured.
+        ramp_seconds: How long each cell runs before anything is counted.
+        file_size: Length of the test file that is made.
+        overwrite_file: Needed before an existing file is written.
+        options: Anything else that ``stook bench`` takes.
+
+    Returns:
+        Figures of every cell, with a table in notebooks.
+
+    Raises:
+        stook.MeasurementError: What the command-line tool refused.
+    """
+    arguments = ["bench", os.fspath(path), "--rw", _list(rw), "--block-size", _list(block_size)]
+    arguments += ["--depth", _list(depth), "--jobs", _list(jobs)]
+    arguments += ["--time", f"{round(seconds * 1000)}ms", "--ramp", f"{round(ramp_seconds * 1000)}ms"]
+    if read_share is not None:
+        arguments += ["--read-share", _list(read_share)]
+    if file_size is not None:
+        arguments += ["--file-size", str(file_size)]
+    if overwrite_file:
+        arguments.append("--overwrite-file")
+    document = _run([*arguments, *options])
+    return BenchResult(path=os.fspath(path), cells=[_cell(cell) for cell in document["cells"]], document=document)
+
+
+def study(name: str, *, options: Sequence[str] = ()) -> StudyResult:
+    """Repeats a published study on this machine and lays its figures beside the published ones.
+
+    Args:
+        name: ``"many-small-files"``, ``"ssd-profile"`` or ``"sparse-file"``.
+        options: Anything that ``stook study NAME`` takes.
+
+    Returns:
+        Tables, conclusions and a page, which notebooks show.
+
+    Raises:
+        stook.MeasurementError: What the command-line tool refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="stook-study-") as folder:
+        document = _run(["study", name, "--out", folder, *options])
+        pages = sorted(Path(folder).rglob("*.html"))
+        page = pages[0].read_text(encoding="utf-8") if pages else ""
+    return StudyResult(name=name, conclusions=document.get("conclusions", []), document=document, page=page)

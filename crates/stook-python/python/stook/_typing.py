@@ -1,0 +1,29 @@
+"""Types of arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Union
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Key = Union[str, bytes, int]
+Attribute = Union[int, str, bytes]
+Attributes = Union[Mapping[str, Attribute], Mapping[int, Attribute], Mapping[Union[str, int], Attribute]]
+Path = Union[str, "os.PathLike[str]"]
+Mode = Literal["r", "r+", "a", "x"]
+Access = Literal["auto", "direct", "cached"]
+Durability = Union[Literal["sync", "put"], float]
+ScanOrder = Literal["disk", "key"]
+OnDamage = Literal["raise", "skip"]
+
+
+class Array(Protocol):
+    """Arrays have a buffer, but type checkers know that only from Python 3.12 on."""
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any: ...
+
+
+AnyBuffer = Union["Buffer", Array]

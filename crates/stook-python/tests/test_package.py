@@ -1,0 +1,114 @@
+"""The package itself: version, command-line tool, documentation, measurements."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stook
+import stubs
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True)
+
+
+def test_the_version_is_that_of_the_workspace() -> None:
+    manifest = (ROOT / "Cargo.toml").read_text()
+    found = re.search(r'^version = "(.*)"', manifest, re.MULTILINE)
+    assert found is not None and stook.__version__ == found[1]
+
+
+def test_the_wheel_carries_the_command_line_tool(filled: Path) -> None:
+    told = run("-m", "stook", "--version")
+    assert told.stdout == f"stook {stook.__version__}\n"
+    listed = run("-m", "stook", "ls", str(filled), "--json")
+    assert listed.returncode == 0 and len(listed.stdout.splitlines()) >= 3
+    assert run("-m", "stook", "ls", "none").returncode == 1
+
+
+def test_a_debug_build_warns_on_import() -> None:
+    told = subprocess.run([sys.executable, "-c", "import stook"], capture_output=True, text=True)
+    assert "stook is a debug build" in told.stderr
+    assert told.returncode == 0
+
+
+def test_everything_public_is_there_and_documented() -> None:
+    assert sorted(stook.__all__, key=str.lower) == sorted(set(stook.__all__), key=str.lower)
+    for name in stook.__all__:
+        thing = getattr(stook, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert inspect.getdoc(thing), f"{name} has no documentation"
+    assert stubs.differences() == []
+
+
+def public_docs() -> list[tuple[str, str]]:
+    found = []
+    for name in stook.__all__:
+        thing = getattr(stook, name)
+        found.append((name, getattr(thing, "__doc__", None) or ""))
+        if inspect.isclass(thing):
+            found += [(f"{name}.{key}", getattr(value, "__doc__", None) or "") for key, value in vars(thing).items()]
+    return [(name, doc) for name, doc in found if ">>>" in doc]
+
+
+@pytest.mark.parametrize(("name", "doc"), public_docs())
+def test_examples_in_the_documentation_run(name: str, doc: str) -> None:
+    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(doc), {}, name, None, None)
+    told: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=told.append)
+    assert not runner.failures, "".join(told)
+
+
+def python_blocks(path: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_readme_runs() -> None:
+    blocks = python_blocks(ROOT / "README.md") + python_blocks(ROOT / "crates/stook-python/README.md")
+    assert len(blocks) >= 2
+    for block in blocks:
+        told = run("-c", block)
+        assert told.returncode == 0, f"{block}\n{told.stderr}"
+
+
+def test_bench_gives_typed_cells(tmp_path: Path) -> None:
+    result = stook.bench(
+        tmp_path, rw=["randread"], block_size=["4K", 16384], depth=2, seconds=0.2, ramp_seconds=0.0, file_size="16M"
+    )
+    assert [(cell.rw, cell.block_size, cell.depth) for cell in result.cells] == [
+        ("randread", 4096, 2),
+        ("randread", 16384, 2),
+    ]
+    for cell in result.cells:
+        assert cell.total.iops > 0 and cell.write is None and cell.read is not None
+        assert cell.total.bandwidth_bytes_per_s == pytest.approx(cell.total.iops * cell.block_size)
+        assert cell.total.latency_mean_ns and cell.total.latency_p99_ns
+    page = result._repr_html_()
+    assert page.count("<tr>") == 3 and "4,096" in page
+    assert result.document["schema"] == "stook.bench/1"
+    with pytest.raises(stook.MeasurementError, match="is no workload"):
+        stook.bench(tmp_path, rw="sideways")
+
+
+def test_study_gives_a_page(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("# a trace; file size 100000\n0,10\n10,10\n90000,100\n")
+    result = stook.study("sparse-file", options=["--trace", str(trace), "--latency", "1ms"])
+    assert result.document["schema"] == "stook.study/1"
+    assert result.document["replay"]["bytes_asked"] == 120
+    assert "<iframe" in result._repr_html_()
+    with pytest.raises(stook.MeasurementError):
+        stook.study("nothing")

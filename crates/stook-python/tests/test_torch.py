@@ -1,0 +1,63 @@
+"""Packs under PyTorch's own loader. Run with a Python that has torch."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import stook
+import stook.torch
+
+
+def as_tensor(key: object, value: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(value), dtype=torch.uint8)
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    path = tmp_path / "images.stook"
+    with stook.Pack(path, "x") as pack:
+        pack.update((f"{number:04}", bytes([number % 256]) * 12) for number in range(500))
+    return path
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_every_record_comes_once_an_epoch(images: Path, workers: int, method: str) -> None:
+    dataset = stook.torch.PackDataset(images, transform=as_tensor)
+    assert len(dataset) == 500
+    # The parent has read; its workers must do so for themselves.
+    assert dataset[3].tolist() == [3] * 12
+    context = method if workers else None
+    loader = DataLoader(dataset, batch_size=32, num_workers=workers, shuffle=True, multiprocessing_context=context)
+    for _ in range(2):
+        seen = torch.cat(list(loader))
+        assert seen.shape == (500, 12)
+        assert sorted(seen[:, 0].tolist()) == sorted(number % 256 for number in range(500))
+
+
+def test_a_batch_is_read_as_one(images: Path) -> None:
+    dataset = stook.torch.PackDataset(images, keys=["0003", "0001"], map=True)
+    assert dataset.__getitems__([1, 0, 1]) == [("0001", b"\1" * 12), ("0003", b"\3" * 12), ("0001", b"\1" * 12)]
+    assert pickle.loads(pickle.dumps(dataset))[0] == ("0003", b"\3" * 12)
+
+
+def test_what_is_not_there_is_a_key_error(images: Path) -> None:
+    dataset = stook.torch.PackDataset(images, keys=["0003", "none"])
+    with pytest.raises(KeyError):
+        dataset[1]
+    with pytest.raises(KeyError):
+        dataset.__getitems__([0, 1])
+    with pytest.raises(IndexError):
+        dataset[2]
+    with pytest.raises(FileNotFoundError):
+        stook.torch.PackDataset("none.stook")
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))
