@@ -84,6 +84,13 @@ def test_the_readme_runs() -> None:
         assert told.returncode == 0, f"{block}\n{told.stderr}"
 
 
+def test_the_guide_runs_as_one_session() -> None:
+    blocks = python_blocks(ROOT / "docs/guide/python.md")
+    assert len(blocks) >= 8
+    told = run("-c", "\n".join(blocks))
+    assert told.returncode == 0, told.stderr
+
+
 def test_bench_gives_typed_cells(tmp_path: Path) -> None:
     result = stook.bench(
         tmp_path, rw=["randread"], block_size=["4K", 16384], depth=2, seconds=0.2, ramp_seconds=0.0, file_size="16M"

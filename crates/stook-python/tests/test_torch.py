@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def test_what_is_not_there_is_a_key_error(images: Path) -> None:
         dataset[2]
     with pytest.raises(FileNotFoundError):
         stook.torch.PackDataset("none.stook")
+
+
+def test_the_example_runs() -> None:
+    example = Path(__file__).parents[3] / "examples" / "images_to_dataloader.py"
+    told = subprocess.run([sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert "epoch 1: 2000 pictures" in told.stdout
 
 
 if __name__ == "__main__":
