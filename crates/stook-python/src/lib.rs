@@ -7,9 +7,10 @@ mod errors;
 mod key;
 mod memory;
 mod pack;
+mod sparse;
 mod wait;
 
-use pyo3::prelude::*;
+use pyo3::pymodule;
 
 /// The native half of the package `stook`.
 #[pymodule(gil_used = false)]
@@ -22,6 +23,11 @@ mod _stook {
     use super::pack::{
         batch::Batch, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan, split::Split,
     };
+    #[pymodule_export]
+    use super::sparse::{
+        buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,
+    };
+    use pyo3::prelude::*;
 
     /// The version of the package.
     #[pymodule_export]
@@ -30,4 +36,9 @@ mod _stook {
     /// Whether this was built without optimisation.
     #[pymodule_export]
     const DEBUG: bool = cfg!(debug_assertions);
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::sparse::fork::watch(module.py())
+    }
 }

@@ -11,7 +11,9 @@ from typing import Union
 
 from stook import _stook
 
-STUBS = Path(__file__).parents[1] / "python" / "stook" / "_stook.pyi"
+PACKAGE = Path(__file__).parents[1] / "python" / "stook"
+#: Those of one module, in files that can be read.
+STUBS = [PACKAGE / "_stook.pyi", PACKAGE / "_stook_sparse.pyi"]
 
 Documented = Union[ast.ClassDef, ast.FunctionDef]
 
@@ -39,18 +41,17 @@ def running_doc(name: str) -> str:
 
 def differences() -> list[str]:
     """Names whose documentation is missing, or not the same in both places."""
-    tree = ast.parse(STUBS.read_text())
     wrong = []
-    for name, node in documented(tree):
+    for name, node in (pair for stubs in STUBS for pair in documented(ast.parse(stubs.read_text()))):
         doc = running_doc(name)
         if not doc or doc != (ast.get_docstring(node) or ""):
             wrong.append(name)
     return wrong
 
 
-def write() -> None:
+def write(stubs: Path) -> None:
     """Copies the documentation into the stubs."""
-    lines = STUBS.read_text().splitlines()
+    lines = stubs.read_text().splitlines()
     nodes = documented(ast.parse("\n".join(lines)))
     # From the end, so that numbers of lines before stay what they are.
     for name, node in sorted(nodes, key=lambda pair: -pair[1].lineno):
@@ -72,12 +73,13 @@ def write() -> None:
             decorators = getattr(first, "decorator_list", [])
             start = decorators[0].lineno if decorators else first.lineno
             lines[start - 1 : start - 1] = doc
-    STUBS.write_text("\n".join(lines) + "\n")
+    stubs.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        write()
+        for stubs in STUBS:
+            write(stubs)
     wrong = differences()
     for name in wrong:
         print(f"the documentation of {name} is missing or not the same in the stubs: scripts/python stubs")

@@ -1,6 +1,8 @@
 """Data that lives in files, read and laid out at the speed of the storage under it.
 
 ``Pack`` keeps millions of small values in a few large files. ``pack_tree`` and ``unpack`` move trees of files in and out.
+``open`` reads a few percent of a huge or remote file in few requests, as a file that other libraries take; ``SparseFile``
+does the same by range, ``SparseBuffer`` and ``SparseStore`` hold bytes with gaps in memory.
 """
 
 from __future__ import annotations
@@ -31,10 +33,28 @@ from ._errors import (
     StoppedError,
     UnsupportedError,
 )
+from ._file import File, LocalFile, open
 from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
+from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
 from ._stook import DEBUG as _DEBUG
 from ._stook import VERSION as __version__
-from ._stook import Batch, Buffer, Items, Keys, Pack, Record, Scan, Split, pack_tree, unpack
+from ._stook import (
+    Batch,
+    Buffer,
+    DiskCache,
+    Items,
+    Keys,
+    Pack,
+    Pin,
+    Record,
+    Scan,
+    SparseBuffer,
+    SparseFile,
+    SparseStore,
+    Split,
+    pack_tree,
+    unpack,
+)
 from ._types import (
     CheckReport,
     CompactReport,
@@ -48,6 +68,7 @@ from ._types import (
 from ._typing import Access, Attribute, Durability, Key, Mode, OnDamage, ScanOrder
 
 _Mapping.register(Pack)
+_Mapping.register(SparseStore)
 
 if _DEBUG:
     _warnings.warn(
@@ -69,17 +90,23 @@ __all__ = [
     "CompactReport",
     "DamagedError",
     "DiffersError",
+    "DiskCache",
+    "DiskStatistics",
     "Durability",
     "Error",
     "ExistsError",
+    "Extent",
     "Failure",
     "Figures",
+    "File",
     "ForkedError",
+    "Identity",
     "InvalidError",
     "Items",
     "Key",
     "Keys",
     "LimitError",
+    "LocalFile",
     "LockedError",
     "MeasurementError",
     "Mode",
@@ -91,6 +118,7 @@ __all__ = [
     "Pack",
     "PackInfo",
     "PackTreeReport",
+    "Pin",
     "Record",
     "RemoteError",
     "RemoteNotFoundError",
@@ -100,6 +128,11 @@ __all__ = [
     "SegmentInfo",
     "ShortReadError",
     "SourceChangedError",
+    "SparseBuffer",
+    "SparseCounters",
+    "SparseFile",
+    "SparseStatistics",
+    "SparseStore",
     "Split",
     "StoppedError",
     "StudyResult",
@@ -107,6 +140,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "bench",
+    "open",
     "pack_tree",
     "study",
     "unpack",

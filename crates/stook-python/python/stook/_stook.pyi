@@ -8,6 +8,11 @@ from typing import Final, TypeVar, Union, final, overload
 from typing_extensions import Self
 
 from ._errors import DamagedError
+from ._stook_sparse import DiskCache as DiskCache
+from ._stook_sparse import Pin as Pin
+from ._stook_sparse import SparseBuffer as SparseBuffer
+from ._stook_sparse import SparseFile as SparseFile
+from ._stook_sparse import SparseStore as SparseStore
 from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, UnpackReport
 from ._typing import Access, AnyBuffer, Attribute, Attributes, Durability, Key, Mode, OnDamage, Path, ScanOrder
 

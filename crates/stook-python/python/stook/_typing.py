@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Union
 
 if TYPE_CHECKING:
@@ -13,6 +13,9 @@ Key = Union[str, bytes, int]
 Attribute = Union[int, str, bytes]
 Attributes = Union[Mapping[str, Attribute], Mapping[int, Attribute], Mapping[Union[str, int], Attribute]]
 Path = Union[str, "os.PathLike[str]"]
+Address = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+Ranges = Iterable["tuple[int, int]"]
+OnDifference = Literal["error", "keep", "replace"]
 Mode = Literal["r", "r+", "a", "x"]
 Access = Literal["auto", "direct", "cached"]
 Durability = Union[Literal["sync", "put"], float]

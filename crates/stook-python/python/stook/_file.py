@@ -1,0 +1,371 @@
+"""``stook.open``: what is somewhere else, as the files of the standard library are."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from stook._errors import AddressError, ClosedError, InvalidError, OutOfBoundsError
+from stook._sparse import Identity, SparseStatistics
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from stook._stook import SparseFile
+    from stook._typing import Address, Ranges
+
+#: What `peek` shows, which is what lines are looked for in.
+_PEEK_BYTES = 8192
+#: The longest single read of a local file: the kernel gives no more at once.
+_READ_BYTES_MAX = 1 << 30
+#: The name of a scheme, as addresses begin with it.
+_SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
+
+
+class LocalFile:
+    """A local file that is read by range, as it lies in the page cache of the system.
+
+    What :func:`stook.open` reads from where it is given a path and no cache. It has the methods of :class:`SparseFile` that
+    mean something without a cache.
+    """
+
+    def __init__(self, path: Address) -> None:
+        """Opens it.
+
+        Args:
+            path: Where it is.
+
+        Raises:
+            OSError: The system refuses.
+        """
+        self.name = os.path.abspath(os.fsdecode(path))
+        self._descriptor = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
+        status = os.fstat(self._descriptor)
+        #: The length when it was opened, in bytes.
+        self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+        #: What it was when it was opened.
+        self.identity = Identity(
+            size=self.size,
+            modified_ns=status.st_mtime_ns,
+            changed_ns=status.st_ctime_ns,
+            inode=status.st_ino,
+            device=status.st_dev,
+        )
+        self._lock = threading.Lock()
+        self._reads = 0
+        self._asked_bytes = 0
+
+    def _open_descriptor(self) -> int:
+        if self._descriptor < 0:
+            raise ClosedError("this file is closed")
+        return self._descriptor
+
+    def _count(self, length: int) -> None:
+        self._reads += 1
+        self._asked_bytes += length
+
+    def read(self, position: int, length: int) -> bytes:
+        """The ``length`` bytes at ``position``; fewer only where the file ends."""
+        descriptor = self._open_descriptor()
+        if position < 0 or length < 0:
+            raise InvalidError(f"positions and lengths are 0 or more, not {position} and {length}")
+        length = max(0, min(length, self.size - position))
+        data = os.pread(descriptor, min(length, _READ_BYTES_MAX), position)
+        if len(data) == length:
+            self._count(length)
+            return data
+        parts = [data]
+        while data and (left := length - sum(map(len, parts))) > 0:
+            data = os.pread(descriptor, min(left, _READ_BYTES_MAX), position + length - left)
+            parts.append(data)
+        self._count(length)
+        return b"".join(parts)
+
+    def readinto(self, position: int, out: Buffer) -> int:
+        """Reads bytes at ``position`` into ``out``; how many, fewer than it has room for only where the file ends."""
+        descriptor = self._open_descriptor()
+        if position < 0:
+            raise InvalidError(f"positions are 0 or more, not {position}")
+        view = memoryview(out).cast("B")
+        done = 0
+        while done < len(view):
+            count = os.preadv(descriptor, [view[done : done + _READ_BYTES_MAX]], position + done)
+            if count == 0:
+                break
+            done += count
+        self._count(done)
+        return done
+
+    def read_many(self, ranges: Ranges) -> list[bytes]:
+        """The bytes of many ranges, in their order."""
+        return [self.read(start, end - start) for start, end in self._checked(ranges)]
+
+    def prefetch(self, ranges: Ranges) -> None:
+        """Tells the system that these ranges will be read soon."""
+        descriptor = self._open_descriptor()
+        for start, end in self._checked(ranges):
+            if end > start and hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_WILLNEED)
+
+    def _checked(self, ranges: Ranges) -> list[tuple[int, int]]:
+        self._open_descriptor()
+        checked = list(ranges)
+        for start, end in checked:
+            if not 0 <= start <= end:
+                raise InvalidError(f"a range ends where it begins or behind, not ({start}, {end})")
+            if end > self.size:
+                raise OutOfBoundsError(f"range {start}..{end} reaches past the end of {self.name} ({self.size} bytes)")
+        return checked
+
+    def statistics(self) -> SparseStatistics:
+        """What was asked for. There are no requests, and nothing is ever missed."""
+        return SparseStatistics(
+            reads=self._reads,
+            hits=self._reads,
+            misses=0,
+            asked_bytes=self._asked_bytes,
+            requests=0,
+            fetched_bytes=0,
+            from_disk_bytes=0,
+            evicted_bytes=0,
+            disk_failures=0,
+            disk_failure=None,
+            latency_p50_ns=None,
+            latency_p99_ns=None,
+            latency_max_ns=None,
+        )
+
+    def close(self) -> None:
+        """Closes it. May be called again."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._descriptor < 0
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+    def __reduce__(self) -> tuple[type[LocalFile], tuple[str]]:
+        self._open_descriptor()
+        return LocalFile, (self.name,)
+
+    def __repr__(self) -> str:
+        return f"<stook.LocalFile {self.name} of {self.size} bytes>"
+
+
+class File(io.BufferedIOBase):
+    """A file for reading, wherever it is: seekable, buffered by its cache, for any number of threads.
+
+    What :func:`stook.open` gives. Whatever reads files of the standard library reads it: ``h5py``, ``pyarrow``,
+    ``tifffile``, ``zipfile``, ``numpy``, ``pandas``. Threads that use ``read`` and ``seek`` share one position;
+    :meth:`read_at` has none, and its callers do not wait for one another.
+    """
+
+    def __init__(self, base: Union[SparseFile, LocalFile]) -> None:
+        """A file over something that is read by range.
+
+        Args:
+            base: What is read. It is closed with this file.
+        """
+        super().__init__()
+        self._base = base
+        self._size = base.size
+        self._position = 0
+        self._lock = threading.RLock()
+        _files.add(self)
+
+    @property
+    def base(self) -> Union[SparseFile, LocalFile]:
+        """What is read."""
+        return self._base
+
+    @property
+    def size(self) -> int:
+        """The length, in bytes."""
+        return self._size
+
+    @property
+    def name(self) -> str:
+        """Its path, or its address without secrets."""
+        return self._base.name
+
+    @property
+    def mode(self) -> str:
+        """``"rb"``."""
+        return "rb"
+
+    def readable(self) -> bool:
+        """``True``."""
+        self._check()
+        return True
+
+    def seekable(self) -> bool:
+        """``True``."""
+        self._check()
+        return True
+
+    def writable(self) -> bool:
+        """``False``."""
+        self._check()
+        return False
+
+    def read(self, size: Optional[int] = -1, /) -> bytes:
+        """Reads up to ``size`` bytes; all that follow for ``None`` or -1."""
+        with self._lock:
+            self._check()
+            left = max(0, self._size - self._position)
+            length = left if size is None or size < 0 else min(size, left)
+            if not length:
+                return b""
+            data = self._base.read(self._position, length)
+            self._position += len(data)
+            return data
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Reads up to ``size`` bytes; some 8 KiB for -1."""
+        return self.read(_PEEK_BYTES if size < 0 else size)
+
+    def readinto(self, out: Buffer, /) -> int:
+        """Reads into ``out``; how many bytes, fewer than it has room for only at the end."""
+        with self._lock:
+            self._check()
+            count = self._base.readinto(self._position, out)
+            self._position += count
+            return count
+
+    def readinto1(self, out: Buffer, /) -> int:
+        """The same as :meth:`readinto`."""
+        return self.readinto(out)
+
+    def peek(self, size: int = 0, /) -> bytes:
+        """Bytes that follow, without moving: at least ``size`` of them, and some 8 KiB where there are as many."""
+        with self._lock:
+            self._check()
+            return self._base.read(self._position, max(size, _PEEK_BYTES))
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Moves to ``offset`` bytes from the beginning, the position (``whence`` 1) or the end (2)."""
+        with self._lock:
+            self._check()
+            bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}
+            if whence not in bases:
+                raise InvalidError(f"whence is 0, 1 or 2, not {whence}")
+            position = bases[whence] + offset
+            if position < 0:
+                raise InvalidError(f"position {position} is before the beginning")
+            self._position = position
+            return position
+
+    def tell(self) -> int:
+        """The position."""
+        self._check()
+        return self._position
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """The ``length`` bytes at ``position``, whatever the position of the file is; fewer only where the file ends."""
+        self._check()
+        return self._base.read(position, length)
+
+    def prefetch(self, ranges: Ranges) -> None:
+        """Fetches these ranges, given as ``(start, end)``, all together."""
+        self._check()
+        self._base.prefetch(ranges)
+
+    def statistics(self) -> SparseStatistics:
+        """What was asked for and what that cost, since it was opened."""
+        self._check()
+        return self._base.statistics()
+
+    def close(self) -> None:
+        """Closes it. May be called again."""
+        if not self.closed:
+            base = getattr(self, "_base", None)
+            if base is not None:
+                base.close()
+        super().close()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ClosedError("this file is closed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._check()
+        return _reopen, (self._base, self._position)
+
+    def __repr__(self) -> str:
+        return "<stook.File, closed>" if self.closed else f"<stook.File {self.name} of {self._size} bytes>"
+
+
+# Locks that a thread of the parent held would be held for ever in a forked child.
+_files: weakref.WeakSet[File] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for file in _files:
+        file._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _reopen(base: Union[SparseFile, LocalFile], position: int) -> File:
+    file = File(base)
+    file.seek(position)
+    return file
+
+
+def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A001
+    """Opens a file or an object for reading, through a cache where it is remote.
+
+    Args:
+        address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``.
+        mode: ``"rb"`` or ``"r"``; nothing can be written.
+        **options: ``cache=`` and all others of :class:`SparseFile`. A local path without any is read as it is.
+
+    Returns:
+        A file that is seekable and may be used by several threads.
+
+    Raises:
+        InvalidError: Another mode.
+        OSError: As for :class:`SparseFile`.
+
+    Example:
+        >>> import pathlib, stook
+        >>> _ = pathlib.Path("digits").write_bytes(b"0123456789")
+        >>> with stook.open("digits") as file:
+        ...     file.seek(-2, 2)
+        ...     file.read()
+        8
+        b'89'
+    """
+    from stook._stook import SparseFile
+
+    if mode not in ("rb", "r"):
+        raise InvalidError(f"the mode is 'rb', not {mode!r}: nothing can be written")
+    given = {name: value for name, value in options.items() if value is not None}
+    text = address if isinstance(address, str) else ""
+    is_address = _SCHEME.match(text) is not None
+    if given or (is_address and not text.startswith("file://")):
+        return File(SparseFile(address, **given))
+    if is_address:
+        address = _local_path(text)
+    return File(LocalFile(address))
+
+
+def _local_path(address: str) -> str:
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(address)
+    if parts.netloc not in ("", "localhost"):
+        raise AddressError(f"{address} cannot be opened: a path behind file:// begins with `/`")
+    return unquote(parts.path)

@@ -1,0 +1,137 @@
+"""What is told about sparse files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Bytes that are held without a gap."""
+
+    #: The first position.
+    start: int
+    #: The position behind the last.
+    end: int
+    #: In how many segments they are held.
+    segments: int
+    #: The latest touch of any of them: the count at the time.
+    last_touch: int
+
+
+@dataclass(frozen=True)
+class SparseCounters:
+    """What was done to a sparse buffer since it was made; kept in its serialised form.
+
+    Times are nanoseconds since 1970, by a clock that moves a few hundred times a second. Operations on less than 1 KiB note it
+    every 16th time only, so a time may be that of an operation up to 15 before.
+    """
+
+    #: Reads that succeeded.
+    reads: int
+    #: Bytes that they gave.
+    read_bytes: int
+    #: Writes that succeeded.
+    writes: int
+    #: Bytes that they were given, whether they were held already or not.
+    written_bytes: int
+    #: Segments that were erased, wholly or in part.
+    erased_segments: int
+    #: Bytes that were erased.
+    erased_bytes: int
+    #: Segments that were evicted, wholly or in part.
+    evicted_segments: int
+    #: Bytes that were evicted.
+    evicted_bytes: int
+    #: Time of the last read.
+    last_read_ns: Optional[int]
+    #: Time of the last write.
+    last_write_ns: Optional[int]
+
+
+@dataclass(frozen=True)
+class SparseStatistics:
+    """What was asked of a sparse file, and what it fetched."""
+
+    #: Reads.
+    reads: int
+    #: Reads for which everything was there.
+    hits: int
+    #: Reads that had to wait: for the disk, or for a request, their own or another's.
+    misses: int
+    #: Bytes of all reads, bytes that were read twice counted twice.
+    asked_bytes: int
+    #: Requests, as they were planned; those that were tried again count once, and opening does not count.
+    requests: int
+    #: Bytes of all requests.
+    fetched_bytes: int
+    #: Bytes that were read from the cache on disk and verified, instead of being fetched again.
+    from_disk_bytes: int
+    #: Bytes that were evicted from memory.
+    evicted_bytes: int
+    #: What the cache on disk met, of this file and of all others in it: operations that were refused, ranges that were damaged.
+    #: No read fails for it.
+    disk_failures: int
+    #: What was refused first.
+    disk_failure: Optional[str]
+    #: Half of the requests took at most this long, nanoseconds; ``None`` while there was none.
+    latency_p50_ns: Optional[int]
+    #: 99% of the requests took at most this long, nanoseconds.
+    latency_p99_ns: Optional[int]
+    #: The longest request, nanoseconds.
+    latency_max_ns: Optional[int]
+
+    @property
+    def amplification(self) -> Optional[float]:
+        """Bytes fetched for each byte asked for; ``None`` while nothing was."""
+        return self.fetched_bytes / self.asked_bytes if self.asked_bytes else None
+
+
+@dataclass(frozen=True)
+class DiskStatistics:
+    """What was done with a cache on disk, in this process."""
+
+    #: Bytes that were read and verified.
+    read_bytes: int
+    #: Bytes that were written.
+    written_bytes: int
+    #: Bytes of the disk that were given back, to keep the budget.
+    evicted_bytes: int
+    #: Ranges and records of an index that were not what their checksums say; they are fetched again.
+    damaged_ranges: int
+    #: Entries that were thrown away: of another state of their source, of another version, or damaged.
+    discarded_entries: int
+    #: Operations that failed: a full disk, a directory that may only be read. Reads go on without the disk.
+    failures: int
+    #: What the first of them was.
+    first_failure: Optional[str]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells one state of a file or an object from another. ``None`` stands for what is not known."""
+
+    #: Its length, in bytes.
+    size: int
+    #: What a server calls this state, quotes and a ``W/`` included.
+    etag: Optional[str] = None
+    #: The version of an object, on servers that keep several.
+    version: Optional[str] = None
+    #: When it was modified, nanoseconds since 1970.
+    modified_ns: Optional[int] = None
+    #: When the inode was changed, nanoseconds since 1970.
+    changed_ns: Optional[int] = None
+    #: The number of the inode.
+    inode: Optional[int] = None
+    #: The number of the device.
+    device: Optional[int] = None
+
+
+def reopen(recipe: dict[str, Any]) -> Any:
+    """What a pickled sparse file becomes."""
+    from stook._stook import SparseFile
+
+    if "fetch" in recipe:
+        return SparseFile.from_fetch(**recipe)
+    return SparseFile(**recipe)

@@ -1,0 +1,141 @@
+//! Copies between sparse buffers and memory of Python.
+#![expect(unsafe_code, reason = "Python's buffer protocol is a matter of pointers")]
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use stook::extent::ByteRange;
+use stook::sparse::{OnDifference, SparseBuffer, SparseError, Written};
+
+use crate::errors::OrRaise as _;
+use crate::memory::Given;
+
+/// Copies of more than this let other threads of Python run. Letting go of the interpreter and taking it again
+/// costs as much as copying some KiB, and far more where others want it.
+pub(crate) const RELEASE_MIN: usize = 32 << 10;
+/// Reads up to this are made into memory that is zeroed first.
+const SMALL: u64 = 4 << 10;
+
+/// The bytes of a range as `bytes`.
+pub(crate) fn read<'py>(
+    py: Python<'py>,
+    buffer: &SparseBuffer,
+    position: u64,
+    length: u64,
+) -> PyResult<Bound<'py, PyBytes>> {
+    if length <= SMALL {
+        return PyBytes::new_with(py, length as usize, |out| buffer.read(position, out).or_raise());
+    }
+    let range = super::ranges::at(position, length)?;
+    // Nothing is allocated for what is not there.
+    if let Some(gap) = buffer.reader().gaps(range).next() {
+        return Err(SparseError::NotHeld { range, gap }).or_raise();
+    }
+    let len = ffi::Py_ssize_t::try_from(length).map_err(|_| PyMemoryError::new_err(()))?;
+    // SAFETY: a new `bytes`, whose memory nobody else sees before it is returned.
+    let (bytes, start) = unsafe {
+        let bytes = Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), len))?;
+        let start = ffi::PyBytes_AsString(bytes.as_ptr());
+        (bytes.cast_into::<PyBytes>()?, Start(start.cast()))
+    };
+    // SAFETY: room for all bytes of the range is at `start`.
+    let copy = || unsafe { copy_pieces(buffer, range, start) };
+    if length > RELEASE_MIN as u64 { py.detach(copy) } else { copy() }.or_raise()?;
+    Ok(bytes)
+}
+
+/// A place that is written to by one thread at a time.
+#[derive(Clone, Copy)]
+struct Start(*mut u8);
+
+// SAFETY: it is handed to the closure that writes there, and used by nobody else meanwhile.
+unsafe impl Send for Start {}
+// SAFETY: as above.
+unsafe impl Sync for Start {}
+
+/// Copies all bytes of a range.
+///
+/// # Safety
+/// There must be room for all of them at `to`.
+unsafe fn copy_pieces(buffer: &SparseBuffer, range: ByteRange, to: Start) -> Result<(), SparseError> {
+    let mut at = to.0;
+    buffer.with_pieces(range, |piece| {
+        // SAFETY: the pieces have the length of the range together, and fresh memory overlaps none of them.
+        unsafe {
+            std::ptr::copy_nonoverlapping(piece.as_ptr(), at, piece.len());
+            at = at.add(piece.len());
+        }
+    })
+}
+
+/// Writes what is not a short `bytes`.
+pub(crate) fn write(
+    py: Python<'_>,
+    buffer: &SparseBuffer,
+    position: u64,
+    data: &Bound<'_, PyAny>,
+    policy: OnDifference,
+) -> PyResult<Result<Written, SparseError>> {
+    if let Ok(array) = data.cast_exact::<PyByteArray>()
+        && array.len() <= RELEASE_MIN
+    {
+        // SAFETY: nothing of Python runs, and so nobody changes the array, before the bytes have been copied.
+        return Ok(buffer.write(position, unsafe { array.as_bytes() }, policy));
+    }
+    let given = Given::new(data)?;
+    let bytes = given.as_slice();
+    Ok(match bytes.len() > RELEASE_MIN {
+        true => py.detach(|| buffer.write(position, bytes, policy)),
+        false => buffer.write(position, bytes, policy),
+    })
+}
+
+/// Memory of a Python object that may be written to.
+pub(crate) struct Out(PyBuffer<u8>);
+
+impl Out {
+    /// Takes `bytearray`, writable `memoryview`s and arrays: anything contiguous.
+    pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = match PyBuffer::<u8>::get(object) {
+            Ok(buffer) => buffer,
+            Err(error) => Self::cast(object, error)?,
+        };
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err("the memory of this object may not be written to"));
+        }
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the memory of this object does not lie in one piece"));
+        }
+        Ok(Self(buffer))
+    }
+
+    /// The bytes of what is made of larger items.
+    #[cold]
+    fn cast(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<PyBuffer<u8>> {
+        let Ok(view) = PyMemoryView::from(object) else {
+            let name = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("a writable bytes-like object is wanted, not {name}")));
+        };
+        if !view.getattr("c_contiguous")?.extract::<bool>()? {
+            return Err(PyBufferError::new_err("the memory of this object does not lie in one piece"));
+        }
+        let view = view.call_method1("cast", ("B",)).map_err(|_| error)?;
+        PyBuffer::get(&view)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len_bytes()
+    }
+
+    /// Its memory.
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
+        if self.len() == 0 {
+            return &mut [];
+        }
+        // SAFETY: the view is contiguous and writable, of so many bytes, and is held as long as `self`. That nobody else uses
+        // them meanwhile is the caller's to see to, as for any other writer into buffers.
+        unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast::<u8>(), self.0.len_bytes()) }
+    }
+}

@@ -1,0 +1,67 @@
+//! `stook.DiskCache`: a directory in which what was fetched is kept.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use stook::sparse::{self, DiskCacheOptions};
+
+use super::told;
+use crate::errors::OrRaise as _;
+
+/// A directory in which what was fetched of remote files is kept for the next time, within a budget.
+///
+/// Shared by any number of processes. What was used longest ago is evicted. Bytes are verified whenever they are read;
+/// what is damaged is fetched again. A disk that is full or read-only fails no read: :meth:`statistics` tells.
+///
+/// Args:
+///     directory: Where. It is made, for nobody but the user of this process, where there is none; nobody else may be able
+///         to write in it.
+///     budget_bytes: What all that is kept may take of the disk.
+///
+/// Raises:
+///     OSError: It cannot be made or opened, or others may write in it.
+#[pyclass(module = "stook", frozen)]
+pub(crate) struct DiskCache {
+    pub(crate) cache: Arc<sparse::DiskCache>,
+}
+
+/// What is kept where nothing else is said: 10 GiB.
+pub(crate) const BUDGET_BYTES: u64 = 10 << 30;
+
+#[pymethods]
+impl DiskCache {
+    #[new]
+    #[pyo3(signature = (directory, budget_bytes=10_737_418_240))]
+    fn new(py: Python<'_>, directory: PathBuf, budget_bytes: u64) -> PyResult<Self> {
+        let options = DiskCacheOptions { budget_bytes };
+        let cache = py.detach(|| sparse::DiskCache::open(directory, options)).or_raise()?;
+        Ok(Self { cache })
+    }
+
+    /// Where it is.
+    #[getter]
+    fn directory(&self) -> PathBuf {
+        self.cache.directory().to_path_buf()
+    }
+
+    /// What all that is kept may take of the disk, in bytes.
+    #[getter]
+    fn budget_bytes(&self) -> u64 {
+        self.cache.options().budget_bytes
+    }
+
+    /// What was done with it in this process.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        told::disk(py, &self.cache.statistics())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (PathBuf, u64)) {
+        let cache = slf.get();
+        (slf.get_type().into_any(), (cache.directory(), cache.budget_bytes()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("stook.DiskCache({:?}, budget_bytes={})", self.cache.directory(), self.budget_bytes())
+    }
+}

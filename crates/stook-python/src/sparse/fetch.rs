@@ -1,0 +1,112 @@
+//! Sources whose bytes a function of Python gives.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use stook::extent::ByteRange;
+use stook::source::{Answer, Identity, Leaf, Object, Pending, Source, check_bounds};
+
+use super::adopted;
+use crate::memory::Given;
+
+/// A source that asks a function.
+#[derive(Debug)]
+pub(super) struct FetchSource {
+    object: Arc<FetchObject>,
+    identity: Identity,
+}
+
+#[derive(Debug)]
+struct FetchObject {
+    fetch: Arc<Py<PyAny>>,
+    name: PathBuf,
+}
+
+impl FetchSource {
+    /// `fetch(start, end)` gives the bytes of a range.
+    pub(super) fn new(fetch: Arc<Py<PyAny>>, name: &str, len: u64, identity: Option<&str>) -> Self {
+        let object = Arc::new(FetchObject { fetch, name: PathBuf::from(name) });
+        Self { object, identity: Identity { len, etag: identity.map(Arc::from), ..Identity::default() } }
+    }
+}
+
+impl Source for FetchSource {
+    fn path(&self) -> &Path {
+        &self.object.name
+    }
+
+    fn len(&self) -> u64 {
+        self.identity.len
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    fn current_identity(&self) -> stook::Result<Identity> {
+        Ok(self.identity())
+    }
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> stook::Result<()> {
+        check_bounds(self, range)?;
+        if !range.is_empty() {
+            leaves.push(Leaf::Object { object: self.object.clone(), range });
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes are of the state that was meant is up to the function.
+    fn checks_reads(&self) -> bool {
+        true
+    }
+}
+
+impl FetchObject {
+    fn error(
+        &self,
+        range: ByteRange,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> stook::Error {
+        stook::Error::io_at("fetch from", &self.name, range.start(), std::io::Error::other(cause))
+    }
+
+    /// Asks the function.
+    fn ask(&self, py: Python<'_>, range: ByteRange) -> PyResult<Bytes> {
+        let given = self.fetch.bind(py).call1((range.start(), range.end()))?;
+        if given.is_exact_instance_of::<PyBytes>()
+            && let Some(bytes) = adopted::shared(&given)?
+        {
+            return Ok(bytes);
+        }
+        Ok(Bytes::copy_from_slice(Given::new(&given)?.as_slice()))
+    }
+}
+
+impl Object for FetchObject {
+    fn path(&self) -> &Path {
+        &self.name
+    }
+
+    fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
+        // A new thread for each request: they wait side by side, for as long as the function takes, and there are few.
+        let object = Self { fetch: self.fetch.clone(), name: self.name.clone() };
+        let ask = move || {
+            let asked =
+                Python::try_attach(|py| object.ask(py, range).map_err(|error| object.error(range, error)));
+            answer.give(asked.unwrap_or_else(|| Err(object.error(range, "the interpreter is ending"))));
+        };
+        // Where there can be no thread, the answer is dropped with the work, which tells the one who waits.
+        let _ = std::thread::Builder::new().name("stook-fetch".into()).spawn(ask);
+        Box::new(())
+    }
+}
+
+/// The exception that a function raised, where that is what an error comes down to.
+pub(super) fn raised(py: Python<'_>, error: &stook::Error) -> Option<PyErr> {
+    let stook::Error::Io { source, .. } = error else { return None };
+    let raised = source.get_ref()?.downcast_ref::<PyErr>()?;
+    Some(raised.clone_ref(py))
+}

@@ -1,0 +1,417 @@
+//! `stook.SparseFile`: a file or an object that is read through a cache.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use stook::extent::ByteRange;
+use stook::sparse::{self, SparseFileError};
+
+use super::buffer::SparseBuffer;
+use super::copies::Out;
+use super::options::{self, Options, Place, Shared};
+use super::{adopted, fetch, fork, ranges, told};
+use crate::errors::{Raise as _, closed, invalid};
+use crate::memory::bytes_of;
+use crate::wait::interruptible;
+
+/// A file or an object somewhere else that is read through a cache, which fetches only what is missing.
+///
+/// A read gives what is held and fetches what is missing, in few large requests, ahead of the reader where its pattern
+/// allows a guess. What one thread fetches no other asks for again. All bytes are of one state of the source: once it has
+/// changed, every read raises. May be used from any number of threads, after a fork, and is pickled by its address and
+/// options, credentials in ``settings`` included.
+///
+/// Ranges are ``(start, end)``, ``end`` not included. Reads past the end give fewer bytes, as those of files do.
+///
+/// Args:
+///     address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``.
+///     cache: A directory in which what was fetched is kept for the next time, or a :class:`DiskCache`.
+///     memory_bytes: What is held in memory at most; ``None`` for no limit.
+///     store: A :class:`SparseStore` that holds the bytes, under its budget.
+///     store_name: The name of the buffer in ``store``.
+///     max_gap: Gaps between reads up to this many bytes are fetched too. 64 KiB where nothing is said.
+///     allowance: Bytes that may be fetched and never used; beyond that, at most as many as were needed. 1 MiB.
+///     max_window: The longest way ahead of one read, in bytes. 32 MiB.
+///     requests: Requests under way at once, at most. 8.
+///     max_request_bytes: The longest request. 8 MiB.
+///     tries: How often a request is sent, at most. 6.
+///     deadline: Seconds that one range may take, with all its tries. 60.
+///     stall: Seconds without a byte after which a try counts as failed. 15.
+///     whole_file: Whether an object whose server cannot send parts is read as a whole.
+///     settings: Settings of the object store by their names in the environment (``AWS_REGION``), which they override.
+///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
+///
+/// Raises:
+///     FileNotFoundError: There is no such file or object.
+///     PermissionError: The file, or the server, refuses.
+///     RemoteError: The server did not give what was asked for, after all tries.
+///     AddressError: The address means nothing.
+///
+/// Example:
+///     >>> import pathlib, stook
+///     >>> _ = pathlib.Path("digits").write_bytes(b"0123456789")
+///     >>> with stook.SparseFile("digits") as file:
+///     ...     file.read(1, 3)
+///     b'123'
+#[pyclass(module = "stook", frozen)]
+pub(crate) struct SparseFile {
+    place: Arc<Place>,
+    options: Arc<Options>,
+    /// What it is pickled with.
+    recipe: Py<PyDict>,
+    // Taken only with the interpreter, and let go before it is: a process that forks holds it in no thread.
+    state: RwLock<State>,
+}
+
+/// `file` is `None` once it was closed.
+struct State {
+    generation: u64,
+    file: Option<Arc<sparse::SparseFile>>,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if self.generation != fork::generation() {
+            // Ending it may wait for a lock that nobody in this process will ever let go.
+            std::mem::forget(self.file.take());
+        }
+    }
+}
+
+impl SparseFile {
+    fn open(
+        py: Python<'_>,
+        place: Place,
+        options: Options,
+        shared: Shared,
+        recipe: Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let (place, options) = (Arc::new(place), Arc::new(options));
+        let work = {
+            let (place, options) = (place.clone(), options.clone());
+            move || options::opened(&place, &options, shared)
+        };
+        let file = if place.is_local() { py.detach(work) } else { interruptible(py, work)? };
+        let state = State { generation: fork::generation(), file: Some(Arc::new(file?)) };
+        Ok(Self { place, options, recipe: recipe.unbind(), state: RwLock::new(state) })
+    }
+
+    fn file(&self) -> PyResult<Arc<sparse::SparseFile>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let file = state.file.clone().ok_or_else(|| closed("sparse file"))?;
+        if state.generation == fork::generation() {
+            return Ok(file);
+        }
+        drop(state);
+        self.renew(file)
+    }
+
+    /// The file of a forked child: with the same source, and nothing of what threads of the parent may have held locked.
+    #[cold]
+    fn renew(&self, old: Arc<sparse::SparseFile>) -> PyResult<Arc<sparse::SparseFile>> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.generation != fork::generation() {
+            let new =
+                self.options.after_fork().file(old.source().clone(), None).map_err(|error| error.raise())?;
+            // Not even ended: that may wait for a lock that nobody will ever let go.
+            std::mem::forget(state.file.replace(Arc::new(new)));
+            std::mem::forget(old);
+            state.generation = fork::generation();
+        } else {
+            drop(old);
+        }
+        state.file.clone().ok_or_else(|| closed("sparse file"))
+    }
+
+    /// Does what may wait.
+    fn wait<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        file: Arc<sparse::SparseFile>,
+        work: impl FnOnce(&sparse::SparseFile) -> Result<T, SparseFileError> + Send + 'static,
+    ) -> PyResult<T> {
+        let done = match self.place.is_local() {
+            true => py.detach(|| work(&file)),
+            false => interruptible(py, move || work(&file))?,
+        };
+        adopted::let_go(py);
+        done.map_err(|error| match &error {
+            SparseFileError::Source(cause) => fetch::raised(py, cause).unwrap_or_else(|| error.raise()),
+            _ => error.raise(),
+        })
+    }
+
+    /// The part of a range that the file has.
+    fn clamp(file: &sparse::SparseFile, position: u64, length: u64) -> Option<ByteRange> {
+        let left = file.len().saturating_sub(position);
+        ByteRange::at(position, length.min(left)).filter(|range| !range.is_empty())
+    }
+
+    /// The bytes where they are held, and nothing need be waited for.
+    fn held<'py>(
+        py: Python<'py>,
+        file: &sparse::SparseFile,
+        range: ByteRange,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let len = range.len();
+        if len > HELD_MAX || !file.buffer().has(range) {
+            return Ok(None);
+        }
+        let mut is_held = true;
+        let bytes = PyBytes::new_with(py, len as usize, |out| {
+            is_held = file.read_at_once(range.start(), out).is_some();
+            Ok(())
+        })?;
+        Ok(is_held.then_some(bytes))
+    }
+}
+
+/// Longer reads are made without the interpreter even where all of them is held.
+const HELD_MAX: u64 = 32 << 10;
+
+#[pymethods]
+impl SparseFile {
+    #[new]
+    #[pyo3(signature = (address, **options))]
+    fn new(address: &Bound<'_, PyAny>, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
+        let py = address.py();
+        let (parsed, shared) = Options::parse(options.as_ref())?;
+        let recipe = parsed.recipe(py, options)?;
+        let place = Place::of(address)?;
+        match &place {
+            // A process that is started elsewhere is to find it, too.
+            Place::Path(path) => recipe.set_item("address", path.as_path())?,
+            _ => recipe.set_item("address", address)?,
+        }
+        Self::open(py, place, parsed, shared, recipe)
+    }
+
+    /// A file whose bytes a function gives: for other libraries that can read ranges.
+    ///
+    /// Args:
+    ///     fetch: Called as ``fetch(start, end)``, from threads of this package and several times at once; gives
+    ///         ``end - start`` bytes, as any bytes-like object. What it raises is raised by the read that needed it.
+    ///     size: The length of the file, in bytes.
+    ///     name: What to call it in messages and in ``cache``.
+    ///     identity: What tells this state of the file from others, such as an ETag. Without it nothing is kept in ``cache``.
+    ///     **options: As for :class:`SparseFile`.
+    ///
+    /// Example:
+    ///     >>> import stook
+    ///     >>> data = bytes(1000)
+    ///     >>> file = stook.SparseFile.from_fetch(lambda start, end: data[start:end], 1000)
+    ///     >>> len(file.read(990, 100))
+    ///     10
+    #[staticmethod]
+    #[pyo3(signature = (fetch, size, *, name=None, identity=None, **options))]
+    fn from_fetch(
+        fetch: Bound<'_, PyAny>,
+        size: u64,
+        name: Option<String>,
+        identity: Option<String>,
+        options: Option<Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let py = fetch.py();
+        if !fetch.is_callable() {
+            return Err(PyTypeError::new_err("fetch is a function of start and end"));
+        }
+        let (parsed, shared) = Options::parse(options.as_ref())?;
+        let recipe = parsed.recipe(py, options)?;
+        recipe.set_item("fetch", &fetch)?;
+        recipe.set_item("size", size)?;
+        recipe.set_item("name", &name)?;
+        recipe.set_item("identity", &identity)?;
+        let name = name.unwrap_or_else(|| "what a function gives".to_owned());
+        let place = Place::Fetch { fetch: Arc::new(fetch.unbind()), name, size, identity };
+        Self::open(py, place, parsed, shared, recipe)
+    }
+
+    /// The ``length`` bytes at ``position``; fewer only where the file ends.
+    ///
+    /// Raises:
+    ///     SourceChangedError: The source is no longer what it was when it was opened.
+    ///     RemoteError: The server did not give what was asked for, after all tries.
+    ///     ClosedError: The file is closed.
+    fn read<'py>(&self, py: Python<'py>, position: u64, length: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let file = self.file()?;
+        let Some(range) = Self::clamp(&file, position, length) else { return Ok(PyBytes::new(py, b"")) };
+        if let Some(bytes) = Self::held(py, &file, range)? {
+            return Ok(bytes);
+        }
+        let bytes = self.wait(py, file, move |file| file.read(range))?;
+        bytes_of(py, &bytes)
+    }
+
+    /// Reads bytes at ``position`` into ``out``.
+    ///
+    /// Args:
+    ///     position: Where the first one is.
+    ///     out: A writable bytes-like object: ``bytearray``, ``memoryview``, an array.
+    ///
+    /// Returns:
+    ///     How many: fewer than ``out`` has room for only where the file ends.
+    fn readinto(&self, py: Python<'_>, position: u64, out: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let file = self.file()?;
+        let mut out = Out::new(out)?;
+        let len = out.len() as u64;
+        let Some(range) = Self::clamp(&file, position, len) else { return Ok(0) };
+        let to = out.as_mut().get_mut(..range.len() as usize).unwrap_or_default();
+        if range.len() <= HELD_MAX && file.read_at_once(position, to).is_some() {
+            return Ok(to.len());
+        }
+        // Who is interrupted may use its memory again at once, so nobody else writes there.
+        let bytes = self.wait(py, file, move |file| file.read(range))?;
+        let to_copy = bytes.as_ref();
+        py.detach(|| to.copy_from_slice(to_copy));
+        Ok(to.len())
+    }
+
+    /// The bytes of many ranges, in their order, fetched together: for callers that know what they will need.
+    ///
+    /// Args:
+    ///     ranges: An iterable of ``(start, end)``.
+    ///
+    /// Raises:
+    ///     OutOfBoundsError: A range reaches past the end.
+    fn read_many<'py>(&self, py: Python<'py>, ranges: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let (file, ranges) = (self.file()?, ranges::of(ranges)?);
+        let all: Vec<Bytes> = self.wait(py, file, move |file| file.read_many(&ranges))?;
+        let list = PyList::empty(py);
+        for bytes in &all {
+            list.append(bytes_of(py, bytes)?)?;
+        }
+        Ok(list)
+    }
+
+    /// Fetches what is missing of these ranges, all of it together, and nothing ahead.
+    ///
+    /// Args:
+    ///     ranges: An iterable of ``(start, end)``.
+    ///
+    /// Raises:
+    ///     OutOfBoundsError: A range reaches past the end.
+    fn prefetch(&self, py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (file, ranges) = (self.file()?, ranges::of(ranges)?);
+        self.wait(py, file, move |file| file.prefetch(&ranges))
+    }
+
+    /// The same as :meth:`read`, awaitable: it waits in a thread.
+    fn aread<'py>(slf: &Bound<'py, Self>, position: u64, length: u64) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().file()?;
+        slf.py().import("stook._aio")?.getattr("read")?.call1((slf, position, length))
+    }
+
+    /// The same as :meth:`read_many`, awaitable: it waits in a thread.
+    fn aread_many<'py>(slf: &Bound<'py, Self>, ranges: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().file()?;
+        slf.py().import("stook._aio")?.getattr("run")?.call1((slf.getattr("read_many")?, ranges))
+    }
+
+    /// The bytes where they are in memory, ``None`` where they must be waited for.
+    fn _read_at_once<'py>(
+        &self,
+        py: Python<'py>,
+        position: u64,
+        length: u64,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let file = self.file()?;
+        match Self::clamp(&file, position, length) {
+            Some(range) => Self::held(py, &file, range),
+            None => Ok(Some(PyBytes::new(py, b""))),
+        }
+    }
+
+    /// Whether all of the ``length`` bytes at ``position`` are held in memory.
+    fn has(&self, position: u64, length: u64) -> PyResult<bool> {
+        Ok(self.file()?.buffer().has(ranges::at(position, length)?))
+    }
+
+    /// What was asked for and what that cost, since it was opened.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        told::statistics(py, &self.file()?.statistics())
+    }
+
+    /// Closes it; what is held in memory is let go. May be called again.
+    fn close(&self, py: Python<'_>) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let gone = State { generation: state.generation, file: state.file.take() };
+        drop(state);
+        py.detach(|| drop(gone));
+        adopted::let_go(py);
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).file.is_none()
+    }
+
+    /// The length of the file, in bytes.
+    #[getter]
+    fn size(&self) -> PyResult<u64> {
+        Ok(self.file()?.len())
+    }
+
+    /// What the source was when it was opened.
+    #[getter]
+    fn identity<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        told::identity(py, &self.file()?.identity())
+    }
+
+    /// What it is called in messages: its path, or its address without secrets.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        Ok(PyString::new(py, &self.file()?.source().path().to_string_lossy()))
+    }
+
+    /// What is held in memory. What is written there is taken for bytes of the file.
+    #[getter]
+    fn buffer(&self) -> PyResult<SparseBuffer> {
+        Ok(SparseBuffer { buffer: self.file()?.buffer().clone() })
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().file()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (kind=None, error=None, trace=None, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        error: Option<&Bound<'_, PyAny>>,
+        trace: Option<&Bound<'_, PyAny>>,
+    ) {
+        let _ = (kind, error, trace);
+        self.close(py);
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
+        slf.get().file()?;
+        let py = slf.py();
+        let recipe = slf.get().recipe.bind(py).copy()?;
+        if recipe.contains("store")? {
+            return Err(invalid("a file in a store cannot be pickled; open it again in the other process"));
+        }
+        Ok((py.import("stook._sparse")?.getattr("reopen")?, (recipe,)))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(match self.file() {
+            Ok(file) => format!("<stook.SparseFile {} of {} bytes>", self.name(py)?, file.len()),
+            Err(_) => "<stook.SparseFile, closed>".to_owned(),
+        })
+    }
+
+    fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
+        visit.call(&self.recipe)?;
+        match self.place.as_ref() {
+            Place::Fetch { fetch, .. } => visit.call(fetch.as_ref()),
+            _ => Ok(()),
+        }
+    }
+}

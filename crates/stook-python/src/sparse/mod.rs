@@ -1,0 +1,14 @@
+//! `stook.SparseBuffer`, `stook.SparseStore`, `stook.SparseFile` and what belongs to them.
+
+mod adopted;
+pub(crate) mod buffer;
+mod copies;
+pub(crate) mod disk;
+mod fetch;
+pub(crate) mod file;
+pub(crate) mod fork;
+mod options;
+pub(crate) mod pin;
+mod ranges;
+pub(crate) mod store;
+mod told;

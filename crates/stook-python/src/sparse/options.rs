@@ -1,0 +1,221 @@
+//! What a `SparseFile` is made of: where its bytes are, and how they are fetched.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use stook::source::remote::{RemoteOptions, RemoteSource};
+use stook::source::{FileSource, SessionOptions, Source, is_remote};
+use stook::sparse::{self, AheadOptions, DiskCacheOptions, SparseFileOptions, SparseOptions};
+
+use super::disk::{BUDGET_BYTES, DiskCache};
+use super::fetch::FetchSource;
+use super::store::SparseStore;
+use crate::errors::{OrRaise as _, invalid};
+
+/// Where the bytes are.
+#[derive(Debug)]
+pub(super) enum Place {
+    Path(PathBuf),
+    Address(String),
+    Fetch { fetch: Arc<Py<PyAny>>, name: String, size: u64, identity: Option<String> },
+}
+
+impl Place {
+    /// What an address means: a remote object where it begins with a scheme that is known, otherwise a file.
+    pub(super) fn of(address: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let decoded = address.py().import("os")?.call_method1("fsdecode", (address,))?;
+        match decoded.cast::<PyString>()?.to_str() {
+            // Others than objects are refused, or are files, when it is opened.
+            Ok(text) if address.is_instance_of::<PyString>() && text.contains("://") => {
+                Ok(Self::Address(text.to_owned()))
+            }
+            // A process that is started elsewhere is to find it, too.
+            _ => Ok(Self::Path(absolute(&decoded.extract::<PathBuf>()?)?)),
+        }
+    }
+
+    /// Opens it.
+    pub(super) fn open(&self, remote: &RemoteOptions) -> stook::Result<Arc<dyn Source>> {
+        Ok(match self {
+            Self::Path(path) => Arc::new(FileSource::open(path)?),
+            Self::Address(address) if is_remote(address) => Arc::new(RemoteSource::open(address, remote)?),
+            Self::Address(address) => stook::source::open(address)?,
+            Self::Fetch { fetch, name, size, identity } => {
+                Arc::new(FetchSource::new(fetch.clone(), name, *size, identity.as_deref()))
+            }
+        })
+    }
+
+    /// Whether reading it takes so little that no thread need be started to look for signals meanwhile.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self, Self::Path(_))
+    }
+}
+
+/// The keyword arguments of `SparseFile`.
+#[derive(Debug, Default)]
+pub(super) struct Options {
+    /// Directory and budget of the cache on disk.
+    cache: Option<(PathBuf, u64)>,
+    memory_bytes: Option<u64>,
+    ahead: AheadOptions,
+    session: SessionOptions,
+    remote: RemoteOptions,
+    store: Option<(Arc<sparse::SparseStore>, String)>,
+}
+
+/// A cache that was made already, to be shared by files; and not after a fork.
+pub(super) type Shared = Option<Arc<sparse::DiskCache>>;
+
+impl Options {
+    /// Reads them; what is not there is as it is by default.
+    pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<(Self, Shared)> {
+        let (mut all, mut shared) = (Self::default(), None);
+        let (mut store, mut name) = (None, None);
+        for (key, value) in options.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+            let key: String = key.extract()?;
+            match key.as_str() {
+                "cache" => (all.cache, shared) = cache_of(&value)?,
+                "store" => store = Some(value.cast::<SparseStore>()?.get().store.clone()),
+                "store_name" => name = Some(value.extract::<String>()?),
+                "memory_bytes" => all.memory_bytes = Some(value.extract()?),
+                _ => all.set(&key, &value).map_err(|error| named(value.py(), &key, error))?,
+            }
+        }
+        all.store = match (store, name) {
+            (Some(store), Some(name)) => Some((store, name)),
+            (Some(_), None) => return Err(invalid("with store=, store_name= says what it is called there")),
+            _ => None,
+        };
+        if all.store.is_some() && all.memory_bytes.is_some() {
+            return Err(invalid("a file in a store has the budget of the store, and none of its own"));
+        }
+        Ok((all, shared))
+    }
+
+    fn set(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match key {
+            "max_gap" => self.ahead.max_gap = value.extract()?,
+            "allowance" => self.ahead.allowance = value.extract()?,
+            "max_window" => self.ahead.max_window = value.extract()?,
+            "requests" => self.session.requests = at_least(value, 1)?,
+            "max_request_bytes" => self.session.max_request_bytes = at_least(value, 1)?,
+            "tries" => self.remote.tries = value.extract()?,
+            "deadline" => self.remote.deadline = seconds(value)?,
+            "stall" => self.remote.stall = seconds(value)?,
+            "whole_file" => self.remote.whole_file = value.extract()?,
+            "settings" => self.remote.settings = pairs(value)?,
+            "headers" => self.remote.headers = pairs(value)?,
+            _ => {
+                return Err(pyo3::exceptions::PyTypeError::new_err("this is not among the options"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The arguments from which another process makes the same file: with paths that mean the same there.
+    pub(super) fn recipe<'py>(
+        &self,
+        py: Python<'py>,
+        options: Option<Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let recipe = options.unwrap_or_else(|| PyDict::new(py));
+        if let (Some((directory, _)), Some(cache)) = (&self.cache, recipe.get_item("cache")?)
+            && cache.cast::<DiskCache>().is_err()
+        {
+            recipe.set_item("cache", directory.as_path())?;
+        }
+        Ok(recipe)
+    }
+
+    pub(super) fn remote(&self) -> &RemoteOptions {
+        &self.remote
+    }
+
+    /// The file over a source, with the cache on disk that was made already, or one that is opened now.
+    pub(super) fn file(&self, source: Arc<dyn Source>, shared: Shared) -> stook::Result<sparse::SparseFile> {
+        let disk = match (&self.cache, shared) {
+            (_, Some(shared)) => Some(shared),
+            (Some((directory, budget_bytes)), None) => {
+                Some(sparse::DiskCache::open(directory, DiskCacheOptions { budget_bytes: *budget_bytes })?)
+            }
+            (None, None) => None,
+        };
+        let options = SparseFileOptions {
+            ahead: self.ahead,
+            session: self.session,
+            disk,
+            ..SparseFileOptions::default()
+        };
+        if let Some((store, name)) = &self.store {
+            return Ok(sparse::SparseFile::in_store(source, store, name, options));
+        }
+        let budget_bytes = self.memory_bytes.unwrap_or(u64::MAX);
+        let held = SparseOptions { budget_bytes, ..SparseOptions::default() };
+        // These options are valid whatever the budget is.
+        let buffer = sparse::SparseBuffer::with_options(held).unwrap_or_default();
+        Ok(sparse::SparseFile::with_options(source, Arc::new(buffer), options))
+    }
+
+    /// Without what belongs to the process that made it.
+    pub(super) fn after_fork(&self) -> Self {
+        let Self { cache, memory_bytes, ahead, session, remote, store: _ } = self;
+        Self {
+            cache: cache.clone(),
+            memory_bytes: *memory_bytes,
+            ahead: *ahead,
+            session: *session,
+            remote: remote.clone(),
+            store: None,
+        }
+    }
+}
+
+/// Directory and budget that `cache=` says, and the cache where it is one.
+fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<(Option<(PathBuf, u64)>, Shared)> {
+    if let Ok(cache) = cache.cast::<DiskCache>() {
+        let cache = &cache.get().cache;
+        let settings = (absolute(cache.directory())?, cache.options().budget_bytes);
+        return Ok((Some(settings), Some(cache.clone())));
+    }
+    let directory = cache.extract::<PathBuf>()?;
+    Ok((Some((absolute(&directory)?, BUDGET_BYTES)), None))
+}
+
+fn absolute(path: &Path) -> PyResult<PathBuf> {
+    Ok(std::path::absolute(path)?)
+}
+
+fn at_least(value: &Bound<'_, PyAny>, least: usize) -> PyResult<usize> {
+    let number = value.extract::<usize>()?;
+    if number < least {
+        return Err(invalid(format!("it must be {least} or more, not {number}")));
+    }
+    Ok(number)
+}
+
+fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds = value.extract::<f64>()?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| invalid(format!("it is a time in seconds, not {seconds}")))
+}
+
+fn pairs(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
+    value.cast::<PyDict>()?.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?))).collect()
+}
+
+/// The same exception with the name of the argument.
+fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
+    match error.get_type(py).call1((format!("argument '{name}': {}", error.value(py)),)) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(_) => error,
+    }
+}
+
+pub(super) fn opened(place: &Place, options: &Options, shared: Shared) -> PyResult<sparse::SparseFile> {
+    let source = place.open(options.remote()).or_raise()?;
+    options.file(source, shared).or_raise()
+}

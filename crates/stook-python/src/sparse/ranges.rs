@@ -1,0 +1,56 @@
+//! Ranges as Python has them: `(start, end)`, half-open, or a position and a length.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use stook::extent::ByteRange;
+use stook::plan::PlanOptions;
+use stook::sparse::SparseError;
+
+use crate::errors::{Raise as _, invalid};
+
+/// The range of `length` bytes at `position`.
+pub(crate) fn at(position: u64, length: u64) -> PyResult<ByteRange> {
+    ByteRange::at(position, length).ok_or_else(|| SparseError::TooFar { position, len: length }.raise())
+}
+
+/// The ranges that an iterable of `(start, end)` gives.
+pub(crate) fn of(ranges: &Bound<'_, PyAny>) -> PyResult<Vec<ByteRange>> {
+    let mut all = Vec::with_capacity(ranges.len().unwrap_or(0).min(1 << 20));
+    for item in ranges.try_iter()? {
+        all.push(one(&item?)?);
+    }
+    Ok(all)
+}
+
+fn one(item: &Bound<'_, PyAny>) -> PyResult<ByteRange> {
+    let wrong = || -> PyErr {
+        match item.repr() {
+            Ok(text) => PyTypeError::new_err(format!("a range is (start, end), not {text}")),
+            Err(error) => error,
+        }
+    };
+    let (start, end): (u64, u64) = match item.cast::<PyTuple>() {
+        Ok(pair) if pair.len() == 2 => (pair.get_item(0)?.extract()?, pair.get_item(1)?.extract()?),
+        _ => item.extract::<[u64; 2]>().map(|[start, end]| (start, end)).map_err(|_| wrong())?,
+    };
+    ByteRange::new(start, end)
+        .ok_or_else(|| invalid(format!("a range ends where it begins or behind, not ({start}, {end})")))
+}
+
+/// A list of `(start, end)`.
+pub(crate) fn list<'py>(py: Python<'py>, ranges: &[ByteRange]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, ranges.iter().map(|range| (range.start(), range.end())))
+}
+
+/// What a plan is told; `None` is no limit.
+pub(crate) fn plan(
+    min_len: u64,
+    max_gap: u64,
+    max_len: Option<u64>,
+    alignment: u64,
+    end: Option<u64>,
+) -> PlanOptions {
+    let (max_len, end) = (max_len.unwrap_or(u64::MAX), end.unwrap_or(u64::MAX));
+    PlanOptions { min_len, max_gap, max_len, alignment, end }
+}

@@ -1,0 +1,182 @@
+//! `stook.SparseStore`: many sparse buffers under one budget.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
+use stook::sparse;
+
+use super::buffer::{SparseBuffer, options_of, restore};
+use super::{adopted, told};
+use crate::errors::OrRaise as _;
+
+/// Many named sparse buffers in memory, under one byte budget and one count of touches.
+///
+/// A mapping of names to :class:`SparseBuffer`. What was touched longest ago is evicted, whichever of them it is in.
+///
+/// Args:
+///     budget_bytes: What all of them together hold at most; ``None`` for no limit.
+///     grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to 65,536.
+///     adopt_min: What is shorter is copied by ``adopt``: 4,096 or more.
+///     first_touch: Where the count of touches begins.
+///
+/// Raises:
+///     InvalidError: For an option with a value that it cannot have.
+///
+/// Example:
+///     >>> import stook
+///     >>> store = stook.SparseStore(budget_bytes=1000)
+///     >>> store.get_or_create("a").write(0, bytes(600))
+///     600
+///     >>> store.get_or_create("b").write(7, bytes(600))
+///     600
+///     >>> store.held_bytes
+///     600
+#[pyclass(module = "stook", frozen, mapping)]
+pub(crate) struct SparseStore {
+    pub(crate) store: Arc<sparse::SparseStore>,
+}
+
+fn shown(buffer: Arc<sparse::SparseBuffer>) -> SparseBuffer {
+    SparseBuffer { buffer }
+}
+
+#[pymethods]
+impl SparseStore {
+    #[new]
+    #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
+    fn new(budget_bytes: Option<u64>, grain: u32, adopt_min: u32, first_touch: u64) -> PyResult<Self> {
+        let options = options_of(budget_bytes, grain, adopt_min, first_touch);
+        Ok(Self { store: Arc::new(sparse::SparseStore::new(options).or_raise()?) })
+    }
+
+    /// The buffer of this name, or ``default``.
+    #[pyo3(signature = (name, default=None, /))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.store.get(name) {
+            Some(buffer) => Ok(Some(Bound::new(py, shown(buffer))?.into_any())),
+            None => Ok(default),
+        }
+    }
+
+    /// The buffer of this name, a new one where there was none.
+    fn get_or_create(&self, name: &str) -> SparseBuffer {
+        shown(self.store.get_or_create(name))
+    }
+
+    /// Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and is not evicted from.
+    ///
+    /// Returns:
+    ///     The buffer, or ``None`` where there was none of this name.
+    fn remove(&self, name: &str) -> Option<SparseBuffer> {
+        self.store.remove(name).map(shown)
+    }
+
+    /// Takes all buffers out.
+    fn clear(&self, py: Python<'_>) {
+        py.detach(|| self.store.clear());
+        adopted::let_go(py);
+    }
+
+    /// Reads a serialised buffer and gives it this name. Its budget is that of the store.
+    ///
+    /// Args:
+    ///     name: The name.
+    ///     data: What :meth:`SparseBuffer.to_bytes` gave.
+    ///
+    /// Raises:
+    ///     ExistsError: The name is taken.
+    ///     DamagedError: The bytes were cut or changed.
+    ///     UnsupportedError: They are something else, or of another version.
+    fn load(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<SparseBuffer> {
+        restore(py, data, |bytes| self.store.load(name, bytes)).map(shown)
+    }
+
+    /// The names, ascending.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.store.names().iter().map(|name| name.as_ref()))
+    }
+
+    /// The buffers, by their names ascending.
+    fn values(&self) -> Vec<SparseBuffer> {
+        self.store.names().iter().filter_map(|name| self.store.get(name)).map(shown).collect()
+    }
+
+    /// Names and buffers, ascending.
+    fn items(&self) -> Vec<(String, SparseBuffer)> {
+        let names = self.store.names();
+        names.iter().filter_map(|name| Some((name.to_string(), shown(self.store.get(name)?)))).collect()
+    }
+
+    /// Up to ``count`` names behind ``name``, ascending: for stores of very many buffers.
+    fn names_after<'py>(&self, py: Python<'py>, name: &str, count: usize) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.store.names_after(name, count).iter().map(|name| name.as_ref()))
+    }
+
+    /// Takes away what was touched longest ago, in whichever buffers, until at most ``budget_bytes`` are held, or only
+    /// what is pinned.
+    ///
+    /// Returns:
+    ///     How many bytes that were.
+    fn evict_to(&self, py: Python<'_>, budget_bytes: u64) -> u64 {
+        let evicted = py.detach(|| self.store.evict_to(budget_bytes));
+        adopted::let_go(py);
+        evicted
+    }
+
+    /// What was done to all buffers, those included that were removed.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        told::counters(py, &py.detach(|| self.store.counters()))
+    }
+
+    /// How many bytes all buffers hold.
+    #[getter]
+    fn held_bytes(&self) -> u64 {
+        self.store.held_bytes()
+    }
+
+    /// What all buffers take of memory, everything included.
+    #[getter]
+    fn memory_bytes(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.store.memory_bytes())
+    }
+
+    /// What all of them together hold at most; ``None`` for no limit.
+    #[getter]
+    fn budget_bytes(&self) -> Option<u64> {
+        Some(self.store.options().budget_bytes).filter(|&budget| budget != u64::MAX)
+    }
+
+    fn __getitem__(&self, name: &str) -> PyResult<SparseBuffer> {
+        self.store.get(name).map(shown).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    }
+
+    fn __delitem__(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let removed = self.store.remove(name);
+        let found = removed.map(drop).ok_or_else(|| PyKeyError::new_err(name.to_owned()));
+        adopted::let_go(py);
+        found
+    }
+
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
+        name.extract::<&str>().is_ok_and(|name| self.store.get(name).is_some())
+    }
+
+    fn __len__(&self) -> usize {
+        self.store.len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py)?.try_iter()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stook.SparseStore of {} buffers, {} bytes>", self.store.len(), self.store.held_bytes())
+    }
+}

@@ -1,0 +1,212 @@
+"""`stook.open` and what it gives."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stook
+from servers import Servers
+from stook import File, LocalFile, SparseFile
+
+DATA = b"".join(b"line %d\n" % number for number in range(100_000))
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    directory = tmp_path_factory.mktemp("served")
+    (directory / "bucket").mkdir()
+    (directory / "bucket" / "lines.txt").write_bytes(DATA)
+    with Servers(directory) as servers:
+        yield servers
+
+
+@pytest.fixture(params=["s3", "http", "local", "cached"])
+def file(servers: Servers, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[File]:
+    path = servers.directory / "bucket" / "lines.txt"
+    opened: dict[str, Callable[[], File]] = {
+        "s3": lambda: stook.open("s3://bucket/lines.txt", settings=servers.settings),
+        "http": lambda: stook.open(servers.web + "/ok/bucket/lines.txt"),
+        "local": lambda: stook.open(path),
+        "cached": lambda: stook.open(str(path), "rb", cache=tmp_path / "cache"),
+    }
+    with opened[request.param]() as file:
+        yield file
+
+
+def test_it_is_read_as_files_are(file: File) -> None:
+    assert isinstance(file, io.BufferedIOBase)
+    assert (file.readable(), file.seekable(), file.writable(), file.isatty()) == (True, True, False, False)
+    assert (file.size, file.mode, file.name.endswith("lines.txt")) == (len(DATA), "rb", True)
+    assert file.read(4) == b"line" and file.tell() == 4
+    assert file.readline() == b" 0\n"
+    assert file.readlines(20) == [b"line 1\n", b"line 2\n", b"line 3\n"]
+    assert file.peek(3)[:3] == b"lin" and file.tell() == 28
+    assert file.seek(-7, os.SEEK_END) == len(DATA) - 7 and file.read() == DATA[-7:]
+    assert file.read() == file.read(5) == b"" == file.readline()
+    assert file.seek(10) == 10 and file.seek(-3, os.SEEK_CUR) == 7
+    out = bytearray(5)
+    assert file.readinto(out) == 5 and bytes(out) == b"line "
+    assert file.readinto1(out) == 5 and file.tell() == 17
+    assert file.read1(3) == DATA[17:20] and len(file.read1()) > 100
+    assert file.read_at(7, 6) == b"line 1"
+    assert file.seek(len(DATA) + 50) == len(DATA) + 50 and file.read(1) == b""
+    file.seek(0)
+    assert file.read(None) == DATA
+    file.prefetch([(0, 10)])
+    assert file.statistics().reads > 5
+    assert next(iter(stook.open(file.name))) == b"line 0\n" if isinstance(file.base, LocalFile) else True
+    assert "of 1088890 bytes" in repr(file)
+
+
+def test_lines_are_those_of_the_standard_library(file: File) -> None:
+    assert list(io.TextIOWrapper(file, "utf-8"))[-3:] == ["line 99997\n", "line 99998\n", "line 99999\n"]
+
+
+def test_everything_refuses_once_it_is_closed(file: File) -> None:
+    file.close()
+    file.close()
+    assert file.closed and "closed" in repr(file) and file.base.closed
+    calls: list[Callable[[], object]] = [
+        file.read,
+        file.read1,
+        file.tell,
+        file.readable,
+        file.seekable,
+        file.writable,
+        file.peek,
+        file.statistics,
+        lambda: file.seek(0),
+        lambda: file.readinto(bytearray(1)),
+        lambda: file.read_at(0, 1),
+        lambda: file.prefetch([]),
+        lambda: pickle.dumps(file),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    with pytest.raises(ValueError, match="closed"):
+        file.readline()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda f: f.seek(-1), stook.InvalidError, "before the beginning"),
+        (lambda f: f.seek(0, 9), stook.InvalidError, "whence is 0, 1 or 2, not 9"),
+        (lambda f: f.read("x"), TypeError, ""),
+        (lambda f: f.readinto(b"x"), (TypeError, BufferError), ""),
+        (lambda f: f.read_at(-1, 2), (OverflowError, stook.InvalidError), ""),
+        (lambda f: f.prefetch([(2, 1)]), stook.InvalidError, r"\(2, 1\)"),
+        (lambda f: f.prefetch([(0, 1 << 40)]), stook.OutOfBoundsError, "past the end"),
+        (lambda f: f.write(b"x"), io.UnsupportedOperation, ""),
+    ],
+)
+def test_bad_arguments(file: File, call: Callable[[Any], object], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        call(file)
+
+
+def test_what_cannot_be_opened(servers: Servers, tmp_path: Path) -> None:
+    with pytest.raises(stook.InvalidError, match="nothing can be written"):
+        stook.open(tmp_path, "wb")
+    with pytest.raises(FileNotFoundError):
+        stook.open(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError):
+        stook.open(servers.web + "/ok/bucket/nothing")
+    with pytest.raises(stook.AddressError):
+        stook.open("ftp://host/x")
+    with pytest.raises(stook.AddressError):
+        stook.open("file://host/x")
+    with pytest.raises(TypeError, match="unknown"):
+        stook.open(tmp_path / "x", unknown=1)
+
+
+def test_paths_of_all_kinds(servers: Servers) -> None:
+    path = servers.directory / "bucket" / "lines.txt"
+    for address in (path, str(path), os.fsencode(path), f"file://{path}"):
+        with stook.open(address) as file:
+            assert isinstance(file.base, LocalFile)
+            assert file.read(6) == b"line 0"
+    with stook.open(path, memory_bytes=1 << 20) as file:
+        assert isinstance(file.base, SparseFile)
+
+
+def test_local_files_by_range(servers: Servers) -> None:
+    file = LocalFile(servers.directory / "bucket" / "lines.txt")
+    assert file.read_many([(0, 4), (7, 11)]) == [b"line", b"line"]
+    assert file.read(len(DATA) - 2, 10) == b"9\n" and file.read(1 << 40, 5) == b""
+    numbers: Any = np.zeros(4, np.uint32)
+    assert file.readinto(0, numbers) == 16 and numbers.tobytes() == DATA[:16]
+    assert (file.statistics().reads, file.statistics().requests) == (5, 0)
+    assert pickle.loads(pickle.dumps(file)).read(0, 4) == b"line"
+    with pytest.raises(stook.OutOfBoundsError):
+        file.read_many([(0, len(DATA) + 1)])
+    file.close()
+    for call in (lambda: file.read(0, 1), lambda: file.readinto(0, bytearray(1)), lambda: file.read_many([])):
+        with pytest.raises(stook.ClosedError, match="closed"):
+            call()
+
+
+def test_pickles_keep_the_position(file: File) -> None:
+    file.seek(7)
+    assert pickle.loads(pickle.dumps(file)).read(6) == b"line 1"
+
+
+def test_threads_share_one_position_and_read_at_none(file: File) -> None:
+    got: list[bytes] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(200):
+                got.append(file.read(7))
+                assert file.read_at(0, 7) == b"line 0\n"
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert sorted(got) == sorted(DATA[at : at + 7] for at in range(0, 8 * 200 * 7, 7)), "every byte once"
+
+
+Step = st.one_of(
+    st.tuples(st.just("read"), st.integers(-1, 300)),
+    st.tuples(st.just("read1"), st.integers(0, 300)),
+    st.tuples(st.just("readinto"), st.integers(0, 300)),
+    st.tuples(st.just("readline"), st.integers(-1, 20)),
+    st.tuples(st.just("seek"), st.integers(0, 6000), st.just(0)),
+    st.tuples(st.just("seek"), st.integers(-50, 50), st.just(1)),
+    st.tuples(st.just("seek"), st.integers(-5000, 50), st.just(2)),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(Step, max_size=30))
+def test_it_does_what_bytesio_does(steps: list[tuple[Any, ...]]) -> None:
+    data = DATA[:5000]
+    file, model = File(SparseFile.from_fetch(lambda start, end: data[start:end], len(data))), io.BytesIO(data)
+    for name, *arguments in steps:
+        if name == "readinto":
+            ours, theirs = bytearray(arguments[0]), bytearray(arguments[0])
+            assert file.readinto(ours) == model.readinto(theirs) and ours == theirs
+        elif name == "seek" and arguments[1] and {1: model.tell(), 2: len(data)}[arguments[1]] + arguments[0] < 0:
+            # BytesIO stops at the beginning; files, and this one, refuse.
+            continue
+        else:
+            assert getattr(file, name)(*arguments) == getattr(model, name)(*arguments)
+        assert file.tell() == model.tell()
