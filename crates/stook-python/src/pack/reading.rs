@@ -22,7 +22,7 @@ use crate::wait::{Telling, interruptible};
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
 /// are handed to Python.
-const MAPPED_BATCH_LEN: usize = 256;
+const MAPPED_BATCH_LEN: usize = 512;
 /// The same where they are read: enough to keep a device busy, and bounded.
 const READ_BATCH_LEN: usize = 4096;
 
@@ -155,11 +155,14 @@ impl Pack {
         let reader = self.reader(py)?;
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let values = PyList::empty(py);
-        let batch_len = if self.settings.map { MAPPED_BATCH_LEN } else { READ_BATCH_LEN };
-        for keys in keys.chunks(batch_len) {
-            if self.settings.map {
-                append_mapped(py, &reader, keys, &default, &values)?;
-            } else {
+        if self.settings.map {
+            let mut near = Near::default();
+            for keys in keys.chunks(MAPPED_BATCH_LEN) {
+                near.look_up(py, &reader, keys)?;
+                near.append_to(&values, &default)?;
+            }
+        } else {
+            for keys in keys.chunks(READ_BATCH_LEN) {
                 append_read(py, &reader, keys, &default, &values)?;
             }
         }
@@ -473,38 +476,45 @@ fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
 
 /// Values of mapped records: looked up and verified without the interpreter, copied once into memory that is near, and once
 /// into Python's.
-fn append_mapped<'py>(
-    py: Python<'py>,
-    pack: &pack::Pack,
-    keys: &[Key],
-    default: &Bound<'py, PyAny>,
-    values: &Bound<'py, PyList>,
-) -> PyResult<()> {
-    let mut memory = Vec::new();
-    let mut places = vec![None; keys.len()];
-    py.check_signals()?;
-    py.detach(|| {
-        let mut failed = None;
-        pack.get_many_with(keys, |number, record| match record {
-            Ok(None) => {}
-            Ok(Some(record)) => {
-                if let Some(place) = places.get_mut(number) {
-                    *place = Some((memory.len(), record.body.len()));
+#[derive(Default)]
+struct Near {
+    memory: Vec<u8>,
+    /// Where in the memory each value is.
+    places: Vec<Option<(usize, usize)>>,
+}
+
+impl Near {
+    fn look_up(&mut self, py: Python<'_>, pack: &pack::Pack, keys: &[Key]) -> PyResult<()> {
+        self.memory.clear();
+        self.places.clear();
+        self.places.resize(keys.len(), None);
+        py.check_signals()?;
+        py.detach(|| {
+            let mut failed = None;
+            pack.get_many_with(keys, |number, record| match record {
+                Ok(None) => {}
+                Ok(Some(record)) => {
+                    if let Some(place) = self.places.get_mut(number) {
+                        *place = Some((self.memory.len(), record.body.len()));
+                    }
+                    self.memory.extend_from_slice(record.body);
                 }
-                memory.extend_from_slice(record.body);
-            }
-            Err(error) => failed = failed.take().or(Some(error)),
-        })?;
-        failed.map_or(Ok(()), Err)
-    })
-    .or_raise()?;
-    for place in places {
-        match place.and_then(|(start, len)| memory.get(start..start + len)) {
-            Some(body) => values.append(bytes_of(py, body)?)?,
-            None => values.append(default)?,
-        }
+                Err(error) => failed = failed.take().or(Some(error)),
+            })?;
+            failed.map_or(Ok(()), Err)
+        })
+        .or_raise()
     }
-    Ok(())
+
+    fn append_to<'py>(&self, values: &Bound<'py, PyList>, default: &Bound<'py, PyAny>) -> PyResult<()> {
+        for place in &self.places {
+            match place.and_then(|(start, len)| self.memory.get(start..start + len)) {
+                Some(body) => values.append(bytes_of(values.py(), body)?)?,
+                None => values.append(default)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Values of records that are read.
