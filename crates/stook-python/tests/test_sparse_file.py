@@ -124,7 +124,7 @@ def test_everything_refuses_once_it_is_closed(servers: Servers) -> None:
         ({"requests": 0}, stook.InvalidError, "argument 'requests': it must be 1 or more"),
         ({"settings": ["x"]}, TypeError, "argument 'settings'"),
         ({"unknown": 1}, TypeError, "argument 'unknown'"),
-        ({"cache": 5}, TypeError, ""),
+        ({"cache": 5}, TypeError, "object"),
         ({"store": SparseStore()}, stook.InvalidError, "store_name"),
         ({"store": SparseStore(), "store_name": "x", "memory_bytes": 5}, stook.InvalidError, "budget of the store"),
     ],

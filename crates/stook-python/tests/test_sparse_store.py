@@ -64,10 +64,10 @@ def test_serialised_buffers_are_taken_in() -> None:
     ("call", "kind", "message"),
     [
         (lambda s: s.get(5), TypeError, "'int' object"),
-        (lambda s: s[5], TypeError, ""),
+        (lambda s: s[5], TypeError, "'int' object"),
         (lambda s: s.get_or_create(b"x"), TypeError, "'bytes' object"),
         (lambda s: s.load("x", 5), TypeError, "a bytes-like object is wanted, not int"),
-        (lambda s: s.evict_to(-1), OverflowError, ""),
+        (lambda s: s.evict_to(-1), OverflowError, "negative int"),
         (lambda s: SparseStore(grain=100_000), stook.InvalidError, "grain is 100000"),
     ],
 )
