@@ -1,0 +1,351 @@
+"""Packs, and the cache of remote files, for everything that reads through ``fsspec``.
+
+``fsspec`` finds them by their names once this package is installed:
+
+- ``stook://data.stook//key`` is a record of a pack: ``fsspec.open``, ``pandas.read_parquet``, ...
+- ``stookcache::s3://bucket/key`` reads any other file system through :class:`stook.SparseFile`: what is missing is fetched in few
+  requests, and kept in memory, and on disk with ``stookcache={"cache": directory}``.
+- ``cache_type="stook"`` is the same for the files of file systems that buffer by themselves (``s3fs``, ``gcsfs``, ``adlfs``, HTTP);
+  importing this module registers it.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from fsspec import AbstractFileSystem, filesystem
+from fsspec.caching import BaseCache, register_cache
+from fsspec.core import get_filesystem_class
+
+from stook._errors import InvalidError
+from stook._file import File
+from stook._stook import Pack, SparseFile
+
+try:
+    from fsspec.implementations.chained import ChainedFileSystem
+except ImportError:  # fsspec before 2025.9 knows its own chained file systems by name only.
+    ChainedFileSystem = AbstractFileSystem
+
+if TYPE_CHECKING:
+    from stook._typing import Key
+
+_SCHEME = "stook://"
+Info = dict[str, Any]
+
+
+def _split(path: str) -> tuple[str, str]:
+    """A pack and a key; an empty key where the pack itself is meant."""
+    mark = ".stook//"
+    at = path.find(mark)
+    if at >= 0:
+        end = at + len(mark) - 2
+        return path[:end], path[end + 2 :]
+    pack, _, key = path.partition("//")
+    return pack, key
+
+
+def _joined(pack: str, key: str) -> str:
+    return f"{pack}//{key}" if key else pack
+
+
+class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """Packs as a file system that can be read: ``stook://data.stook//key``.
+
+    Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. A pack is opened once and shows the
+    state that it had then, until :meth:`invalidate_cache`. Listings do not tell sizes, which only the records know;
+    :meth:`info` of a single one does.
+    """
+
+    protocol = "stook"
+    root_marker = ""
+    async_impl = False
+
+    def __init__(self, **options: Any) -> None:
+        """Makes one.
+
+        Args:
+            **options: ``map``, ``access`` and ``at`` as for :class:`stook.Pack`; all others as for every file system of
+                ``fsspec``.
+        """
+        self._pack_options = {name: options[name] for name in ("map", "access", "at") if name in options}
+        super().__init__(**options)
+        self._packs: dict[str, Pack] = {}
+        self._packs_lock = threading.Lock()
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = str(path).removeprefix(_SCHEME)
+        pack, key = _split(text)
+        return _joined(pack.rstrip("/"), key.strip("/"))
+
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        pack, key = _split(cls._strip_protocol(path))
+        return _joined(pack, key.rpartition("/")[0])
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The path with ``stook://`` before it."""
+        return f"{_SCHEME}{self._strip_protocol(name)}"
+
+    def _open_pack(self, path: str) -> Pack:
+        with self._packs_lock:
+            pack = self._packs.get(path)
+            if pack is None or pack.closed:
+                pack = self._packs[path] = Pack(path, "r", **self._pack_options)
+            return pack
+
+    def invalidate_cache(self, path: Optional[str] = None) -> None:
+        """Closes what is open, so that the newest state is opened next."""
+        with self._packs_lock:
+            packs, self._packs = self._packs, {}
+        for pack in packs.values():
+            pack.close()
+        super().invalidate_cache(path)
+
+    @staticmethod
+    def _keys(key: str) -> list[Key]:
+        """What a key in a path may mean."""
+        return [key, int(key)] if key.isdecimal() and int(key) < 1 << 64 else [key]
+
+    def _get(self, path: str) -> Optional[bytes]:
+        pack, key = _split(path)
+        if not key:
+            return None
+        opened = self._open_pack(pack)
+        return next((value for one in self._keys(key) if (value := opened.get(one)) is not None), None)
+
+    def _below(self, pack: str, key: str) -> Iterable[str]:
+        opened = self._open_pack(pack)
+        found = opened.keys(prefix=key + "/") if key else opened
+        return map(str, found)
+
+    def info(self, path: str, **_options: Any) -> Info:
+        """Name, type and size of a record or of what keys have in common."""
+        path = self._strip_protocol(path)
+        value = self._get(path)
+        if value is not None:
+            return {"name": path, "size": len(value), "type": "file"}
+        pack, key = _split(path)
+        is_there = not key or any(True for _ in self._below(pack, key))
+        if not is_there:
+            raise FileNotFoundError(path)
+        self._open_pack(pack)
+        return {"name": path, "size": 0, "type": "directory"}
+
+    def ls(self, path: str, detail: bool = True, **_options: Any) -> list[Any]:
+        """What is directly below a path; a record itself for the path of one."""
+        path = self._strip_protocol(path)
+        pack, key = _split(path)
+        found: dict[str, Info] = {}
+        for name in self._below(pack, key):
+            rest = name[len(key) + 1 :] if key else name
+            first, slash, _ = rest.partition("/")
+            full = _joined(pack, f"{key}/{first}" if key else first)
+            if slash:
+                found[full] = {"name": full, "size": 0, "type": "directory"}
+            else:
+                found.setdefault(full, {"name": full, "size": None, "type": "file"})
+        if not found:
+            found[path] = self.info(path)
+            if found[path]["type"] == "directory":
+                found = {}
+        entries = sorted(found.values(), key=lambda entry: str(entry["name"]))
+        return entries if detail else [entry["name"] for entry in entries]
+
+    def find(
+        self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, detail: bool = False, **options: Any
+    ) -> Any:
+        """All records below a path, by one look through the keys."""
+        if maxdepth is not None or withdirs:
+            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **options)
+        path = self._strip_protocol(path)
+        pack, key = _split(path)
+        names = sorted(_joined(pack, name) for name in self._below(pack, key))
+        if not names and self._get(path) is not None:
+            names = [path]
+        if not detail:
+            return names
+        return {name: {"name": name, "size": None, "type": "file"} for name in names}
+
+    def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
+        """The bytes of a record, or some of them."""
+        value = self._get(self._strip_protocol(path))
+        if value is None:
+            raise FileNotFoundError(path)
+        return value if start is None and end is None else value[start:end]
+
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
+        """The bytes of one record, or of many, which are read together, by their names."""
+        paths = self.expand_path(path, recursive=recursive)
+        if isinstance(path, str) and paths == [self._strip_protocol(path)] and not recursive:
+            return self.cat_file(paths[0])
+        values: dict[str, Any] = {}
+        by_pack: dict[str, list[str]] = {}
+        for one in paths:
+            pack, key = _split(one)
+            by_pack.setdefault(pack, []).append(key)
+        for pack, keys in by_pack.items():
+            for key, value in zip(keys, self._open_pack(pack).get_many(keys)):
+                name = _joined(pack, key)
+                values[name] = value if value is not None else self._get(name)
+        for name in [name for name, value in values.items() if value is None]:
+            del values[name]
+            if self.isdir(name):
+                continue
+            if on_error == "raise":
+                raise FileNotFoundError(name)
+            if on_error == "return":
+                values[name] = FileNotFoundError(name)
+        return values
+
+    def _open(self, path: str, mode: str = "rb", **_options: Any) -> io.BytesIO:
+        if mode != "rb":
+            raise InvalidError(f"the mode is 'rb', not {mode!r}: packs are written with stook.Pack")
+        return io.BytesIO(self.cat_file(path))
+
+    def created(self, path: str) -> None:
+        """Not kept for a path."""
+        raise NotImplementedError("records have a time, paths have none")
+
+    def modified(self, path: str) -> None:
+        """Not kept for a path."""
+        raise NotImplementedError("records have a time, paths have none")
+
+
+class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
+    """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
+
+    Everything but opening and reading is done by the other file system.
+    """
+
+    protocol = "stookcache"
+    root_marker = ""
+
+    def __init__(
+        self,
+        target_protocol: Optional[str] = None,
+        target_options: Optional[dict[str, Any]] = None,
+        fs: Optional[AbstractFileSystem] = None,
+        cache: Optional[str] = None,
+        sparse_options: Optional[dict[str, Any]] = None,
+        **options: Any,
+    ) -> None:
+        """Makes one.
+
+        Args:
+            target_protocol: Of the other file system; where it stands behind ``::``, nothing need be said.
+            target_options: What the other file system is made with.
+            fs: The other file system itself.
+            cache: A directory in which what was fetched is kept.
+            sparse_options: Further options of :class:`stook.SparseFile`.
+            **options: As for every file system of ``fsspec``.
+        """
+        options.pop("fo", None)
+        super().__init__(**options)
+        if fs is None:
+            if target_protocol is None:
+                raise InvalidError("say what is to be cached: stookcache::s3://bucket/key, or fs=")
+            fs = filesystem(target_protocol, **(target_options or {}))
+        self.fs: AbstractFileSystem = fs
+        self._sparse_options = {"cache": cache, **(sparse_options or {})}
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = str(path).removeprefix("stookcache://").removeprefix("stookcache::")
+        scheme, mark, _ = text.partition("://")
+        return get_filesystem_class(scheme)._strip_protocol(text) if mark else text
+
+    def _sparse(self, path: str) -> SparseFile:
+        path = self.fs._strip_protocol(path)
+        about = self.fs.info(path)
+        if about.get("size") is None:
+            raise InvalidError(f"the length of {path} is not known, so that parts of it cannot be read")
+        # What the other system tells apart states of a file by: its ETag, time, length.
+        identity = str(self.fs.ukey(path))
+        name = f"fsspec {self.fs.protocol} {path}"
+        fetch: Callable[[int, int], bytes] = _Fetch(self.fs, path)
+        return SparseFile.from_fetch(fetch, about["size"], name=name, identity=identity, **self._sparse_options)
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        if mode != "rb":
+            return self.fs._open(path, mode=mode, **options)
+        return File(self._sparse(path))
+
+    def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
+        """The bytes of a file, or some of them."""
+        with self._sparse(path) as file:
+            first, last, _ = slice(start, end).indices(file.size)
+            return file.read(first, max(0, last - first))
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        """What the other file system lists."""
+        return self.fs.ls(path, detail=detail, **options)
+
+    def info(self, path: str, **options: Any) -> Any:
+        """What the other file system tells."""
+        return self.fs.info(path, **options)
+
+    def exists(self, path: str, **options: Any) -> bool:
+        """Whether the other file system has it."""
+        return bool(self.fs.exists(path, **options))
+
+    def ukey(self, path: str) -> Any:
+        """What the other file system tells states of a file apart by."""
+        return self.fs.ukey(path)
+
+    def invalidate_cache(self, path: Optional[str] = None) -> None:
+        """Lets the other file system forget its listings."""
+        self.fs.invalidate_cache(path)
+
+
+class _Fetch:
+    """Reads ranges of a file of another file system; can be pickled."""
+
+    def __init__(self, fs: AbstractFileSystem, path: str) -> None:
+        self.fs, self.path = fs, path
+
+    def __call__(self, start: int, end: int) -> bytes:
+        data: bytes = self.fs.cat_file(self.path, start=start, end=end)
+        return data
+
+
+class StookCache(BaseCache):  # type: ignore[misc]
+    """The cache type ``stook``: what is missing is fetched in few requests, ahead where the pattern allows a guess."""
+
+    name = "stook"
+
+    def __init__(
+        self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, **sparse_options: Union[int, str, None]
+    ) -> None:
+        """Made by ``fsspec``.
+
+        Args:
+            blocksize: Of no matter here.
+            fetcher: Gives the bytes from one position to another.
+            size: The length of the file.
+            **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of whoever opens it.
+        """
+        super().__init__(blocksize, fetcher, size)
+        options: dict[str, Any] = {**sparse_options}
+        self._file = SparseFile.from_fetch(fetcher, size or 0, **options)
+
+    def _fetch(self, start: Optional[int], stop: Optional[int]) -> bytes:
+        first, last, _ = slice(start, stop).indices(self.size)
+        data = self._file.read(first, max(0, last - first))
+        told = self._file.statistics()
+        self.hit_count, self.miss_count, self.total_requested_bytes = told.hits, told.misses, told.fetched_bytes
+        return data
+
+    def close(self) -> None:
+        """Lets go of what is held."""
+        self._file.close()
+
+
+register_cache(StookCache, clobber=True)

@@ -1,0 +1,186 @@
+"""`stook.fsspec`: packs as a file system, other file systems through the cache, and the cache type."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+import stook
+from stook.fsspec import StookCache, StookCacheFileSystem, StookFileSystem
+
+DATA = np.random.default_rng(2).bytes(2_000_000)
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    path = tmp_path / "data.stook"
+    table = io.BytesIO()
+    pd.DataFrame({"a": range(10), "b": list("abcdefghij")}).to_parquet(table)
+    with stook.Pack(path, "x") as pack:
+        pack["top"] = b"top bytes"
+        pack["dir/one"] = b"1"
+        pack["dir/two"] = b"22"
+        pack["dir/deep/three"] = b"333"
+        pack["table.parquet"] = table.getvalue()
+        pack[17] = b"an id"
+    return path
+
+
+def test_open_by_address(pack: Path) -> None:
+    with fsspec.open(f"stook://{pack}//top") as file:
+        assert file.read() == b"top bytes"
+    with fsspec.open(f"stook://{pack}//dir/two", "rt") as file:
+        assert file.read() == "22"
+    with fsspec.open(f"stook://{pack}//17") as file:
+        assert file.read() == b"an id"
+    frame = pd.read_parquet(f"stook://{pack}//table.parquet", columns=["b"])
+    assert list(frame["b"]) == list("abcdefghij")
+    frame = pd.read_parquet("stook://data.stook//table.parquet")
+    assert list(frame.columns) == ["a", "b"], "where the pack is named from the working directory"
+
+
+def test_it_is_a_file_system(pack: Path) -> None:
+    fs = fsspec.filesystem("stook")
+    assert isinstance(fs, StookFileSystem)
+    assert fs.ls(f"{pack}", detail=False) == [f"{pack}//{name}" for name in ("17", "dir", "table.parquet", "top")]
+    assert fs.ls(f"stook://{pack}//dir/", detail=False) == [f"{pack}//dir/{name}" for name in ("deep", "one", "two")]
+    kinds = {entry["name"].rpartition("/")[2]: entry["type"] for entry in fs.ls(f"{pack}//dir")}
+    assert kinds == {"deep": "directory", "one": "file", "two": "file"}
+    assert fs.ls(f"{pack}//top") == [{"name": f"{pack}//top", "size": 9, "type": "file"}]
+    assert fs.info(f"{pack}//dir/two") == {"name": f"{pack}//dir/two", "size": 2, "type": "file"}
+    assert fs.info(f"{pack}//dir")["type"] == "directory" == fs.info(str(pack))["type"]
+    assert fs.find(f"{pack}//dir") == [f"{pack}//dir/{name}" for name in ("deep/three", "one", "two")]
+    assert fs.find(f"{pack}//dir", maxdepth=1) == [f"{pack}//dir/one", f"{pack}//dir/two"]
+    assert set(fs.find(str(pack), detail=True)) == {
+        f"{pack}//{key}" for key in ("17", "dir/deep/three", "dir/one", "dir/two", "table.parquet", "top")
+    }
+    assert fs.glob(f"{pack}//dir/t*") == [f"{pack}//dir/two"]
+    assert fs.exists(f"{pack}//top") and not fs.exists(f"{pack}//nothing")
+    assert fs.isdir(f"{pack}//dir") and fs.isfile(f"{pack}//top") and not fs.isdir(f"{pack}//top")
+    assert fs.cat(f"{pack}//top") == b"top bytes" == fs.cat_file(f"{pack}//top")
+    assert fs.cat_file(f"{pack}//top", 4, -1) == b"byte"
+    both = fs.cat([f"{pack}//dir/one", f"{pack}//17"])
+    assert both == {f"{pack}//dir/one": b"1", f"{pack}//17": b"an id"}
+    assert fs.cat(f"{pack}//dir", recursive=True) == {
+        f"{pack}//dir/deep/three": b"333",
+        f"{pack}//dir/one": b"1",
+        f"{pack}//dir/two": b"22",
+    }
+    assert fs.cat_ranges([f"{pack}//top", f"{pack}//top"], [0, 4], [3, 9]) == [b"top", b"bytes"]
+    assert [names for _, _, names in fs.walk(f"{pack}//dir")] == [["one", "two"], ["three"]]
+    assert fs.unstrip_protocol(f"{pack}//top") == f"stook://{pack}//top"
+    assert pickle.loads(pickle.dumps(fs)).cat(f"{pack}//top") == b"top bytes"
+
+
+def test_what_is_not_there_or_cannot_be_done(pack: Path, tmp_path: Path) -> None:
+    fs = StookFileSystem(skip_instance_cache=True)
+    for call in (
+        lambda: fs.cat(f"{pack}//nothing"),
+        lambda: fs.open(f"{pack}//nothing"),
+        lambda: fs.info(f"{pack}//nothing"),
+        lambda: fs.ls(f"{pack}//nothing"),
+        lambda: fs.cat([f"{pack}//top", f"{pack}//nothing"]),
+    ):
+        with pytest.raises(FileNotFoundError, match="nothing"):
+            call()
+    assert set(fs.cat([f"{pack}//top", f"{pack}//nothing"], on_error="omit")) == {f"{pack}//top"}
+    with pytest.raises(FileNotFoundError):
+        fs.cat(f"{tmp_path}/none.stook//x")
+    with pytest.raises(stook.InvalidError, match="written with stook.Pack"):
+        fs.open(f"{pack}//new", "wb")
+    with pytest.raises(NotImplementedError):
+        fs.modified(f"{pack}//top")
+
+
+def test_a_pack_is_shown_as_it_was_until_the_cache_is_emptied(pack: Path) -> None:
+    fs = StookFileSystem(skip_instance_cache=True)
+    assert fs.cat(f"{pack}//top") == b"top bytes"
+    with stook.Pack(pack, "a") as writer:
+        writer["top"] = b"newer"
+    assert fs.cat(f"{pack}//top") == b"top bytes"
+    fs.invalidate_cache()
+    assert fs.cat(f"{pack}//top") == b"newer"
+
+
+class Counting(LocalFileSystem):  # type: ignore[misc]
+    """Counts what is asked of it."""
+
+    protocol = "counting"
+    asked: list[tuple[int, int]] = []
+
+    def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
+        """Counts."""
+        self.asked.append((start, end))
+        data: bytes = super().cat_file(path, start=start, end=end, **options)
+        return data
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Counting:
+    (tmp_path / "data.bin").write_bytes(DATA)
+    Counting.asked = []
+    fsspec.register_implementation("counting", Counting, clobber=True)
+    return Counting(skip_instance_cache=True)
+
+
+def test_another_file_system_through_the_cache(counting: Counting, tmp_path: Path) -> None:
+    address = f"stookcache::counting://{tmp_path}/data.bin"
+    directory = str(tmp_path / "cache")
+    for _ in range(2):
+        with fsspec.open(address, stookcache={"cache": directory}) as file:
+            for position in range(1_000_000, 1_010_000, 10):
+                file.seek(position)
+                assert file.read(10) == DATA[position : position + 10]
+    assert len(Counting.asked) <= 2, "the second time it came from the directory"
+    with fsspec.open(address, "rt", encoding="latin-1", newline="") as text:
+        assert text.read(5) == DATA[:5].decode("latin-1")
+    fs = StookCacheFileSystem(fs=counting)
+    path = f"{tmp_path}/data.bin"
+    assert fs.cat_file(path, 10, 20) == DATA[10:20] and fs.cat(path) == DATA
+    assert fs.info(path)["size"] == len(DATA) and fs.exists(path) and path in fs.ls(str(tmp_path), detail=False)
+    assert pickle.loads(pickle.dumps(fs)).cat_file(path, 0, 3) == DATA[:3]
+    with fs.open(path) as opened:
+        assert pickle.loads(pickle.dumps(opened)).read(3) == DATA[:3]
+    with pytest.raises(stook.InvalidError, match="say what is to be cached"):
+        StookCacheFileSystem()
+    with pytest.raises(FileNotFoundError):
+        fs.open(f"{tmp_path}/nothing")
+
+
+def test_the_cache_type() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def fetch(start: int, end: int) -> bytes:
+        asked.append((start, end))
+        return DATA[start:end]
+
+    assert fsspec.caching.caches["stook"] is StookCache
+    cache = StookCache(5 << 20, fetch, len(DATA), allowance=0)
+    assert cache._fetch(100, 200) == DATA[100:200] and cache._fetch(100, 150) == DATA[100:150]
+    assert cache._fetch(None, 3) == DATA[:3] and cache._fetch(len(DATA) - 3, None) == DATA[-3:]
+    assert cache._fetch(len(DATA), len(DATA) + 5) == b""
+    assert cache.hit_count >= 1 and cache.total_requested_bytes < 300_000
+    cache.close()
+
+
+def test_files_of_other_systems_use_the_cache_type(tmp_path: Path) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+    from fsspec.spec import AbstractBufferedFile
+
+    class Buffered(AbstractBufferedFile):  # type: ignore[misc]
+        def _fetch_range(self, start: int, end: int) -> bytes:
+            return DATA[start:end]
+
+    file = Buffered(MemoryFileSystem(), "/x", size=len(DATA), cache_type="stook", cache_options={"max_gap": 0})
+    file.seek(-5, 2)
+    assert file.read() == DATA[-5:]
+    file.seek(1000)
+    assert file.read(10) == DATA[1000:1010]
