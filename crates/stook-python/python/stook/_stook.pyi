@@ -35,7 +35,7 @@ class Buffer:
 class Record:
     """A record of a pack. Everything it shows was verified.
 
-    Records of a scan share memory: one that is kept keeps up to a MiB around it.
+    Records of a scan share memory: one that is kept keeps up to a quarter of a MiB around it.
     """
     @property
     def key(self) -> Union[str, int]:

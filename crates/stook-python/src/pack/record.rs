@@ -13,7 +13,7 @@ use crate::memory::{bytes_of, view_of};
 
 /// A record of a pack. Everything it shows was verified.
 ///
-/// Records of a scan share memory: one that is kept keeps up to a MiB around it.
+/// Records of a scan share memory: one that is kept keeps up to a quarter of a MiB around it.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Record {
     pub(crate) key: Key,

@@ -1,7 +1,7 @@
 //! `stook.Scan`: records from end to end.
 //!
 //! The library hands out records where its window is, which moves on. They are copied, without the interpreter, into memory that
-//! about a MiB of records share and that Python then sees without a further copy. When Python let go of all of them the
+//! a quarter of a MiB of records share and that Python then sees without a further copy. When Python let go of all of them the
 //! memory is used again: fresh memory costs more than the copy.
 
 use std::collections::{HashMap, VecDeque};
@@ -19,8 +19,8 @@ use super::split::with_skipped;
 use crate::errors::{OrRaise as _, damaged};
 
 /// Bytes of records that are taken at once, and records.
-const BATCH_BYTES: usize = 1 << 20;
-const BATCH_RECORDS: usize = 4096;
+const BATCH_BYTES: usize = 256 << 10;
+const BATCH_RECORDS: usize = 1024;
 /// Pieces of memory that are kept for later.
 const POOL_LEN: usize = 4;
 /// Longer ones are not kept.
