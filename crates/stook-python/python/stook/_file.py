@@ -179,6 +179,7 @@ class File(io.BufferedIOBase):
         """
         super().__init__()
         self._base = base
+        self._read = base.read
         self._size = base.size
         self._position = 0
         self._lock = threading.RLock()
@@ -221,14 +222,13 @@ class File(io.BufferedIOBase):
 
     def read(self, size: Optional[int] = -1, /) -> bytes:
         """Reads up to ``size`` bytes; all that follow for ``None`` or -1."""
+        # What is read refuses by itself once it is closed, and gives less at the end. This is called very often.
         with self._lock:
-            self._check()
-            left = max(0, self._size - self._position)
-            length = left if size is None or size < 0 else min(size, left)
-            if not length:
-                return b""
-            data = self._base.read(self._position, length)
-            self._position += len(data)
+            position = self._position
+            if size is None or size < 0:
+                size = max(0, self._size - position)
+            data = self._read(position, size)
+            self._position = position + len(data)
             return data
 
     def read1(self, size: int = -1, /) -> bytes:
@@ -238,7 +238,6 @@ class File(io.BufferedIOBase):
     def readinto(self, out: Buffer, /) -> int:
         """Reads into ``out``; how many bytes, fewer than it has room for only at the end."""
         with self._lock:
-            self._check()
             count = self._base.readinto(self._position, out)
             self._position += count
             return count

@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 use stook::extent::ByteRange;
-use stook::sparse::{OnDifference, SparseBuffer, SparseError, Written};
+use stook::sparse::{OnDifference, SparseBuffer, SparseError, SparseFile, Written};
 
 use crate::errors::OrRaise as _;
 use crate::memory::Given;
@@ -15,6 +15,9 @@ use crate::memory::Given;
 /// Copies of more than this let other threads of Python run. Letting go of the interpreter and taking it again
 /// costs as much as copying some KiB, and far more where others want it.
 pub(crate) const RELEASE_MIN: usize = 32 << 10;
+/// Reads up to this go through the stack: Python copies so few bytes faster than it hands out memory to be filled, and
+/// has every single byte already.
+const TINY: usize = 64;
 /// Reads up to this are made into memory that is zeroed first.
 const SMALL: u64 = 4 << 10;
 
@@ -25,6 +28,9 @@ pub(crate) fn read<'py>(
     position: u64,
     length: u64,
 ) -> PyResult<Bound<'py, PyBytes>> {
+    if length <= TINY as u64 {
+        return tiny(py, length as usize, |out| buffer.read(position, out)).or_raise();
+    }
     if length <= SMALL {
         return PyBytes::new_with(py, length as usize, |out| buffer.read(position, out).or_raise());
     }
@@ -44,6 +50,40 @@ pub(crate) fn read<'py>(
     let copy = || unsafe { copy_pieces(buffer, range, start) };
     if length > RELEASE_MIN as u64 { py.detach(copy) } else { copy() }.or_raise()?;
     Ok(bytes)
+}
+
+/// A `bytes` of up to [`TINY`] bytes that `fill` writes.
+#[inline]
+fn tiny<'py, E>(
+    py: Python<'py>,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<Bound<'py, PyBytes>, E> {
+    let mut bytes = [0; TINY];
+    let bytes = bytes.get_mut(..len).unwrap_or_default();
+    fill(bytes)?;
+    Ok(PyBytes::new(py, bytes))
+}
+
+/// The bytes of a range of a file where they are in memory.
+pub(crate) fn read_at_once<'py>(
+    py: Python<'py>,
+    file: &SparseFile,
+    range: ByteRange,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let (start, len) = (range.start(), range.len() as usize);
+    if len <= TINY {
+        return Ok(tiny(py, len, |out| file.read_at_once(start, out).map(drop).ok_or(())).ok());
+    }
+    if len > RELEASE_MIN || !file.buffer().has(range) {
+        return Ok(None);
+    }
+    let mut is_held = true;
+    let bytes = PyBytes::new_with(py, len, |out| {
+        is_held = file.read_at_once(start, out).is_some();
+        Ok(())
+    })?;
+    Ok(is_held.then_some(bytes))
 }
 
 /// A place that is written to by one thread at a time.

@@ -10,7 +10,7 @@ use stook::extent::ByteRange;
 use stook::sparse::{self, SparseFileError};
 
 use super::buffer::SparseBuffer;
-use super::copies::Out;
+use super::copies::{self, Out, RELEASE_MIN};
 use super::options::{self, Options, Place, Shared};
 use super::{adopted, fetch, fork, ranges, told};
 use crate::errors::{Raise as _, closed, invalid};
@@ -149,28 +149,7 @@ impl SparseFile {
         let left = file.len().saturating_sub(position);
         ByteRange::at(position, length.min(left)).filter(|range| !range.is_empty())
     }
-
-    /// The bytes where they are held, and nothing need be waited for.
-    fn held<'py>(
-        py: Python<'py>,
-        file: &sparse::SparseFile,
-        range: ByteRange,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let len = range.len();
-        if len > HELD_MAX || !file.buffer().has(range) {
-            return Ok(None);
-        }
-        let mut is_held = true;
-        let bytes = PyBytes::new_with(py, len as usize, |out| {
-            is_held = file.read_at_once(range.start(), out).is_some();
-            Ok(())
-        })?;
-        Ok(is_held.then_some(bytes))
-    }
 }
-
-/// Longer reads are made without the interpreter even where all of them is held.
-const HELD_MAX: u64 = 32 << 10;
 
 #[pymethods]
 impl SparseFile {
@@ -238,7 +217,7 @@ impl SparseFile {
     fn read<'py>(&self, py: Python<'py>, position: u64, length: u64) -> PyResult<Bound<'py, PyBytes>> {
         let file = self.file()?;
         let Some(range) = Self::clamp(&file, position, length) else { return Ok(PyBytes::new(py, b"")) };
-        if let Some(bytes) = Self::held(py, &file, range)? {
+        if let Some(bytes) = copies::read_at_once(py, &file, range)? {
             return Ok(bytes);
         }
         let bytes = self.wait(py, file, move |file| file.read(range))?;
@@ -259,7 +238,7 @@ impl SparseFile {
         let len = out.len() as u64;
         let Some(range) = Self::clamp(&file, position, len) else { return Ok(0) };
         let to = out.as_mut().get_mut(..range.len() as usize).unwrap_or_default();
-        if range.len() <= HELD_MAX && file.read_at_once(position, to).is_some() {
+        if range.len() <= RELEASE_MIN as u64 && file.read_at_once(position, to).is_some() {
             return Ok(to.len());
         }
         // Who is interrupted may use its memory again at once, so nobody else writes there.
@@ -319,7 +298,7 @@ impl SparseFile {
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let file = self.file()?;
         match Self::clamp(&file, position, length) {
-            Some(range) => Self::held(py, &file, range),
+            Some(range) => copies::read_at_once(py, &file, range),
             None => Ok(Some(PyBytes::new(py, b""))),
         }
     }
