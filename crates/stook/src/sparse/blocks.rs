@@ -13,7 +13,7 @@ const BLOCKS_MAX: usize = 1 << 28;
 /// What a block of our own holds at least, but for the first, which begins small and grows.
 const OWN_MIN: usize = 16 << 10;
 /// Blocks grow with what is held, to this part of it, so that the unused end of the last is little.
-const PART: u64 = 64;
+const PART: u64 = 128;
 
 /// Where the bytes of a segment lie: a block, an offset in it and a length, in 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

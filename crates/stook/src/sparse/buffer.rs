@@ -191,7 +191,10 @@ impl SparseBuffer {
     /// # Errors
     /// [`SparseError::NotHeld`] with the first gap where not all are held; `out` is then as it was.
     pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
-        self.reader().read(position, out)
+        match self.lock.read_biased() {
+            Some(inner) => Reader::new(inner, &self.meter.clock).read_inline(position, out),
+            None => self.reader().read(position, out),
+        }
     }
 
     /// The bytes of a range: without a copy where all of them were adopted together.

@@ -58,6 +58,8 @@ pub(super) struct ReadTally {
     last_ns: AtomicI64,
     /// The leaf of the index that was read last: where the next read looks first.
     pub(super) leaf: AtomicU32,
+    /// How many segments of that leaf began at or before where it was read.
+    pub(super) at: AtomicU32,
 }
 
 impl Default for ReadTally {
@@ -67,6 +69,7 @@ impl Default for ReadTally {
             bytes: AtomicU64::new(0),
             last_ns: AtomicI64::new(i64::MIN),
             leaf: AtomicU32::new(0),
+            at: AtomicU32::new(0),
         }
     }
 }

@@ -107,15 +107,22 @@ impl Held {
         Ok(())
     }
 
-    /// The bytes of a range that is not empty and lies in one segment, and its last touch: the usual case of a small read.
+    /// The bytes of a range that is not empty and lies in one segment, and its last touch: the usual case of a small read. Before
+    /// them how many segments of the leaf begin there or before; `hint` is what that may be.
     #[inline]
-    pub(super) fn in_one(&self, range: ByteRange, leaf: u32) -> Option<(&[u8], &AtomicU64)> {
+    pub(super) fn in_one(
+        &self,
+        range: ByteRange,
+        leaf: u32,
+        hint: usize,
+    ) -> Option<(usize, &[u8], &AtomicU64)> {
         let leaf = self.index.leaf(leaf).filter(|_| !range.is_empty())?;
-        let index = leaf.upto(range.start()).wrapping_sub(1);
+        let after = leaf.upto_near(range.start(), hint);
+        let index = after.wrapping_sub(1);
         let (start, place) = leaf.get(index)?;
         let from = (range.start() - start) as usize;
         let bytes = self.blocks.bytes(place).get(from..from.checked_add(range.len() as usize)?)?;
-        Some((bytes, leaf.touch(index)?))
+        Some((after, bytes, leaf.touch(index)?))
     }
 
     /// Writes a few bytes where nothing is held, by making the segment before them longer or by one more in a leaf that

@@ -11,6 +11,8 @@ use crate::extent::ByteRange;
 
 /// The most segments of a leaf.
 pub(super) const LEAF_MAX: usize = 128;
+/// By how many a leaf gets room where segments come in no order: half-full leaves would else hold as much memory as full ones.
+const ROOM: usize = 16;
 
 /// The segments of one stretch of positions, ascending, in three lists of one length.
 #[derive(Debug)]
@@ -108,6 +110,9 @@ impl Leaf {
     pub(super) fn insert(&mut self, index: usize, start: u64, place: Place, touch: u64) {
         debug_assert!(self.len() < LEAF_MAX && self.low <= start);
         debug_assert!(start + place.len() as u64 <= self.high);
+        if self.len() == self.starts.capacity() {
+            self.make_room();
+        }
         if index >= self.len() {
             self.starts.push(start);
             self.places.push(place);
@@ -117,6 +122,13 @@ impl Leaf {
         self.starts.insert(index, start);
         self.places.insert(index, place);
         self.touches.insert(index, AtomicU64::new(touch));
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.starts.reserve_exact(ROOM);
+        self.places.reserve_exact(ROOM);
+        self.touches.reserve_exact(ROOM);
     }
 
     /// Takes the segments `from..to` out.
@@ -129,12 +141,20 @@ impl Leaf {
         }
     }
 
-    /// Gives the later segments, from `at` on, to a new leaf with room for as many as there can be.
+    /// Gives the later segments, from `at` on, to a new leaf. One that then is empty has room for as many as there can be,
+    /// because whoever fills upwards or downwards fills it; two halves have room for some more.
     fn split_off(&mut self, at: usize, low: u64) -> Self {
-        let mut right = Self::new(low, self.high, LEAF_MAX);
+        let moved = self.len() - at;
+        let apart = moved > 0 && at > 0;
+        let mut right = Self::new(low, self.high, if apart { moved + ROOM } else { LEAF_MAX });
         right.starts.extend(self.starts.drain(at..));
         right.places.extend(self.places.drain(at..));
         right.touches.extend(self.touches.drain(at..));
+        if apart {
+            self.starts.shrink_to(at + ROOM);
+            self.places.shrink_to(at + ROOM);
+            self.touches.shrink_to(at + ROOM);
+        }
         self.high = low;
         right
     }

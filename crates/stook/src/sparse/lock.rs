@@ -68,25 +68,33 @@ impl<T, S: Default> BiasedLock<T, S> {
     /// Waits for a writer, and then keeps writers out.
     #[inline]
     pub(super) fn read(&self) -> Reading<'_, T, S> {
-        let thread = thread_number();
-        if self.biased.load(Ordering::Acquire)
-            && let Some(slot) = self.slot(thread)
-        {
-            slot.readers.fetch_add(1, Ordering::SeqCst);
-            let own = thread < OWN;
-            let announced = Announced { readers: &slot.readers, own };
-            if self.biased.load(Ordering::SeqCst) {
-                return Reading {
-                    lock: self,
-                    thread,
-                    own,
-                    beside: &slot.beside,
-                    _announced: Some(announced),
-                    _plain: None,
-                };
-            }
+        match self.read_biased() {
+            Some(reading) => reading,
+            None => self.read_plain(thread_number()),
         }
-        self.read_plain(thread)
+    }
+
+    /// Keeps writers out, where the bias lets readers in without waiting: what most readings come through. Who deals with it
+    /// apart from [`read`](Self::read) lets the compiler keep the guard in registers.
+    #[inline]
+    pub(super) fn read_biased(&self) -> Option<Reading<'_, T, S>> {
+        if !self.biased.load(Ordering::Acquire) {
+            return None;
+        }
+        let thread = thread_number();
+        let slot = self.slot(thread)?;
+        slot.readers.fetch_add(1, Ordering::SeqCst);
+        let own = thread < OWN;
+        let announced = Some(Announced { readers: &slot.readers, own });
+        // Dropped, an announcement that came too late is taken back.
+        self.biased.load(Ordering::SeqCst).then_some(Reading {
+            lock: self,
+            thread,
+            own,
+            beside: &slot.beside,
+            _announced: announced,
+            _plain: None,
+        })
     }
 
     #[inline]

@@ -32,7 +32,8 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn new(inner: Reading<'a, Inner, ReadTally>, clock: &'a Clock) -> Self {
         let leaf = Cell::new(inner.beside().leaf.load(Relaxed));
-        Self { inner, clock, leaf, at: Cell::new(0) }
+        let at = Cell::new(inner.beside().at.load(Relaxed) as usize);
+        Self { inner, clock, leaf, at }
     }
 
     /// The leaf that `position` is in, and remembers it.
@@ -51,13 +52,25 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`SparseError::NotHeld`] with the first gap where not all are held; `out` is then as it was.
     pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
+        self.read_inline(position, out)
+    }
+
+    /// The same, to become part of its caller: a reader that is made for one read then never lies in memory.
+    #[inline(always)]
+    pub(super) fn read_inline(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
         let len = out.len() as u64;
-        let range = ByteRange::at(position, len).ok_or(SparseError::TooFar { position, len })?;
+        let Some(range) = ByteRange::at(position, len) else {
+            return Err(SparseError::TooFar { position, len });
+        };
         let (leaf, now) = (self.leaf_of(position), self.clock.now(self.inner.thread()));
-        match self.inner.held.in_one(range, leaf) {
-            Some((bytes, touch)) => {
+        match self.inner.held.in_one(range, leaf, self.at.get()) {
+            Some((after, bytes, touch)) => {
+                if after != self.at.get() {
+                    self.at.set(after);
+                    self.inner.beside().at.store(after as u32, Relaxed);
+                }
                 now.touch(Some(touch));
-                out.copy_from_slice(bytes);
+                copy(bytes, out);
             }
             None => self.inner.held.read(range, out, now, leaf)?,
         }
@@ -236,6 +249,15 @@ impl<'a> Reader<'a> {
     /// The position after the last byte held, 0 for none.
     pub fn end(&self) -> u64 {
         self.inner.held.index.end()
+    }
+}
+
+/// Copies a slice to one that is as long. One byte is not worth a call.
+#[inline]
+fn copy(from: &[u8], to: &mut [u8]) {
+    match (from, &mut *to) {
+        ([from], [to]) => *to = *from,
+        _ => to.copy_from_slice(from),
     }
 }
 

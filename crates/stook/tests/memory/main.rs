@@ -45,7 +45,7 @@ fn memory_is_what_the_allocator_gave_and_little_more_than_the_data() {
         let (held, segments) = (file.held_bytes(), file.segments().len() as u64);
         assert!(given - held <= segments * 40, "{} bytes a block", (given - held) / segments);
     }
-    for (count, order) in [(4096, 0), (4096, 1), (50_000, 0)] {
+    for (count, order) in [(4096, 0), (4096, 1), (50_000, 0), (50_000, 2), (100_000, 2)] {
         let (file, given) = measured(blocks(count, 256, order));
         assert_told("256-byte blocks", &file, given);
         let held = file.held_bytes();
