@@ -1,12 +1,14 @@
-//! Sparse files in memory against svfsc from Python, range-cache, and rangemap, which holds no bytes.
+//! Sparse files in memory against svfsc (in C++ and from Python), range-cache, and rangemap, which holds no bytes.
 
 mod groups;
 mod memory;
+mod plain;
 mod replay;
 mod svfsc;
 mod systems;
 mod work;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -16,7 +18,8 @@ use stook_cli::study::sample;
 use stook_cli::study::sparse_file::svfsc::Svfsc;
 
 use self::groups::{Group, Row};
-use self::memory::Holder;
+use self::memory::{Case, Holder};
+use self::plain::Plain;
 use crate::result::{Results, Series, Target};
 
 /// Flags of the comparison.
@@ -31,6 +34,9 @@ pub(crate) struct Args {
     /// The Python in which svfsc is looked for
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
+    /// The unpacked source distribution of svfsc, to be measured in C++ too
+    #[arg(long, value_name = "DIR")]
+    svfsc_source: Option<PathBuf>,
     /// Where a trace is put for others, removed at the end
     #[arg(long, default_value = "target/peers-sparse")]
     work: PathBuf,
@@ -40,8 +46,8 @@ pub(crate) struct Args {
     /// Holds blocks and tells what memory they take: for processes that this command starts
     #[arg(long, value_enum, hide = true)]
     hold: Option<Holder>,
-    /// Bytes of each block, and how many
-    #[arg(hide = true, requires = "hold", num_args = 2)]
+    /// Bytes of each block, how many, and by how many one is behind the other
+    #[arg(hide = true, requires = "hold", num_args = 3)]
     blocks: Vec<u64>,
 }
 
@@ -80,6 +86,8 @@ pub(crate) struct Bench {
     pub(crate) work: PathBuf,
     /// svfsc, where it is installed.
     pub(crate) svfsc: Option<Svfsc>,
+    /// svfsc in C++, where its source is.
+    plain: Option<Plain>,
     /// Pairs.
     pub(crate) rounds: usize,
     /// What was measured.
@@ -89,8 +97,8 @@ pub(crate) struct Bench {
 /// Runs the sections and writes what was found.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(holder) = args.hold {
-        let [block_bytes, count] = args.blocks[..] else { bail!("how many blocks of how many bytes?") };
-        return memory::hold(holder, block_bytes, count);
+        let [block_bytes, count, step] = args.blocks[..] else { bail!("which blocks?") };
+        return memory::hold(holder, &Case { block_bytes, count, step });
     }
     sample::prepare_work(&args.work)?;
     let svfsc = Svfsc::find(&args.python);
@@ -100,14 +108,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             args.python
         );
     }
+    let plain = args.svfsc_source.as_ref().map(|source| Plain::build(source, &args.work)).transpose()?;
     let results = Results {
         environment: Environment::of(&args.work),
-        tools: tools(&args.python, svfsc.as_ref()),
+        tools: tools(&args.python, svfsc.as_ref(), plain.as_ref()),
         command: std::env::args().skip(1).collect(),
         cold: "all is in memory".to_owned(),
         ..Results::default()
     };
-    let mut bench = Bench { work: args.work.clone(), svfsc, rounds: args.rounds as usize, results };
+    let mut bench = Bench { work: args.work.clone(), svfsc, plain, rounds: args.rounds as usize, results };
     for section in if args.only.is_empty() { &ALL[..] } else { &args.only } {
         match section {
             Section::Memory => memory::run(&mut bench)?,
@@ -117,7 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         write(args, &bench.results)?;
     }
     println!("{}", bench.results.markdown());
-    sample::clean(&args.work, |name| name == "trace.csv")?;
+    sample::clean(&args.work, |name| name == "trace.csv" || plain::MADE.iter().any(|made| name == *made))?;
     Ok(())
 }
 
@@ -155,6 +164,11 @@ impl Bench {
             taken.seconds = own;
             note(who, taken);
         }
+        if let Some(peer) = &self.plain {
+            let (mut taken, own) = Taken::by(|| peer.seconds(&row.work))?;
+            taken.seconds = own;
+            note(PLAIN, taken);
+        }
         if let Some(peer) = &self.svfsc {
             let (mut taken, timed) = Taken::by(|| svfsc::seconds(peer, &row.work))?;
             taken.seconds = timed.took;
@@ -174,6 +188,9 @@ impl Bench {
             .map(|(who, _)| (*who, Target::None))
             .filter(|(who, _)| *who != "Stook")
             .collect();
+        if self.plain.is_some() {
+            others.push((PLAIN, row.target));
+        }
         if self.svfsc.is_some() {
             others.extend([(NET, row.target), (PYTHON, Target::None)]);
         }
@@ -193,7 +210,10 @@ impl Bench {
 
 /// svfsc as it is called.
 const PYTHON: &str = "svfsc from Python";
-/// svfsc less what the interpreter takes for a loop of calls that do nothing: close to what C++ would take.
+/// svfsc in C++, built from its source.
+const PLAIN: &str = "svfsc in C++";
+/// svfsc less what the interpreter takes for a loop of calls that do nothing; what its module does to arguments and results
+/// is left in.
 const NET: &str = "svfsc without the interpreter";
 
 fn row_name(who: &str, suffix: &str) -> String {
@@ -213,8 +233,8 @@ fn write(args: &Args, results: &Results) -> anyhow::Result<()> {
     sample::publish(&out.join("sparse.md"), results.markdown().as_bytes())
 }
 
-fn tools(python: &str, svfsc: Option<&Svfsc>) -> std::collections::BTreeMap<String, String> {
-    let mut tools = std::collections::BTreeMap::new();
+fn tools(python: &str, svfsc: Option<&Svfsc>, plain: Option<&Plain>) -> BTreeMap<String, String> {
+    let mut tools = BTreeMap::new();
     for name in [python, "rustc"] {
         if let Some(version) = version_of(name, "--version") {
             tools.insert(name.to_owned(), version);
@@ -222,6 +242,9 @@ fn tools(python: &str, svfsc: Option<&Svfsc>) -> std::collections::BTreeMap<Stri
     }
     if let Some(svfsc) = svfsc {
         tools.insert("svfsc".to_owned(), svfsc.version.clone());
+    }
+    if let Some(plain) = plain {
+        tools.insert("svfsc in C++".to_owned(), plain.built.clone());
     }
     tools.insert("range-cache".to_owned(), "0.1 (crate)".to_owned());
     tools.insert("rangemap".to_owned(), "1.8 (crate)".to_owned());

@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use stook_cli::study::sparse_file::svfsc::Svfsc;
 
+use super::memory::{Case, STRIDE};
 use super::work::Work;
 
 /// Does one piece of work. It also times the same loops with a call that does nothing, which is what the interpreter takes.
@@ -66,24 +67,27 @@ def once():
         loop(*idle, one, *idle_more)
     return took, time.perf_counter() - began
 
-all = [once() for _ in range(work["repeats"])]
+all = []
+while len(all) < work["repeats"] or (len(all) < 15 and sum(took for took, _ in all) < 0.05):
+    all.append(once())
 print(json.dumps({"took": statistics.median(took for took, _ in all), "idle": statistics.median(idle for _, idle in all)}))
 "#;
 
-/// How much more of memory is resident when blocks are held.
+/// How much more memory of its own a process has when blocks are held; pages of files that it runs do not count.
 const MEMORY: &str = r#"
 import resource, sys
 import svfsc
-block_bytes, count, stride = (int(argument) for argument in sys.argv[1:])
+block_bytes, count, stride, step = (int(argument) for argument in sys.argv[1:])
 def resident():
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+        fields = file.read().split()
+    return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
 block = bytes(number % 32 for number in range(block_bytes))
 file = svfsc.cSVF("peers")
 file.write(0, block)
 before = resident()
 for number in range(1, count):
-    file.write(number * stride, block)
+    file.write(number * step % count * stride, block)
 print(resident() - before)
 "#;
 
@@ -120,9 +124,10 @@ pub(crate) fn seconds(svfsc: &Svfsc, work: &Work) -> anyhow::Result<Timed> {
     serde_json::from_str(&told).with_context(|| format!("svfsc told {told:?}"))
 }
 
-/// By how much the resident memory of a fresh process grew.
-pub(crate) fn resident(svfsc: &Svfsc, block_bytes: u64, count: u64, stride: u64) -> anyhow::Result<f64> {
-    let told = svfsc.script(MEMORY, &[block_bytes, count, stride].map(|number| number.to_string()))?;
+/// By how much the memory of a fresh process grew.
+pub(crate) fn resident(svfsc: &Svfsc, case: &Case) -> anyhow::Result<f64> {
+    let numbers = [case.block_bytes, case.count, STRIDE, case.step];
+    let told = svfsc.script(MEMORY, &numbers.map(|number| number.to_string()))?;
     told.trim().parse().with_context(|| format!("svfsc told {told:?}"))
 }
 

@@ -15,9 +15,16 @@ use stook::sparse::{OnDifference, SparseBuffer, SparseOptions};
 
 use super::work::{Kind, Prepared, Work, content};
 
+/// What takes no time is done this often, or until it took so many seconds together.
+const REPEATS_MAX: usize = 15;
+const SECONDS: f64 = 0.05;
+
 /// Does the work; how long that took, the median where it is repeated.
 pub(crate) fn seconds(work: &Work, once: fn(&Work) -> anyhow::Result<f64>) -> anyhow::Result<f64> {
-    let each = (0..work.repeats).map(|_| once(work)).collect::<anyhow::Result<Vec<f64>>>()?;
+    let mut each = Vec::new();
+    while each.len() < work.repeats || (each.len() < REPEATS_MAX && each.iter().sum::<f64>() < SECONDS) {
+        each.push(once(work)?);
+    }
     Ok(median(&each)?)
 }
 

@@ -6,7 +6,7 @@ use stook_cli::study::sparse_file::work::{NEED_BLOCK_BYTES, NEED_BLOCKS, NEED_ST
 /// Bytes of the blocks of the patterns, and what their positions are multiples of half of.
 const PATTERN_BYTES: u64 = 64;
 /// An odd number: multiples of it, modulo a power of two, come to every number once, in no order that helps.
-const SCATTER: u64 = 0x9e37_79b1;
+pub(crate) const SCATTER: u64 = 0x9e37_79b1;
 /// From one block to the next where threads read and write 8 bytes: they do not touch.
 const THREAD_STRIDE: u64 = 9;
 /// Random reads of all threads together.
@@ -98,7 +98,7 @@ pub(crate) struct Work {
     pub(crate) threads: Vec<Vec<Calls>>,
     /// After each write no more than this is held.
     pub(crate) budget_bytes: Option<u64>,
-    /// How often it is done anew for one measurement; the median counts.
+    /// How often it is done anew for one measurement at least; the median counts.
     pub(crate) repeats: usize,
 }
 
