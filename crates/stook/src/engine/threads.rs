@@ -28,6 +28,8 @@ pub struct ThreadsEngine {
     sender: Sender<Completion>,
     completed: Receiver<Completion>,
     threads: Vec<JoinHandle<()>>,
+    /// The process that has these threads; a forked child does not.
+    process: u32,
 }
 
 #[derive(Debug, Default)]
@@ -50,8 +52,9 @@ impl ThreadsEngine {
     /// When not even one thread can be started.
     pub fn new(depth: usize) -> io::Result<Self> {
         let (sender, completed) = channel();
-        let shared = Arc::default();
-        let mut engine = Self { depth, in_flight: 0, shared, sender, completed, threads: Vec::new() };
+        let (shared, process) = (Arc::default(), std::process::id());
+        let mut engine =
+            Self { depth, in_flight: 0, shared, sender, completed, threads: Vec::new(), process };
         engine.start_thread()?;
         Ok(engine)
     }
@@ -61,6 +64,17 @@ impl ThreadsEngine {
         let thread = Builder::new().name("stook-io".to_owned()).spawn(move || work(&shared, &sender))?;
         self.threads.push(thread);
         Ok(())
+    }
+
+    /// In a forked child the threads are not there, and what they had locked stays locked: everything that they may have been at
+    /// stays where it is, untouched, until the child ends.
+    fn leave(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.threads));
+        let (sender, completed) = channel();
+        std::mem::forget(std::mem::replace(&mut self.sender, sender));
+        std::mem::forget(std::mem::replace(&mut self.completed, completed));
+        // What waits goes with the last who holds the queue: the threads hold it, so nobody lets go of it.
+        std::mem::forget(Arc::clone(&self.shared));
     }
 
     /// Takes what is there, and waits for at least `min` until the deadline.
@@ -206,6 +220,9 @@ impl Engine for ThreadsEngine {
 
 impl Drop for ThreadsEngine {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return self.leave();
+        }
         self.shared.lock().closed = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {

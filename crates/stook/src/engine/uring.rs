@@ -29,6 +29,8 @@ pub struct UringEngine {
     ready: Vec<Completion>,
     /// Entries in the submission queue or in the kernel.
     entries: usize,
+    /// The process that asked; a forked child shares the ring with it.
+    process: u32,
 }
 
 impl UringEngine {
@@ -54,6 +56,7 @@ impl UringEngine {
             free: (0..depth).rev().collect(),
             ready: Vec::new(),
             entries: 0,
+            process: std::process::id(),
         })
     }
 
@@ -209,7 +212,9 @@ impl Engine for UringEngine {
 impl Drop for UringEngine {
     fn drop(&mut self) {
         while self.entries > 0 {
-            if self.enter(self.entries, None).is_err() {
+            // Completions that a forked child took would be missed by the parent.
+            let is_forked = self.process != std::process::id();
+            if is_forked || self.enter(self.entries, None).is_err() {
                 // The kernel may still write to the memory of what is in flight, so it must stay.
                 mem::forget(mem::take(&mut self.slots));
                 return;
