@@ -37,7 +37,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// Takes all the space that is left but `spared`, to the last block.
-fn fill(path: &Path, spared: u64) {
+pub(crate) fn fill(path: &Path, spared: u64) {
     let file = fs::File::create(path).unwrap();
     let (mut at, mut len) = (0, MIB as usize);
     let body = noise(2, len);
@@ -54,7 +54,7 @@ fn fill(path: &Path, spared: u64) {
 }
 
 /// Shortens what takes space, and waits until the file system counts that as free.
-fn give_back(path: &Path, bytes: u64) {
+pub(crate) fn give_back(path: &Path, bytes: u64) {
     let file = fs::File::options().write(true).open(path).unwrap();
     file.set_len(file.metadata().unwrap().len() - bytes).unwrap();
     let synced = Command::new("sync").arg("--file-system").arg(path.parent().unwrap()).status().unwrap();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod bench;
+mod cache;
 mod devices;
 mod full;
 mod gates;
