@@ -1,4 +1,6 @@
-//! `stook cat`: bytes of a file or an object, wherever it is, to stdout.
+//! `stook cat`: bytes of a file, an object or a record, wherever it is, to stdout.
+
+mod record;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +16,6 @@ use stook::sparse::{
 };
 
 use crate::context::Context;
-use crate::exit::UsageError;
 use crate::progress::Unit;
 use crate::{interrupt, packs};
 
@@ -27,6 +28,7 @@ Examples:
   stook cat https://host/picture.tif --range 0..16 | xxd
   stook cat s3://bucket/table.parquet --range 120MB.. --stats > tail
   stook cat file --range 0..4KiB --range 1GiB..1028MiB > parts
+  stook cat photos.stook//2024/cat.jpg --range 0..64KiB > head
   stook cat s3://bucket/key --range 0..1MiB --cache-dir ~/.cache/stook/sparse > head
 
 Credentials and addresses of object stores come from the environment, as other
@@ -40,7 +42,7 @@ const BLOCK_LEN: u64 = 8 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A path, s3://bucket/key, gs://, az:// or https://
+    /// A path, PACK//KEY, s3://bucket/key, gs://, az:// or https://
     source: OsString,
     /// Only these bytes; may be given more than once
     #[arg(long = "range", value_name = "A..B", value_parser = parse_range)]
@@ -158,9 +160,7 @@ impl Stats {
 /// When the source cannot be read or changes, a range reaches past its end, or stdout cannot be written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let (pack, Some(key)) = packs::split_address(&args.source) {
-        let (pack, key) = (pack.display(), key.display());
-        let hint = format!("a record of a pack is read with `stook get {pack} {key}`");
-        return Err(UsageError::new(hint).into());
+        return record::run(&pack, &key, &args, context);
     }
     let source = stook::source::open(&args.source)?;
     let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };

@@ -333,7 +333,7 @@ fn is_hard_link(head: &RecordHead) -> bool {
 }
 
 /// The record with a key, or, when it is a further name of a file, that file.
-fn open<'p>(pack: &'p Pack, key: &Key) -> Result<Option<RecordReader<'p>>, Error> {
+pub(super) fn open<'p>(pack: &'p Pack, key: &Key) -> Result<Option<RecordReader<'p>>, Error> {
     let Some(mut reader) = pack.open_record(key)? else { return Ok(None) };
     if !is_hard_link(reader.head()) {
         return Ok(Some(reader));

@@ -50,7 +50,7 @@ pub enum Command {
     Compact(compact::Args),
     /// Looks for damage in a pack
     Check(check::Args),
-    /// Writes bytes of a file or an object, wherever it is, to stdout
+    /// Writes bytes of a file, an object or a record, wherever it is, to stdout
     Cat(cat::Args),
 }
 

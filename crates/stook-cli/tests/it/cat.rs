@@ -4,6 +4,7 @@ use std::fs;
 
 use stook_testing::conformance::pattern;
 
+use super::packs::{Place, fed, key, long_body};
 use super::{ended, stook};
 
 #[test]
@@ -77,4 +78,50 @@ fn what_was_fetched_is_kept_in_the_cache_directory_until_the_source_changes() {
     fs::write(&path, &other).unwrap();
     let (read, requests, _) = cat();
     assert!(read == other[1_000_000..2_000_000] && requests == Some(1));
+}
+
+#[test]
+fn a_record_of_a_pack_and_ranges_of_it_go_to_stdout() {
+    let place = Place::filled();
+    let long = long_body();
+    let cat = |name: &str, ranges: &[&str]| {
+        let mut command = stook(["cat"]);
+        command.arg(format!("{}//{name}", place.pack.display()));
+        command.args(ranges.iter().flat_map(|range| ["--range", range]));
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), output.stdout, String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(cat("a/two", &[]), (0, b"second".to_vec(), String::new()));
+    assert_eq!(cat("empty", &[]), (0, Vec::new(), String::new()));
+    assert!(cat("long", &[]).1 == long);
+    let (code, bytes, _) =
+        cat("long", &["10..20", "2MB..3MB", "3MB..", "5..5", "0..4", "4..4", "4..6", "1..3"]);
+    let expected = [&long[10..20], &long[2_000_000..], &long[..6], &long[1..3]].concat();
+    assert!(code == 0 && bytes == expected);
+    assert_eq!(cat("id:7", &["1..3"]).1, b"ev");
+    // One whose length nobody knew when it was put.
+    let put = fed(&mut place.command("put", &["piped", "-"]), b"from a pipe");
+    assert_eq!(put.0, 0, "{put:?}");
+    assert_eq!(cat("piped", &["5.."]).1, b"a pipe");
+    for (name, range, expected) in [
+        ("a/two", "0..7", "range [0, 7) reaches past the end of"),
+        ("piped", "12..", "reaches past the end of"),
+    ] {
+        let (code, bytes, told) = cat(name, &["0..1", range]);
+        assert!(code == 1 && bytes.is_empty() && told.contains(expected), "{told}");
+    }
+    let (code, _, told) = cat("none", &[]);
+    assert!(code == 1 && told.contains("//none names no record of this pack"), "{told}");
+}
+
+#[test]
+fn of_a_damaged_record_no_unverified_byte_goes_to_stdout() {
+    let place = Place::filled();
+    place.hurt(&key("long"), 3_000_000);
+    let address = format!("{}//long", place.pack.display());
+    let output = stook(["cat", &address, "--range", "1MB.."]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.len() < 2_000_001 && long_body()[1_000_000..].starts_with(&output.stdout));
+    let (code, _, told) = ended(&mut stook(["cat", &address, "--stats"]));
+    assert!(code == 2 && told.contains("are for what is fetched"), "{told}");
 }

@@ -53,7 +53,13 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
             )),
         ])
         .section("Threads", vec![Block::Lines(threads(study))])
-        .section("Beside the published figures", vec![Block::Table(beside(study))])
+        .section("Beside the published figures", vec![
+            Block::Text(
+                "svfsc is called from Python here. The published figures are of another machine: the last column compares \
+                 machines as much as programs.".to_owned(),
+            ),
+            Block::Table(beside(study)),
+        ])
         .section("What was concluded then, and what holds here", vec![Block::Table(conclusions(study))])
         .section("How it was measured", vec![Block::Text(format!(
             "Each figure is the median of {} rounds. Every write compares what it overlaps; every read touches what it \
@@ -133,19 +139,17 @@ fn milliseconds(seconds: f64) -> String {
 
 fn beside(study: &Study) -> Table {
     let mut table = Table::new("").column("", Align::Left);
-    for header in
-        ["Here", "svfsc, Python, here", "svfsc, C++, published", "Python, published", "published C++ ÷ here"]
-    {
+    for header in ["Stook", "svfsc, here", "published, Python", "published, C++", "C++ ÷ Stook"] {
         table = table.column(header, Align::Right);
     }
     for row in &study.rows {
         let Some(then) = published::of(row.work) else { continue };
         let cells = [
-            row.work.label(),
+            row.work.short_label(),
             milliseconds(row.seconds),
             row.svfsc_python_s.map_or_else(|| "–".to_owned(), milliseconds),
-            milliseconds(then.cpp_s),
             milliseconds(then.python_s),
+            milliseconds(then.cpp_s),
             units::factor(then.cpp_s / row.seconds),
         ];
         table = table.row(cells, Tone::Plain);

@@ -68,14 +68,27 @@ impl Work {
     /// In words.
     pub fn label(self) -> String {
         match self {
+            Self::Read { block_bytes: TOTAL_BYTES } => "read all of it at once".to_owned(),
             Self::Read { block_bytes } => format!("read blocks of {block_bytes} B"),
             Self::WriteApart { block_bytes } => format!("write blocks of {block_bytes} B that do not touch"),
             Self::WriteJoined { block_bytes } => format!("write blocks of {block_bytes} B that touch"),
             Self::Need { ask_bytes } => format!("ask what is needed, {ask_bytes} B at a time"),
             Self::Threads { threads, is_joined } => {
                 let touch = if is_joined { "touch" } else { "do not touch" };
-                format!("write blocks of 8 B that {touch}, {threads} threads")
+                let noun = if threads == 1 { "thread" } else { "threads" };
+                format!("write blocks of 8 B that {touch}, {threads} {noun}")
             }
+        }
+    }
+
+    /// In few words, for a column with little room.
+    pub(super) fn short_label(self) -> String {
+        match self {
+            Self::Read { block_bytes } => format!("read {block_bytes} B"),
+            Self::WriteApart { block_bytes } => format!("write {block_bytes} B, apart"),
+            Self::WriteJoined { block_bytes } => format!("write {block_bytes} B, touching"),
+            Self::Need { ask_bytes } => format!("ask for {ask_bytes} B"),
+            Self::Threads { threads, .. } => format!("{threads} threads"),
         }
     }
 
