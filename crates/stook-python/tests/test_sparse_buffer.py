@@ -34,7 +34,7 @@ def test_write_and_read() -> None:
     assert "20 bytes in 1 ranges" in repr(buffer)
 
 
-@pytest.mark.parametrize("length", [1, 4096, 4097, 32768, 32769, 3_000_000])
+@pytest.mark.parametrize("length", [1, 64, 65, 4096, 4097, 65536, 65537, 3_000_000])
 def test_lengths_on_both_sides_of_every_way_of_copying(length: int) -> None:
     data = np.random.default_rng(length).bytes(length)
     for given_as in (bytes, bytearray, memoryview):
