@@ -167,7 +167,7 @@ def test_the_cache_type() -> None:
     assert cache._fetch(100, 200) == DATA[100:200] and cache._fetch(100, 150) == DATA[100:150]
     assert cache._fetch(None, 3) == DATA[:3] and cache._fetch(len(DATA) - 3, None) == DATA[-3:]
     assert cache._fetch(len(DATA), len(DATA) + 5) == b""
-    assert cache.hit_count >= 1 and cache.total_requested_bytes < 300_000
+    assert "stook: " in cache._log_stats() and cache.hit_count >= 1 and cache.total_requested_bytes < 300_000
     cache.close()
 
 

@@ -338,10 +338,14 @@ class StookCache(BaseCache):  # type: ignore[misc]
 
     def _fetch(self, start: Optional[int], stop: Optional[int]) -> bytes:
         first, last, _ = slice(start, stop).indices(self.size)
-        data = self._file.read(first, max(0, last - first))
+        return self._file.read(first, max(0, last - first))
+
+    def _log_stats(self) -> str:
+        # Asked for once in a while: telling takes longer than a read.
         told = self._file.statistics()
         self.hit_count, self.miss_count, self.total_requested_bytes = told.hits, told.misses, told.fetched_bytes
-        return data
+        text: str = super()._log_stats()
+        return text
 
     def close(self) -> None:
         """Lets go of what is held."""
