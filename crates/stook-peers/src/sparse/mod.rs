@@ -121,7 +121,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         match section {
             Section::Memory => memory::run(&mut bench)?,
             Section::Trace => replay::run(&mut bench)?,
-            timed => groups::of(*timed).iter().try_for_each(|group| bench.measure(group))?,
+            timed => {
+                for group in groups::of(*timed) {
+                    bench.measure(&group)?;
+                    // Some take minutes: what is measured is kept, whatever becomes of the next.
+                    write(args, &bench.results)?;
+                }
+            }
         }
         write(args, &bench.results)?;
     }

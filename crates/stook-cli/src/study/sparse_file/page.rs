@@ -62,9 +62,10 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
         ])
         .section("What was concluded then, and what holds here", vec![Block::Table(conclusions(study))])
         .section("How it was measured", vec![Block::Text(format!(
-            "Each figure is the median of {} rounds. Every write compares what it overlaps; every read touches what it \
+            "Each figure is the median of {} {}. Every write compares what it overlaps; every read touches what it \
              reads, for eviction; files are safe to be used by threads, and pay for it here with one.",
-            study.rounds
+            study.rounds,
+            if study.rounds == 1 { "round" } else { "rounds" },
         ))])
         .section("On what", vec![Block::Facts(study.environment.facts())])
         .footer(format!(
