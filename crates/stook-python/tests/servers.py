@@ -12,15 +12,15 @@ from typing import Any
 
 
 def serve_program() -> Path:
-    """The program that `scripts/python` builds: `cargo build -p stook-testing --features s3 --bin serve`."""
+    """The program that `scripts/python` builds: `cargo build -p stook-testing --features s3 --example serve`."""
     if named := os.environ.get("STOOK_TEST_SERVE"):
         return Path(named)
     root = Path(__file__).resolve().parents[3]
     target = Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
     for profile in ("debug", "release"):
-        if (program := target / profile / "serve").exists():
+        if (program := target / profile / "examples" / "serve").exists():
             return program
-    raise FileNotFoundError("run: cargo build -p stook-testing --features s3 --bin serve")
+    raise FileNotFoundError("run: cargo build -p stook-testing --features s3 --example serve")
 
 
 @dataclass(frozen=True)

@@ -427,7 +427,7 @@ class Pack:
         attributes: Union[Attributes, None] = None,
         group: str = "",
     ) -> int:
-        """Puts a record under the next id: one more than the highest that there is, 0 in a pack without ids.
+        """Puts a record under the next id: above all that there are, 0 in a pack without ids.
 
         Args:
             value: The value.

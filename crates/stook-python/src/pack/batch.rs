@@ -79,7 +79,7 @@ impl Batch {
     /// Writes all of it. The end of a ``with`` statement does so by itself.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let changes = self.take().ok_or_else(|| closed("batch"))?;
-        py.detach(|| {
+        py.detach(|| -> stook::pack::Result<()> {
             self.writer.with(|writer| {
                 let mut batch = writer.batch(&self.group)?;
                 for change in &changes {
@@ -93,7 +93,12 @@ impl Batch {
                     }
                 }
                 batch.commit()
-            })
+            })?;
+            self.writer.note_ids(changes.iter().filter_map(|change| match change {
+                Change::Put { key, .. } => Some(key),
+                Change::Delete(_) => None,
+            }));
+            Ok(())
         })
         .or_raise()
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use stook::pack::{Attributes, Durability, Error, Key, Pack, PackWriter, Result, SharedWriter};
+use stook::pack::{Attributes, Durability, Error, Key, KeyValue, Pack, PackWriter, Result, SharedWriter};
 
 use super::writing::last_id;
 
@@ -18,7 +18,7 @@ pub(crate) struct Writer {
     inner: Inner,
     recent: Mutex<Recent>,
     /// The next id, once it was asked for.
-    next_id: Mutex<Option<u64>>,
+    next_id: Mutex<NextId>,
     process: u32,
 }
 
@@ -35,6 +35,16 @@ pub(crate) struct Recent {
     bytes: usize,
     /// Whether readers do not know all, also where it is not among the values.
     stale: bool,
+}
+
+/// The id above all others.
+#[derive(Default)]
+enum NextId {
+    /// Nobody asked yet.
+    #[default]
+    Unknown,
+    /// `None` where the highest that there is has been taken.
+    Known(Option<u64>),
 }
 
 /// What readers are asked, before what they were opened with.
@@ -55,6 +65,27 @@ impl Writer {
 
     /// Puts a record and gives its sequence number.
     pub(crate) fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+        let sequence = self.put_record(group, key, attributes, body)?;
+        self.note_ids(std::iter::once(key));
+        Ok(sequence)
+    }
+
+    /// Ids that are appended are above all that were put.
+    pub(crate) fn note_ids<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
+        let ids = keys.filter_map(|key| match key.value() {
+            KeyValue::Id(id) => Some(id),
+            KeyValue::Bytes(_) => None,
+        });
+        let Some(highest) = ids.max() else { return };
+        let mut next = locked(&self.next_id);
+        if let NextId::Known(known) = *next
+            && known.is_none_or(|known| known <= highest)
+        {
+            *next = NextId::Known(highest.checked_add(1));
+        }
+    }
+
+    fn put_record(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         match &self.inner {
             Inner::Plain(writer) => {
                 let mut writer = locked(writer);
@@ -82,19 +113,19 @@ impl Writer {
     ) -> Result<u64> {
         // Held until the record is there: no two threads take the same id.
         let mut next = locked(&self.next_id);
-        let id = match *next {
-            Some(id) => id,
-            None => {
+        let known = match *next {
+            NextId::Known(known) => known,
+            NextId::Unknown => {
                 self.with(|writer| writer.sync())?;
-                last_id(&open()?)?.map_or(Some(0), |id| id.checked_add(1)).ok_or_else(no_more_ids)?
+                last_id(&open()?)?.map_or(Some(0), |id| id.checked_add(1))
             }
         };
-        let mut id = id;
+        let mut id = known.ok_or_else(no_more_ids)?;
         while self.contains(&Key::id(id))? {
             id = id.checked_add(1).ok_or_else(no_more_ids)?;
         }
-        self.put(group, &Key::id(id), attributes, body)?;
-        *next = id.checked_add(1);
+        self.put_record(group, &Key::id(id), attributes, body)?;
+        *next = NextId::Known(id.checked_add(1));
         Ok(id)
     }
 

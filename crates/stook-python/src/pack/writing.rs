@@ -66,7 +66,7 @@ impl Pack {
         py.detach(|| writer.put(group, &key, &attributes, value)).or_raise()
     }
 
-    /// Puts a record under the next id: one more than the highest that there is, 0 in a pack without ids.
+    /// Puts a record under the next id: above all that there are, 0 in a pack without ids.
     ///
     /// Args:
     ///     value: The value.
