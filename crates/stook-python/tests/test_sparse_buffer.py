@@ -184,6 +184,16 @@ def test_the_serialised_form_and_pickles() -> None:
         SparseBuffer.from_bytes(b"something else altogether")
 
 
+def test_what_it_was_made_with_and_what_it_moved() -> None:
+    buffer = SparseBuffer(first_touch=1 << 40)
+    assert (buffer.first_touch, buffer.grain, buffer.adopt_min) == (1 << 40, 65_536, 16_384)
+    assert buffer.work() == (0, 0)
+    for position in range(0, 100_000, 50):
+        buffer.write(100_000 - position, b"x")
+    assert buffer.work()[1] > 0
+    assert buffer.segments()[0][2] >= 1 << 40
+
+
 def test_equality_is_being_the_same_buffer() -> None:
     store = stook.SparseStore()
     one = store.get_or_create("a")

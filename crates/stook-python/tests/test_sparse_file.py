@@ -362,9 +362,9 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_ends_a_read_that_waits(servers: Servers) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, servers.web + "/stall/bucket/data.bin"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def interrupted_after(address: str) -> float:
+    """Seconds from the signal to the exception, in another process."""
+    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, address], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.3)
@@ -373,7 +373,13 @@ def test_ctrl_c_ends_a_read_that_waits(servers: Servers) -> None:
     ended = float(process.stdout.readline())
     process.stdout.close()
     process.wait(10)
-    assert ended - began < 0.1 * float(os.environ.get("STOOK_TEST_PATIENCE", "3"))
+    return ended - began
+
+
+def test_ctrl_c_ends_a_read_that_waits_within_a_tenth_of_a_second(servers: Servers) -> None:
+    # Once in three: other tests may be at work on the machine.
+    address = servers.web + "/stall/bucket/data.bin"
+    assert any(interrupted_after(address) < 0.1 for _ in range(3))
 
 
 Ranges = st.lists(st.tuples(st.integers(0, len(DATA) + 100), st.integers(0, 70_000)), max_size=12)

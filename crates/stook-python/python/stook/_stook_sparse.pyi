@@ -221,6 +221,8 @@ class SparseBuffer:
         """Makes what is held of the ``length`` bytes at ``position`` the last to be evicted."""
     def counters(self) -> SparseCounters:
         """What was done to it since it was made, and when last."""
+    def work(self) -> tuple[int, int]:
+        """How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and tuning."""
     def to_bytes(self) -> bytes:
         """The serialised form: bytes, options, counters and touches, with checksums; pins are left out."""
     @staticmethod
@@ -269,6 +271,9 @@ class SparseBuffer:
     @property
     def adopt_min(self) -> int:
         """What is shorter is copied when it is adopted."""
+    @property
+    def first_touch(self) -> int:
+        """Where the count of touches began."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 

@@ -335,6 +335,12 @@ impl SparseBuffer {
         told::counters(py, &self.buffer.counters())
     }
 
+    /// How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and tuning.
+    fn work(&self) -> (u64, u64) {
+        let work = self.buffer.work();
+        (work.bytes_moved, work.segments_moved)
+    }
+
     /// The serialised form: bytes, options, counters and touches, with checksums; pins are left out.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let written = py.detach(|| {
@@ -407,6 +413,12 @@ impl SparseBuffer {
     #[getter]
     fn adopt_min(&self) -> u32 {
         self.buffer.options().adopt_min
+    }
+
+    /// Where the count of touches began.
+    #[getter]
+    fn first_touch(&self) -> u64 {
+        self.buffer.options().first_touch
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
