@@ -116,6 +116,12 @@ class Counting(LocalFileSystem):  # type: ignore[misc]
     protocol = "counting"
     asked: list[tuple[int, int]] = []
 
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        return super()._strip_protocol(str(path).removeprefix("counting://"))
+
     def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
         """Counts."""
         self.asked.append((start, end))

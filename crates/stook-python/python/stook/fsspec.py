@@ -245,7 +245,8 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
             sparse_options: Further options of :class:`stook.SparseFile`.
             **options: As for every file system of ``fsspec``.
         """
-        options.pop("fo", None)
+        # What stands behind `::`, for versions of fsspec that do not give it as a path.
+        self._behind = options.pop("fo", None)
         super().__init__(**options)
         if fs is None:
             if target_protocol is None:
@@ -263,7 +264,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return get_filesystem_class(scheme)._strip_protocol(text) if mark else text
 
     def _sparse(self, path: str) -> SparseFile:
-        path = self.fs._strip_protocol(path)
+        path = self.fs._strip_protocol(path or self._behind or "")
         about = self.fs.info(path)
         if about.get("size") is None:
             raise InvalidError(f"the length of {path} is not known, so that parts of it cannot be read")
