@@ -142,6 +142,19 @@ def test_paths_of_all_kinds(servers: Servers) -> None:
         assert isinstance(file.base, SparseFile)
 
 
+def test_records_of_packs(tmp_path: Path) -> None:
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack["folder/lines"] = DATA
+        pack[7] = b"seven"
+    with stook.open(f"{tmp_path}/data.stook//folder/lines") as file:
+        assert file.readline() == b"line 0\n" and file.size == len(DATA)
+        assert pickle.loads(pickle.dumps(file)).readline() == b"line 1\n"
+    with stook.open("data.stook//7") as file:
+        assert file.read() == b"seven"
+    with pytest.raises(FileNotFoundError, match="no such record"):
+        stook.open("data.stook//nothing")
+
+
 def test_local_files_by_range(servers: Servers) -> None:
     file = LocalFile(servers.directory / "bucket" / "lines.txt")
     assert file.read_many([(0, 4), (7, 11)]) == [b"line", b"line"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -327,7 +328,8 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     """Opens a file or an object for reading, through a cache where it is remote.
 
     Args:
-        address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``.
+        address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``;
+            or ``data.stook//key``, a record of a pack, which is read into memory.
         mode: ``"rb"`` or ``"r"``; nothing can be written.
         **options: ``cache=`` and all others of :class:`SparseFile`. A local path without any is read as it is.
 
@@ -358,7 +360,34 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
         return File(SparseFile(address, **given))
     if is_address:
         address = _local_path(text)
+    elif ".stook//" in text:
+        record = _Record(text)
+        return File(SparseFile.from_fetch(record, len(record.value), name=text))
     return File(LocalFile(address))
+
+
+class _Record:
+    """Gives ranges of a record of a pack; is pickled by its address."""
+
+    def __init__(self, address: str) -> None:
+        from stook._stook import Pack
+
+        at = address.index(".stook//") + len(".stook")
+        self.address = os.path.abspath(address[:at]) + address[at:]
+        key = address[at + 2 :]
+        with Pack(address[:at]) as pack:
+            value = pack.get(key)
+            if value is None and key.isdecimal() and int(key) < 1 << 64:
+                value = pack.get(int(key))
+        if value is None:
+            raise FileNotFoundError(errno.ENOENT, "the pack has no such record", address)
+        self.value = memoryview(value)
+
+    def __call__(self, start: int, end: int) -> memoryview:
+        return self.value[start:end]
+
+    def __reduce__(self) -> tuple[type[_Record], tuple[str]]:
+        return _Record, (self.address,)
 
 
 def _local_path(address: str) -> str:
