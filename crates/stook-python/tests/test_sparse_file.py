@@ -317,6 +317,7 @@ def _read_in_worker(file: SparseFile, position: int) -> tuple[bytes, int]:
     return file.read(position, 10), os.getpid()
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_read_what_was_pickled(servers: Servers, method: str) -> None:
     file = SparseFile("s3://bucket/data.bin", settings=servers.settings)
@@ -327,6 +328,7 @@ def test_workers_read_what_was_pickled(servers: Servers, method: str) -> None:
     assert os.getpid() not in {process for _, process in got}
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_reads_on(servers: Servers) -> None:
     file = SparseFile("s3://bucket/data.bin", settings=servers.settings)
     file.read(0, 10)
