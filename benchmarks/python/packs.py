@@ -62,7 +62,7 @@ def build(work: Path, name: str, count: int, length: int) -> None:
 
 def warm(work: Path, rounds: int) -> dict[str, Any]:
     """Gets of records that are in memory, one thread."""
-    keys = [random.Random(7).randrange(WARM_RECORDS) for _ in range(200_000)]
+    keys = random.Random(7).sample(range(WARM_RECORDS), 200_000)
     batches = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
     mapped, read = stook.Pack(work / "warm.stook", map=True), stook.Pack(work / "warm.stook")
     environment = lmdb.open(str(work / "warm.lmdb"), readonly=True, lock=False)

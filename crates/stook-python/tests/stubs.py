@@ -35,7 +35,7 @@ def running_doc(name: str) -> str:
     """What the running class or method says of itself."""
     thing: object = _stook
     for part in name.split("."):
-        thing = inspect.getattr_static(thing, part)
+        thing = getattr(thing, part)
     return inspect.cleandoc(getattr(thing, "__doc__", None) or "")
 
 

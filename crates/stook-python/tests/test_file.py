@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stook
@@ -208,7 +208,7 @@ Step = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(Step, max_size=30))
 def test_it_does_what_bytesio_does(steps: list[tuple[Any, ...]]) -> None:
     data = DATA[:5000]

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stook
@@ -248,7 +248,7 @@ Operation = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(Operation, max_size=30), st.tuples(st.integers(0, SPACE), st.integers(0, 80)))
 def test_it_is_what_an_array_with_marks_is(operations: list[tuple[Any, ...]], asked: tuple[int, int]) -> None:
     buffer = SparseBuffer(grain=16)

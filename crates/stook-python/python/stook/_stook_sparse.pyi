@@ -227,24 +227,11 @@ class SparseBuffer:
         """The serialised form: bytes, options, counters and touches, with checksums; pins are left out."""
     @staticmethod
     def from_bytes(data: AnyBuffer) -> SparseBuffer:
-        """staticmethod(function) -> method
+        """Reads what :meth:`to_bytes` gave. The bytes may come from anywhere: what they say is verified.
 
-        Convert a function to be a static method.
-
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
-
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Raises:
+            DamagedError: They were cut or changed.
+            UnsupportedError: They are something else, or of another version.
         """
     @property
     def held_bytes(self) -> int:
@@ -479,24 +466,22 @@ class SparseFile:
         settings: Union[dict[str, str], None] = None,
         headers: Union[dict[str, str], None] = None,
     ) -> SparseFile:
-        """staticmethod(function) -> method
+        """A file whose bytes a function gives: for other libraries that can read ranges.
 
-        Convert a function to be a static method.
+        Args:
+            fetch: Called as ``fetch(start, end)``, from threads of this package and several times at once; gives
+                ``end - start`` bytes, as any bytes-like object. What it raises is raised by the read that needed it.
+            size: The length of the file, in bytes.
+            name: What to call it in messages and in ``cache``.
+            identity: What tells this state of the file from others, such as an ETag. Without it nothing is kept in ``cache``.
+            **options: As for :class:`SparseFile`.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
-
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Example:
+            >>> import stook
+            >>> data = bytes(1000)
+            >>> file = stook.SparseFile.from_fetch(lambda start, end: data[start:end], 1000)
+            >>> len(file.read(990, 100))
+            10
         """
     def read(self, position: int, length: int) -> bytes:
         """The ``length`` bytes at ``position``; fewer only where the file ends.
