@@ -25,7 +25,7 @@ from harness import drop_caches, in_turn, need_root, rows, table, timed, version
 
 WARM_LEN, WARM_RECORDS = 1000, 1_000_000
 COLD_LEN, COLD_RECORDS = 20_000, 50_000
-BATCH = 10_000
+BATCH = 1000
 
 
 def values(count: int, length: int) -> Iterator[bytes]:
@@ -70,14 +70,26 @@ def warm(work: Path, rounds: int) -> dict[str, Any]:
     database = sqlite3.connect(work / "warm.sqlite")
 
     def many(pack: stook.Pack) -> float:
-        return timed(lambda: [pack.get_many(batch) for batch in batches])
+        def work() -> None:
+            for batch in batches:
+                pack.get_many(batch)
+
+        return timed(work)
 
     def single(pack: stook.Pack) -> float:
-        return timed(lambda: [pack[key] for key in keys])
+        def work() -> None:
+            for key in keys:
+                pack[key]
+
+        return timed(work)
 
     def lmdb_gets() -> float:
-        get = transaction.get
-        return timed(lambda: [get(key.to_bytes(8, "big")) for key in keys])
+        def work() -> None:
+            get = transaction.get
+            for key in keys:
+                get(key.to_bytes(8, "big"))
+
+        return timed(work)
 
     def lmdb_many() -> float:
         def work() -> None:
@@ -88,9 +100,12 @@ def warm(work: Path, rounds: int) -> dict[str, Any]:
         return timed(work)
 
     def sqlite_gets() -> float:
-        cursor = database.cursor()
-        query = "SELECT value FROM records WHERE id = ?"
-        return timed(lambda: [cursor.execute(query, (key,)).fetchone()[0] for key in keys])
+        def work() -> None:
+            cursor = database.cursor()
+            for key in keys:
+                cursor.execute("SELECT value FROM records WHERE id = ?", (key,)).fetchone()
+
+        return timed(work)
 
     systems = {
         "stook get_many, mapped": lambda: many(mapped),
