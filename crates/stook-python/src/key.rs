@@ -26,6 +26,10 @@ pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
         let id = object.extract::<u64>();
         return id.map(Key::id).map_err(|_| invalid(format!("ids are 0 to 2**64 - 1, not {object}")));
     }
+    // Numbers of other libraries, numpy's among them.
+    if let Ok(number) = object.call_method0("__index__") {
+        return from_python(&number);
+    }
     Err(PyTypeError::new_err(format!("keys are str, bytes or int, not {}", object.get_type().name()?)))
 }
 

@@ -86,6 +86,20 @@ impl<'py> Given<'py> {
         Ok(Self::Buffer(PyBuffer::get(&object)?))
     }
 
+    /// The same bytes where nobody can change them: `bytes` as they are, anything else copied.
+    pub(crate) fn settled(self, py: Python<'py>) -> Settled<'py> {
+        match self {
+            Self::Bytes(bytes) => Settled::Bytes(bytes),
+            Self::Buffer(_) => {
+                let bytes = self.as_slice();
+                Settled::Copied(match bytes.len() > RELEASE_MIN {
+                    true => py.detach(|| bytes.to_vec()),
+                    false => bytes.to_vec(),
+                })
+            }
+        }
+    }
+
     /// Its bytes. Nobody may write into a mutable one meanwhile: that is the caller's to see to, as for any other
     /// reader of buffers.
     pub(crate) fn as_slice(&self) -> &[u8] {
@@ -96,6 +110,35 @@ impl<'py> Given<'py> {
             Self::Buffer(buffer) => unsafe {
                 std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes())
             },
+        }
+    }
+}
+
+/// Bytes that nobody can change: what is summed and written in several passes must be the same in all of them.
+pub(crate) enum Settled<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Copied(Vec<u8>),
+}
+
+impl Settled<'_> {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes.as_bytes(),
+            Self::Copied(bytes) => bytes,
+        }
+    }
+
+    /// The bytes to be kept.
+    pub(crate) fn into_vec(self, py: Python<'_>) -> Vec<u8> {
+        match self {
+            Self::Copied(bytes) => bytes,
+            Self::Bytes(bytes) => {
+                let bytes = bytes.as_bytes();
+                match bytes.len() > RELEASE_MIN {
+                    true => py.detach(|| bytes.to_vec()),
+                    false => bytes.to_vec(),
+                }
+            }
         }
     }
 }

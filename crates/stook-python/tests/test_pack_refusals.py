@@ -209,7 +209,7 @@ def test_a_closed_pack_says_so(filled: Path) -> None:
     for call in calls:
         with pytest.raises(ValueError, match="this pack is closed"):
             call()
-    with pytest.raises(stook.StoppedError):
+    with pytest.raises(stook.ClosedError):
         batch.commit()
     with pytest.raises(ValueError, match="this batch is closed"):
         batch.put("k", b"")

@@ -147,7 +147,7 @@ class Pack:
             Nobody may cut or overwrite its files meanwhile.
         access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it.
         durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
-            by all threads that wait), a number: at the latest after so many seconds.
+            by all threads that wait), a number: at the latest after so many seconds, as long as records are put.
         segment_bytes: Segments of a new pack are sealed when they are this long.
 
     Raises:
@@ -365,7 +365,7 @@ class Pack:
         """Verifies every record, every index page, and that they agree.
 
         Args:
-            progress: Called now and then with the bytes gone through and all there are.
+            progress: Called now and then with the bytes gone through and all there are, on another thread.
 
         Returns:
             A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -385,7 +385,7 @@ class Pack:
             Whether there was anything new.
         """
     def snapshot(self) -> Pack:
-        """The pack as it is now, to be read: what is written later does not change it.
+        """The state that is shown now, to be read: what is written later does not change it.
 
         Returns:
             A new `Pack` in mode ``"r"``.
@@ -403,7 +403,8 @@ class Pack:
         Args:
             key: The key.
             value: The value: `bytes` or anything with a buffer in one piece.
-            attributes: Small values that go with it, by name.
+            attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The names ``kind``, ``mode``,
+                ``mtime_ns``, ``user_id``, ``group_id`` and ``names`` are those of packed files, and take what those have.
             group: The group to put it into.
 
         Returns:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Union
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, Union
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-Key = Union[str, bytes, int]
+# Numbers of other libraries have an index: numpy's, for one.
+Key = Union[str, bytes, int, SupportsIndex]
 Attribute = Union[int, str, bytes]
 Attributes = Union[Mapping[str, Attribute], Mapping[int, Attribute], Mapping[Union[str, int], Attribute]]
 Path = Union[str, "os.PathLike[str]"]

@@ -9,16 +9,17 @@ from typing import Any, Callable, Optional, Union
 from torch.utils.data import Dataset
 
 from . import _stook
-
-Key = Union[str, bytes, int]
+from ._errors import InvalidError
+from ._typing import Key
 
 
 class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
     """A map-style data set over the records of a pack.
 
     A batch is read as one: ``DataLoader`` hands all indices of a batch to ``__getitems__``, and its reads are under way
-    together. It can be given to workers, forked or spawned: each opens the pack for itself when it first reads. Which records
-    there are, and in which order, is settled here, for all of them.
+    together. It can be given to workers, forked or spawned: each opens the pack for itself when it first reads. Which keys
+    there are, and in which order, is settled here, for all of them; values are those of the newest state when a worker opens
+    the pack, unless ``at`` or ``generation`` says which.
 
     Args:
         path: The pack.
@@ -45,6 +46,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         transform: Optional[Callable[[Key, bytes], Any]] = None,
         **options: Any,
     ) -> None:
+        if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
+            raise InvalidError(f"a data set only reads; it takes map, access, at and generation, not {', '.join(unknown)}")
         self._path = os.path.abspath(path)
         self._options = options
         self._transform = transform

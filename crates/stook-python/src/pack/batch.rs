@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyTuple};
-use stook::pack::{Attributes, Key};
+use stook::pack::{Attributes, Key, PackWriter};
 
 use super::attributes;
 use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed};
 use crate::key;
 use crate::memory::Given;
+use crate::wait::Telling;
 
 enum Change {
     Put { key: Key, attributes: Attributes, body: Vec<u8> },
@@ -37,6 +38,30 @@ impl Batch {
         Ok(())
     }
 
+    /// Writes all; nothing where a signal comes in between.
+    fn write(
+        &self,
+        writer: &mut PackWriter,
+        changes: &[Change],
+        signals: &mut Telling,
+    ) -> stook::pack::Result<()> {
+        let mut batch = writer.batch(&self.group)?;
+        for change in changes {
+            if !signals.go_on(&[]) {
+                return Ok(());
+            }
+            match change {
+                Change::Put { key, attributes, body } => {
+                    batch.put(key, attributes, body)?;
+                }
+                Change::Delete(key) => {
+                    batch.delete(key)?;
+                }
+            }
+        }
+        batch.commit()
+    }
+
     fn take(&self) -> Option<Vec<Change>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -53,12 +78,13 @@ impl Batch {
     #[pyo3(signature = (key, value, *, attributes=None))]
     fn put(
         &self,
+        py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         attributes: Option<&Bound<'_, PyMapping>>,
     ) -> PyResult<()> {
         let key = key::from_python(key)?;
-        let body = Given::new(value)?.as_slice().to_vec();
+        let body = Given::new(value)?.settled(py).into_vec(py);
         self.add(Change::Put { key, attributes: attributes::from_python(attributes)?, body })
     }
 
@@ -79,28 +105,18 @@ impl Batch {
     /// Writes all of it. The end of a ``with`` statement does so by itself.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let changes = self.take().ok_or_else(|| closed("batch"))?;
-        py.detach(|| -> stook::pack::Result<()> {
-            self.writer.with(|writer| {
-                let mut batch = writer.batch(&self.group)?;
-                for change in &changes {
-                    match change {
-                        Change::Put { key, attributes, body } => {
-                            batch.put(key, attributes, body)?;
-                        }
-                        Change::Delete(key) => {
-                            batch.delete(key)?;
-                        }
-                    }
-                }
-                batch.commit()
-            })?;
-            self.writer.note_ids(changes.iter().filter_map(|change| match change {
-                Change::Put { key, .. } => Some(key),
-                Change::Delete(_) => None,
-            }));
-            Ok(())
-        })
-        .or_raise()
+        let (written, told) = py.detach(|| {
+            let mut signals = Telling::new(None);
+            let written = self.writer.with(|writer| self.write(writer, &changes, &mut signals));
+            (written, signals.finish())
+        });
+        told?;
+        written.or_raise()?;
+        self.writer.note_ids(changes.iter().filter_map(|change| match change {
+            Change::Put { key, .. } => Some(key),
+            Change::Delete(_) => None,
+        }));
+        Ok(())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

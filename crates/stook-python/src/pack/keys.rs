@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use self_cell::self_cell;
 use stook::pack::{self, Key, KeyRange};
 
-use super::scan::Scan;
+use super::scan::{Scan, check_process};
 use crate::errors::OrRaise as _;
 use crate::key;
 use crate::memory::bytes_of;
@@ -30,29 +30,39 @@ self_cell!(
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Keys {
     inner: Mutex<Inner>,
+    process: u32,
 }
 
 struct Inner {
     cell: Cell,
     batch: VecDeque<Key>,
+    /// What came behind the batch.
+    error: Option<pack::Error>,
 }
 
 impl Keys {
     pub(crate) fn new(py: Python<'_>, pack: Arc<pack::Pack>, range: KeyRange) -> PyResult<Self> {
         let cell = py.detach(|| Cell::try_new(pack, |pack| pack.keys_in(range))).or_raise()?;
-        Ok(Self { inner: Mutex::new(Inner { cell, batch: VecDeque::new() }) })
+        Ok(Self {
+            inner: Mutex::new(Inner { cell, batch: VecDeque::new(), error: None }),
+            process: std::process::id(),
+        })
     }
 }
 
 impl Inner {
     fn next(&mut self) -> pack::Result<Option<Key>> {
-        if self.batch.is_empty() {
+        if self.batch.is_empty() && self.error.is_none() {
             let batch = &mut self.batch;
-            self.cell.with_dependent_mut(|_, keys| {
+            let taken = self.cell.with_dependent_mut(|_, keys| {
                 keys.take(BATCH_LEN).try_for_each(|entry| entry.map(|entry| batch.push_back(entry.key)))
-            })?;
+            });
+            self.error = taken.err();
         }
-        Ok(self.batch.pop_front())
+        match self.batch.pop_front() {
+            Some(key) => Ok(Some(key)),
+            None => self.error.take().map_or(Ok(None), Err),
+        }
     }
 }
 
@@ -63,15 +73,15 @@ impl Keys {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // Only to find more keys must be waited; others may hold the lock then.
-        let next = match self.inner.try_lock() {
-            Ok(mut inner) if !inner.batch.is_empty() => Ok(inner.batch.pop_front()),
-            Ok(inner) => {
-                drop(inner);
-                py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).next())
-            }
-            Err(_) => py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).next()),
-        };
+        // Most keys are there already, and nobody else holds the lock.
+        if let Ok(mut inner) = self.inner.try_lock()
+            && let Some(key) = inner.batch.pop_front()
+        {
+            return key::to_python(py, &key).map(Some);
+        }
+        check_process(self.process)?;
+        py.check_signals()?;
+        let next = py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).next());
         next.or_raise()?.map(|key| key::to_python(py, &key)).transpose()
     }
 }

@@ -29,7 +29,7 @@ use crate::errors::{OrRaise as _, closed, exception, invalid};
 ///         Nobody may cut or overwrite its files meanwhile.
 ///     access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it.
 ///     durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
-///         by all threads that wait), a number: at the latest after so many seconds.
+///         by all threads that wait), a number: at the latest after so many seconds, as long as records are put.
 ///     segment_bytes: Segments of a new pack are sealed when they are this long.
 ///
 /// Raises:
@@ -93,6 +93,12 @@ impl Pack {
         })
     }
 
+    /// The reader as it is; none once the pack was closed.
+    pub(super) fn reader_now(&self) -> Option<Arc<pack::Pack>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.as_ref().map(|state| state.reader.clone())
+    }
+
     /// The reader as it is.
     pub(super) fn reader_as_is(&self) -> PyResult<Arc<pack::Pack>> {
         Ok(self.state()?.reader)
@@ -100,17 +106,16 @@ impl Pack {
 
     /// A reader that knows everything that was written through this object.
     pub(super) fn reader(&self, py: Python<'_>) -> PyResult<Arc<pack::Pack>> {
-        let state = self.state()?;
-        match state.writer.filter(|writer| writer.has_news()) {
-            None => Ok(state.reader),
-            Some(writer) => {
-                py.detach(|| self.refresh_through(&writer)).or_raise()?;
-                self.reader_as_is()
-            }
+        if let Some(writer) = self.state()?.writer
+            && writer.has_news()
+        {
+            py.detach(|| self.refresh_through(&writer)).or_raise()?;
         }
+        // Not earlier: whatever another thread made known meanwhile is known to this one.
+        self.reader_as_is()
     }
 
-    pub(super) fn refresh_through(&self, writer: &Writer) -> pack::Result<()> {
+    pub(super) fn refresh_through(&self, writer: &Writer) -> super::writer::Result<()> {
         writer.reopen(|| self.open_again())
     }
 
@@ -118,18 +123,19 @@ impl Pack {
     pub(super) fn open_again(&self) -> pack::Result<()> {
         let reader = Arc::new(self.settings.open_reader()?);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = state.as_mut() {
+        let age = |reader: &pack::Pack| (reader.generation(), reader.last_sequence());
+        // Another thread may have looked later and come first.
+        if let Some(state) = state.as_mut().filter(|state| age(&state.reader) <= age(&reader)) {
             state.reader = reader;
         }
         Ok(())
     }
 
-    /// The same pack opened once more with other settings, to be read.
-    pub(super) fn sibling(&self, py: Python<'_>, change: impl FnOnce(&mut Settings)) -> PyResult<Self> {
-        let mut settings = self.settings.clone();
-        settings.mode = Mode::Read;
-        change(&mut settings);
-        Self::open(py, settings)
+    /// The state that is shown, to be read, whatever is written later.
+    pub(super) fn frozen(&self, py: Python<'_>) -> PyResult<Self> {
+        let reader = self.reader(py)?;
+        let settings = Settings { mode: Mode::Read, ..self.settings.clone() };
+        Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
     }
 }
 
@@ -188,17 +194,23 @@ impl Pack {
 
     /// Lets go of the pack. What was put is safe when this returns. Closing twice does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(State { writer: Some(writer), .. }) = state else { return Ok(()) };
-        // A forked child has no business with the writer of its parent.
-        if !writer.is_ours() {
-            return Ok(());
+        if let Ok(State { writer: Some(writer), .. }) = self.state()
+            && writer.is_ours()
+        {
+            // From a callback of its own it stays as it is.
+            writer.enter().or_raise()?;
         }
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
+        // A forked child has no business with the writer of its parent.
+        let Some(writer) = state.and_then(|state| state.writer).filter(|writer| writer.is_ours()) else {
+            return Ok(());
+        };
         py.detach(|| writer.close()).or_raise()
     }
 
-    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().state()?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (*_exception))]
@@ -211,7 +223,8 @@ impl Pack {
         format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), self.settings.mode.as_str())
     }
 
-    /// Packs that are open to be read can be given to other processes; they are opened anew there.
+    /// Packs that are open to be read can be given to other processes; they are opened anew there, and show the newest state unless
+    /// they were opened with ``at`` or ``generation``.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let py = slf.py();
         let pack = slf.get();

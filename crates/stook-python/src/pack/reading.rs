@@ -23,8 +23,12 @@ use crate::wait::{Telling, interruptible};
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
 /// are handed to Python.
 const MAPPED_BATCH_LEN: usize = 512;
+const MAPPED_BATCH_BYTES: usize = 4 << 20;
 /// The same where they are read: enough to keep a device busy, and bounded.
 const READ_BATCH_LEN: usize = 4096;
+const READ_BATCH_BYTES: usize = 32 << 20;
+/// So many are looked up before it is known how long they are.
+const FIRST_BATCH_LEN: usize = 64;
 
 /// Groups as an argument: `None`, a name, or several.
 pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
@@ -32,21 +36,40 @@ pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String
     if let Ok(name) = group.cast::<PyString>() {
         return Ok(vec![name.to_str()?.to_owned()]);
     }
-    group.extract().map_err(|_| invalid("group is None, a str, or a list of str"))
+    let groups: Vec<String> =
+        group.extract().map_err(|_| invalid("group is None, a str, or a list of str"))?;
+    match groups.is_empty() {
+        true => Err(invalid("group is None for all groups, not an empty list")),
+        false => Ok(groups),
+    }
+}
+
+/// A callback, which must be one before anything is done.
+pub(crate) fn callable(callback: Option<Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    match callback {
+        Some(callback) if !callback.is_callable() => Err(invalid("progress is a callable")),
+        callback => Ok(callback.map(Bound::unbind)),
+    }
 }
 
 impl Pack {
+    /// What was done with a key since readers were opened; they know the rest.
+    fn lately(&self, py: Python<'_>, key: &Key) -> PyResult<Lately> {
+        let Some(writer) = self.writer_if_any()? else { return Ok(Lately::Unknown) };
+        loop {
+            match writer.lately(key) {
+                Lately::Stale => py.detach(|| self.refresh_through(&writer)).or_raise()?,
+                known => return Ok(known),
+            }
+        }
+    }
+
     /// The value of a key, as it is now.
     fn value(&self, py: Python<'_>, key: &Key) -> PyResult<Option<Bytes>> {
-        if let Some(writer) = self.writer_if_any()? {
-            if writer.is_stale() {
-                py.detach(|| self.refresh_through(&writer)).or_raise()?;
-            }
-            match writer.lately(key) {
-                Lately::Put(body) => return Ok(Some(body)),
-                Lately::Deleted => return Ok(None),
-                Lately::Unknown => {}
-            }
+        match self.lately(py, key)? {
+            Lately::Put(body) => return Ok(Some(body)),
+            Lately::Deleted => return Ok(None),
+            Lately::Unknown | Lately::Stale => {}
         }
         // Not earlier: whatever was forgotten as news is known to the reader.
         let reader = self.reader_as_is()?;
@@ -73,15 +96,10 @@ impl Pack {
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let key = key::from_python(key)?;
-        if let Some(writer) = self.writer_if_any()? {
-            if writer.is_stale() {
-                py.detach(|| self.refresh_through(&writer)).or_raise()?;
-            }
-            match writer.lately(&key) {
-                Lately::Put(_) => return Ok(true),
-                Lately::Deleted => return Ok(false),
-                Lately::Unknown => {}
-            }
+        match self.lately(py, &key)? {
+            Lately::Put(_) => return Ok(true),
+            Lately::Deleted => return Ok(false),
+            Lately::Unknown | Lately::Stale => {}
         }
         let reader = self.reader_as_is()?;
         py.detach(|| reader.contains(&key)).or_raise()
@@ -156,15 +174,15 @@ impl Pack {
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let values = PyList::empty(py);
         if self.settings.map {
-            let mut near = Near::default();
-            for keys in keys.chunks(MAPPED_BATCH_LEN) {
+            let (mut near, mut sizes) = (Near::default(), Sizes::new(MAPPED_BATCH_LEN, MAPPED_BATCH_BYTES));
+            in_batches(&keys, &mut sizes, |keys| {
                 near.look_up(py, &reader, keys)?;
                 near.append_to(&values, &default)?;
-            }
+                Ok(near.memory.len())
+            })?;
         } else {
-            for keys in keys.chunks(READ_BATCH_LEN) {
-                append_read(py, &reader, keys, &default, &values)?;
-            }
+            let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
+            in_batches(&keys, &mut sizes, |keys| append_read(py, &reader, keys, &default, &values))?;
         }
         Ok(values)
     }
@@ -238,12 +256,17 @@ impl Pack {
         let keys = keys_of(keys)?;
         let reader = self.reader(py)?;
         let mut records = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(READ_BATCH_LEN) {
+        let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
+        in_batches(&keys, &mut sizes, |keys| {
             py.check_signals()?;
+            let mut bytes = 0;
             for record in py.detach(|| reader.get_many(keys)).or_raise()? {
-                records.push(record.or_raise()?.map(|record| with_group(&reader, record)));
+                let record = record.or_raise()?.map(|record| with_group(&reader, record));
+                bytes += record.as_ref().map_or(0, |record| record.body.len());
+                records.push(record);
             }
-        }
+            Ok(bytes)
+        })?;
         Ok(records)
     }
 
@@ -361,6 +384,8 @@ impl Pack {
         }
         let groups = groups_of(group)?;
         let reader = self.reader(py)?;
+        // No part is empty, so there are never more than records.
+        let count = count.min(usize::try_from(reader.len()).unwrap_or(usize::MAX).max(1));
         let splits = py.detach(|| reader.splits(count, &groups)).or_raise()?;
         Ok(splits.into_iter().map(|split| Split { split }).collect())
     }
@@ -368,22 +393,32 @@ impl Pack {
     /// Verifies every record, every index page, and that they agree.
     ///
     /// Args:
-    ///     progress: Called now and then with the bytes gone through and all there are.
+    ///     progress: Called now and then with the bytes gone through and all there are, on another thread.
     ///
     /// Returns:
     ///     A `CheckReport`. Damage is not an exception here; it is what the report is for.
     #[pyo3(signature = (progress=None))]
-    fn check<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let progress = callable(progress)?;
         let reader = self.reader(py)?;
         let total = reader.file_bytes();
-        let report = interruptible(py, move || {
+        // Once a signal ended the wait, nobody is told anything more.
+        let wanted = Arc::new(());
+        let waiting = Arc::downgrade(&wanted);
+        let (report, told) = interruptible(py, move || {
             let mut told = Telling::new(progress);
             let report = reader.check(|bytes| {
-                told.go_on(&[bytes, total]);
+                if waiting.strong_count() > 0 {
+                    told.go_on(&[bytes, total]);
+                }
             });
             (report, told.finish())
         })?;
-        let (report, told) = report;
+        drop(wanted);
         told?;
         info::check_report(py, &report.or_raise()?)
     }
@@ -423,17 +458,19 @@ impl Pack {
         if py.detach(|| reader.is_current()).or_raise()? {
             return Ok(false);
         }
-        py.detach(|| self.open_again()).or_raise()?;
+        match self.writer_if_any()? {
+            Some(writer) => py.detach(|| self.refresh_through(&writer)).or_raise()?,
+            None => py.detach(|| self.open_again()).or_raise()?,
+        }
         Ok(true)
     }
 
-    /// The pack as it is now, to be read: what is written later does not change it.
+    /// The state that is shown now, to be read: what is written later does not change it.
     ///
     /// Returns:
     ///     A new `Pack` in mode ``"r"``.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Self> {
-        self.reader(py)?;
-        self.sibling(py, |_| {})
+        self.frozen(py)
     }
 }
 
@@ -517,6 +554,39 @@ impl Near {
     }
 }
 
+/// How many records are asked for at once: fewer where they are long, so that memory is bounded and signals are seen.
+struct Sizes {
+    len: usize,
+    len_max: usize,
+    bytes_max: usize,
+}
+
+impl Sizes {
+    fn new(len_max: usize, bytes_max: usize) -> Self {
+        Self { len: FIRST_BATCH_LEN, len_max, bytes_max }
+    }
+
+    fn learn(&mut self, records: usize, bytes: usize) {
+        let fitting = self.bytes_max.saturating_mul(records) / bytes.max(1);
+        self.len = fitting.min(4 * self.len).clamp(1, self.len_max);
+    }
+}
+
+/// Does something with a batch of keys after another; it says of how many bytes the records were.
+fn in_batches(
+    mut keys: &[Key],
+    sizes: &mut Sizes,
+    mut each: impl FnMut(&[Key]) -> PyResult<usize>,
+) -> PyResult<()> {
+    while !keys.is_empty() {
+        let (batch, rest) = keys.split_at(sizes.len.min(keys.len()));
+        let bytes = each(batch)?;
+        sizes.learn(batch.len(), bytes);
+        keys = rest;
+    }
+    Ok(())
+}
+
 /// Values of records that are read.
 fn append_read<'py>(
     py: Python<'py>,
@@ -524,13 +594,17 @@ fn append_read<'py>(
     keys: &[Key],
     default: &Bound<'py, PyAny>,
     values: &Bound<'py, PyList>,
-) -> PyResult<()> {
+) -> PyResult<usize> {
     py.check_signals()?;
+    let mut bytes = 0;
     for record in py.detach(|| pack.get_many(keys)).or_raise()? {
         match record.or_raise()? {
-            Some(record) => values.append(bytes_of(py, &record.body)?)?,
+            Some(record) => {
+                bytes += record.body.len();
+                values.append(bytes_of(py, &record.body)?)?;
+            }
             None => values.append(default)?,
         }
     }
-    Ok(())
+    Ok(bytes)
 }

@@ -16,7 +16,7 @@ use stook::pack::{self, Attributes, Key, OnDamage};
 
 use super::record::Record;
 use super::split::with_skipped;
-use crate::errors::{OrRaise as _, damaged};
+use crate::errors::{OrRaise as _, damaged, invalid};
 
 /// Bytes of records that are taken at once, and records.
 const BATCH_BYTES: usize = 256 << 10;
@@ -41,6 +41,7 @@ pub(crate) struct Row {
     pub(crate) key: Key,
     attributes: Bytes,
     pub(crate) body: Bytes,
+    group: Arc<str>,
     sequence: u64,
     time_ns: i64,
     segment: u64,
@@ -62,6 +63,7 @@ struct Draft {
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Scan {
     inner: Mutex<Inner>,
+    process: u32,
 }
 
 struct Inner {
@@ -139,7 +141,7 @@ impl Scan {
             groups: HashMap::new(),
             pool: Arc::default(),
         };
-        Ok(Self { inner: Mutex::new(inner) })
+        Ok(Self { inner: Mutex::new(inner), process: std::process::id() })
     }
 
     /// The next row. Waits without the interpreter.
@@ -150,6 +152,7 @@ impl Scan {
         {
             return Ok(Some(row));
         }
+        check_process(self.process)?;
         py.check_signals()?;
         py.detach(|| self.lock().next_row()).or_raise()
     }
@@ -203,15 +206,19 @@ impl Inner {
             Err(error) => self.error = Some(error),
         }
         let bytes = Bytes::from_owner(Pooled { memory, pool: Arc::downgrade(&self.pool) });
-        self.batch.extend(drafts.into_iter().map(|draft| Row {
-            key: draft.key,
-            attributes: bytes.slice(draft.attributes),
-            body: bytes.slice(draft.body),
-            sequence: draft.sequence,
-            time_ns: draft.time_ns,
-            segment: draft.segment,
-            offset: draft.offset,
-        }));
+        for draft in drafts {
+            let group = self.group_of(draft.segment);
+            self.batch.push_back(Row {
+                key: draft.key,
+                attributes: bytes.slice(draft.attributes),
+                body: bytes.slice(draft.body),
+                group,
+                sequence: draft.sequence,
+                time_ns: draft.time_ns,
+                segment: draft.segment,
+                offset: draft.offset,
+            });
+        }
     }
 
     fn group_of(&mut self, segment: u64) -> Arc<str> {
@@ -257,7 +264,6 @@ impl Scan {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         let Some(row) = self.next_row(py)? else { return Ok(None) };
-        let group = self.lock().group_of(row.segment);
         let attributes = match row.attributes.is_empty() {
             true => Attributes::new(),
             false => Attributes::decode(&row.attributes)
@@ -268,7 +274,7 @@ impl Scan {
             key: row.key,
             attributes,
             body: row.body,
-            group,
+            group: row.group,
             sequence: row.sequence,
             time_ns: row.time_ns,
             segment: row.segment,
@@ -278,22 +284,34 @@ impl Scan {
 
     /// Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record, in another process too, as
     /// long as the pack has this generation.
-    fn cursor(&self, py: Python<'_>) -> String {
-        py.detach(|| {
+    fn cursor(&self, py: Python<'_>) -> PyResult<String> {
+        check_process(self.process)?;
+        Ok(py.detach(|| {
             let mut inner = self.lock();
             let (begun, handed_out) = match &inner.begun {
                 Some(begun) => (begun.to_string(), inner.handed_out),
                 None => (inner.cell.with_dependent_mut(|_, scan| scan.cursor()).to_string(), 0),
             };
             with_skipped(&begun, handed_out + inner.to_skip)
-        })
+        }))
     }
 
     /// The damage that was passed over, as exceptions, with ``on_damage="skip"``.
     #[getter]
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let damages = self.lock().damages.clone();
+        check_process(self.process)?;
+        let damages = py.detach(|| self.lock().damages.clone());
         PyList::new(py, damages.iter().map(|damage| damaged(damage, damage.to_string()).into_value(py)))
+    }
+}
+
+/// What was begun in one process does not go on in one that was forked from it: a thread that is not here may have been at it.
+pub(crate) fn check_process(process: u32) -> PyResult<()> {
+    match process == std::process::id() {
+        true => Ok(()),
+        false => {
+            Err(invalid("this was begun in the process that this one was forked from; begin it again here"))
+        }
     }
 }
 
@@ -302,6 +320,6 @@ pub(crate) fn on_damage_of(on_damage: &str) -> PyResult<OnDamage> {
     match on_damage {
         "raise" => Ok(OnDamage::Stop),
         "skip" => Ok(OnDamage::Skip),
-        _ => Err(crate::errors::invalid(format!("on_damage is 'raise' or 'skip', not {on_damage:?}"))),
+        _ => Err(invalid(format!("on_damage is 'raise' or 'skip', not {on_damage:?}"))),
     }
 }

@@ -208,6 +208,9 @@ pub(crate) fn unpack<'py>(
     threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    if !(1..=1024).contains(&threads) {
+        return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
+    }
     let selected = select.map(Selecting::new);
     let groups = groups_of(group)?;
     let mut told = Telling::new(progress_of(progress)?);

@@ -1,17 +1,58 @@
 //! The writer behind a `Pack`: used by any number of threads, and what it put is seen by its readers.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use stook::pack::{Attributes, Durability, Error, Key, KeyValue, Pack, PackWriter, Result, SharedWriter};
+use stook::pack::{self, Attributes, Durability, Key, KeyValue, Pack, PackWriter, SharedWriter};
 
 use super::writing::last_id;
+use crate::errors::{Raise, closed, invalid};
 
 /// So many bytes that were put are kept in memory for gets before the pack is opened anew.
 const RECENT_BYTES_MAX: usize = 32 << 20;
 /// What an entry takes beside key and value, about.
 const ENTRY_BYTES: usize = 100;
+
+/// Why nothing was written.
+pub(crate) enum WriteError {
+    /// What the library met.
+    Pack(pack::Error),
+    /// The pack was closed.
+    Closed,
+    /// It is asked from within a call that has the writer for itself.
+    Within,
+}
+
+/// A result of writing.
+pub(crate) type Result<T> = std::result::Result<T, WriteError>;
+
+impl From<pack::Error> for WriteError {
+    fn from(error: pack::Error) -> Self {
+        Self::Pack(error)
+    }
+}
+
+impl Raise for WriteError {
+    fn raise(&self) -> pyo3::PyErr {
+        match self {
+            Self::Pack(error) => error.raise(),
+            Self::Closed => closed("pack"),
+            Self::Within => invalid(
+                "this pack is being changed by the call whose callback this is; wait until it has ended",
+            ),
+        }
+    }
+}
+
+thread_local! {
+    /// A number that no other thread has.
+    static THREAD: u64 = {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        LAST.fetch_add(1, Ordering::Relaxed) + 1
+    };
+}
 
 /// A writer for many threads.
 pub(crate) struct Writer {
@@ -20,6 +61,9 @@ pub(crate) struct Writer {
     /// The next id, once it was asked for.
     next_id: Mutex<NextId>,
     process: u32,
+    /// The thread that has the writer for itself; 0 for none.
+    alone: AtomicU64,
+    closed: AtomicBool,
 }
 
 /// Every put durable when it returns, and then shared by all that wait; or one after another.
@@ -51,7 +95,10 @@ enum NextId {
 pub(crate) enum Lately {
     Put(Bytes),
     Deleted,
+    /// Nothing since readers were opened.
     Unknown,
+    /// Readers have to be opened anew first.
+    Stale,
 }
 
 impl Writer {
@@ -60,7 +107,14 @@ impl Writer {
             Durability::Every => Inner::Shared(RwLock::new(Some(SharedWriter::new(writer)))),
             _ => Inner::Plain(Mutex::new(Some(Box::new(writer)))),
         };
-        Self { inner, recent: Mutex::default(), next_id: Mutex::default(), process: std::process::id() }
+        Self {
+            inner,
+            recent: Mutex::default(),
+            next_id: Mutex::default(),
+            process: std::process::id(),
+            alone: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// Puts a record and gives its sequence number.
@@ -85,18 +139,40 @@ impl Writer {
         }
     }
 
+    /// Before any lock: one that a thread of the parent held when this process was forked is never let go here.
+    pub(crate) fn enter(&self) -> Result<()> {
+        if !self.is_ours() {
+            return Err(pack::Error::Forked { owner: self.process }.into());
+        }
+        match self.alone.load(Ordering::Relaxed) == THREAD.with(|thread| *thread) {
+            true => Err(WriteError::Within),
+            false => Ok(()),
+        }
+    }
+
+    /// Why there is no writer any more.
+    fn gone(&self) -> WriteError {
+        match self.closed.load(Ordering::Relaxed) {
+            true => WriteError::Closed,
+            false => pack::Error::Stopped.into(),
+        }
+    }
+
     fn put_record(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+        self.enter()?;
         match &self.inner {
             Inner::Plain(writer) => {
                 let mut writer = locked(writer);
-                let sequence = writer.as_mut().ok_or(Error::Stopped)?.put(group, key, attributes, body)?;
+                let sequence =
+                    writer.as_mut().ok_or_else(|| self.gone())?.put(group, key, attributes, body)?;
                 // Under the lock of the writer, so that notes are in the order of sequence numbers.
                 self.recent().note(key, Some(body));
                 Ok(sequence)
             }
             Inner::Shared(writer) => {
                 let writer = read(writer);
-                let sequence = writer.as_ref().ok_or(Error::Stopped)?.put(group, key, attributes, body)?;
+                let sequence =
+                    writer.as_ref().ok_or_else(|| self.gone())?.put(group, key, attributes, body)?;
                 self.recent().stale = true;
                 Ok(sequence)
             }
@@ -109,8 +185,9 @@ impl Writer {
         group: &str,
         attributes: &Attributes,
         body: &[u8],
-        open: impl FnOnce() -> Result<Pack>,
+        open: impl FnOnce() -> pack::Result<Pack>,
     ) -> Result<u64> {
+        self.enter()?;
         // Held until the record is there: no two threads take the same id.
         let mut next = locked(&self.next_id);
         let known = match *next {
@@ -131,31 +208,57 @@ impl Writer {
 
     fn contains(&self, key: &Key) -> Result<bool> {
         match &self.inner {
-            Inner::Plain(writer) => locked(writer).as_ref().ok_or(Error::Stopped)?.contains(key),
+            Inner::Plain(writer) => Ok(locked(writer).as_ref().ok_or_else(|| self.gone())?.contains(key)?),
             Inner::Shared(_) => self.alone(|writer| writer.contains(key)),
         }
     }
 
     /// Deletes a record; whether there was one.
     pub(crate) fn delete(&self, key: &Key) -> Result<bool> {
+        self.enter()?;
         match &self.inner {
             Inner::Plain(writer) => {
                 let mut writer = locked(writer);
-                let was_there = writer.as_mut().ok_or(Error::Stopped)?.delete(key)?;
+                let was_there = writer.as_mut().ok_or_else(|| self.gone())?.delete(key)?;
                 self.recent().note(key, None);
                 Ok(was_there)
             }
             Inner::Shared(writer) => {
                 let writer = read(writer);
-                let was_there = writer.as_ref().ok_or(Error::Stopped)?.delete(key)?;
+                let was_there = writer.as_ref().ok_or_else(|| self.gone())?.delete(key)?;
                 self.recent().stale = true;
                 Ok(was_there)
             }
         }
     }
 
+    /// Deletes a record and gives its value, with nothing in between. `open` gives readers the new state, `get` asks them.
+    pub(crate) fn pop(
+        &self,
+        key: &Key,
+        open: impl FnOnce() -> pack::Result<()>,
+        get: impl FnOnce() -> pack::Result<Option<Bytes>>,
+    ) -> Result<Option<Bytes>> {
+        self.alone(|writer| {
+            let value = match self.lately(key) {
+                Lately::Put(body) => Some(body),
+                Lately::Deleted => None,
+                Lately::Unknown => get()?,
+                Lately::Stale => {
+                    self.renew(writer, open)?;
+                    get()?
+                }
+            };
+            if value.is_some() {
+                writer.delete(key)?;
+                self.recent().note(key, None);
+            }
+            Ok(value)
+        })
+    }
+
     /// Does something with the writer alone. Readers are opened anew before they are asked again.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut PackWriter) -> Result<T>) -> Result<T> {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut PackWriter) -> pack::Result<T>) -> Result<T> {
         self.alone(|writer| {
             let changed = change(writer);
             self.recent().stale = true;
@@ -163,26 +266,40 @@ impl Writer {
         })
     }
 
-    fn alone<T>(&self, change: impl FnOnce(&mut PackWriter) -> Result<T>) -> Result<T> {
+    fn alone<T>(&self, change: impl FnOnce(&mut PackWriter) -> pack::Result<T>) -> Result<T> {
+        self.enter()?;
         match &self.inner {
-            Inner::Plain(writer) => change(locked(writer).as_mut().ok_or(Error::Stopped)?),
+            Inner::Plain(writer) => {
+                let mut writer = locked(writer);
+                self.as_the_one(|| change(writer.as_mut().ok_or_else(|| self.gone())?).map_err(Into::into))
+            }
             Inner::Shared(shared) => {
                 let mut slot = written(shared);
-                let mut writer = slot.take().ok_or(Error::Stopped)?.finish()?;
-                let result = change(&mut writer);
+                let mut writer = slot.take().ok_or_else(|| self.gone())?.finish()?;
+                let result = self.as_the_one(|| change(&mut writer).map_err(Into::into));
                 *slot = Some(SharedWriter::new(writer));
                 result
             }
         }
     }
 
+    /// Notes which thread has the writer, so that a callback that wants it, too, is told instead of waiting for itself.
+    fn as_the_one<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.alone.store(THREAD.with(|thread| *thread), Ordering::Relaxed);
+        let result = change();
+        self.alone.store(0, Ordering::Relaxed);
+        result
+    }
+
     /// Lets go of the pack: all that was put is safe when this returns.
     pub(crate) fn close(&self) -> Result<()> {
+        self.enter()?;
+        self.closed.store(true, Ordering::Relaxed);
         let writer = match &self.inner {
             Inner::Plain(writer) => locked(writer).take().map(|writer| *writer),
             Inner::Shared(shared) => written(shared).take().map(SharedWriter::finish).transpose()?,
         };
-        writer.map_or(Ok(()), |writer| writer.finish(false))
+        Ok(writer.map_or(Ok(()), |writer| writer.finish(false))?)
     }
 
     /// Whether this is the process that opened it.
@@ -193,16 +310,14 @@ impl Writer {
     /// What was done with a key lately.
     pub(crate) fn lately(&self, key: &Key) -> Lately {
         let recent = self.recent();
+        if recent.stale {
+            return Lately::Stale;
+        }
         match recent.values.get(key) {
             Some(Some(body)) => Lately::Put(body.clone()),
             Some(None) => Lately::Deleted,
             None => Lately::Unknown,
         }
-    }
-
-    /// Whether readers that were opened before may miss what is not among what was done lately.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.recent().stale
     }
 
     /// Whether anything was done since readers were opened.
@@ -212,14 +327,16 @@ impl Writer {
     }
 
     /// Puts all on the medium, then has `open` give readers the new state. Nothing is put meanwhile.
-    pub(crate) fn reopen(&self, open: impl FnOnce() -> Result<()>) -> Result<()> {
-        self.alone(|writer| {
-            writer.sync()?;
-            open()?;
-            // Not before readers have what is forgotten here.
-            *self.recent() = Recent::default();
-            Ok(())
-        })
+    pub(crate) fn reopen(&self, open: impl FnOnce() -> pack::Result<()>) -> Result<()> {
+        self.alone(|writer| self.renew(writer, open))
+    }
+
+    fn renew(&self, writer: &mut PackWriter, open: impl FnOnce() -> pack::Result<()>) -> pack::Result<()> {
+        writer.sync()?;
+        open()?;
+        // Not before readers have what is forgotten here.
+        *self.recent() = Recent::default();
+        Ok(())
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
@@ -227,8 +344,8 @@ impl Writer {
     }
 }
 
-fn no_more_ids() -> Error {
-    Error::Invalid(
+fn no_more_ids() -> pack::Error {
+    pack::Error::Invalid(
         "the highest id that there is, 2**64 - 1, is taken: put the record under a key of your own".into(),
     )
 }

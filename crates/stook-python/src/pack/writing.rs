@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyMapping;
+use pyo3::types::{PyMapping, PyTuple};
 use stook::pack::{CompactOptions, Key, KeyRange};
 
 use super::attributes;
 use super::batch::Batch;
 use super::info;
 use super::pack::Pack;
-use super::reading::groups_of;
+use super::reading::{callable, groups_of};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
-use crate::memory::Given;
+use crate::memory::{Given, bytes_of};
 use crate::wait::Telling;
 
 #[pymethods]
@@ -35,7 +35,8 @@ impl Pack {
     /// Args:
     ///     key: The key.
     ///     value: The value: `bytes` or anything with a buffer in one piece.
-    ///     attributes: Small values that go with it, by name.
+    ///     attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The names ``kind``, ``mode``,
+    ///         ``mtime_ns``, ``user_id``, ``group_id`` and ``names`` are those of packed files, and take what those have.
     ///     group: The group to put it into.
     ///
     /// Returns:
@@ -61,7 +62,7 @@ impl Pack {
         group: &str,
     ) -> PyResult<u64> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
-        let (value, attributes) = (Given::new(value)?, attributes::from_python(attributes)?);
+        let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
         let value = value.as_slice();
         py.detach(|| writer.put(group, &key, &attributes, value)).or_raise()
     }
@@ -91,7 +92,7 @@ impl Pack {
         group: &str,
     ) -> PyResult<u64> {
         let writer = self.writer()?;
-        let (value, attributes) = (Given::new(value)?, attributes::from_python(attributes)?);
+        let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
         let value = value.as_slice();
         let open = || self.settings.open_reader();
         py.detach(|| writer.append(group, &attributes, value, open)).or_raise()
@@ -120,22 +121,26 @@ impl Pack {
     ///     The value that it had.
     #[pyo3(signature = (key, *default))]
     fn pop<'py>(
-        slf: &Bound<'py, Self>,
+        &self,
+        py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        default: &Bound<'py, pyo3::types::PyTuple>,
+        default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let pack = slf.get();
-        pack.writer()?;
-        let found = slf.as_any().get_item(key);
-        match found {
-            Ok(value) => {
-                pack.delete(slf.py(), key)?;
-                Ok(value)
-            }
-            Err(error) if error.is_instance_of::<PyKeyError>(slf.py()) && !default.is_empty() => {
-                default.get_item(0)
-            }
-            Err(error) => Err(error),
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop takes a key and at most one default"));
+        }
+        let (writer, wanted) = (self.writer()?, key::from_python(key)?);
+        let popped = py.detach(|| {
+            let get = || {
+                let reader = self.reader_now();
+                Ok(reader.map(|reader| reader.get(&wanted)).transpose()?.flatten().map(|record| record.body))
+            };
+            writer.pop(&wanted, || self.open_again(), get)
+        });
+        match popped.or_raise()? {
+            Some(value) => Ok(bytes_of(py, &value)?.into_any()),
+            None if default.is_empty() => Err(PyKeyError::new_err((key.clone().unbind(),))),
+            None => default.get_item(0),
         }
     }
 
@@ -151,6 +156,7 @@ impl Pack {
             Err(_) => records.clone(),
         };
         for pair in pairs.try_iter()? {
+            py.check_signals()?;
             let (key, value) = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
             self.put(py, &key, &value, None, group)?;
         }
@@ -210,8 +216,9 @@ impl Pack {
         max_dead: Option<f64>,
         extra_bytes: u64,
         group: Option<&Bound<'_, PyAny>>,
-        progress: Option<Py<PyAny>>,
+        progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let progress = callable(progress)?;
         let keep = Duration::try_from_secs_f64(keep_seconds)
             .map_err(|_| invalid(format!("keep_seconds is 0 or more, not {keep_seconds}")))?;
         if max_dead.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
