@@ -13,7 +13,8 @@ mod wait;
 use pyo3::pymodule;
 
 /// The native half of the package `stook`.
-#[pymodule(gil_used = false)]
+// Free-threaded interpreters take their lock again: nothing was tested without it.
+#[pymodule(gil_used = true)]
 mod _stook {
     #[pymodule_export]
     use super::memory::Buffer;

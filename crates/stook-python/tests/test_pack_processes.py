@@ -250,6 +250,30 @@ def test_nothing_leaks_over_a_million_gets(numbers: Path) -> None:
         assert resident_bytes() - resident < 32 << 20
 
 
+def test_nothing_leaks_over_puts_deletions_and_batches() -> None:
+    value, attributes = b"v" * 100, {"label": "x"}
+    with stook.Pack("p.stook", "x") as pack:
+
+        def work(rounds: int) -> None:
+            for number in range(rounds):
+                key = f"key {number % 100}"
+                pack.put(key, value, attributes=attributes)
+                pack[bytearray(b"b").decode() + str(number % 7)] = bytearray(value)
+                del pack[key]
+                if number % 100 == 0:
+                    with pack.batch() as batch:
+                        batch.put(key, value)
+                        batch.delete(key)
+
+        work(20_000)
+        gc.collect()
+        references, resident = sys.getrefcount(value), resident_bytes()
+        work(20_000)
+        gc.collect()
+        assert sys.getrefcount(value) == references
+        assert resident_bytes() - resident < 48 << 20
+
+
 def test_nothing_leaks_over_scans_and_packs(numbers: Path) -> None:
     def work(rounds: int) -> None:
         for _ in range(rounds):
