@@ -106,7 +106,7 @@ def test_everything_refuses_once_it_is_closed(file: File) -> None:
         (lambda f: f.seek(0, 9), stook.InvalidError, "whence is 0, 1 or 2, not 9"),
         (lambda f: f.read("x"), TypeError, "not supported between"),
         (lambda f: f.readinto(b"x"), (TypeError, BufferError), "writable|written"),
-        (lambda f: f.read_at(-1, 2), (OverflowError, stook.InvalidError), "negative int|0 or more"),
+        (lambda f: f.read_at(-1, 2), stook.InvalidError, "0 or more|from 0 on"),
         (lambda f: f.prefetch([(2, 1)]), stook.InvalidError, r"\(2, 1\)"),
         (lambda f: f.prefetch([(0, 1 << 40)]), stook.OutOfBoundsError, "past the end"),
         (lambda f: f.write(b"x"), io.UnsupportedOperation, "write"),
@@ -130,6 +130,13 @@ def test_what_cannot_be_opened(servers: Servers, tmp_path: Path) -> None:
         stook.open("file://host/x")
     with pytest.raises(TypeError, match="unknown"):
         stook.open(tmp_path / "x", unknown=1)
+    ways: list[dict[str, Any]] = [{}, {"memory_bytes": 1 << 20}]
+    for options in ways:
+        with pytest.raises(IsADirectoryError) as raised:
+            stook.open(tmp_path, **options)
+        assert os.fspath(raised.value.filename) == str(tmp_path)
+    with pytest.raises(IsADirectoryError):
+        SparseFile(f"file://{tmp_path}")
 
 
 def test_paths_of_all_kinds(servers: Servers) -> None:
@@ -169,6 +176,42 @@ def test_local_files_by_range(servers: Servers) -> None:
     for call in (lambda: file.read(0, 1), lambda: file.readinto(0, bytearray(1)), lambda: file.read_many([])):
         with pytest.raises(stook.ClosedError, match="closed"):
             call()
+
+
+def test_a_read_of_a_local_file_ends_on_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / "other").write_bytes(b"other")
+    file, others, pread = LocalFile(tmp_path / "mine"), [], os.pread
+    before = len(os.listdir("/dev/fd"))
+
+    def close_first(descriptor: int, length: int, position: int) -> bytes:
+        # As another thread may, right before the system is asked.
+        file.close()
+        others.append((tmp_path / "other").open("rb"))
+        return pread(descriptor, length, position)
+
+    monkeypatch.setattr(os, "pread", close_first)
+    assert file.read(0, 4) == b"mine"
+    with pytest.raises(stook.ClosedError):
+        file.read(0, 4)
+    assert len(others) == 1 and len(os.listdir("/dev/fd")) == before, "what was closed is so once it was read"
+    others[0].close()
+
+
+def test_a_local_file_ends_where_it_ended_when_it_was_opened(tmp_path: Path) -> None:
+    path = tmp_path / "growing"
+    path.write_bytes(b"12345")
+    with stook.open(path) as file:
+        with path.open("ab") as more:
+            more.write(b"6789")
+        out = bytearray(8)
+        assert file.readinto(out) == 5 and out == b"12345\0\0\0"
+        assert file.readinto(out) == 0 and file.read() == b""
+
+
+def test_memory_with_a_dimension_of_nothing_is_read_into(file: File) -> None:
+    for nothing in (np.zeros((0, 3)), np.zeros((2, 0), np.uint8), bytearray()):
+        assert file.readinto(nothing) == 0 == file.tell()  # type: ignore[arg-type, unused-ignore]
 
 
 def test_pickles_keep_the_position(file: File) -> None:

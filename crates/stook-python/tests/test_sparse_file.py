@@ -125,6 +125,10 @@ def test_everything_refuses_once_it_is_closed(servers: Servers) -> None:
         ({"settings": ["x"]}, TypeError, "argument 'settings'"),
         ({"unknown": 1}, TypeError, "argument 'unknown'"),
         ({"cache": 5}, TypeError, "object"),
+        ({"tries": -1}, stook.InvalidError, "argument 'tries': a number from 0 on .* not -1"),
+        ({"requests": -1}, stook.InvalidError, "argument 'requests'"),
+        ({"memory_bytes": -1}, stook.InvalidError, "from 0 on"),
+        ({"store_name": "x"}, stook.InvalidError, "store="),
         ({"store": SparseStore()}, stook.InvalidError, "store_name"),
         ({"store": SparseStore(), "store_name": "x", "memory_bytes": 5}, stook.InvalidError, "budget of the store"),
     ],
@@ -132,6 +136,26 @@ def test_everything_refuses_once_it_is_closed(servers: Servers) -> None:
 def test_bad_options(options: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         SparseFile("anywhere", **options)
+
+
+def test_numbers_below_0_are_values_that_make_no_sense() -> None:
+    file = SparseFile.from_fetch(lambda start, end: bytes(end - start), 1000)
+    calls: list[Callable[[], object]] = [
+        lambda: file.read(-1, 1),
+        lambda: file.read(1, -1),
+        lambda: file.readinto(-1, bytearray(1)),
+        lambda: file.read_many([(-1, 1)]),
+        lambda: file.has(-1, 1),
+        lambda: SparseFile.from_fetch(lambda start, end: b"", -1),
+        lambda: SparseStore(budget_bytes=-1),
+        lambda: stook.SparseBuffer().read(-1, 1),
+        lambda: stook.SparseBuffer().need(0, 1, max_len=-1),
+    ]
+    for call in calls:
+        with pytest.raises(stook.InvalidError, match="not -1"):
+            call()
+    with pytest.raises(TypeError):
+        file.read("x", 1)  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_opened(servers: Servers, tmp_path: Path) -> None:
@@ -272,6 +296,35 @@ def test_what_a_function_raises_is_raised() -> None:
         SparseFile.from_fetch(b"x", 5)  # type: ignore[arg-type]
 
 
+def test_a_function_that_reads_its_own_file_is_told() -> None:
+    """In a process of its own, which can be ended should it wait for itself."""
+    with subprocess.Popen([sys.executable, "-c", OWN], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "the same file\nb'other'\nb'12'\n")
+
+
+OWN = """
+import stook
+other = stook.SparseFile.from_fetch(lambda start, end: b"other"[start:end], 5)
+def fetch(start, end):
+    if start == 0:
+        return file.read(start, end - start)
+    if start == 100:
+        return other.read(0, 5) * 2
+    return b"12"
+file = stook.SparseFile.from_fetch(fetch, 1000, allowance=0, max_window=0)
+try:
+    file.read(0, 5)
+except stook.InvalidError as error:
+    print("the same file" if "the same file" in str(error) else error)
+print(file.read_many([(100, 110)])[0][:5])
+print(file.read_many([(200, 202)])[0])
+"""
+
+
 def test_a_function_and_a_file_that_know_each_other_are_collected() -> None:
     class Reader:
         def __init__(self) -> None:
@@ -381,6 +434,51 @@ def test_ctrl_c_ends_a_read_that_waits(servers: Servers) -> None:
         finally:
             process.kill()
     assert (process.returncode, out) == (0, "interrupted\n")
+
+
+AWAITED = """
+import asyncio, signal, sys, warnings
+signal.signal(signal.SIGINT, signal.default_int_handler)
+warnings.simplefilter("ignore")
+import stook
+file = stook.SparseFile(sys.argv[1], stall=30)
+async def work():
+    reads = [asyncio.ensure_future(file.aread(at, 10)) for at in (1000, 2000)]
+    await asyncio.sleep(0.3)
+    print("ready", flush=True)
+    await asyncio.gather(*reads)
+try:
+    asyncio.run(work())
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_ends_a_process_that_awaits(servers: Servers) -> None:
+    # The threads that wait for the server would do so for half a minute.
+    command = [sys.executable, "-c", AWAITED, servers.web + "/stall/bucket/data.bin"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "interrupted\n")
+
+
+def test_more_is_awaited_than_there_are_threads() -> None:
+    from stook import _aio
+
+    pool, open_ = _aio.Pool(), threading.Event()
+    waiting = [pool.submit(open_.wait, 20) for _ in range(100)]
+    done = pool.submit(lambda: 5)
+    open_.set()
+    assert all(future.result(20) for future in waiting) and done.result(20) == 5
+    assert len({pool.submit(threading.get_ident).result(20) for _ in range(50)}) <= _aio.THREADS
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 // 0).result(20)
 
 
 Ranges = st.lists(st.tuples(st.integers(0, len(DATA) + 100), st.integers(0, 70_000)), max_size=12)

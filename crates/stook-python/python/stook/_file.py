@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+import stat
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -27,6 +28,23 @@ _READ_BYTES_MAX = 1 << 30
 _SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
 
 
+class _Descriptor:
+    """A descriptor that is closed when the last one who uses it has let go.
+
+    Closing the number itself would hand it to whatever is opened next, under a read that is still to come.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, path: str) -> None:
+        self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        # Nothing is there where it could not be opened.
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+
 class LocalFile:
     """A local file that is read by range, as it lies in the page cache of the system.
 
@@ -41,13 +59,17 @@ class LocalFile:
             path: Where it is.
 
         Raises:
+            IsADirectoryError: It is a directory.
             OSError: The system refuses.
         """
         self.name = os.path.abspath(os.fsdecode(path))
-        self._descriptor = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
-        status = os.fstat(self._descriptor)
+        self._descriptor: Optional[_Descriptor] = None
+        descriptor = _Descriptor(self.name)
+        status = os.fstat(descriptor.number)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.name)
         #: The length when it was opened, in bytes.
-        self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+        self.size = os.lseek(descriptor.number, 0, os.SEEK_END)
         #: What it was when it was opened.
         self.identity = Identity(
             size=self.size,
@@ -56,14 +78,16 @@ class LocalFile:
             inode=status.st_ino,
             device=status.st_dev,
         )
-        self._lock = threading.Lock()
+        self._descriptor = descriptor
         self._reads = 0
         self._asked_bytes = 0
 
-    def _open_descriptor(self) -> int:
-        if self._descriptor < 0:
+    def _open_descriptor(self) -> _Descriptor:
+        """What to read from; whoever has it may do so until it lets go, whatever is closed meanwhile."""
+        descriptor = self._descriptor
+        if descriptor is None:
             raise ClosedError("this file is closed")
-        return self._descriptor
+        return descriptor
 
     def _count(self, length: int) -> None:
         self._reads += 1
@@ -75,13 +99,13 @@ class LocalFile:
         if position < 0 or length < 0:
             raise InvalidError(f"positions and lengths are 0 or more, not {position} and {length}")
         length = max(0, min(length, self.size - position))
-        data = os.pread(descriptor, min(length, _READ_BYTES_MAX), position)
+        data = os.pread(descriptor.number, min(length, _READ_BYTES_MAX), position)
         if len(data) == length:
             self._count(length)
             return data
         parts = [data]
         while data and (left := length - sum(map(len, parts))) > 0:
-            data = os.pread(descriptor, min(left, _READ_BYTES_MAX), position + length - left)
+            data = os.pread(descriptor.number, min(left, _READ_BYTES_MAX), position + length - left)
             parts.append(data)
         self._count(length)
         return b"".join(parts)
@@ -91,10 +115,13 @@ class LocalFile:
         descriptor = self._open_descriptor()
         if position < 0:
             raise InvalidError(f"positions are 0 or more, not {position}")
-        view = memoryview(out).cast("B")
+        view = memoryview(out)
+        # A view with a dimension of 0 cannot be cast.
+        length = max(0, min(view.nbytes, self.size - position))
+        view = view.cast("B")[:length] if length else memoryview(b"")
         done = 0
-        while done < len(view):
-            count = os.preadv(descriptor, [view[done : done + _READ_BYTES_MAX]], position + done)
+        while done < length:
+            count = os.preadv(descriptor.number, [view[done : done + _READ_BYTES_MAX]], position + done)
             if count == 0:
                 break
             done += count
@@ -110,7 +137,7 @@ class LocalFile:
         descriptor = self._open_descriptor()
         for start, end in self._checked(ranges):
             if end > start and hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_WILLNEED)
+                os.posix_fadvise(descriptor.number, start, end - start, os.POSIX_FADV_WILLNEED)
 
     def _checked(self, ranges: Ranges) -> list[tuple[int, int]]:
         self._open_descriptor()
@@ -142,19 +169,12 @@ class LocalFile:
 
     def close(self) -> None:
         """Closes it. May be called again."""
-        with self._lock:
-            descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._descriptor = None
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return self._descriptor < 0
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            self.close()
+        return self._descriptor is None
 
     def __reduce__(self) -> tuple[type[LocalFile], tuple[str]]:
         self._open_descriptor()

@@ -412,6 +412,7 @@ class SparseFile:
 
     Raises:
         FileNotFoundError: There is no such file or object.
+        IsADirectoryError: The path is one of a directory.
         PermissionError: The file, or the server, refuses.
         RemoteError: The server did not give what was asked for, after all tries.
         AddressError: The address means nothing.

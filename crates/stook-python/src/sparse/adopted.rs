@@ -42,6 +42,16 @@ impl Drop for Owner {
     }
 }
 
+/// Lets go of what is not needed any more when it is dropped: the last field of classes that may hold such memory.
+pub(crate) struct LetGo;
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        // Where the interpreter is ending, or collects garbage, they are left.
+        Python::try_attach(let_go);
+    }
+}
+
 /// The bytes of a read-only object, without a copy; `None` for what may be written to.
 pub(crate) fn shared(object: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     if let Ok(bytes) = object.cast::<PyBytes>() {

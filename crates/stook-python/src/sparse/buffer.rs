@@ -8,9 +8,10 @@ use stook::sparse::{self, OnDifference, SparseError, SparseOptions};
 
 use super::copies::{self, Out, RELEASE_MIN};
 use super::pin::Pin;
+use super::ranges::whole;
 use super::{adopted, ranges, told};
 use crate::errors::{OrRaise as _, invalid};
-use crate::memory::{Given, view_of};
+use crate::memory::{Given, bytes_of, view_of};
 
 /// Bytes at any positions in memory, with gaps between them.
 ///
@@ -42,6 +43,14 @@ use crate::memory::{Given, view_of};
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct SparseBuffer {
     pub(crate) buffer: Arc<sparse::SparseBuffer>,
+    /// Behind what may hold memory of Python.
+    _let_go: adopted::LetGo,
+}
+
+impl SparseBuffer {
+    pub(super) fn new(buffer: Arc<sparse::SparseBuffer>) -> Self {
+        Self { buffer, _let_go: adopted::LetGo }
+    }
 }
 
 /// What the arguments of a buffer or a store say.
@@ -78,9 +87,14 @@ pub(super) fn restore<T: Send>(
 impl SparseBuffer {
     #[new]
     #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
-    fn new(budget_bytes: Option<u64>, grain: u32, adopt_min: u32, first_touch: u64) -> PyResult<Self> {
+    fn py_new(
+        #[pyo3(from_py_with = whole)] budget_bytes: Option<u64>,
+        #[pyo3(from_py_with = whole)] grain: u32,
+        #[pyo3(from_py_with = whole)] adopt_min: u32,
+        #[pyo3(from_py_with = whole)] first_touch: u64,
+    ) -> PyResult<Self> {
         let options = options_of(budget_bytes, grain, adopt_min, first_touch);
-        Ok(Self { buffer: Arc::new(sparse::SparseBuffer::with_options(options).or_raise()?) })
+        Ok(Self::new(Arc::new(sparse::SparseBuffer::with_options(options).or_raise()?)))
     }
 
     /// Writes ``data`` at ``position``: all of it, or nothing.
@@ -101,7 +115,7 @@ impl SparseBuffer {
     fn write(
         &self,
         py: Python<'_>,
-        position: u64,
+        #[pyo3(from_py_with = whole)] position: u64,
         data: &Bound<'_, PyAny>,
         on_difference: &str,
     ) -> PyResult<u64> {
@@ -137,7 +151,7 @@ impl SparseBuffer {
     fn adopt(
         &self,
         py: Python<'_>,
-        position: u64,
+        #[pyo3(from_py_with = whole)] position: u64,
         data: &Bound<'_, PyAny>,
         on_difference: &str,
     ) -> PyResult<u64> {
@@ -155,7 +169,12 @@ impl SparseBuffer {
     /// Raises:
     ///     NotHeldError: Not all of them are held; ``gap`` tells the first range that is missing.
     ///     InvalidError: They would end past the last position.
-    fn read<'py>(&self, py: Python<'py>, position: u64, length: u64) -> PyResult<Bound<'py, PyBytes>> {
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         copies::read(py, &self.buffer, position, length)
     }
 
@@ -170,7 +189,12 @@ impl SparseBuffer {
     ///
     /// Raises:
     ///     NotHeldError: Not all of them are held; ``out`` is then as it was.
-    fn readinto(&self, py: Python<'_>, position: u64, out: &Bound<'_, PyAny>) -> PyResult<usize> {
+    fn readinto(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
         let mut out = Out::new(out)?;
         let len = out.len();
         let bytes = out.as_mut();
@@ -189,19 +213,33 @@ impl SparseBuffer {
     ///
     /// Raises:
     ///     NotHeldError: Not all of them are held.
-    fn view<'py>(&self, py: Python<'py>, position: u64, length: u64) -> PyResult<Bound<'py, PyMemoryView>> {
+    fn view<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<Bound<'py, PyMemoryView>> {
         let range = ranges::at(position, length)?;
         let bytes = py.detach(|| self.buffer.read_bytes(range)).or_raise()?;
         view_of(py, bytes)
     }
 
     /// Whether all of the ``length`` bytes at ``position`` are held.
-    fn has(&self, position: u64, length: u64) -> PyResult<bool> {
+    fn has(
+        &self,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<bool> {
         Ok(self.buffer.has(ranges::at(position, length)?))
     }
 
     /// The ranges that are missing of the ``length`` bytes at ``position``, ascending.
-    fn gaps<'py>(&self, py: Python<'py>, position: u64, length: u64) -> PyResult<Bound<'py, PyList>> {
+    fn gaps<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<Bound<'py, PyList>> {
         ranges::list(py, &self.buffer.gaps(ranges::at(position, length)?))
     }
 
@@ -223,13 +261,13 @@ impl SparseBuffer {
     fn need<'py>(
         &self,
         py: Python<'py>,
-        position: u64,
-        length: u64,
-        min_len: u64,
-        max_gap: u64,
-        max_len: Option<u64>,
-        alignment: u64,
-        end: Option<u64>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = whole)] min_len: u64,
+        #[pyo3(from_py_with = whole)] max_gap: u64,
+        #[pyo3(from_py_with = whole)] max_len: Option<u64>,
+        #[pyo3(from_py_with = whole)] alignment: u64,
+        #[pyo3(from_py_with = whole)] end: Option<u64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let options = ranges::plan(min_len, max_gap, max_len, alignment, end);
         let reads = self.buffer.need(ranges::at(position, length)?, &options).or_raise()?;
@@ -255,11 +293,11 @@ impl SparseBuffer {
         &self,
         py: Python<'py>,
         ranges: &Bound<'py, PyAny>,
-        min_len: u64,
-        max_gap: u64,
-        max_len: Option<u64>,
-        alignment: u64,
-        end: Option<u64>,
+        #[pyo3(from_py_with = whole)] min_len: u64,
+        #[pyo3(from_py_with = whole)] max_gap: u64,
+        #[pyo3(from_py_with = whole)] max_len: Option<u64>,
+        #[pyo3(from_py_with = whole)] alignment: u64,
+        #[pyo3(from_py_with = whole)] end: Option<u64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let options = ranges::plan(min_len, max_gap, max_len, alignment, end);
         let wanted = ranges::of(ranges)?;
@@ -273,7 +311,11 @@ impl SparseBuffer {
     }
 
     /// All that is held around ``position`` without a gap; ``None`` where it is not held.
-    fn extent_at<'py>(&self, py: Python<'py>, position: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn extent_at<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = whole)] position: u64,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.buffer.extent_at(position).map(|extent| told::extent(py, &extent)).transpose()
     }
 
@@ -287,7 +329,12 @@ impl SparseBuffer {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn erase(&self, py: Python<'_>, position: u64, length: u64) -> PyResult<u64> {
+    fn erase(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<u64> {
         let range = ranges::at(position, length)?;
         let erased = py.detach(|| self.buffer.erase(range));
         adopted::let_go(py);
@@ -310,7 +357,7 @@ impl SparseBuffer {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn evict_to(&self, py: Python<'_>, budget_bytes: u64) -> u64 {
+    fn evict_to(&self, py: Python<'_>, #[pyo3(from_py_with = whole)] budget_bytes: u64) -> u64 {
         let evicted = py.detach(|| self.buffer.evict_to(budget_bytes));
         adopted::let_go(py);
         evicted
@@ -320,12 +367,20 @@ impl SparseBuffer {
     ///
     /// Returns:
     ///     A context manager that ends it; so does ``release()``.
-    fn pin(&self, position: u64, length: u64) -> PyResult<Pin> {
+    fn pin(
+        &self,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<Pin> {
         Ok(Pin::new(self.buffer.clone(), ranges::at(position, length)?))
     }
 
     /// Makes what is held of the ``length`` bytes at ``position`` the last to be evicted.
-    fn touch(&self, position: u64, length: u64) -> PyResult<()> {
+    fn touch(
+        &self,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<()> {
         self.buffer.touch(ranges::at(position, length)?);
         Ok(())
     }
@@ -347,7 +402,7 @@ impl SparseBuffer {
             let mut out = Vec::new();
             self.buffer.to_writer(&mut out).map(|()| out)
         });
-        Ok(PyBytes::new(py, &written.or_raise()?))
+        bytes_of(py, &written.or_raise()?)
     }
 
     /// Reads what :meth:`to_bytes` gave. The bytes may come from anywhere: what they say is verified.
@@ -358,7 +413,7 @@ impl SparseBuffer {
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let buffer = restore(py, data, |bytes| sparse::SparseBuffer::from_reader(bytes))?;
-        Ok(Self { buffer: Arc::new(buffer) })
+        Ok(Self::new(Arc::new(buffer)))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {

@@ -121,8 +121,14 @@ pub(crate) fn write(
     if let Ok(array) = data.cast_exact::<PyByteArray>()
         && array.len() <= RELEASE_MIN
     {
-        // SAFETY: nothing of Python runs, and so nobody changes the array, before the bytes have been copied.
-        return Ok(buffer.write(position, unsafe { array.as_bytes() }, policy));
+        // Whoever has a view keeps the array from moving, which others could make it do where there is no global lock. That
+        // nobody writes into it meanwhile is the caller's to see to, as below.
+        let view = PyBuffer::<u8>::get(array)?;
+        if view.len_bytes() > 0 {
+            // SAFETY: a `bytearray` lies in one piece, of `len_bytes` bytes, and stays where it is as long as `view`.
+            let bytes = unsafe { std::slice::from_raw_parts(view.buf_ptr().cast::<u8>(), view.len_bytes()) };
+            return Ok(buffer.write(position, bytes, policy));
+        }
     }
     let given = Given::new(data)?;
     let bytes = given.as_slice();
@@ -160,6 +166,10 @@ impl Out {
         };
         if !view.getattr("c_contiguous")?.extract::<bool>()? {
             return Err(PyBufferError::new_err("the memory of this object does not lie in one piece"));
+        }
+        if view.getattr("nbytes")?.extract::<usize>()? == 0 {
+            // A view with a dimension of 0 cannot be cast.
+            return PyBuffer::get(&PyByteArray::new(object.py(), b""));
         }
         let view = view.call_method1("cast", ("B",)).map_err(|_| error)?;
         PyBuffer::get(&view)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use stook::sparse::{self, DiskCacheOptions};
 
+use super::ranges::whole;
 use super::told;
 use crate::errors::OrRaise as _;
 
@@ -33,7 +34,11 @@ pub(crate) const BUDGET_BYTES: u64 = 10 << 30;
 impl DiskCache {
     #[new]
     #[pyo3(signature = (directory, budget_bytes=10_737_418_240))]
-    fn new(py: Python<'_>, directory: PathBuf, budget_bytes: u64) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        directory: PathBuf,
+        #[pyo3(from_py_with = whole)] budget_bytes: u64,
+    ) -> PyResult<Self> {
         let options = DiskCacheOptions { budget_bytes };
         let cache = py.detach(|| sparse::DiskCache::open(directory, options)).or_raise()?;
         Ok(Self { cache })

@@ -1,5 +1,6 @@
 //! Sources whose bytes a function of Python gives.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,35 @@ use stook::extent::ByteRange;
 use stook::source::{Answer, Identity, Leaf, Object, Pending, Source, check_bounds};
 
 use super::adopted;
-use crate::memory::Given;
+use crate::memory::{Given, RELEASE_MIN};
+
+thread_local! {
+    /// The functions that this thread is in.
+    static CALLED: RefCell<Vec<Arc<Py<PyAny>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether this thread is in this function of a file: what it then waited for might be what it is to give.
+pub(super) fn is_in(fetch: &Arc<Py<PyAny>>) -> bool {
+    CALLED.with_borrow(|called| called.iter().any(|one| Arc::ptr_eq(one, fetch)))
+}
+
+/// Marks this thread as being in a function, until it is dropped.
+struct InFetch;
+
+impl InFetch {
+    fn new(fetch: &Arc<Py<PyAny>>) -> Self {
+        CALLED.with_borrow_mut(|called| called.push(fetch.clone()));
+        Self
+    }
+}
+
+impl Drop for InFetch {
+    fn drop(&mut self) {
+        // Let go outside: it may be the last, and what then runs may ask.
+        let fetch = CALLED.with_borrow_mut(Vec::pop);
+        drop(fetch);
+    }
+}
 
 /// A source that asks a function.
 #[derive(Debug)]
@@ -75,13 +104,20 @@ impl FetchObject {
 
     /// Asks the function.
     fn ask(&self, py: Python<'_>, range: ByteRange) -> PyResult<Bytes> {
+        let called = InFetch::new(&self.fetch);
         let given = self.fetch.bind(py).call1((range.start(), range.end()))?;
+        drop(called);
         if given.is_exact_instance_of::<PyBytes>()
             && let Some(bytes) = adopted::shared(&given)?
         {
             return Ok(bytes);
         }
-        Ok(Bytes::copy_from_slice(Given::new(&given)?.as_slice()))
+        let given = Given::new(&given)?;
+        let bytes = given.as_slice();
+        Ok(match bytes.len() > RELEASE_MIN {
+            true => py.detach(|| Bytes::copy_from_slice(bytes)),
+            false => Bytes::copy_from_slice(bytes),
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use stook::sparse::{self, SparseFileError};
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out, RELEASE_MIN};
 use super::options::{self, Options, Place, Shared};
+use super::ranges::whole;
 use super::{adopted, fetch, fork, ranges, told};
 use crate::errors::{Raise as _, closed, invalid};
 use crate::memory::bytes_of;
@@ -46,6 +47,7 @@ use crate::wait::interruptible;
 ///
 /// Raises:
 ///     FileNotFoundError: There is no such file or object.
+///     IsADirectoryError: The path is one of a directory.
 ///     PermissionError: The file, or the server, refuses.
 ///     RemoteError: The server did not give what was asked for, after all tries.
 ///     AddressError: The address means nothing.
@@ -64,6 +66,8 @@ pub(crate) struct SparseFile {
     recipe: Py<PyDict>,
     // Taken only with the interpreter, and let go before it is: a process that forks holds it in no thread.
     state: RwLock<State>,
+    /// Behind what may hold memory of Python.
+    _let_go: adopted::LetGo,
 }
 
 /// `file` is `None` once it was closed.
@@ -96,7 +100,13 @@ impl SparseFile {
         };
         let file = if place.is_local() { py.detach(work) } else { interruptible(py, work)? };
         let state = State { generation: fork::generation(), file: Some(Arc::new(file?)) };
-        Ok(Self { place, options, recipe: recipe.unbind(), state: RwLock::new(state) })
+        Ok(Self {
+            place,
+            options,
+            recipe: recipe.unbind(),
+            state: RwLock::new(state),
+            _let_go: adopted::LetGo,
+        })
     }
 
     fn file(&self) -> PyResult<Arc<sparse::SparseFile>> {
@@ -133,6 +143,14 @@ impl SparseFile {
         file: Arc<sparse::SparseFile>,
         work: impl FnOnce(&sparse::SparseFile) -> Result<T, SparseFileError> + Send + 'static,
     ) -> PyResult<T> {
+        if let Place::Fetch { fetch, name, .. } = self.place.as_ref()
+            && fetch::is_in(fetch)
+        {
+            return Err(invalid(format!(
+                "the function that gives the bytes of {name} reads from the same file, and would wait for itself; \
+                 it must get them elsewhere"
+            )));
+        }
         let done = match self.place.is_local() {
             true => py.detach(|| work(&file)),
             false => interruptible(py, move || work(&file))?,
@@ -188,7 +206,7 @@ impl SparseFile {
     #[pyo3(signature = (fetch, size, *, name=None, identity=None, **options))]
     fn from_fetch(
         fetch: Bound<'_, PyAny>,
-        size: u64,
+        #[pyo3(from_py_with = whole)] size: u64,
         name: Option<String>,
         identity: Option<String>,
         options: Option<Bound<'_, PyDict>>,
@@ -214,7 +232,12 @@ impl SparseFile {
     ///     SourceChangedError: The source is no longer what it was when it was opened.
     ///     RemoteError: The server did not give what was asked for, after all tries.
     ///     ClosedError: The file is closed.
-    fn read<'py>(&self, py: Python<'py>, position: u64, length: u64) -> PyResult<Bound<'py, PyBytes>> {
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let file = self.file()?;
         let Some(range) = Self::clamp(&file, position, length) else { return Ok(PyBytes::new(py, b"")) };
         if let Some(bytes) = copies::read_at_once(py, &file, range)? {
@@ -232,7 +255,12 @@ impl SparseFile {
     ///
     /// Returns:
     ///     How many: fewer than ``out`` has room for only where the file ends.
-    fn readinto(&self, py: Python<'_>, position: u64, out: &Bound<'_, PyAny>) -> PyResult<usize> {
+    fn readinto(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
         let file = self.file()?;
         let mut out = Out::new(out)?;
         let len = out.len() as u64;
@@ -278,7 +306,11 @@ impl SparseFile {
     }
 
     /// The same as :meth:`read`, awaitable: it waits in a thread.
-    fn aread<'py>(slf: &Bound<'py, Self>, position: u64, length: u64) -> PyResult<Bound<'py, PyAny>> {
+    fn aread<'py>(
+        slf: &Bound<'py, Self>,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<Bound<'py, PyAny>> {
         slf.get().file()?;
         slf.py().import("stook._aio")?.getattr("read")?.call1((slf, position, length))
     }
@@ -293,8 +325,8 @@ impl SparseFile {
     fn _read_at_once<'py>(
         &self,
         py: Python<'py>,
-        position: u64,
-        length: u64,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let file = self.file()?;
         match Self::clamp(&file, position, length) {
@@ -304,7 +336,11 @@ impl SparseFile {
     }
 
     /// Whether all of the ``length`` bytes at ``position`` are held in memory.
-    fn has(&self, position: u64, length: u64) -> PyResult<bool> {
+    fn has(
+        &self,
+        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = whole)] length: u64,
+    ) -> PyResult<bool> {
         Ok(self.file()?.buffer().has(ranges::at(position, length)?))
     }
 
@@ -349,7 +385,7 @@ impl SparseFile {
     /// What is held in memory. What is written there is taken for bytes of the file.
     #[getter]
     fn buffer(&self) -> PyResult<SparseBuffer> {
-        Ok(SparseBuffer { buffer: self.file()?.buffer().clone() })
+        Ok(SparseBuffer::new(self.file()?.buffer().clone()))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

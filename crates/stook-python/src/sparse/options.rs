@@ -12,6 +12,7 @@ use stook::sparse::{self, AheadOptions, DiskCacheOptions, SparseFileOptions, Spa
 
 use super::disk::{BUDGET_BYTES, DiskCache};
 use super::fetch::FetchSource;
+use super::ranges::whole;
 use super::store::SparseStore;
 use crate::errors::{OrRaise as _, invalid};
 
@@ -39,14 +40,22 @@ impl Place {
 
     /// Opens it.
     pub(super) fn open(&self, remote: &RemoteOptions) -> stook::Result<Arc<dyn Source>> {
-        Ok(match self {
+        let source: Arc<dyn Source> = match self {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
-            Self::Address(address) if is_remote(address) => Arc::new(RemoteSource::open(address, remote)?),
+            Self::Address(address) if is_remote(address) => {
+                return Ok(Arc::new(RemoteSource::open(address, remote)?));
+            }
             Self::Address(address) => stook::source::open(address)?,
             Self::Fetch { fetch, name, size, identity } => {
-                Arc::new(FetchSource::new(fetch.clone(), name, *size, identity.as_deref()))
+                return Ok(Arc::new(FetchSource::new(fetch.clone(), name, *size, identity.as_deref())));
             }
-        })
+        };
+        // It can be opened and has a length, and only a read would be refused.
+        if source.path().is_dir() {
+            let cause = rustix::io::Errno::ISDIR.into();
+            return Err(stook::Error::io_at("open", source.path(), 0, cause));
+        }
+        Ok(source)
     }
 
     /// Whether reading it takes so little that no thread need be started to look for signals meanwhile.
@@ -81,14 +90,17 @@ impl Options {
                 "cache" => (all.cache, shared) = cache_of(&value)?,
                 "store" => store = Some(value.cast::<SparseStore>()?.get().store.clone()),
                 "store_name" => name = Some(value.extract::<String>()?),
-                "memory_bytes" => all.memory_bytes = Some(value.extract()?),
+                "memory_bytes" => all.memory_bytes = Some(whole(&value)?),
                 _ => all.set(&key, &value).map_err(|error| named(value.py(), &key, error))?,
             }
         }
         all.store = match (store, name) {
             (Some(store), Some(name)) => Some((store, name)),
             (Some(_), None) => return Err(invalid("with store=, store_name= says what it is called there")),
-            _ => None,
+            (None, Some(_)) => {
+                return Err(invalid("store_name= says what it is called in store=, which is missing"));
+            }
+            (None, None) => None,
         };
         if all.store.is_some() && all.memory_bytes.is_some() {
             return Err(invalid("a file in a store has the budget of the store, and none of its own"));
@@ -98,12 +110,12 @@ impl Options {
 
     fn set(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         match key {
-            "max_gap" => self.ahead.max_gap = value.extract()?,
-            "allowance" => self.ahead.allowance = value.extract()?,
-            "max_window" => self.ahead.max_window = value.extract()?,
+            "max_gap" => self.ahead.max_gap = whole(value)?,
+            "allowance" => self.ahead.allowance = whole(value)?,
+            "max_window" => self.ahead.max_window = whole(value)?,
             "requests" => self.session.requests = at_least(value, 1)?,
             "max_request_bytes" => self.session.max_request_bytes = at_least(value, 1)?,
-            "tries" => self.remote.tries = value.extract()?,
+            "tries" => self.remote.tries = whole(value)?,
             "deadline" => self.remote.deadline = seconds(value)?,
             "stall" => self.remote.stall = seconds(value)?,
             "whole_file" => self.remote.whole_file = value.extract()?,
@@ -190,7 +202,7 @@ fn absolute(path: &Path) -> PyResult<PathBuf> {
 }
 
 fn at_least(value: &Bound<'_, PyAny>, least: usize) -> PyResult<usize> {
-    let number = value.extract::<usize>()?;
+    let number = whole::<usize>(value)?;
     if number < least {
         return Err(invalid(format!("it must be {least} or more, not {number}")));
     }

@@ -7,6 +7,8 @@ use pyo3::prelude::*;
 use stook::extent::ByteRange;
 use stook::sparse;
 
+use super::adopted;
+
 /// Keeps a range from being evicted until it is released, left as a context, or collected.
 ///
 /// Made by :meth:`SparseBuffer.pin`.
@@ -15,12 +17,14 @@ pub(crate) struct Pin {
     buffer: Arc<sparse::SparseBuffer>,
     range: ByteRange,
     is_held: AtomicBool,
+    /// Behind what may hold memory of Python.
+    _let_go: adopted::LetGo,
 }
 
 impl Pin {
     pub(crate) fn new(buffer: Arc<sparse::SparseBuffer>, range: ByteRange) -> Self {
         buffer.add_pin(range);
-        Self { buffer, range, is_held: AtomicBool::new(true) }
+        Self { buffer, range, is_held: AtomicBool::new(true), _let_go: adopted::LetGo }
     }
 
     fn let_go(&self) {
@@ -41,7 +45,7 @@ impl Pin {
     /// Ends it. May be called again, and does nothing then.
     fn release(&self, py: Python<'_>) {
         self.let_go();
-        super::adopted::let_go(py);
+        adopted::let_go(py);
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

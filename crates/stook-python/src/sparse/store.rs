@@ -8,6 +8,7 @@ use pyo3::types::{PyIterator, PyList};
 use stook::sparse;
 
 use super::buffer::{SparseBuffer, options_of, restore};
+use super::ranges::whole;
 use super::{adopted, told};
 use crate::errors::OrRaise as _;
 
@@ -36,19 +37,27 @@ use crate::errors::OrRaise as _;
 #[pyclass(module = "stook", frozen, mapping)]
 pub(crate) struct SparseStore {
     pub(crate) store: Arc<sparse::SparseStore>,
+    /// Behind what may hold memory of Python.
+    _let_go: adopted::LetGo,
 }
 
 fn shown(buffer: Arc<sparse::SparseBuffer>) -> SparseBuffer {
-    SparseBuffer { buffer }
+    SparseBuffer::new(buffer)
 }
 
 #[pymethods]
 impl SparseStore {
     #[new]
     #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
-    fn new(budget_bytes: Option<u64>, grain: u32, adopt_min: u32, first_touch: u64) -> PyResult<Self> {
+    fn new(
+        #[pyo3(from_py_with = whole)] budget_bytes: Option<u64>,
+        #[pyo3(from_py_with = whole)] grain: u32,
+        #[pyo3(from_py_with = whole)] adopt_min: u32,
+        #[pyo3(from_py_with = whole)] first_touch: u64,
+    ) -> PyResult<Self> {
         let options = options_of(budget_bytes, grain, adopt_min, first_touch);
-        Ok(Self { store: Arc::new(sparse::SparseStore::new(options).or_raise()?) })
+        let store = Arc::new(sparse::SparseStore::new(options).or_raise()?);
+        Ok(Self { store, _let_go: adopted::LetGo })
     }
 
     /// The buffer of this name, or ``default``.
@@ -124,7 +133,7 @@ impl SparseStore {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn evict_to(&self, py: Python<'_>, budget_bytes: u64) -> u64 {
+    fn evict_to(&self, py: Python<'_>, #[pyo3(from_py_with = whole)] budget_bytes: u64) -> u64 {
         let evicted = py.detach(|| self.store.evict_to(budget_bytes));
         adopted::let_go(py);
         evicted
