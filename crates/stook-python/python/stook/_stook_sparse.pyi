@@ -472,6 +472,7 @@ class SparseFile:
         Args:
             fetch: Called as ``fetch(start, end)``, from threads of this package and several times at once; gives
                 ``end - start`` bytes, as any bytes-like object. What it raises is raised by the read that needed it.
+                It may not wait for this file itself: such a read raises :class:`InvalidError`.
             size: The length of the file, in bytes.
             name: What to call it in messages and in ``cache``.
             identity: What tells this state of the file from others, such as an ETag. Without it nothing is kept in ``cache``.
