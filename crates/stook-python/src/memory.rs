@@ -9,6 +9,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyMemoryView};
 
 /// Copies of more bytes than this let other threads of Python run.
@@ -87,16 +88,10 @@ impl<'py> Given<'py> {
     }
 
     /// The same bytes where nobody can change them: `bytes` as they are, anything else copied.
-    pub(crate) fn settled(self, py: Python<'py>) -> Settled<'py> {
+    pub(crate) fn settled(self, py: Python<'_>) -> Settled {
         match self {
-            Self::Bytes(bytes) => Settled::Bytes(bytes),
-            Self::Buffer(_) => {
-                let bytes = self.as_slice();
-                Settled::Copied(match bytes.len() > RELEASE_MIN {
-                    true => py.detach(|| bytes.to_vec()),
-                    false => bytes.to_vec(),
-                })
-            }
+            Self::Bytes(bytes) => Settled::Bytes(bytes.into()),
+            Self::Buffer(_) => Settled::Copied(copied(py, self.as_slice())),
         }
     }
 
@@ -114,32 +109,26 @@ impl<'py> Given<'py> {
     }
 }
 
-/// Bytes that nobody can change: what is summed and written in several passes must be the same in all of them.
-pub(crate) enum Settled<'py> {
-    Bytes(Bound<'py, PyBytes>),
+/// Bytes that nobody can change: what is summed and written in several passes must be the same in all of them. Any thread may
+/// look at them, with the interpreter or without.
+pub(crate) enum Settled {
+    Bytes(PyBackedBytes),
     Copied(Vec<u8>),
 }
 
-impl Settled<'_> {
+impl Settled {
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Bytes(bytes) => bytes.as_bytes(),
+            Self::Bytes(bytes) => bytes,
             Self::Copied(bytes) => bytes,
         }
     }
+}
 
-    /// The bytes to be kept.
-    pub(crate) fn into_vec(self, py: Python<'_>) -> Vec<u8> {
-        match self {
-            Self::Copied(bytes) => bytes,
-            Self::Bytes(bytes) => {
-                let bytes = bytes.as_bytes();
-                match bytes.len() > RELEASE_MIN {
-                    true => py.detach(|| bytes.to_vec()),
-                    false => bytes.to_vec(),
-                }
-            }
-        }
+fn copied(py: Python<'_>, bytes: &[u8]) -> Vec<u8> {
+    match bytes.len() > RELEASE_MIN {
+        true => py.detach(|| bytes.to_vec()),
+        false => bytes.to_vec(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Waiting with an eye on signals: in the main thread Ctrl-C acts within 50 ms.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,6 +52,29 @@ pub(crate) fn interruptible<T: Send + 'static>(
             }
         }
     }
+}
+
+/// The same for work that has a callback, which is also asked whether anybody still waits: once a signal ended the wait, work
+/// stops where it next can, and nobody is told anything more.
+///
+/// # Errors
+/// What a signal handler or the callback raised.
+pub(crate) fn interruptible_telling<T: Send + 'static>(
+    py: Python<'_>,
+    callback: Option<Py<PyAny>>,
+    work: impl FnOnce(&mut dyn FnMut(&[u64]) -> bool) -> T + Send + 'static,
+) -> PyResult<T> {
+    let wanted = Arc::new(());
+    let waiting = Arc::downgrade(&wanted);
+    let (done, told) = interruptible(py, move || {
+        let mut telling = Telling::new(callback);
+        let done = work(&mut |numbers| waiting.strong_count() > 0 && telling.go_on(numbers));
+        let told = if waiting.strong_count() > 0 { telling.finish() } else { Ok(()) };
+        (done, told)
+    })?;
+    drop(wanted);
+    told?;
+    Ok(done)
 }
 
 /// Tells a callable of Python how far work without the interpreter has come, and looks for signals.

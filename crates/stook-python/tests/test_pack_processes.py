@@ -168,11 +168,11 @@ def test_eight_threads_write_and_see_what_they_wrote(durability: stook.Durabilit
 
 
 INTERRUPTED = """
-import signal, sys, stook
+import itertools, signal, sys, stook
 # Who starts tests in the background has them ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-pack = stook.Pack(sys.argv[1])
-action = sys.argv[2]
+path, action = sys.argv[1:]
+pack = stook.Pack(path, "r" if action in ("get_many", "scan", "keys", "check") else "r+")
 print("ready", flush=True)
 try:
     while True:
@@ -181,15 +181,30 @@ try:
         elif action == "scan":
             for record in pack.scan():
                 pass
-        else:
+        elif action == "keys":
+            for _ in range(1000):
+                list(pack)
+        elif action == "check":
             pack.check()
+        elif action == "update":
+            pack.update((number % 100, b"x") for number in itertools.count())
+        elif action == "batch":
+            with pack.batch() as batch:
+                for number in range(200_000):
+                    batch.put(number % 100, b"x")
+        elif action == "compact":
+            pack[1] = b"x"
+            pack.compact()
+        else:
+            pack["long"] = bytes(32 << 20)
 except KeyboardInterrupt:
+    pack.close()
     print("interrupted", flush=True)
 """
 
 
-@pytest.mark.parametrize("action", ["get_many", "scan", "check"])
-def test_ctrl_c_ends_what_reads_on_and_on(numbers: Path, action: str) -> None:
+@pytest.mark.parametrize("action", ["get_many", "scan", "keys", "check", "update", "batch", "compact", "put"])
+def test_ctrl_c_ends_what_goes_on_and_on(numbers: Path, action: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", INTERRUPTED, str(numbers), action]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
@@ -200,6 +215,8 @@ def test_ctrl_c_ends_what_reads_on_and_on(numbers: Path, action: str) -> None:
     finally:
         child.kill()
     assert (child.returncode, out) == (0, "interrupted\n")
+    with stook.Pack(numbers) as pack:
+        assert pack.check().ok
 
 
 def test_other_threads_run_while_one_reads(numbers: Path) -> None:

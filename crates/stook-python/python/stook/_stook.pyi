@@ -408,7 +408,8 @@ class Pack:
             group: The group to put it into.
 
         Returns:
-            Its sequence number. When the record is safe, ``durability`` says.
+            Its sequence number. When the record is safe, ``durability`` says. After Ctrl-C a long value may still be written:
+            it is whole or not there.
 
         Raises:
             OSError: The disk is full or fails. After a failed write the pack must be opened again.
@@ -521,7 +522,7 @@ class Pack:
             max_dead: Only groups of which at least this share, 0 to 1, would go.
             extra_bytes: Room that a step may take on top of what is there.
             group: Only this group, or these.
-            progress: Called now and then with the bytes written so far.
+            progress: Called now and then with the bytes written so far, on another thread. It may read the pack, not change it.
 
         Returns:
             A `CompactReport`.
@@ -585,7 +586,7 @@ def unpack(
         group: Only this group, or these.
         select: Called with each key; what it says ``False`` to is left out.
         threads: Threads that write small files.
-        progress: Called now and then with the records and bytes so far. ``True`` shows a bar with tqdm.
+        progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
 
     Returns:
         An `UnpackReport`. What could not be unpacked is in its ``failures``.

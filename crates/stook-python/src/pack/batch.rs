@@ -10,11 +10,11 @@ use super::attributes;
 use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed};
 use crate::key;
-use crate::memory::Given;
+use crate::memory::{Given, Settled};
 use crate::wait::Telling;
 
 enum Change {
-    Put { key: Key, attributes: Attributes, body: Vec<u8> },
+    Put { key: Key, attributes: Attributes, body: Settled },
     Delete(Key),
 }
 
@@ -52,7 +52,7 @@ impl Batch {
             }
             match change {
                 Change::Put { key, attributes, body } => {
-                    batch.put(key, attributes, body)?;
+                    batch.put(key, attributes, body.as_slice())?;
                 }
                 Change::Delete(key) => {
                     batch.delete(key)?;
@@ -84,7 +84,7 @@ impl Batch {
         attributes: Option<&Bound<'_, PyMapping>>,
     ) -> PyResult<()> {
         let key = key::from_python(key)?;
-        let body = Given::new(value)?.settled(py).into_vec(py);
+        let body = Given::new(value)?.settled(py);
         self.add(Change::Put { key, attributes: attributes::from_python(attributes)?, body })
     }
 

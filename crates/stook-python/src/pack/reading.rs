@@ -18,7 +18,7 @@ use super::writer::Lately;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::bytes_of;
-use crate::wait::{Telling, interruptible};
+use crate::wait::interruptible_telling;
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
 /// are handed to Python.
@@ -406,20 +406,11 @@ impl Pack {
         let progress = callable(progress)?;
         let reader = self.reader(py)?;
         let total = reader.file_bytes();
-        // Once a signal ended the wait, nobody is told anything more.
-        let wanted = Arc::new(());
-        let waiting = Arc::downgrade(&wanted);
-        let (report, told) = interruptible(py, move || {
-            let mut told = Telling::new(progress);
-            let report = reader.check(|bytes| {
-                if waiting.strong_count() > 0 {
-                    told.go_on(&[bytes, total]);
-                }
-            });
-            (report, told.finish())
+        let report = interruptible_telling(py, progress, move |told| {
+            reader.check(|bytes| {
+                told(&[bytes, total]);
+            })
         })?;
-        drop(wanted);
-        told?;
         info::check_report(py, &report.or_raise()?)
     }
 

@@ -14,7 +14,7 @@ use super::open::is_empty;
 use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key::text_of;
-use crate::wait::Telling;
+use crate::wait::{Telling, interruptible_telling};
 
 /// Packs trees of files; run again, adds only what is new or changed.
 ///
@@ -188,7 +188,7 @@ fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, O
 ///     group: Only this group, or these.
 ///     select: Called with each key; what it says ``False`` to is left out.
 ///     threads: Threads that write small files.
-///     progress: Called now and then with the records and bytes so far. ``True`` shows a bar with tqdm.
+///     progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
 ///
 /// Returns:
 ///     An `UnpackReport`. What could not be unpacked is in its ``failures``.
@@ -213,24 +213,23 @@ pub(crate) fn unpack<'py>(
     }
     let selected = select.map(Selecting::new);
     let groups = groups_of(group)?;
-    let mut told = Telling::new(progress_of(progress)?);
-    let unpacked = py.detach(|| {
+    let (unpacked, selected) = interruptible_telling(py, progress_of(progress)?, move |told| {
+        let select = |key: &[u8]| selected.as_ref().is_none_or(|select| select.decide(key) == Decision::Take);
         let tree = UnpackTree {
             target,
             overwrite,
             with_owner: rustix::process::geteuid().is_root(),
             groups,
             threads,
-            select: Box::new(|key| {
-                selected.as_ref().is_none_or(|select| select.decide(key) == Decision::Take)
-            }),
+            select: Box::new(select),
         };
-        let pack = Pack::open_path(&pack, OpenOptions::default())?;
-        tree.run(&pack, &mut |records, bytes| told.go_on(&[records, bytes]))
-    });
+        let unpacked = Pack::open_path(&pack, OpenOptions::default())
+            .and_then(|pack| tree.run(&pack, &mut |records, bytes| told(&[records, bytes])));
+        drop(tree);
+        (unpacked, selected)
+    })?;
     if let Some(error) = selected.and_then(Selecting::into_error) {
         return Err(error);
     }
-    told.finish()?;
     info::unpack_report(py, &unpacked.or_raise()?)
 }

@@ -14,8 +14,8 @@ use super::pack::Pack;
 use super::reading::{callable, groups_of};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
-use crate::memory::{Given, bytes_of};
-use crate::wait::Telling;
+use crate::memory::{Given, Settled, bytes_of};
+use crate::wait::{interruptible, interruptible_telling};
 
 #[pymethods]
 impl Pack {
@@ -40,7 +40,8 @@ impl Pack {
     ///     group: The group to put it into.
     ///
     /// Returns:
-    ///     Its sequence number. When the record is safe, ``durability`` says.
+    ///     Its sequence number. When the record is safe, ``durability`` says. After Ctrl-C a long value may still be written:
+    ///     it is whole or not there.
     ///
     /// Raises:
     ///     OSError: The disk is full or fails. After a failed write the pack must be opened again.
@@ -63,8 +64,8 @@ impl Pack {
     ) -> PyResult<u64> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
-        let value = value.as_slice();
-        py.detach(|| writer.put(group, &key, &attributes, value)).or_raise()
+        let group = group.to_owned();
+        at_once_or_watched(py, value, move |value| writer.put(&group, &key, &attributes, value))?.or_raise()
     }
 
     /// Puts a record under the next id: above all that there are, 0 in a pack without ids.
@@ -93,9 +94,10 @@ impl Pack {
     ) -> PyResult<u64> {
         let writer = self.writer()?;
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
-        let value = value.as_slice();
-        let open = || self.settings.open_reader();
-        py.detach(|| writer.append(group, &attributes, value, open)).or_raise()
+        let (group, settings) = (group.to_owned(), self.settings.clone());
+        let open = move || settings.open_reader();
+        at_once_or_watched(py, value, move |value| writer.append(&group, &attributes, value, open))?
+            .or_raise()
     }
 
     /// Deletes a record.
@@ -201,7 +203,7 @@ impl Pack {
     ///     max_dead: Only groups of which at least this share, 0 to 1, would go.
     ///     extra_bytes: Room that a step may take on top of what is there.
     ///     group: Only this group, or these.
-    ///     progress: Called now and then with the bytes written so far.
+    ///     progress: Called now and then with the bytes written so far, on another thread. It may read the pack, not change it.
     ///
     /// Returns:
     ///     A `CompactReport`.
@@ -232,13 +234,25 @@ impl Pack {
             ..CompactOptions::default()
         };
         let writer = self.writer()?;
-        let (done, told) = py.detach(|| {
-            let mut told = Telling::new(progress);
-            let done = writer.with(|writer| writer.compact(&options, &mut |bytes| told.go_on(&[bytes])));
-            (done, told.finish())
-        });
-        told?;
+        let done = interruptible_telling(py, progress, move |told| {
+            writer.with(|writer| writer.compact(&options, &mut |bytes| told(&[bytes])))
+        })?;
         info::compact_report(py, &done.or_raise()?)
+    }
+}
+
+/// Values longer than this take so long that signals are looked for meanwhile.
+const WATCHED_MIN: usize = 16 << 20;
+
+/// Writes a value. After Ctrl-C one that is long may still be written: it is whole or not there.
+fn at_once_or_watched<T: Send + 'static>(
+    py: Python<'_>,
+    value: Settled,
+    write: impl FnOnce(&[u8]) -> T + Send + 'static,
+) -> PyResult<T> {
+    match value.as_slice().len() > WATCHED_MIN {
+        true => interruptible(py, move || write(value.as_slice())),
+        false => Ok(py.detach(|| write(value.as_slice()))),
     }
 }
 
