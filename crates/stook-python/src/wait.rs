@@ -1,4 +1,4 @@
-//! Waiting with an eye on signals: in the main thread Ctrl-C acts within 50 ms.
+//! Waiting with an eye on signals: in the main thread Ctrl-C acts within some 20 ms.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 /// How often signals are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Whether this is the thread in which Python runs signal handlers.
 fn is_main_thread() -> bool {
@@ -92,7 +92,7 @@ impl Telling {
         Self { callback, looked_at: Instant::now(), owed: None, raised: None }
     }
 
-    /// Whether to go on. Every 50 ms signals are looked for, and the callable is told these numbers.
+    /// Whether to go on. Every 20 ms signals are looked for, and the callable is told these numbers.
     pub(crate) fn go_on(&mut self, numbers: &[u64]) -> bool {
         if self.raised.is_none() {
             if self.looked_at.elapsed() >= LOOK_EVERY {

@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyTuple};
 use stook::sparse::{self, OnDifference, SparseError, SparseOptions};
 
-use super::copies::{self, Out, RELEASE_MIN};
+use super::copies::{self, Out};
 use super::pin::Pin;
 use super::ranges::whole;
 use super::{adopted, ranges, told};
 use crate::errors::{OrRaise as _, invalid};
-use crate::memory::{Given, bytes_of, view_of};
+use crate::memory::{Given, RELEASE_MIN, bytes_of, view_of};
 
 /// Bytes at any positions in memory, with gaps between them.
 ///

@@ -10,11 +10,8 @@ use stook::extent::ByteRange;
 use stook::sparse::{OnDifference, SparseBuffer, SparseError, SparseFile, Written};
 
 use crate::errors::OrRaise as _;
-use crate::memory::Given;
+use crate::memory::{Given, RELEASE_MIN};
 
-/// Copies of more than this let other threads of Python run; it takes 2 to 4 µs. Letting go of the interpreter and taking
-/// it again costs as much as copying some KiB, and far more where others want it.
-pub(crate) const RELEASE_MIN: usize = 64 << 10;
 /// Reads up to this go through the stack: Python copies so few bytes faster than it hands out memory to be filled, and
 /// has every single byte already.
 const TINY: usize = 64;
