@@ -6,6 +6,7 @@
 mod errors;
 mod key;
 mod memory;
+mod numbers;
 mod pack;
 mod sparse;
 mod wait;

@@ -27,7 +27,7 @@ import stook
         ({"at": "yesterday"}, TypeError, "a time is a datetime"),
         ({"at": float("nan")}, ValueError, "no time that a pack can have"),
         ({"generation": 10**6}, LookupError, "generation"),
-        ({"generation": -1}, OverflowError, "negative"),
+        ({"generation": -1}, ValueError, "a number from 0 on is wanted that is not too large, not -1"),
         ({"colour": 1}, TypeError, "colour"),
         ({"mode": "x"}, FileExistsError, "already there"),
     ],

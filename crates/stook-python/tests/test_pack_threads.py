@@ -201,6 +201,8 @@ def test_odd_numbers_are_taken_or_refused(filled: Path) -> None:
         assert pack[numpy.int64(7)] == b"seven"
         assert pack.get_many(numpy.array([7, 8])) == [b"seven", None]
         assert len(pack.splits(2**63)) <= 3
+        with pytest.raises(stook.InvalidError, match="a number from 0 on"):
+            pack.splits(-1)
         with pytest.raises(stook.InvalidError, match="empty list"):
             pack.scan(group=[])
         with pytest.raises(stook.InvalidError, match="progress is a callable"):

@@ -18,6 +18,7 @@ use super::writer::Lately;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::bytes_of;
+use crate::numbers::whole_usize;
 use crate::wait::interruptible_telling;
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
@@ -378,7 +379,12 @@ impl Pack {
     /// Returns:
     ///     The parts. Every live record is in exactly one.
     #[pyo3(signature = (count, *, group=None))]
-    fn splits(&self, py: Python<'_>, count: usize, group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Split>> {
+    fn splits(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = whole_usize)] count: usize,
+        group: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Split>> {
         if count == 0 {
             return Err(invalid("a pack is cut into 1 part or more, not 0"));
         }

@@ -14,6 +14,7 @@ use super::open::is_empty;
 use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key::text_of;
+use crate::numbers::whole_usize;
 use crate::wait::{Telling, interruptible_telling};
 
 /// Packs trees of files; run again, adds only what is new or changed.
@@ -54,7 +55,7 @@ pub(crate) fn pack_tree<'py>(
     group: &str,
     delete: bool,
     select: Option<Py<PyAny>>,
-    threads: usize,
+    #[pyo3(from_py_with = whole_usize)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let roots = match sources.extract::<PathBuf>() {
@@ -205,7 +206,7 @@ pub(crate) fn unpack<'py>(
     overwrite: bool,
     group: Option<&Bound<'py, PyAny>>,
     select: Option<Py<PyAny>>,
-    threads: usize,
+    #[pyo3(from_py_with = whole_usize)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if !(1..=1024).contains(&threads) {

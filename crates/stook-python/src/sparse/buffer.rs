@@ -8,10 +8,10 @@ use stook::sparse::{self, OnDifference, SparseError, SparseOptions};
 
 use super::copies::{self, Out};
 use super::pin::Pin;
-use super::ranges::whole;
 use super::{adopted, ranges, told};
 use crate::errors::{OrRaise as _, invalid};
 use crate::memory::{Given, RELEASE_MIN, bytes_of, view_of};
+use crate::numbers::whole;
 
 /// Bytes at any positions in memory, with gaps between them.
 ///

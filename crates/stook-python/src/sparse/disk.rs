@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use stook::sparse::{self, DiskCacheOptions};
 
-use super::ranges::whole;
 use super::told;
 use crate::errors::OrRaise as _;
+use crate::numbers::whole;
 
 /// A directory in which what was fetched of remote files is kept for the next time, within a budget.
 ///

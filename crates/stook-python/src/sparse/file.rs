@@ -12,10 +12,10 @@ use stook::sparse::{self, SparseFileError};
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out};
 use super::options::{self, Options, Place, Shared};
-use super::ranges::whole;
 use super::{adopted, fetch, fork, ranges, told};
 use crate::errors::{Raise as _, closed, invalid};
 use crate::memory::{RELEASE_MIN, bytes_of};
+use crate::numbers::whole;
 use crate::wait::interruptible;
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is missing.

@@ -12,9 +12,9 @@ use stook::sparse::{self, AheadOptions, DiskCacheOptions, SparseFileOptions, Spa
 
 use super::disk::{BUDGET_BYTES, DiskCache};
 use super::fetch::FetchSource;
-use super::ranges::whole;
 use super::store::SparseStore;
 use crate::errors::{OrRaise as _, invalid};
+use crate::numbers::whole;
 
 /// Where the bytes are.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Ranges as Python has them: `(start, end)`, half-open, or a position and a length.
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use stook::extent::ByteRange;
@@ -8,14 +8,7 @@ use stook::plan::PlanOptions;
 use stook::sparse::SparseError;
 
 use crate::errors::{Raise as _, invalid};
-
-/// A number that is 0 or more. One that is negative, or too large, is a value that makes no sense, as it is for files.
-pub(crate) fn whole<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(value: &Bound<'py, PyAny>) -> PyResult<T> {
-    value.extract::<T>().map_err(|error| match error.is_instance_of::<PyOverflowError>(value.py()) {
-        true => invalid(format!("a number from 0 on is wanted that is not too large, not {value}")),
-        false => error,
-    })
-}
+use crate::numbers::whole;
 
 /// The range of `length` bytes at `position`.
 pub(crate) fn at(position: u64, length: u64) -> PyResult<ByteRange> {

@@ -8,9 +8,9 @@ use pyo3::types::{PyIterator, PyList};
 use stook::sparse;
 
 use super::buffer::{SparseBuffer, options_of, restore};
-use super::ranges::whole;
 use super::{adopted, told};
 use crate::errors::OrRaise as _;
+use crate::numbers::whole;
 
 /// Many named sparse buffers in memory, under one byte budget and one count of touches.
 ///
