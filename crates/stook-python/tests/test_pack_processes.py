@@ -17,10 +17,7 @@ from pathlib import Path
 import pytest
 
 import stook
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+from memory_use import resident_bytes
 
 
 @pytest.fixture
