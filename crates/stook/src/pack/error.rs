@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 use super::key::Key;
 
 /// A result of this capability.
@@ -30,6 +32,35 @@ impl fmt::Display for Damage {
         }
         write!(f, ": {}", self.what)
     }
+}
+
+impl Damage {
+    /// The damage that an error of the storage is, where it is one: see [`is_unreadable`]. Else the error as it was.
+    pub(crate) fn of_unreadable(error: crate::Error) -> Result<Self, crate::Error> {
+        match error {
+            crate::Error::Io { path, offset, source, .. } if is_unreadable_io(&source) => Ok(Self {
+                file: path,
+                offset: offset.unwrap_or(0),
+                key: None,
+                what: format!("it cannot be read: {source}"),
+            }),
+            other => Err(other),
+        }
+    }
+}
+
+/// Whether the medium does not give bytes back that are there: a bad sector, a block whose checksum is wrong to the file
+/// system. That is damage like any other. All else (rights, memory, a network that is gone) may pass, and is an error.
+pub(crate) fn is_unreadable(error: &crate::Error) -> bool {
+    matches!(error, crate::Error::Io { source, .. } if is_unreadable_io(source))
+}
+
+fn is_unreadable_io(error: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| {
+        [Errno::IO, Errno::BADMSG, Errno::REMOTEIO, Errno::NODATA, Errno::UCLEAN, Errno::ILSEQ]
+            .contains(&errno)
+    })
 }
 
 /// What went wrong with a pack.
@@ -130,5 +161,29 @@ impl Error {
             Self::Commit(cause) => cause.damage(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn met(errno: Errno) -> crate::Error {
+        crate::Error::io_at("read", "/p/segment", 8192, errno.into())
+    }
+
+    #[test]
+    fn what_the_medium_does_not_give_back_is_damage_and_nothing_else_is() {
+        for errno in [Errno::IO, Errno::BADMSG, Errno::REMOTEIO, Errno::NODATA, Errno::UCLEAN, Errno::ILSEQ] {
+            assert!(is_unreadable(&met(errno)));
+            let damage = Damage::of_unreadable(met(errno)).unwrap();
+            assert_eq!((damage.file, damage.offset), (PathBuf::from("/p/segment"), 8192));
+        }
+        for errno in [Errno::ACCESS, Errno::NOENT, Errno::NOMEM, Errno::STALE, Errno::TIMEDOUT] {
+            assert!(!is_unreadable(&met(errno)));
+            assert!(Damage::of_unreadable(met(errno)).is_err());
+        }
+        let short = crate::Error::ShortRead { path: "/p".into(), offset: 0, wanted: 2, got: 1 };
+        assert!(!is_unreadable(&short));
     }
 }
