@@ -4,6 +4,7 @@
 //! pairs count. Raw results are written below `benchmarks/runs/`. What was made for it is removed at the end.
 
 mod bench;
+mod builds;
 mod pack;
 mod result;
 mod sparse;
@@ -19,6 +20,8 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Two builds of `stook` against one another
+    Builds(builds::Args),
     /// Packs against loose files, tar, SQLite, LMDB and redb
     Pack(pack::Args),
     /// `stook bench` against fio
@@ -30,6 +33,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Pack(args) => pack::run(&args),
+        Command::Builds(args) => builds::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sparse(args) => sparse::run(&args),
     }

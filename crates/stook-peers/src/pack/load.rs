@@ -3,7 +3,7 @@
 use stook_cli::study::readers::{LARGE_BUFFER_LEN, Reader};
 
 use super::stores::Store;
-use super::{Bench, SAMPLE, Way};
+use super::{Bench, SAMPLE, Way, collect};
 use crate::result::{Results, Target};
 
 /// Pairs for the comparison with the device, whose speed drifts.
@@ -143,19 +143,4 @@ pub(crate) fn best_readers(bench: &Bench) -> anyhow::Result<Reader> {
         }
     }
     best.map(|(_, reader)| reader).ok_or_else(|| anyhow::anyhow!("no reader was tried"))
-}
-
-/// The paths of all files of a tree, relative to it.
-fn collect(directory: &std::path::Path, prefix: &str, names: &mut Vec<String>) -> anyhow::Result<()> {
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
-        let name = entry.file_name().into_string().map_err(|name| anyhow::anyhow!("{name:?} is no text"))?;
-        let name = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-        if entry.file_type()?.is_dir() {
-            collect(&entry.path(), &name, names)?;
-        } else {
-            names.push(name);
-        }
-    }
-    Ok(())
 }

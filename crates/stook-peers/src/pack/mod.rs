@@ -145,23 +145,7 @@ impl Bench {
         rounds: usize,
         ways: &mut [Way<'_>],
     ) -> anyhow::Result<Series> {
-        let mut series = Series::new();
-        for round in 1..=rounds {
-            for way in &mut *ways {
-                if let Some(path) = &way.cold {
-                    let paths = [path.clone()];
-                    self.cold.prepare(Next { paths: &paths, memory_bytes: SAMPLE.bytes() * 5 / 4 })?;
-                }
-                let (mut taken, own) = Taken::by(|| (way.run)()).with_context(|| way.name.clone())?;
-                taken.seconds = own.unwrap_or(taken.seconds);
-                eprintln!(
-                    "{section} {round}/{rounds} {}: {:.3} s (CPU {:.2} + {:.2})",
-                    way.name, taken.seconds, taken.user_cpu_s, taken.system_cpu_s
-                );
-                series.entry(way.name.clone()).or_default().push(taken);
-            }
-        }
-        Ok(series)
+        interleave(&self.cold, section, rounds, ways)
     }
 
     /// fio over the pack, as a way.
@@ -181,6 +165,47 @@ impl Bench {
             Ok(Some(taken.seconds))
         })
     }
+}
+
+/// Measures all ways in turn, `rounds` times.
+pub(crate) fn interleave(
+    cold: &Cold,
+    section: &str,
+    rounds: usize,
+    ways: &mut [Way<'_>],
+) -> anyhow::Result<Series> {
+    let mut series = Series::new();
+    for round in 1..=rounds {
+        for way in &mut *ways {
+            if let Some(path) = &way.cold {
+                let paths = [path.clone()];
+                cold.prepare(Next { paths: &paths, memory_bytes: SAMPLE.bytes() * 5 / 4 })?;
+            }
+            let (mut taken, own) = Taken::by(|| (way.run)()).with_context(|| way.name.clone())?;
+            taken.seconds = own.unwrap_or(taken.seconds);
+            eprintln!(
+                "{section} {round}/{rounds} {}: {:.3} s (CPU {:.2} + {:.2})",
+                way.name, taken.seconds, taken.user_cpu_s, taken.system_cpu_s
+            );
+            series.entry(way.name.clone()).or_default().push(taken);
+        }
+    }
+    Ok(series)
+}
+
+/// The paths of all files below a directory, relative to it.
+pub(crate) fn collect(directory: &Path, prefix: &str, names: &mut Vec<String>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().map_err(|name| anyhow::anyhow!("{name:?} is no text"))?;
+        let name = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), &name, names)?;
+        } else {
+            names.push(name);
+        }
+    }
+    Ok(())
 }
 
 /// Runs the sections and writes what was found.
