@@ -196,3 +196,64 @@ fn a_reader_that_has_read_enough_is_no_failure() {
 fn what_is_no_pack_is_refused() {
     refuses_what_is_no_pack("get", &["key"]);
 }
+
+/// A FIFO somebody reads: what the command wrote to it.
+fn read_by(pipe: &std::path::Path) -> std::process::Child {
+    std::process::Command::new("cat").arg(pipe).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn nothing_outside_the_directory_is_written_through_what_is_in_it() {
+    let place = Place::filled();
+    fs::create_dir_all(place.path("out/a")).unwrap();
+    let [pipe, file] = ["pipe", "file"].map(|name| place.path(name));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    fs::write(&file, "of somebody else").unwrap();
+    symlink(&pipe, place.path("out/a/one")).unwrap();
+    symlink(&file, place.path("out/a/two")).unwrap();
+    symlink("/dev/full", place.path("out/empty")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path("out/id:7"), rustix::fs::Mode::from_raw_mode(0o600))
+        .unwrap();
+    let mut reader = read_by(&pipe);
+    let keys = ["a/one", "a/two", "empty", "id:7", "--output", "out"];
+    let got = place.run("get", &keys);
+    reader.kill().unwrap();
+    let heard = reader.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8_lossy(&heard), "", "written to a pipe outside of the directory");
+    assert_eq!(got.0, 0, "{got:?}");
+    assert_eq!(fs::read(&file).unwrap(), b"of somebody else");
+    for (name, body) in [("a/one", "first of all"), ("a/two", "second"), ("empty", ""), ("id:7", "seven")] {
+        let path = place.path("out").join(name);
+        assert!(fs::symlink_metadata(&path).unwrap().is_file(), "{name} is replaced by a file of its own");
+        assert_eq!(fs::read(&path).unwrap(), body.as_bytes());
+    }
+}
+
+#[test]
+fn the_file_that_somebody_names_is_replaced_and_what_a_link_leads_to_is_not() {
+    let place = Place::filled();
+    fs::write(place.path("behind"), "of somebody else").unwrap();
+    symlink("behind", place.path("link")).unwrap();
+    assert_eq!(place.run("get", &["a/one", "--output", "link"]).0, 0);
+    assert_eq!(fs::read(place.path("behind")).unwrap(), b"of somebody else");
+    assert!(!fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(place.path("link")).unwrap(), b"first of all");
+}
+
+#[test]
+fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
+    let place = Place::filled();
+    let pipe = place.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let reader = read_by(&pipe);
+    assert_eq!(place.run("get", &["a/one", "--output", "pipe"]).0, 0);
+    assert_eq!(reader.wait_with_output().unwrap().stdout, b"first of all");
+    // As a shell does for `stook get … --output /dev/stdout >> log`, with a link of our own like that one.
+    fs::write(place.path("log"), "before, ").unwrap();
+    symlink("/proc/self/fd/1", place.path("stdout")).unwrap();
+    let log = fs::OpenOptions::new().append(true).open(place.path("log")).unwrap();
+    let mut command = place.command("get", &["a/one", "--output"]);
+    assert!(command.arg(place.path("stdout")).stdout(log).status().unwrap().success());
+    assert_eq!(fs::read(place.path("log")).unwrap(), b"before, first of all");
+    assert!(fs::symlink_metadata(place.path("stdout")).unwrap().is_symlink());
+}

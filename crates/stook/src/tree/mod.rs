@@ -1,3 +1,7 @@
-//! Trees of files that come out of something else: a directory out of which nothing can lead.
+//! Trees of files that come out of something else: a directory out of which nothing can lead, and files that get their
+//! names when they are whole.
 
+mod draft;
 pub(crate) mod target;
+
+pub use draft::{Draft, Folder, Refused};

@@ -77,10 +77,8 @@ impl Target {
 
     /// Opens a directory that is there.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
         Ok(Self {
-            root: Arc::new(root),
+            root: Arc::new(open(path)?),
             path: path.to_path_buf(),
             open: HashMap::new(),
             made: HashSet::new(),
@@ -165,6 +163,12 @@ impl Target {
         }
         self.open.insert(key.to_vec(), directory.clone());
     }
+}
+
+/// Opens a directory that somebody named: its links are his.
+pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
 fn identity(directory: &OwnedFd) -> io::Result<(u64, u64)> {

@@ -1,0 +1,254 @@
+//! Files that are written beside their names and renamed when they are whole.
+//!
+//! Below a [`Folder`] no name leads out of it, and nothing that has the name already is ever opened: a link, a pipe or a
+//! device is replaced as a file is. A [`Draft::named`] is the file that somebody named himself: a pipe or a device is what
+//! he meant then.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::target::{self, Target};
+use crate::error::{Error, Result};
+
+/// Links that are followed until it is known whether a path names an open file of this process.
+const LINKS_MAX: usize = 8;
+
+/// Why something cannot become a file here.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The name could lead out of the directory, or what is there already is in the way.
+    #[error("{0}")]
+    Name(String),
+    /// What the system met.
+    #[error(transparent)]
+    Core(#[from] Error),
+}
+
+/// A directory in which names become files and directories.
+#[derive(Debug)]
+pub struct Folder {
+    target: Target,
+    path: PathBuf,
+    drafts: Names,
+}
+
+/// A file that gets its name when it is whole. What is dropped before that leaves nothing behind.
+#[derive(Debug)]
+pub struct Draft {
+    file: File,
+    shown: PathBuf,
+    /// Where the bytes are; `None` for what is no regular file, and written as it is.
+    beside: Option<Beside>,
+}
+
+#[derive(Debug)]
+struct Beside {
+    parent: Arc<OwnedFd>,
+    draft: OsString,
+    name: OsString,
+    /// Whether it is made durable before it gets its name.
+    sync: bool,
+}
+
+/// Temporary names that nobody can know.
+#[derive(Debug)]
+struct Names {
+    prefix: String,
+    given: u64,
+}
+
+impl Names {
+    fn new(directory: &Path) -> Result<Self> {
+        let chance = getrandom::u64()
+            .map_err(|error| Error::io("choose names in", directory, io::Error::other(error)))?;
+        Ok(Self { prefix: format!(".stook-{chance:016x}-"), given: 0 })
+    }
+
+    fn next(&mut self) -> OsString {
+        self.given += 1;
+        OsString::from(format!("{}{}.part", self.prefix, self.given))
+    }
+}
+
+impl Folder {
+    /// Opens a directory, made if it is not there.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn open(path: &Path) -> Result<Self> {
+        let target = Target::open(path).map_err(|error| Error::io("open the directory", path, error))?;
+        Ok(Self { target, path: path.to_path_buf(), drafts: Names::new(path)? })
+    }
+
+    /// Makes a directory below it, and all between.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn directory(&mut self, name: &[u8]) -> Result<PathBuf, Refused> {
+        let parts = parts(name)?;
+        self.enter(&parts)?;
+        Ok(self.target.path_of(name))
+    }
+
+    /// Begins a file below it, and makes the directories between. Whatever has the name then is replaced when the file
+    /// is [finished](Draft::finish), and never opened; only a directory is not.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn file(&mut self, name: &[u8]) -> Result<Draft, Refused> {
+        let parts = parts(name)?;
+        let shown = self.target.path_of(name);
+        let Some((last, parents)) = parts.split_last() else {
+            return Err(Refused::Name("the empty name can only be a directory".into()));
+        };
+        let parent = self.enter(parents)?;
+        let there = target::status(&parent, last).map_err(|error| Error::io("look for", &shown, error))?;
+        if there.is_some_and(|there| is_directory(&there)) {
+            return Err(Refused::Name(format!("{} is a directory", shown.display())));
+        }
+        // What is replaced must not be lost before what replaces it is safe.
+        Ok(Draft::beside(parent, last, shown, there.is_some(), &mut self.drafts)?)
+    }
+
+    fn enter(&mut self, parts: &[&OsStr]) -> Result<Arc<OwnedFd>, Refused> {
+        self.target.directory(parts).map_err(|error| {
+            let path = self.path.join(parts.iter().collect::<PathBuf>());
+            match error.kind() {
+                io::ErrorKind::NotADirectory => Refused::Name(format!(
+                    "will not write below {}: it, or something above it, is a link or no directory",
+                    path.display()
+                )),
+                _ => Error::io("make the directory", &path, error).into(),
+            }
+        })
+    }
+
+    /// Everything that was finished is on the medium: one sync of the file system instead of one for each of what may
+    /// be very many files.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn sync(&self) -> Result<()> {
+        let synced = rustix::fs::syncfs(self.target.root());
+        synced.map_err(|errno| Error::io("sync", &self.path, errno.into()))
+    }
+}
+
+impl Draft {
+    /// The file that somebody named. A regular file is replaced when it is [finished](Self::finish), and so is a link to
+    /// one, not what it leads to. A pipe, a device and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are
+    /// written to as they are.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn named(path: &Path) -> Result<Self> {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let there = fs::metadata(path).ok();
+        let is_open_file = names_open_file(path);
+        if is_open_file || there.is_some_and(|there| !there.is_file()) {
+            // A file that the shell opened for us goes on where it ends.
+            let opened = fs::OpenOptions::new().append(is_open_file).write(true).open(path);
+            let file = opened.map_err(|error| Error::io("open for writing", path, error))?;
+            return Ok(Self { file, shown: path.to_path_buf(), beside: None });
+        }
+        let Some(name) = path.file_name() else {
+            return Err(Error::io("create", path, io::ErrorKind::IsADirectory.into()));
+        };
+        let parent = target::open(directory).map_err(|error| Error::io("open", directory, error))?;
+        Self::beside(Arc::new(parent), name, path.to_path_buf(), true, &mut Names::new(directory)?)
+    }
+
+    fn beside(
+        parent: Arc<OwnedFd>,
+        name: &OsStr,
+        shown: PathBuf,
+        sync: bool,
+        names: &mut Names,
+    ) -> Result<Self> {
+        let draft = names.next();
+        let file = target::create(&parent, &draft, None)
+            .map_err(|error| Error::io("create a file beside", &shown, error))?;
+        let beside = Beside { parent, draft, name: name.to_os_string(), sync };
+        Ok(Self { file, shown, beside: Some(beside) })
+    }
+
+    /// Its path, for messages.
+    pub fn path(&self) -> &Path {
+        &self.shown
+    }
+
+    /// The next bytes.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| Error::io("write", &self.shown, error))
+    }
+
+    /// All bytes are there: it gets its name.
+    ///
+    /// # Errors
+    /// What the system meets; then nothing has changed.
+    pub fn finish(mut self) -> Result<()> {
+        let Some(Beside { parent, draft, name, sync }) = &self.beside else { return Ok(()) };
+        if *sync {
+            self.file.sync_all().map_err(|error| Error::io("sync", &self.shown, error))?;
+        }
+        let published = target::publish(parent, draft, name, true);
+        published.map_err(|error| Error::io("give its name to", &self.shown, error))?;
+        if *sync {
+            let synced = rustix::fs::fsync(parent);
+            synced.map_err(|errno| Error::io("sync the directory of", &self.shown, errno.into()))?;
+        }
+        self.beside = None;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(Beside { parent, draft, .. }) = &self.beside {
+            // It was given up because of something worse, which is told; a draft that stays is only untidy.
+            let _ = target::remove(parent, draft);
+        }
+    }
+}
+
+fn parts(name: &[u8]) -> Result<Vec<&OsStr>, Refused> {
+    target::parts(name)
+        .map_err(|why| Refused::Name(format!("it would not be a file below the directory: {why}")))
+}
+
+fn is_directory(status: &rustix::fs::Stat) -> bool {
+    rustix::fs::FileType::from_raw_mode(status.st_mode) == rustix::fs::FileType::Directory
+}
+
+/// Whether a path leads to a file that this process has open, as `/dev/stdout` and `/dev/fd/3` do. What is behind it is
+/// meant as it is, even where it is a regular file.
+fn names_open_file(path: &Path) -> bool {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let Ok(parent) = parent.canonicalize() else { return false };
+        if parent.starts_with("/proc") && parent.ends_with("fd") {
+            return true;
+        }
+        match fs::read_link(&path) {
+            Ok(link) => path = parent.join(link),
+            // Not a link, or not there.
+            Err(_) => return false,
+        }
+    }
+    false
+}
