@@ -1,6 +1,10 @@
 //! What every command is handed besides its arguments.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stook::pack::{Damage, Error};
 
 use crate::cli::Global;
 use crate::output::Output;
@@ -12,13 +16,25 @@ pub struct Context {
     json: bool,
     quiet: bool,
     draws_progress: bool,
+    known: Mutex<Known>,
 }
+
+/// Damage that was met: no command may end as if there were none.
+#[derive(Debug, Default)]
+struct Known {
+    all: Vec<Damage>,
+    seen: HashSet<Damage>,
+    told: HashSet<Damage>,
+}
+
+/// Damages told at the end of a command; `stook check` tells all.
+const TOLD_MAX: usize = 10;
 
 impl Context {
     /// A context for these flags and this process's terminal.
     pub fn new(global: &Global) -> Self {
         let draws_progress = !global.quiet && io::stderr().is_terminal();
-        Self { json: global.json, quiet: global.quiet, draws_progress }
+        Self { json: global.json, quiet: global.quiet, draws_progress, known: Mutex::default() }
     }
 
     /// Whether results are to be JSON.
@@ -46,8 +62,62 @@ impl Context {
 
     /// A failure of one entry, while the command goes on. Printed even with `--quiet`.
     pub fn failure(&self, error: &(dyn std::error::Error + 'static)) {
+        if let Some(damage) = error.downcast_ref::<Error>().and_then(Error::damage) {
+            self.told(std::slice::from_ref(damage));
+        }
         let chain = crate::exit::chain(error);
         let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {chain}\n"));
+    }
+
+    /// Damage that opening or reading a pack found. Unless the command tells it in its own way, it is told when it ends;
+    /// the exit code is never 0 then.
+    pub fn damaged(&self, damages: &[Damage]) {
+        let mut known = self.known();
+        for damage in damages {
+            if known.seen.insert(damage.clone()) {
+                known.all.push(damage.clone());
+            }
+        }
+    }
+
+    /// Damage that the command has told, or is about to.
+    pub fn told(&self, damages: &[Damage]) {
+        self.damaged(damages);
+        self.known().told.extend(damages.iter().cloned());
+    }
+
+    /// All damage that is known.
+    pub fn damages(&self) -> Vec<Damage> {
+        self.known().all.clone()
+    }
+
+    /// Tells damage that is known and was not told; whether there is any at all.
+    pub(crate) fn tell_damages(&self) -> bool {
+        let known = self.known();
+        let untold: Vec<&Damage> = known.all.iter().filter(|damage| !known.told.contains(*damage)).collect();
+        let say = |text: std::fmt::Arguments<'_>| {
+            // What cannot be told on stderr is still told by the exit code.
+            let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {text}\n"));
+        };
+        match untold.as_slice() {
+            [] => {}
+            [damage] => say(format_args!("{}", Error::Damaged((*damage).clone()))),
+            many => {
+                many.iter().take(TOLD_MAX).for_each(|damage| say(format_args!("{damage}")));
+                let more = match many.len().saturating_sub(TOLD_MAX) {
+                    0 => String::new(),
+                    more => format!("… and {more} more; "),
+                };
+                say(format_args!(
+                    "{more}`stook check` lists all damage, and what is whole can still be read"
+                ));
+            }
+        }
+        !known.all.is_empty()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A progress bar for that many units, or for an unknown number. It draws only on a terminal, only

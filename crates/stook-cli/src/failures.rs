@@ -36,6 +36,14 @@ struct PathError {
 /// Tells all of them on stderr.
 pub fn tell(context: &Context, failures: &[Failure]) {
     for failure in failures {
+        if let Some(damage) = failure.error.damage() {
+            if failure.key.is_empty() {
+                // No path is known: it is told with all that is known of the pack.
+                context.damaged(std::slice::from_ref(damage));
+                continue;
+            }
+            context.told(std::slice::from_ref(damage));
+        }
         context.failure(&PathError { key: printable(&failure.key), error: chain(&failure.error) });
     }
 }

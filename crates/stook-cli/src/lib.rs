@@ -41,8 +41,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return exit::report(&error);
     }
     let context = Context::new(&cli.global);
-    match commands::run(cli.command, &context) {
+    let code = match commands::run(cli.command, &context) {
         Ok(code) => code,
         Err(error) => exit::report(&error),
+    };
+    // Whatever a command did with a pack that is damaged, and however well that went, it says so.
+    match context.tell_damages() && code == ExitCode::SUCCESS {
+        true => ExitCode::from(exit::FAILURES),
+        false => code,
     }
 }

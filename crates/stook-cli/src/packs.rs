@@ -10,20 +10,31 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
-use stook::pack::{Damage, Key, KeyValue, OpenOptions, Pack, PackWriter, WriterOptions};
-use stook::report::json::TextOrBytes;
+use stook::pack::{Damage, Error, Key, KeyValue, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::bytes_exact;
-use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use crate::context::Context;
 use crate::exit::UsageError;
+use crate::output::{Output, OutputError};
 
 /// Opens a pack for reading.
 ///
 /// # Errors
 /// When there is none, or it cannot be read.
-pub fn open(path: &Path) -> anyhow::Result<Pack> {
-    Ok(Pack::open_path(path, OpenOptions::default())?)
+pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
+    Ok(open_with(path, OpenOptions::default(), context)?)
+}
+
+/// Opens a pack in some way. Every command comes by here, so that none ends as if damage were not known.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result<Pack, Error> {
+    let pack = Pack::open_path(path, options)?;
+    context.damaged(pack.damages());
+    Ok(pack)
 }
 
 /// Which state of a pack to read.
@@ -54,8 +65,9 @@ impl View {
     ///
     /// # Errors
     /// When there is no pack, it cannot be read, or that state is not kept.
-    pub fn open(self, path: &Path) -> anyhow::Result<Pack> {
-        Ok(Pack::open_path(path, OpenOptions { at_ns: self.at, ..OpenOptions::default() })?)
+    pub fn open(self, path: &Path, context: &Context) -> anyhow::Result<Pack> {
+        let options = OpenOptions { at_ns: self.at, ..OpenOptions::default() };
+        Ok(open_with(path, options, context)?)
     }
 }
 
@@ -65,7 +77,20 @@ impl View {
 /// When there is none, somebody else writes to it, or it cannot be read.
 pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
     let storage = LocalStorage::open(path, LocalStorageOptions::default())?;
-    let writer = PackWriter::open(Arc::new(storage), WriterOptions::default())?;
+    Ok(writer_in(Arc::new(storage), WriterOptions::default(), context)?)
+}
+
+/// The same in a storage, with options.
+///
+/// # Errors
+/// As [`writer`].
+pub fn writer_in(
+    storage: Arc<dyn Storage>,
+    options: WriterOptions,
+    context: &Context,
+) -> Result<PackWriter, Error> {
+    let writer = PackWriter::open(storage, options)?;
+    context.damaged(&writer.recovery().damages);
     for torn in &writer.recovery().torn {
         context.remark(format_args!(
             "cut an unfinished end of {} from segment {:016x}: a writer died there",
@@ -162,6 +187,43 @@ impl<'a> JsonDamage<'a> {
     }
 }
 
+#[derive(Serialize)]
+struct WithDamages<'a, T> {
+    #[serde(flatten)]
+    body: T,
+    damages: Vec<JsonDamage<'a>>,
+}
+
+/// Prints the document of a command, with all damage that is known.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn print_json(
+    output: &mut Output,
+    name: &str,
+    body: impl Serialize,
+    context: &Context,
+) -> Result<(), OutputError> {
+    let damages = context.damages();
+    output.json(&Document::new(name, WithDamages { body, damages: JsonDamage::all(&damages) }))
+}
+
+/// Ends JSON lines: where damage is known, with a line of it.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn print_last_line(output: &mut Output, context: &Context) -> Result<(), OutputError> {
+    #[derive(Serialize)]
+    struct Damages<'a> {
+        damages: Vec<JsonDamage<'a>>,
+    }
+    let damages = context.damages();
+    if !context.json() || damages.is_empty() {
+        return Ok(());
+    }
+    output.json_line(&Document::new("damages", Damages { damages: JsonDamage::all(&damages) }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +237,25 @@ mod tests {
         assert_eq!(split_address(&address("x//y")), (pack.clone(), Some("x//y".into())));
         assert_eq!(split_address(pack.as_os_str()), (pack.clone(), None));
         assert_eq!(split_address(OsStr::new("no//where")), (PathBuf::from("no//where"), None));
+    }
+
+    #[test]
+    fn every_command_opens_packs_where_their_damage_is_noted() {
+        fn sources(below: &Path, all: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(below).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { sources(&path, all) } else { all.push(path) }
+            }
+        }
+        let mut all = Vec::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands"), &mut all);
+        assert!(all.len() > 20);
+        for path in all {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for call in ["Pack::open(", "Pack::open_path(", "PackWriter::open("] {
+                assert!(!text.contains(call), "{} in {}: use `packs`", call, path.display());
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,6 @@ use serde::Serialize;
 use stook::pack::{
     CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, Pack, ScanOptions, SystemHost,
 };
-use stook::report::json::Document;
 use stook::report::units::{self, bytes_decimal, count};
 
 use crate::context::Context;
@@ -109,7 +108,7 @@ struct Done<'a> {
 /// # Errors
 /// When the pack cannot be read or written, or there is no room.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let pack = packs::open(&args.pack)?;
+    let pack = packs::open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let free = stook::storage::free_bytes(&args.pack)?;
     let options = CompactOptions {
@@ -193,7 +192,7 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
         let dead_records = plan.dead_records();
         let planned =
             Planned { dry_run: true, plan, kept_bytes, won_bytes, dead_records, seconds_estimated: seconds };
-        output.json(&Document::new("compact", planned))?;
+        packs::print_json(&mut output, "compact", planned, context)?;
         return Ok(output.finish()?);
     }
     if plan.steps.is_empty() {
@@ -237,7 +236,7 @@ fn print(done: &Compacted, took: Duration, context: &Context) -> anyhow::Result<
             interrupted: done.interrupted,
             left_out: packs::JsonDamage::all(&done.left_out),
         };
-        output.json(&Document::new("compact", report))?;
+        packs::print_json(&mut output, "compact", report, context)?;
         return Ok(output.finish()?);
     }
     for damage in &done.left_out {

@@ -104,7 +104,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         args.view.refuse_for_archive()?;
         return super::archive::get::run(&args, &archive, keys, target, context);
     }
-    let pack = args.view.open(&path)?;
+    let pack = args.view.open(&path, context)?;
     packs::check_groups(&pack, &path, &args.groups)?;
     let output = context.output();
     let mut getter =
@@ -114,6 +114,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         getter.batch(&batch, &bar)?;
     }
     drop(bar);
+    packs::print_last_line(&mut getter.output, context)?;
     tell_end(getter.target, getter.output, &getter.totals, context)
 }
 

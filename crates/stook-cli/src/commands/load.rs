@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
 use stook::extent::ByteRange;
-use stook::pack::{Error, KeyRange, OnDamage, Pack, ScanOptions};
+use stook::pack::{KeyRange, OnDamage, Pack, ScanOptions};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, duration, percent, rate_of};
 use stook::source::{Leaf, Source};
@@ -120,7 +120,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         args.view.refuse_for_archive()?;
         return super::archive::load::run(&args, &archive, context);
     }
-    let pack = args.view.open(&args.pack)?;
+    let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     if args.threads > 1 && args.order == Order::Key {
         return Err(UsageError::new(
@@ -193,9 +193,7 @@ pub(super) fn tell(
     outcome: &Outcome,
     elapsed: Duration,
 ) -> anyhow::Result<()> {
-    for damage in &outcome.damages {
-        context.failure(&Error::Damaged(damage.clone()));
-    }
+    context.damaged(&outcome.damages);
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("load", report))?;

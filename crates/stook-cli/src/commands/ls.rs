@@ -99,13 +99,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return super::archive::ls::run(&args, &archive, context);
     }
     let globs = Globs::new(&args.globs)?;
-    let pack = args.view.open(&args.pack)?;
+    let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
-    for damage in pack.damages() {
-        context.failure(&stook::pack::Error::Damaged(damage.clone()));
-    }
     let range = args.keys.range()?;
-    let mut failures = pack.damages().len() as u64;
+    let mut failures = 0;
     let mut output = context.output();
     let mut batch = Vec::new();
     let entries: Box<dyn Iterator<Item = stook::pack::Result<KeyEntry>>> = match args.order {
@@ -131,6 +128,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         output.flush()?;
         follow(pack, &args, (&globs, &range), context, &mut output)?;
     }
+    packs::print_last_line(&mut output, context)?;
     output.finish()?;
     Ok(exit::code_for(failures))
 }
@@ -148,7 +146,7 @@ fn follow(
         if pack.is_current()? {
             continue;
         }
-        let newer = args.view.open(&args.pack)?;
+        let newer = args.view.open(&args.pack, context)?;
         for head in newer.put_since(&pack)? {
             let group = newer.group_of_segment(head.segment);
             let is_wanted = keys::is_in(&args.groups, group) && globs.match_key(&head.key);

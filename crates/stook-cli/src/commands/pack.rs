@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary, PackTree};
 use stook::pack::{AccessRule, Error, OpenOptions, Pack, PackWriter, WriterOptions};
-use stook::report::json::{Document, TextOrBytes};
+use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::walk::{Decision, Kind};
@@ -19,6 +19,7 @@ use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
 use crate::output::printable;
+use crate::packs;
 use crate::progress::Unit;
 use crate::select::Selection;
 
@@ -159,7 +160,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         delete: delete(&args),
     };
     tree.check()?;
-    let opened = if args.dry_run { dry(&args)? } else { open(&args, &tree, context)? };
+    let opened = if args.dry_run { dry(&args, context)? } else { open(&args, &tree, context)? };
     tree.own = args.pack.exists().then(|| args.pack.clone());
     let progress = context.progress("packing", Unit::Bytes, None);
     let mut told = 0;
@@ -225,7 +226,7 @@ fn remove(
 ) -> anyhow::Result<MoveSummary> {
     // From the medium: what is in the page cache says nothing of what is there.
     let options = OpenOptions { access: AccessRule::Direct, ..OpenOptions::default() };
-    let pack = Pack::open_path(&args.pack, options)?;
+    let pack = packs::open_with(&args.pack, options, context)?;
     let progress = context.progress("verifying and removing", Unit::Bytes, None);
     let mut told = 0;
     let mut on_progress = |_entries: u64, bytes: u64| {
@@ -290,10 +291,10 @@ fn check_roots(args: &Args, before: &Pack) -> anyhow::Result<()> {
 
 type Opened = (Option<PackWriter>, Option<Pack>);
 
-fn dry(args: &Args) -> anyhow::Result<Opened> {
+fn dry(args: &Args, context: &Context) -> anyhow::Result<Opened> {
     match args.pack.exists() {
         true => {
-            let before = Pack::open_path(&args.pack, OpenOptions::default())?;
+            let before = packs::open(&args.pack, context)?;
             check_roots(args, &before)?;
             Ok((None, Some(before)))
         }
@@ -317,16 +318,9 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
     };
     let storage = Arc::new(storage);
     if there {
-        match PackWriter::open(storage.clone(), options.clone()) {
+        match packs::writer_in(storage.clone(), options.clone(), context) {
             Ok(mut writer) => {
-                for torn in &writer.recovery().torn {
-                    context.remark(format_args!(
-                        "An earlier run was cut off: {} at the end of segment {:016x} were dropped, the rest is whole.",
-                        units::bytes_decimal(torn.len),
-                        torn.segment
-                    ));
-                }
-                let before = Pack::open_path(&args.pack, OpenOptions::default())?;
+                let before = packs::open(&args.pack, context)?;
                 check_roots(args, &before)?;
                 // Not earlier: what a run that was cut off left in the pack is known only now.
                 check_space(parent, tree, Some(&before))?;
@@ -418,7 +412,7 @@ pub(super) fn print(
                 .collect(),
             failures: Failed::all(&summary.failures),
         };
-        output.json(&Document::new("pack", report))?;
+        packs::print_json(&mut output, "pack", report, context)?;
         return Ok(output.finish()?);
     }
     for key in &summary.own {

@@ -16,8 +16,7 @@ use serde::Serialize;
 use stook::engine::File;
 use stook::pack::format::attributes::{Name, Value};
 use stook::pack::{Attributes, Error, FileKind, Key, PackWriter, RecordWriter, WriterOptions};
-use stook::report::json::Document;
-use stook::report::units::{bytes_decimal, bytes_exact};
+use stook::report::units::bytes_decimal;
 use stook::source::{FileSource, Source as _};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
@@ -108,8 +107,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let attributes = attributes(&args.attributes, &input)?;
     // Refused before a pack is made for it.
     attributes.encode()?;
-    let (mut writer, created) = open_pack(&args.pack, !args.no_create)?;
-    tell_recovery(&writer, context);
+    let (mut writer, created) = open_pack(&args.pack, !args.no_create, context)?;
     let replaced = writer.contains(&key)?;
     let (sequence, body_bytes) = put(&mut writer, &args.group, &key, &attributes, input, context)?;
     writer.finish(false)?;
@@ -117,7 +115,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if context.json() {
         let key = packs::JsonKey(&key);
         let report = Report { key, group: &args.group, sequence, body_bytes, replaced, created };
-        output.json(&Document::new("put", report))?;
+        packs::print_json(&mut output, "put", report, context)?;
     } else if !context.quiet() {
         let how = if replaced { ", in place of an older record" } else { "" };
         let made = if created { format!("; made {}", args.pack.display()) } else { String::new() };
@@ -125,17 +123,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What a writer that died had left.
-fn tell_recovery(writer: &PackWriter, context: &Context) {
-    for torn in &writer.recovery().torn {
-        context.remark(format_args!(
-            "cut an unfinished end of {} from segment {:016x}: a writer died there",
-            bytes_exact(torn.len),
-            torn.segment
-        ));
-    }
 }
 
 fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {
@@ -179,7 +166,7 @@ fn attributes(given: &[String], input: &Input) -> anyhow::Result<Attributes> {
 }
 
 /// The writer of a pack, and whether the pack was made for it.
-fn open_pack(path: &Path, create: bool) -> anyhow::Result<(PackWriter, bool)> {
+fn open_pack(path: &Path, create: bool, context: &Context) -> anyhow::Result<(PackWriter, bool)> {
     let options = LocalStorageOptions::default();
     let storage = match LocalStorage::open(path, options.clone()) {
         Err(error) if create && error.io_kind() == Some(io::ErrorKind::NotFound) => {
@@ -192,7 +179,7 @@ fn open_pack(path: &Path, create: bool) -> anyhow::Result<(PackWriter, bool)> {
     // Whatever else is in the directory, nobody meant it to become a pack.
     let is_empty = files.iter().all(|file| file.name == LOCK) && !has_directories(path)?;
     if !(create && is_empty) {
-        return Ok((PackWriter::open(storage, WriterOptions::default())?, false));
+        return Ok((packs::writer_in(storage, WriterOptions::default(), context)?, false));
     }
     let mut writer = PackWriter::create(storage, WriterOptions::default())?;
     // An empty pack is all it is meant to be: a put that dies leaves it so.

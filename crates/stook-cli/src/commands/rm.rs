@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde::Serialize;
 use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter};
-use stook::report::json::Document;
 use stook::report::units::{bytes_exact, count};
 
 use crate::context::Context;
@@ -108,7 +107,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (globs, prefix) = (Globs::new(&args.globs)?, keys::prefix(args.prefix.as_deref())?);
     // Nobody else may change what is found before it is deleted.
     let mut writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
-    let pack = packs::open(&args.pack)?;
+    let pack = packs::open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let mut selected = Selected::default();
     if by_key {
@@ -268,7 +267,7 @@ fn print(selected: &Selected, args: &Args, context: &Context) -> anyhow::Result<
     let (deleted, freed_bytes) = (selected.keys.len() as u64, selected.bytes);
     if context.json() {
         let report = Report { dry_run: args.dry_run, deleted, missing: selected.missing, freed_bytes };
-        output.json(&Document::new("rm", report))?;
+        packs::print_json(&mut output, "rm", report, context)?;
     } else {
         if args.dry_run {
             selected.keys.iter().try_for_each(|key| output.line(key))?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use stook::pack::tree::{UnpackSummary, UnpackTree};
-use stook::report::json::{Document, TextOrBytes};
+use stook::report::json::TextOrBytes;
 use stook::report::units;
 
 use crate::context::Context;
@@ -102,7 +102,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         }
         return super::archive::unpack::run(&args, &archive, target, select, context);
     }
-    let pack = args.view.open(&args.pack)?;
+    let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.group)?;
     if let Some(tar) = &args.tar {
         return super::archive::export::run(&args, &pack, tar, &select, context);
@@ -155,7 +155,7 @@ pub(super) fn print(summary: &UnpackSummary, seconds: f64, context: &Context) ->
             kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
             failures: Failed::all(&summary.failures),
         };
-        output.json(&Document::new("unpack", report))?;
+        packs::print_json(&mut output, "unpack", report, context)?;
         return Ok(output.finish()?);
     }
     for key in &summary.kept {

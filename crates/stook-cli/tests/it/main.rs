@@ -6,6 +6,7 @@ mod bench;
 mod cat;
 mod check;
 mod compact;
+mod damage;
 mod frame;
 mod get;
 mod info;

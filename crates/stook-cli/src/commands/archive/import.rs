@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::interrupt::interrupted;
 use crate::output::printable;
+use crate::packs;
 use crate::progress::{Progress, Unit};
 use crate::select::Selection;
 
@@ -63,9 +64,9 @@ pub(in crate::commands) fn run(
 ) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let there = args.pack.exists();
-    let mut writer = if args.dry_run { None } else { Some(open(args, there)?) };
+    let mut writer = if args.dry_run { None } else { Some(open(args, there, context)?) };
     let before = match there {
-        true => opened(Pack::open_path(&args.pack, OpenOptions::default()))?,
+        true => opened(packs::open_with(&args.pack, OpenOptions::default(), context))?,
         false => None,
     };
     let was_complete = before.as_ref().is_some_and(Pack::is_complete);
@@ -107,14 +108,14 @@ pub(in crate::commands) fn run(
     Ok(code_for(summary.failures.len() as u64))
 }
 
-fn open(args: &Args, there: bool) -> anyhow::Result<PackWriter> {
+fn open(args: &Args, there: bool, context: &Context) -> anyhow::Result<PackWriter> {
     let options = WriterOptions { segment_len: args.segment_size, ..WriterOptions::bulk() };
     let storage = Arc::new(match there {
         true => LocalStorage::open(&args.pack, LocalStorageOptions::default())?,
         false => LocalStorage::create(&args.pack, LocalStorageOptions::default())?,
     });
     if there {
-        match PackWriter::open(storage.clone(), options.clone()) {
+        match packs::writer_in(storage.clone(), options.clone(), context) {
             // An empty directory is where a pack can be made.
             Err(Error::NotAPack { .. }) if is_empty(&args.pack)? => {}
             opened => return Ok(opened?),

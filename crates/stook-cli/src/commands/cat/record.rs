@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use stook::extent::ByteRange;
-use stook::pack::{Key, OpenOptions, Pack, RecordReader};
+use stook::pack::{Key, Pack, RecordReader};
 
 use super::{Args, Span};
 use crate::commands::get;
@@ -30,7 +30,7 @@ pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> a
         let hint = format!("a member of an archive is read with `stook get {path} {key}`");
         return Err(UsageError::new(hint).into());
     }
-    let pack = Pack::open_path(path, OpenOptions::default())?;
+    let pack = packs::open(path, context)?;
     let record = Record { pack: &pack, key: &packs::parse_key(key)?, address: &args.source };
     let ranges = record.within(&args.ranges)?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stook::pack::{PackWriter, RecordStream, StreamEntry};
-use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, duration};
 
-use super::{Args, open_pack, tell_recovery};
+use super::{Args, open_pack};
 use crate::context::Context;
-use crate::interrupt;
 use crate::progress::Unit;
+use crate::{interrupt, packs};
 
 /// Bytes read at once.
 const BUFFER_LEN: usize = 1 << 20;
@@ -48,8 +47,7 @@ pub(super) fn run(args: &Args, file: &Path, context: &Context) -> anyhow::Result
     // Refused before a pack is made for it.
     let stream = RecordStream::new(BufReader::with_capacity(BUFFER_LEN, input), name)?;
     let started = Instant::now();
-    let (mut writer, created) = open_pack(&args.pack, !args.no_create)?;
-    tell_recovery(&writer, context);
+    let (mut writer, created) = open_pack(&args.pack, !args.no_create, context)?;
     let mut report = Report { group: &args.group, created, ..Report::default() };
     put_all(&mut writer, &args.group, stream, &mut report, context)?;
     writer.finish(false)?;
@@ -92,7 +90,7 @@ fn put_all<R: Read>(
 fn print(report: &Report<'_>, args: &Args, elapsed: Duration, context: &Context) -> anyhow::Result<()> {
     let mut output = context.output();
     if context.json() {
-        output.json(&Document::new("put_batch", report))?;
+        packs::print_json(&mut output, "put_batch", report, context)?;
     } else if !context.quiet() {
         let made = if report.created { format!("; made {}", args.pack.display()) } else { String::new() };
         output.line(format_args!(
