@@ -160,8 +160,12 @@ impl Getter<'_> {
         let wanted = |entry: &KeyEntry| keys::is_in(&self.args.groups, self.pack.group_of_entry(entry));
         let lens: Vec<Option<u64>> = entries
             .iter()
-            .map(|entry| {
-                entry.as_ref().filter(|entry| wanted(entry)).map(|e| e.stored_bytes.unwrap_or(u64::MAX))
+            .map(|entry| match entry {
+                Ok(entry) => {
+                    entry.as_ref().filter(|entry| wanted(entry)).map(|e| e.stored_bytes.unwrap_or(u64::MAX))
+                }
+                // Asking for it by itself tells what hides it.
+                Err(_) => Some(u64::MAX),
             })
             .collect();
         let mut at = 0;

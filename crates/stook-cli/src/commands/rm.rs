@@ -144,6 +144,14 @@ impl Selected {
         while let Some(batch) = list.next(BATCH)? {
             interrupt::check()?;
             for (key, entry) in batch.iter().zip(pack.locate(&batch)?) {
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        self.missing += 1;
+                        context.failure(&error);
+                        continue;
+                    }
+                };
                 match entry.filter(|entry| keys::is_in(&args.groups, pack.group_of_entry(entry))) {
                     Some(entry) => self.add(pack, entry),
                     None => {
@@ -237,7 +245,7 @@ fn for_heads(
         if batch.is_empty() {
             return Ok(());
         }
-        let entries: Vec<KeyEntry> = pack.locate(&batch)?.into_iter().flatten().collect();
+        let entries: Vec<KeyEntry> = pack.locate(&batch)?.into_iter().flatten().flatten().collect();
         for (entry, head) in entries.iter().zip(pack.heads(&entries)?) {
             // A record that is damaged can be deleted; of what it was nothing is known.
             if let Ok(head) = head {

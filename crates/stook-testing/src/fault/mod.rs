@@ -4,8 +4,10 @@ mod engine;
 mod object;
 mod source;
 mod storage;
+mod unreadable;
 
 pub use engine::{EngineCall, EngineFault, EngineOperation, FaultEngineFactory};
 pub use object::{ObjectFault, ObjectSource, TestObject};
 pub use source::{FaultSource, SourceFault};
 pub use storage::{FaultStorage, StorageCall, StorageFault};
+pub use unreadable::UnreadableStorage;

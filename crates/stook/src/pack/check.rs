@@ -104,12 +104,26 @@ impl Pack {
             Ok(source) => source,
             // A writer took it away since this pack was opened.
             Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => return Ok(()),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                let path = self.storage.path(&Name::Manifest(generation).to_string());
+                report.damages.push(Damage::of_unopened(error, path)?);
+                return Ok(());
+            }
         };
-        let bytes = self.reader.read(source.as_ref(), ByteRange::to(source.len()))?;
-        if let Err(invalid) = Manifest::decode(&bytes) {
-            let file = source.path().to_path_buf();
-            report.damages.push(Damage { file, offset: invalid.offset, key: None, what: invalid.what });
+        let file = source.path().to_path_buf();
+        match self.reader.read(source.as_ref(), ByteRange::to(source.len())) {
+            Ok(bytes) => {
+                if let Err(invalid) = Manifest::decode(&bytes) {
+                    report.damages.push(Damage {
+                        file,
+                        offset: invalid.offset,
+                        key: None,
+                        what: invalid.what,
+                    });
+                }
+            }
+            Err(Error::Damaged(damage)) => report.damages.push(damage),
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -151,6 +165,9 @@ impl Pack {
                 break;
             }
         }
+        let path = segment.source.path();
+        let untold = frames.window.holes().untold(path, &report.damages);
+        report.damages.extend(untold);
         self.reader.give_back(frames.window.into_engine()?);
         Ok(())
     }

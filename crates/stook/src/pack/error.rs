@@ -1,6 +1,7 @@
 //! What can go wrong with a pack, and the one shape in which damage is reported.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +48,33 @@ impl Damage {
             other => Err(other),
         }
     }
+}
+
+impl Damage {
+    /// The damage that a file which could not be opened is, where the reason lies in that file: the pack goes on without
+    /// it. Else the error as it was: for want of memory or descriptors nothing can be said of the file.
+    pub(crate) fn of_unopened(error: crate::Error, file: PathBuf) -> Result<Self, crate::Error> {
+        let damage = |what: String| Ok(Self { file, offset: 0, key: None, what });
+        match error.io_kind() {
+            Some(ErrorKind::NotFound) => damage("the file is missing".into()),
+            Some(ErrorKind::PermissionDenied) => {
+                damage("the file cannot be opened: permission denied".into())
+            }
+            // A directory, a link, a device.
+            Some(ErrorKind::InvalidInput) => damage(format!("the file cannot be opened: {error}")),
+            _ => match error {
+                crate::Error::Io { source, .. } if is_unreadable_io(&source) || is_no_file(&source) => {
+                    damage(format!("the file cannot be opened: {source}"))
+                }
+                other => Err(other),
+            },
+        }
+    }
+}
+
+fn is_no_file(error: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::LOOP, Errno::ISDIR, Errno::NXIO, Errno::NODEV].contains(&errno))
 }
 
 /// Whether the medium does not give bytes back that are there: a bad sector, a block whose checksum is wrong to the file
@@ -154,6 +182,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, told of the record with this key where it does not tell a key itself.
+    pub(crate) fn of(self, key: &Key) -> Self {
+        match self {
+            Self::Damaged(damage) if damage.key.is_none() => {
+                Self::Damaged(Damage { key: Some(key.clone()), ..damage })
+            }
+            other => other,
+        }
+    }
+
     /// The damage this error reports, if it reports damage.
     pub fn damage(&self) -> Option<&Damage> {
         match self {
@@ -182,6 +220,13 @@ mod tests {
         for errno in [Errno::ACCESS, Errno::NOENT, Errno::NOMEM, Errno::STALE, Errno::TIMEDOUT] {
             assert!(!is_unreadable(&met(errno)));
             assert!(Damage::of_unreadable(met(errno)).is_err());
+        }
+        for errno in [Errno::IO, Errno::ACCESS, Errno::NOENT, Errno::LOOP, Errno::ISDIR, Errno::INVAL] {
+            let file = PathBuf::from("/p/segment");
+            assert_eq!(Damage::of_unopened(met(errno), file.clone()).unwrap().file, file);
+        }
+        for errno in [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::STALE, Errno::TIMEDOUT] {
+            assert!(Damage::of_unopened(met(errno), "/p/segment".into()).is_err());
         }
         let short = crate::Error::ShortRead { path: "/p".into(), offset: 0, wanted: 2, got: 1 };
         assert!(!is_unreadable(&short));

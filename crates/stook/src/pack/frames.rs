@@ -14,6 +14,7 @@ use super::format::segment::Salt;
 use super::key::Key;
 use super::window::Window;
 use crate::error::Result;
+use crate::extent::ByteRange;
 
 /// Chunk checksums of a long body that are read at once, in bytes.
 const SUMS_READ_LEN: u64 = 64 << 10;
@@ -43,6 +44,8 @@ pub(crate) struct Broken {
     pub(crate) what: String,
     /// Where the next frame begins, if that can be told.
     pub(crate) next: Option<u64>,
+    /// The medium does not give the bytes back: no writer that was cut off left it so.
+    pub(crate) unreadable: bool,
 }
 
 /// A verified frame up to its body.
@@ -116,6 +119,8 @@ pub(crate) struct Frames {
     salt: Salt,
     head: Head,
     body: BodyState,
+    /// What was looked at last.
+    looked: ByteRange,
 }
 
 /// How far the body of the current frame has been handed out.
@@ -147,7 +152,15 @@ impl Frames {
             crc: 0,
         };
         let head = Head { offset: 0, header, key: Vec::new(), attributes: Vec::new() };
-        Self { window, salt, head, body: BodyState::Done }
+        Self { window, salt, head, body: BodyState::Done, looked: ByteRange::default() }
+    }
+
+    /// Says of bytes that are not what was written why, where they could not be read at all.
+    fn told(&self, broken: Broken) -> Broken {
+        match self.window.holes().first_in(self.looked) {
+            Some((offset, what)) => Broken { offset, what: what.to_owned(), unreadable: true, ..broken },
+            None => broken,
+        }
     }
 
     /// Reads the next header. The frame before must be finished or skipped.
@@ -156,10 +169,10 @@ impl Frames {
         if self.window.left() == 0 {
             return Ok(Step::End);
         }
-        let fixed = self.window.peek(HEADER_LEN)?;
+        let fixed = look(&mut self.window, &mut self.looked, HEADER_LEN)?;
         let Some(fixed) = fixed.first_chunk::<HEADER_LEN>().copied() else {
             let what = format!("only {} bytes are left where a frame should be", fixed.len());
-            return Ok(Step::Invalid(Broken { frame: offset, offset, key: None, what, next: None }));
+            return Ok(Step::Invalid(self.nameless(offset, offset, what)));
         };
         let header = match FrameHeader::decode(&fixed, &self.salt) {
             Ok(header) => header,
@@ -167,7 +180,7 @@ impl Frames {
             Err(invalid) => return Ok(Step::Invalid(self.broken_header(offset, &fixed, invalid)?)),
         };
         let head_len = header.head_len() as usize;
-        let bytes = self.window.peek(head_len)?;
+        let bytes = look(&mut self.window, &mut self.looked, head_len)?;
         let (key, attributes) = match bytes.get(HEADER_LEN..head_len) {
             Some(rest) => rest.split_at(usize::from(header.key_len).min(rest.len())),
             None => (&[][..], &[][..]),
@@ -175,7 +188,7 @@ impl Frames {
         let whole = key.len() + attributes.len() + HEADER_LEN == head_len;
         if !whole || !header.verify(&fixed, &self.salt, offset, key, attributes) {
             let what = "the checksum of the header is not what was written".to_owned();
-            return Ok(Step::Invalid(Broken { frame: offset, offset, key: None, what, next: None }));
+            return Ok(Step::Invalid(self.nameless(offset, offset, what)));
         }
         self.head.key.clear();
         self.head.key.extend_from_slice(key);
@@ -198,7 +211,7 @@ impl Frames {
     /// to step over, let alone to cut off.
     fn unknown_frame(&mut self, offset: u64, fixed: &[u8; HEADER_LEN], invalid: Invalid) -> Result<Step> {
         let [key_len, attributes_len] = FrameHeader::lens(fixed);
-        let bytes = self.window.peek(HEADER_LEN + key_len + attributes_len)?;
+        let bytes = look(&mut self.window, &mut self.looked, HEADER_LEN + key_len + attributes_len)?;
         let rest = bytes.get(HEADER_LEN..).unwrap_or_default();
         let whole = rest.split_at_checked(key_len).is_some_and(|(key, attributes)| {
             FrameHeader::is_as_written(fixed, &self.salt, offset, key, attributes)
@@ -208,33 +221,20 @@ impl Frames {
             let source = std::io::Error::new(std::io::ErrorKind::Unsupported, what);
             return Err(crate::Error::io_at("read", self.window.path(), offset, source));
         }
-        let offset_of_it = offset + invalid.offset;
-        Ok(Step::Invalid(Broken {
-            frame: offset,
-            offset: offset_of_it,
-            key: None,
-            what: invalid.what,
-            next: None,
-        }))
+        Ok(Step::Invalid(self.nameless(offset, offset + invalid.offset, invalid.what)))
     }
 
     /// A header that cannot be read may still be a whole frame whose used flag was hit: then its length
     /// and key are known all the same.
     fn broken_header(&mut self, offset: u64, fixed: &[u8; HEADER_LEN], invalid: Invalid) -> Result<Broken> {
-        let mut broken = Broken {
-            frame: offset,
-            offset: offset + invalid.offset,
-            key: None,
-            what: invalid.what,
-            next: None,
-        };
+        let mut broken = self.nameless(offset, offset + invalid.offset, invalid.what);
         let mut mended = *fixed;
         if let Some(flag) = mended.get_mut(4) {
             *flag = 0x5a;
         }
         let Ok(header) = FrameHeader::decode(&mended, &self.salt) else { return Ok(broken) };
         let head_len = header.head_len() as usize;
-        let bytes = self.window.peek(head_len)?;
+        let bytes = look(&mut self.window, &mut self.looked, head_len)?;
         let Some(rest) = bytes.get(HEADER_LEN..head_len) else { return Ok(broken) };
         let (key, attributes) = rest.split_at(usize::from(header.key_len).min(rest.len()));
         if header.verify(&mended, &self.salt, offset, key, attributes) {
@@ -245,8 +245,14 @@ impl Frames {
         Ok(broken)
     }
 
+    /// A frame of which nothing is known.
+    fn nameless(&self, frame: u64, offset: u64, what: String) -> Broken {
+        self.told(Broken { frame, offset, key: None, what, next: None, unreadable: false })
+    }
+
     fn broken(&self, offset: u64, what: String, next: Option<u64>) -> Broken {
-        Broken { frame: self.head.offset, offset, key: self.head.key(), what, next }
+        let (frame, key) = (self.head.offset, self.head.key());
+        self.told(Broken { frame, offset, key, what, next, unreadable: false })
     }
 
     /// The header, key and attributes of the current frame.
@@ -266,7 +272,7 @@ impl Frames {
             return Ok(None);
         }
         let offset = self.head.body_offset();
-        let bytes = self.window.peek(rest as usize)?;
+        let bytes = look(&mut self.window, &mut self.looked, rest as usize)?;
         let (len, sums_len) = (len as usize, sums_len as usize);
         let parts = bytes.split_at_checked(len).and_then(|(body, rest)| Some((body, rest.get(..sums_len)?)));
         let Some((body, sums)) = parts else {
@@ -338,11 +344,15 @@ impl Frames {
             *sums_from = number;
         }
         let at = (number - *sums_from) as usize * 4;
+        let sum_at = self.head.offset + self.head.header.head_len() + *body_len + number * 4;
         let sum = sums.get(at..at + 4).and_then(|sum| sum.first_chunk::<4>()).copied().unwrap_or_default();
-        let bytes = self.window.peek(len as usize)?;
+        let bytes = look(&mut self.window, &mut self.looked, len as usize)?;
         *left -= len;
         *chunk += 1;
         if let Err(invalid) = verify_chunks(bytes, &sum, self.salt.chunk_len, number) {
+            if self.window.holes().first_in(self.looked).is_none() {
+                self.looked = ByteRange::at(sum_at, 4).unwrap_or_default();
+            }
             let next = self.head.offset.checked_add(frame_len);
             return Err(Trouble::Broken(self.broken(offset, invalid.what, next)));
         }
@@ -353,13 +363,13 @@ impl Frames {
     fn next_piece(&mut self) -> Checked<Chunk> {
         let BodyState::Framed { seen } = self.body else { return Ok(Chunk::End { len: 0, counts: true }) };
         let offset = self.window.pos();
-        let head = self.window.peek(PIECE_HEAD_LEN as usize)?;
+        let head = look(&mut self.window, &mut self.looked, PIECE_HEAD_LEN as usize)?;
         let piece = match PieceHead::decode(head, self.salt.chunk_len) {
             Ok(piece) => piece,
             Err(invalid) => return Err(Trouble::Broken(self.broken(offset, invalid.what, None))),
         };
         self.window.skip(PIECE_HEAD_LEN)?;
-        let bytes = self.window.peek(piece.len as usize)?;
+        let bytes = look(&mut self.window, &mut self.looked, piece.len as usize)?;
         let short = bytes.len() < piece.len as usize;
         if let Err(invalid) = piece.verify(bytes) {
             let what = if short { "the body ends in the middle of a piece".to_owned() } else { invalid.what };
@@ -376,7 +386,7 @@ impl Frames {
     fn trailer(&mut self, body_len: u64) -> Checked<Trailer> {
         let offset = self.window.pos();
         let crc = self.head.header.crc;
-        let bytes = self.window.peek(TRAILER_LEN as usize)?;
+        let bytes = look(&mut self.window, &mut self.looked, TRAILER_LEN as usize)?;
         let trailer = Trailer::decode(bytes, crc).and_then(|trailer| {
             if trailer.complete && trailer.body_len != body_len {
                 let what = format!("the body has {body_len} bytes, its trailer says {}", trailer.body_len);
@@ -461,4 +471,10 @@ impl Frames {
         }
         Ok(false)
     }
+}
+
+/// The next `len` bytes, or fewer at the end: see [`Window::peek`]. Where they are is noted.
+fn look<'w>(window: &'w mut Window, looked: &mut ByteRange, len: usize) -> Result<&'w [u8]> {
+    *looked = ByteRange::at(window.pos(), len as u64).unwrap_or_default();
+    window.peek(len)
 }

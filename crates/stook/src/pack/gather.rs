@@ -1,8 +1,11 @@
 //! Frames from many places, read together at queue depth and laid side by side in memory in the order asked for.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
-use super::error::{Error, Result};
+use super::around::{Holes, read_around};
+use super::error::{Error, Result, is_unreadable};
 use super::reader::{Batch, Read, Reader};
 use super::segment::Segment;
 use crate::engine::Access;
@@ -38,10 +41,13 @@ pub(crate) struct Gathered {
     bytes: Vec<u8>,
     /// Where each of them begins, and the end.
     starts: Vec<usize>,
+    /// What could not be read, by segment.
+    holes: BTreeMap<usize, Holes>,
 }
 
 impl Gathered {
-    /// Reads the wanted frames, in place of those gathered before.
+    /// Reads the wanted frames, in place of those gathered before. What the medium does not give back is zeros, which no
+    /// checksum takes for a frame: see [`explain`](Self::explain).
     ///
     /// # Errors
     /// What reading meets.
@@ -54,6 +60,7 @@ impl Gathered {
         }
         self.starts.push(len);
         self.bytes.clear();
+        self.holes.clear();
         let missing = len.saturating_sub(self.bytes.capacity());
         self.bytes
             .try_reserve_exact(missing)
@@ -64,8 +71,16 @@ impl Gathered {
             Filling { gathered: self, origins, parts, next: (0, 0), asked: Vec::new(), failure: None };
         reader.read_batch(&mut filling)?;
         match filling.failure.take() {
-            Some(error) => Err(error.into()),
+            Some(error) => Err(error),
             None => Ok(()),
+        }
+    }
+
+    /// Why one of them is not what was written.
+    pub(crate) fn explain(&self, origin: &Origin<'_>, wanted: Wanted, found: Error) -> Error {
+        match self.holes.get(&wanted.segment) {
+            Some(holes) => holes.explain(origin.segment.source.as_ref(), wanted.range, found),
+            None => found,
         }
     }
 
@@ -112,7 +127,13 @@ struct Filling<'g, 'a> {
     /// The next read: part, number of the read.
     next: (usize, usize),
     asked: Vec<(usize, usize)>,
-    failure: Option<crate::Error>,
+    failure: Option<Error>,
+}
+
+impl Filling<'_, '_> {
+    fn fail(&mut self, error: crate::Error) {
+        self.failure.get_or_insert(error.into());
+    }
 }
 
 impl<'a> Batch<'a> for Filling<'_, 'a> {
@@ -133,14 +154,21 @@ impl<'a> Batch<'a> for Filling<'_, 'a> {
     }
 
     fn take(&mut self, number: usize, result: crate::Result<Bytes>) {
-        let Some(&(part, read)) = self.asked.get(number) else { return };
-        let Some(part) = self.parts.get(part) else { return };
+        let Some(&(number, read)) = self.asked.get(number) else { return };
+        let (Some(part), Some(origin)) = (self.parts.get(number), self.origins.get(number)) else { return };
+        let source = origin.segment.source.as_ref();
         let bytes = match result {
             Ok(bytes) => bytes,
-            Err(error) => {
-                self.failure.get_or_insert(error);
-                return;
+            // What lies between the frames, or a frame beside, is no reason to do without the others: whoever looks at
+            // what is missing finds zeros.
+            Err(error) if is_unreadable(&error) => {
+                let range = part.plan.reads().get(read).copied().unwrap_or_default();
+                match read_around(source, range, self.gathered.holes.entry(number).or_default()) {
+                    Ok(bytes) => bytes.into(),
+                    Err(error) => return self.fail(error),
+                }
             }
+            Err(error) => return self.fail(error),
         };
         for piece in part.plan.pieces_in(read) {
             let start = part.numbers.get(piece.wanted).and_then(|&number| self.gathered.starts.get(number));

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::around::read_again;
 use super::error::{Error, Result};
 use super::key::Key;
 use super::open::Pack;
@@ -27,7 +28,7 @@ pub(super) struct Gets<'p> {
     /// Which way each segment is read, where that is decided.
     accesses: Vec<Option<Access>>,
     records: Vec<Result<Option<Record>>>,
-    /// The index could not be read.
+    /// Something failed that is no damage.
     failure: Option<Error>,
 }
 
@@ -53,7 +54,11 @@ impl<'p> Gets<'p> {
         }
         let mut sampled = vec![Vec::new(); self.accesses.len()];
         for key in self.keys.iter().step_by(self.keys.len() / SAMPLED_RANGES) {
-            let found = self.pack.find(key)?;
+            let found = match self.pack.find(key) {
+                // It is told when it is looked up for itself.
+                Err(Error::Damaged(_)) => None,
+                found => found?,
+            };
             let range = found.as_ref().and_then(whole_frame);
             if let Some((found, range)) = found.zip(range)
                 && let Some(ranges) = sampled.get_mut(found.segment)
@@ -116,6 +121,13 @@ impl<'p> Batch<'p> for Gets<'p> {
             let key = self.keys.get(number)?;
             let found = match self.pack.find(key) {
                 Ok(found) => found,
+                Err(error @ Error::Damaged(_)) => {
+                    // It costs the keys that it hides, and no other.
+                    if let Some(slot) = self.records.get_mut(number) {
+                        *slot = Err(error);
+                    }
+                    None
+                }
                 Err(error) => {
                     self.failure = Some(error);
                     break;
@@ -134,9 +146,12 @@ impl<'p> Batch<'p> for Gets<'p> {
         let key = self.reads.get(number).copied();
         let found = key.and_then(|key| self.found.get(key).copied().flatten());
         let (Some(key), Some(found)) = (key, found) else { return };
-        let Some(segment) = self.segment(&found) else { return };
-        if let Some(slot) = self.records.get_mut(key) {
-            *slot = result.map_err(Error::from).and_then(|bytes| parse_record(segment, found.place, &bytes));
+        let (Some(segment), Some(range)) = (self.segment(&found), whole_frame(&found)) else { return };
+        if let (Some(slot), Some(key)) = (self.records.get_mut(key), self.keys.get(key)) {
+            let read = read_again(segment.source.as_ref(), range, result);
+            *slot = read
+                .and_then(|bytes| parse_record(segment, found.place, &bytes))
+                .map_err(|error| error.of(key));
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::format::frame::{BodyLen, FrameHeader, TRAILER_LEN, Trailer};
 use super::format::index::Place;
 use super::key::Key;
@@ -13,6 +13,7 @@ use super::open::{KeyEntry, Pack};
 use super::record::RecordHead;
 use super::scan::{Entries, KeyRange};
 use super::segment::Segment;
+use super::snapshot::Found;
 use crate::extent::ByteRange;
 use crate::source::Source;
 
@@ -23,12 +24,17 @@ impl Pack {
     /// Where the live records with these keys are, in their order; the pages of the index are read as one batch.
     ///
     /// # Errors
-    /// What reading the index meets.
-    pub fn locate(&self, keys: &[Key]) -> Result<Vec<Option<KeyEntry>>> {
+    /// Outside, when reading is impossible at all; inside, the damage that hides a record.
+    pub fn locate(&self, keys: &[Key]) -> Result<Vec<Result<Option<KeyEntry>>>> {
         self.read_pages_for(keys)?;
-        let entry = |key: &Key| {
-            let found = self.find(key)?;
-            Ok(found.map(|found| KeyEntry { key: key.clone(), stored_bytes: found.place.len, found }))
+        let entry = |key: &Key| match self.find(key) {
+            Ok(found) => {
+                let entry =
+                    |found: Found| KeyEntry { key: key.clone(), stored_bytes: found.place.len, found };
+                Ok(Ok(found.map(entry)))
+            }
+            Err(error @ Error::Damaged(_)) => Ok(Err(error)),
+            Err(error) => Err(error),
         };
         keys.iter().map(entry).collect()
     }
@@ -106,7 +112,10 @@ impl Pack {
         let len = len.min(TRAILER_LEN + PADDING_MAX);
         let from = place.offset.saturating_add(place.len_min() - len);
         let range = ByteRange::at(from, len).unwrap_or_default();
-        let bytes = self.reader.read(segment.source.as_ref(), range)?;
+        let bytes = match self.reader.read(segment.source.as_ref(), range) {
+            Err(Error::Damaged(_)) => return Ok(head),
+            read => read?,
+        };
         let mut ends = bytes.windows(TRAILER_LEN as usize).rev();
         let trailer = ends.find_map(|end| Trailer::decode(end, header.crc).ok());
         Ok(RecordHead { body_len: trailer.map(|trailer| trailer.body_len), ..head })

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::error::Result;
+use super::error::{Error, Result, is_unreadable};
 use super::format::attributes::Attributes;
 use super::format::frame::FrameHeader;
 use super::format::manifest::SegmentState;
@@ -96,6 +96,8 @@ struct Line<'a> {
     /// Of a pack with one run, all steps of a search are made apart.
     sole: Option<(usize, &'a Run)>,
     slots: [Slot; SLOTS],
+    /// Keys that damage of an index hides.
+    damaged: Vec<(usize, Error)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -129,7 +131,13 @@ impl<'a> Line<'a> {
         }
         if let Some((number, key)) = third {
             let page = self.slot(number).page;
-            let found = self.find(page, key)?;
+            let found = match self.find(page, key) {
+                Err(error @ Error::Damaged(_)) => {
+                    self.damaged.push((number, error.of(key)));
+                    None
+                }
+                found => found?,
+            };
             if let Some((_, frame)) = found.and_then(|found| self.pack.mapped_frame(found)) {
                 prefetch(frame.get(..frame.len().min(PREFETCH_LEN_MAX)).unwrap_or_default());
             }
@@ -142,6 +150,12 @@ impl<'a> Line<'a> {
         let Some((segment, run)) = self.sole else { return self.pack.find_quickly(key) };
         let newest = run.newest_in(page, key.sort_form(), &self.pack.reader)?;
         self.pack.counted(key, segment, newest)
+    }
+
+    /// What hides the key with this number, if anything does.
+    fn take_damage(&mut self, number: usize) -> Option<Error> {
+        let at = self.damaged.iter().position(|(damaged, _)| *damaged == number)?;
+        Some(self.damaged.swap_remove(at).1)
     }
 
     fn put(&mut self, number: usize, slot: Slot) {
@@ -190,7 +204,11 @@ fn map_segment(segment: &Segment) -> Result<Option<Bytes>> {
         return Ok(None);
     }
     let mut leaves = Vec::with_capacity(1);
-    source.resolve(ByteRange::to(source.len()), &mut leaves)?;
+    match source.resolve(ByteRange::to(source.len()), &mut leaves) {
+        // What cannot be read in one piece is read piece by piece.
+        Err(error) if is_unreadable(&error) => return Ok(None),
+        resolved => resolved?,
+    }
     Ok(match leaves.as_slice() {
         [Leaf::File { file, range }] if range.start() == 0 => {
             Some(Bytes::from_owner(Mapping::of(file, range.len())?))
@@ -267,12 +285,17 @@ impl Pack {
             return Ok((0..keys.len()).collect());
         }
         self.read_pages_for(keys)?;
-        let mut line = Line { pack: self, keys, sole: self.sole_run(), slots: [Slot::default(); SLOTS] };
+        let (sole, slots) = (self.sole_run(), [Slot::default(); SLOTS]);
+        let mut line = Line { pack: self, keys, sole, slots, damaged: Vec::new() };
         let mut others = Vec::new();
         for step in 0..keys.len() + TRAVEL {
             line.look_up_to(step)?;
             let Some(number) = step.checked_sub(TRAVEL) else { continue };
             let Some(key) = keys.get(number) else { continue };
+            if let Some(error) = line.take_damage(number) {
+                each(number, key, Err(error));
+                continue;
+            }
             match line.slot(number).found.map(|found| self.land(key, found)) {
                 None => each(number, key, Ok(None)),
                 Some(Ok(None)) => others.push(number),
@@ -305,8 +328,10 @@ impl Pack {
     fn land<'a>(&'a self, key: &Key, found: Found) -> Result<Option<Landed<'a>>> {
         let Some((map, frame)) = self.mapped_frame(found) else { return Ok(None) };
         let Some(segment) = self.snapshot.segments.get(found.segment) else { return Ok(None) };
-        let raw = raw_head(segment, found.place, frame)?;
-        let Some(body) = raw_body(segment, found.place, &raw, frame)? else { return Ok(None) };
+        let told = |error: Error| error.of(key);
+        let raw = raw_head(segment, found.place, frame).map_err(told)?;
+        let body = raw_body(segment, found.place, &raw, frame).map_err(told)?;
+        let Some(body) = body else { return Ok(None) };
         let start = found.place.offset as usize;
         let landed = Landed { segment, map, found, raw, body: start + body.start..start + body.end };
         if landed.raw.has_key(key) {

@@ -3,6 +3,7 @@
 //! `docs/formats/pack-v1.md` is the format. This module never decides where bytes live: it reads
 //! through [`Source`](crate::source::Source) and writes through [`Storage`](crate::storage::Storage).
 
+mod around;
 mod check;
 mod error;
 mod follow;

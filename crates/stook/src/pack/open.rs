@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::error::{Damage, Error, Result};
 use super::format::footer::Tally;
+use super::format::index::Place;
 use super::format::manifest::{PackState, SegmentState};
 use super::frames::{Frames, Step};
 use super::gets::Gets;
@@ -230,7 +231,7 @@ impl Pack {
 
     /// Where the live record of a key is.
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Found>> {
-        self.snapshot.find(key.sort_form(), &self.reader)
+        self.snapshot.find(key.sort_form(), &self.reader).map_err(|error| error.of(key))
     }
 
     /// Whether a live record has this key. Reads at most the index.
@@ -255,7 +256,11 @@ impl Pack {
                 let missing: Vec<_> = missing.collect();
                 let reads = missing.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
                 for ((page, _), bytes) in missing.iter().zip(self.reader.read_many(reads)?) {
-                    run.supply(*page, bytes?)?;
+                    match bytes.and_then(|bytes| run.supply(*page, bytes)) {
+                        // Whoever looks something up in it is told.
+                        Ok(()) | Err(Error::Damaged(_)) => {}
+                        Err(error) => return Err(error),
+                    }
                 }
             }
         }
@@ -309,7 +314,7 @@ impl Pack {
         };
         match broken {
             Some(damage) => Err(Error::Damaged(Damage { key: Some(key.clone()), ..damage })),
-            None => RecordReader::new(&self.reader, segment, frames).map(Some),
+            None => RecordReader::new(&self.reader, segment, frames).map(Some).map_err(|error| error.of(key)),
         }
     }
 
@@ -340,27 +345,48 @@ impl Pack {
             let Some(segment) = self.snapshot.segments.get(entry.found.segment) else { continue };
             let place = entry.found.place;
             let len = place.len.unwrap_or(HEAD_READ_LEN).min(HEAD_READ_LEN);
-            wanted.push((segment, place, ByteRange::at(place.offset, len).unwrap_or_default()));
+            wanted.push((segment, entry, ByteRange::at(place.offset, len).unwrap_or_default()));
         }
         let reads =
             wanted.iter().map(|&(segment, _, range)| (segment.source.as_ref(), range, Access::Cached));
         let bytes = self.reader.read_many(reads)?;
-        let heads = wanted.iter().zip(bytes).map(|(&(segment, place, _), bytes)| {
-            let bytes = bytes?;
-            match parse_head(segment, place, &bytes) {
-                Ok((header, head)) => self.with_length(segment, place, &header, head),
-                // Key and attributes may be longer than what was read.
-                Err(_) if bytes.len() as u64 >= HEAD_READ_LEN => {
-                    let len = place.len_min().min(256 * 1024);
-                    let range = ByteRange::at(place.offset, len).unwrap_or_default();
-                    let bytes = self.reader.read(segment.source.as_ref(), range)?;
-                    let (header, head) = parse_head(segment, place, &bytes)?;
-                    self.with_length(segment, place, &header, head)
-                }
-                Err(error) => Err(error),
-            }
+        let heads = wanted.iter().zip(bytes).map(|(&(segment, entry, range), bytes)| {
+            self.head(segment, entry.found.place, range, bytes).map_err(|error| error.of(&entry.key))
         });
         Ok(heads.collect())
+    }
+
+    /// The head of a record, given what became of reading its first bytes.
+    fn head(
+        &self,
+        segment: &Segment,
+        place: Place,
+        range: ByteRange,
+        read: Result<Bytes>,
+    ) -> Result<RecordHead> {
+        let source = segment.source.as_ref();
+        let bytes = match read {
+            // What is missing may be of the body, or of the next record.
+            Err(unread @ Error::Damaged(_)) => {
+                let (bytes, _) = self.reader.read_around(source, range)?;
+                let (header, head) = parse_head(segment, place, &bytes).map_err(|_| unread)?;
+                return self.with_length(segment, place, &header, head);
+            }
+            read => read?,
+        };
+        match parse_head(segment, place, &bytes) {
+            Ok((header, head)) => self.with_length(segment, place, &header, head),
+            // Key and attributes may be longer than what was read.
+            Err(_) if bytes.len() as u64 >= HEAD_READ_LEN => {
+                let len = place.len_min().min(256 * 1024);
+                let range = ByteRange::at(place.offset, len).unwrap_or_default();
+                let (bytes, holes) = self.reader.read_around(source, range)?;
+                let head = parse_head(segment, place, &bytes);
+                let (header, head) = head.map_err(|error| holes.explain(source, range, error))?;
+                self.with_length(segment, place, &header, head)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

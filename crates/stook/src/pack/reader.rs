@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::error::Result;
+use super::around::{Holes, read_again, read_around};
+use super::error::{Error, Result};
 use super::route::Route;
 use super::window::{Window, WindowOptions};
 use crate::engine::{Access, Engine, EngineFactory};
@@ -43,19 +44,22 @@ pub(crate) trait Batch<'a> {
 }
 
 /// A batch that is known from the start.
-struct Collected<I> {
+struct Collected<'a, I> {
     ranges: I,
-    results: Vec<crate::Result<Bytes>>,
+    asked: Vec<(&'a dyn Source, ByteRange)>,
+    results: Vec<Result<Bytes>>,
 }
 
-impl<'a, I: Iterator<Item = Read<'a>>> Batch<'a> for Collected<I> {
+impl<'a, I: Iterator<Item = Read<'a>>> Batch<'a> for Collected<'a, I> {
     fn next(&mut self) -> Option<Read<'a>> {
-        self.ranges.next()
+        let read = self.ranges.next()?;
+        self.asked.push((read.0, read.1));
+        Some(read)
     }
 
     fn take(&mut self, number: usize, result: crate::Result<Bytes>) {
-        if let Some(slot) = self.results.get_mut(number) {
-            *slot = result;
+        if let (Some(slot), Some(&(source, range))) = (self.results.get_mut(number), self.asked.get(number)) {
+            *slot = read_again(source, range, result);
         }
     }
 }
@@ -141,19 +145,31 @@ impl Reader {
         keep(&self.idle.engines, engine);
     }
 
-    /// The bytes of one range, through the page cache.
+    /// The bytes of one range, through the page cache. What the medium does not give back is damage.
     pub(crate) fn read(&self, source: &dyn Source, range: ByteRange) -> Result<Bytes> {
         let mut all = self.read_many(std::iter::once((source, range, Access::Cached)))?;
-        Ok(all.pop().unwrap_or_else(|| Ok(Bytes::new()))?)
+        all.pop().unwrap_or_else(|| Ok(Bytes::new()))
     }
 
-    /// The bytes of many ranges, at queue depth; each is there or tells why not.
+    /// The bytes of one range with zeros where the medium does not give them back, and where that is.
+    pub(crate) fn read_around(&self, source: &dyn Source, range: ByteRange) -> Result<(Bytes, Holes)> {
+        let mut holes = Holes::default();
+        let bytes = match self.read(source, range) {
+            Err(Error::Damaged(_)) => read_around(source, range, &mut holes)?.into(),
+            read => read?,
+        };
+        Ok((bytes, holes))
+    }
+
+    /// The bytes of many ranges, at queue depth; each is there or tells why not. What the medium does not give back is
+    /// damage.
     pub(crate) fn read_many<'a>(
         &self,
         ranges: impl ExactSizeIterator<Item = Read<'a>>,
-    ) -> Result<Vec<crate::Result<Bytes>>> {
+    ) -> Result<Vec<Result<Bytes>>> {
         let results = (0..ranges.len()).map(|_| Ok(Bytes::new())).collect();
-        let mut collected = Collected { ranges, results };
+        let asked = Vec::with_capacity(ranges.len());
+        let mut collected = Collected { ranges, asked, results };
         self.read_batch(&mut collected)?;
         Ok(collected.results)
     }

@@ -79,7 +79,8 @@ pub(crate) fn recover(
         let at = broken.frame;
         // Its header was whole when its key is known.
         let header = broken.key.clone().map(|key| (key, frames.head().header));
-        if at >= committed_len && !vouched_for(frames, at)? {
+        // No writer leaves behind what cannot be read: that is not the end of what one wrote.
+        if at >= committed_len && !broken.unreadable && !vouched_for(frames, at)? {
             found.end_at(at, frames.window.end(), segment);
             return Ok(found);
         }

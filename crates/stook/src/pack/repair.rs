@@ -16,7 +16,6 @@ use super::recover::go_behind;
 use super::segment::Segment;
 use super::snapshot::Snapshot;
 use super::writer::{Copied, Feed, PackWriter, Window, WriterOptions};
-use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::source::AccessRule;
 use crate::storage::{Appender, Storage};
@@ -198,6 +197,8 @@ impl Survey {
                 break;
             }
         }
+        let untold = frames.window.holes().untold(segment.source.path(), &self.damages);
+        self.damages.extend(untold);
         reader.give_back(frames.window.into_engine()?);
         Ok(())
     }
@@ -268,8 +269,9 @@ fn set_aside(
     let mut at = range.start();
     while at < range.end() {
         let piece = ByteRange::new(at, range.end().min(at + PIECE_LEN)).unwrap_or_default();
-        let mut read = reader.read_many(std::iter::once((segment.source.as_ref(), piece, Access::Cached)))?;
-        appender.append(&[&read.pop().unwrap_or_else(|| Ok(bytes::Bytes::new()))?])?;
+        // Zeros stand where the medium gives nothing back.
+        let (bytes, _) = reader.read_around(segment.source.as_ref(), piece)?;
+        appender.append(&[&bytes])?;
         at = piece.end();
     }
     appender.sync()?;

@@ -161,7 +161,7 @@ impl Run {
             let batch: Vec<_> = (number..self.pages.len()).take(DEPTH).filter_map(missing).collect();
             let reads = batch.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
             for ((n, _), bytes) in batch.iter().zip(reader.read_many(reads)?) {
-                match self.supply(*n, bytes?) {
+                match bytes.and_then(|bytes| self.supply(*n, bytes)) {
                     Err(Error::Damaged(_)) => return Ok(false),
                     other => other?,
                 }

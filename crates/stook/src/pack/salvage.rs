@@ -1,14 +1,14 @@
 //! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
 
-use super::error::{Error, Result};
+use super::error::{Damage, Error, Result};
 use super::format::UNIT;
 use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
 use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::segment::SegmentHeader;
 use super::names::Name;
 use super::reader::Reader;
-use super::segment::{Findings, Segment};
-use super::snapshot::{Opening, Snapshot, View, read_manifest};
+use super::segment::{Findings, Segment, refused};
+use super::snapshot::{Opening, Snapshot, View, newest, read_manifest};
 use crate::extent::ByteRange;
 use crate::storage::{Entry, Storage};
 
@@ -25,14 +25,18 @@ impl Snapshot {
                 if !has_segments {
                     return Err(Error::NotAPack { path, why });
                 }
-                super::error::Damage { file: path, offset: 0, key: None, what: "it holds no manifest".into() }
+                Damage { file: path, offset: 0, key: None, what: "it holds no manifest".into() }
+            }
+            Err(Error::Core(error)) => {
+                let manifest = newest(&storage.list()?).map(|last| Name::Manifest(last).to_string());
+                Damage::of_unopened(error, storage.path(&manifest.unwrap_or_default()))?
             }
             loaded => return loaded.map(|snapshot| (snapshot, Vec::new())),
         };
         let files = storage.list()?;
         let (mut manifest, note) = best_manifest(storage, reader, &files)?;
-        add_unnamed(storage, reader, &files, &mut manifest)?;
         let mut findings = Findings { damages: vec![damage], ..Findings::default() };
+        add_unnamed(storage, reader, &files, &mut manifest, &mut findings.damages)?;
         let mut segments = Vec::new();
         let opening = Opening { storage, reader, manifest: &manifest, committed_only: false };
         for number in 0..manifest.segments.len() {
@@ -62,7 +66,11 @@ fn best_manifest(storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Res
                 );
                 return Ok((manifest, note));
             }
-            Err(Error::Damaged(_)) => {}
+            Err(Error::Damaged(_) | Error::Limit { .. } | Error::Unsupported { .. }) => {}
+            Err(Error::Core(error)) => {
+                let path = storage.path(&Name::Manifest(generation).to_string());
+                Damage::of_unopened(error, path)?;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -93,6 +101,7 @@ fn add_unnamed(
     reader: &Reader,
     files: &[Entry],
     manifest: &mut Manifest,
+    damages: &mut Vec<Damage>,
 ) -> Result<()> {
     let is_first = manifest.segments.is_empty();
     for file in files {
@@ -100,9 +109,26 @@ fn add_unnamed(
         if manifest.segments.iter().any(|entry| entry.id == id) {
             continue;
         }
-        let source = storage.open(&file.name)?;
-        let bytes = reader.read(source.as_ref(), ByteRange::to(source.len().min(UNIT as u64)))?;
-        let Ok(header) = SegmentHeader::decode(&bytes) else { continue };
+        let source = match storage.open(&file.name) {
+            Ok(source) => source,
+            Err(error) => {
+                damages.push(Damage::of_unopened(error, storage.path(&file.name))?);
+                continue;
+            }
+        };
+        let header_range = ByteRange::to(source.len().min(UNIT as u64));
+        let header = reader.read(source.as_ref(), header_range).and_then(|bytes| {
+            SegmentHeader::decode(&bytes).map_err(|invalid| refused(source.as_ref(), 0, invalid))
+        });
+        let header = match header {
+            Ok(header) => header,
+            Err(Error::Damaged(damage)) => {
+                damages.push(damage);
+                continue;
+            }
+            Err(Error::Unsupported { .. }) => continue,
+            Err(error) => return Err(error),
+        };
         if is_first {
             manifest.pack_nonce = header.pack_nonce;
             manifest.chunk_log2 = header.chunk_log2;
@@ -112,7 +138,8 @@ fn add_unnamed(
         }
         let len = source.len();
         let footer_at = len.saturating_sub(FOOTER_LEN as u64);
-        let footer = reader.read(source.as_ref(), ByteRange::new(footer_at, len).unwrap_or_default())?;
+        let footer_range = ByteRange::new(footer_at, len).unwrap_or_default();
+        let (footer, _) = reader.read_around(source.as_ref(), footer_range)?;
         let footer = Footer::decode(&footer, FooterKind::Sealed, len).ok();
         let footer = footer.filter(|footer| footer.nonce == header.nonce && footer.segment == id);
         let (state, committed_len, frames_end, tally) = match footer {
@@ -151,10 +178,18 @@ fn newest_vector(
         _ => None,
     });
     let Some(generation) = generations.max() else { return Ok(None) };
-    let source = storage.open(&Name::Deletes(segment, generation).to_string())?;
+    let name = Name::Deletes(segment, generation).to_string();
+    let source = match storage.open(&name) {
+        Ok(source) => source,
+        Err(error) => {
+            // It is told when the segment is opened.
+            Damage::of_unopened(error, storage.path(&name))?;
+            return Ok(Some(VectorRef { generation, len: 0, crc: 0 }));
+        }
+    };
     let len = source.len();
-    let tail =
-        reader.read(source.as_ref(), ByteRange::new(len.saturating_sub(4), len).unwrap_or_default())?;
+    let tail_range = ByteRange::new(len.saturating_sub(4), len).unwrap_or_default();
+    let (tail, _) = reader.read_around(source.as_ref(), tail_range)?;
     let crc = tail.first_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc));
     Ok(Some(VectorRef { generation, len, crc }))
 }

@@ -106,26 +106,16 @@ impl Segment {
         // removes it once its generation is held.
         let source = match storage.open(&name) {
             Ok(source) => source,
-            Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {
-                findings.damages.push(damage(0, "the file is missing".into()));
+            Err(error) => {
+                findings.damages.push(Damage::of_unopened(error, path)?);
                 return Ok(None);
             }
-            Err(error) => return Err(error.into()),
         };
-        let opened = Self::read_header(reader, source.as_ref(), manifest, &entry);
-        let mut is_guessed = false;
-        let header = match opened {
-            Ok(header) => header,
-            Err(Error::Damaged(found)) => {
-                findings.damages.push(found);
-                let Some(header) = Self::guess_header(reader, source.as_ref(), manifest, &entry)? else {
-                    return Ok(None);
-                };
-                is_guessed = true;
-                header
-            }
-            Err(other) => return Err(other),
+        let known = findings.damages.len();
+        let Some(header) = Self::find_header(reader, source.as_ref(), manifest, &entry, findings)? else {
+            return Ok(None);
         };
+        let is_guessed = findings.damages.len() > known;
         let mut segment = Self {
             salt: header.salt(),
             header,
@@ -192,6 +182,24 @@ impl Segment {
         }
         reader.give_back(frames.window.into_engine()?);
         Ok(())
+    }
+
+    /// The header as it is stored, or as it must have been; `None` when that cannot be told.
+    fn find_header(
+        reader: &Reader,
+        source: &dyn Source,
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+        findings: &mut Findings,
+    ) -> Result<Option<SegmentHeader>> {
+        match Self::read_header(reader, source, manifest, entry) {
+            Err(Error::Damaged(found)) => findings.damages.push(found),
+            header => return header.map(Some),
+        }
+        match Self::guess_header(reader, source, manifest, entry) {
+            Err(Error::Damaged(_)) => Ok(None),
+            header => header,
+        }
     }
 
     fn read_header(
@@ -276,11 +284,14 @@ impl Segment {
         let len = source.len();
         let tail_at = len.saturating_sub(TAIL_READ_LEN);
         let range = ByteRange::new(tail_at, len).unwrap_or_default();
-        let tail = reader.read(source.as_ref(), range)?;
+        // Pages may be in it, too: what of them cannot be read hurts nobody here.
+        let (tail, holes) = reader.read_around(source.as_ref(), range)?;
         let footer_at = len.saturating_sub(FOOTER_LEN as u64);
         let at = (footer_at - tail_at) as usize;
-        let footer = Footer::decode(tail.get(at..).unwrap_or_default(), kind, len)
-            .map_err(|invalid| refused(source.as_ref(), footer_at, invalid))?;
+        let footer_range = ByteRange::new(footer_at, len).unwrap_or_default();
+        let footer = Footer::decode(tail.get(at..).unwrap_or_default(), kind, len).map_err(|invalid| {
+            holes.explain(source.as_ref(), footer_range, refused(source.as_ref(), footer_at, invalid))
+        })?;
         if footer.nonce != self.header.nonce || footer.segment != self.header.id {
             return Err(refused(
                 source.as_ref(),
@@ -302,8 +313,9 @@ impl Segment {
             return Run::in_memory(index, footer.frames, footer.tally, salt_crc)
                 .map_err(|invalid| refused(source.as_ref(), footer.top.start(), invalid));
         }
-        let top = Top::decode(&top, salt_crc, footer.index.len())
-            .map_err(|invalid| refused(source.as_ref(), footer.top.start(), invalid))?;
+        let top = Top::decode(&top, salt_crc, footer.index.len()).map_err(|invalid| {
+            holes.explain(source.as_ref(), footer.top, refused(source.as_ref(), footer.top.start(), invalid))
+        })?;
         Ok(Run::on_disk(source, footer.index, top, footer.frames, footer.tally, salt_crc))
     }
 
@@ -315,8 +327,11 @@ impl Segment {
             let name = Name::Checkpoint(self.entry.id, self.checkpointed_len).to_string();
             let source = match storage.open(&name) {
                 Ok(source) => source,
-                Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => break,
-                Err(error) => return Err(error.into()),
+                // It costs a scan, whatever is the matter with it.
+                Err(error) => match Damage::of_unopened(error, storage.path(&name)) {
+                    Ok(_) => break,
+                    Err(error) => return Err(error.into()),
+                },
             };
             match self.read_index(reader, FooterKind::Checkpoint, source) {
                 Ok(run)
@@ -383,7 +398,10 @@ impl Segment {
                 findings.damages.push(damaged(0, "the deletion vector is missing".into()));
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                findings.damages.push(Damage::of_unopened(error, path)?);
+                return Ok(());
+            }
         };
         if source.len() != vector.len || vector.len > SIDE_LEN_MAX {
             findings
@@ -391,7 +409,11 @@ impl Segment {
                 .push(damaged(0, format!("the file has {} bytes, not {}", source.len(), vector.len)));
             return Ok(());
         }
-        let bytes = reader.read(source.as_ref(), ByteRange::to(source.len()))?;
+        let (bytes, holes) = reader.read_around(source.as_ref(), ByteRange::to(source.len()))?;
+        if let Some((offset, what)) = holes.first_in(ByteRange::to(source.len())) {
+            findings.damages.push(damaged(offset, what.into()));
+            return Ok(());
+        }
         let read = DeletionVector::decode(&bytes).and_then(|read| {
             let same = (read.segment, read.pack_nonce) == (self.entry.id, manifest.pack_nonce)
                 && bytes.last_chunk::<4>() == Some(&vector.crc.to_le_bytes());

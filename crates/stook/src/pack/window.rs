@@ -3,12 +3,17 @@
 //! Blocks land side by side in one ring of memory, so that what is peeked at is one slice even where it
 //! crosses from one read into the next; only what crosses the end of the ring is copied. With a ring as
 //! long as the source nothing is ever copied, and the whole of it is kept.
+//!
+//! What the medium does not give back is zeros, and is remembered: whoever finds that bytes are not what was written asks
+//! whether they could be read at all.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::around::{Holes, read_around};
+use super::error::is_unreadable;
 use super::reader::read_leaves;
 use super::route::Route;
 use crate::engine::{Access, Arena, Completion, Engine, Operation, Request};
@@ -53,6 +58,8 @@ pub(crate) struct Window {
     next: u64,
     scratch: Vec<u8>,
     completions: Vec<Completion>,
+    /// What could not be read so far.
+    holes: Holes,
 }
 
 const ALIGNMENT: u64 = 4096;
@@ -87,7 +94,13 @@ impl Window {
             next: 0,
             scratch: Vec::new(),
             completions: Vec::new(),
+            holes: Holes::default(),
         })
+    }
+
+    /// What was to be read so far and could not be.
+    pub(crate) fn holes(&self) -> &Holes {
+        &self.holes
     }
 
     /// The path of the source, for messages.
@@ -156,11 +169,16 @@ impl Window {
     }
 
     /// Bytes from elsewhere in the source; the window stays where it is.
-    pub(crate) fn read_apart(&self, offset: u64, len: u64) -> Result<Bytes> {
+    pub(crate) fn read_apart(&mut self, offset: u64, len: u64) -> Result<Bytes> {
         let Some(range) = ByteRange::at(offset, len) else { return Ok(Bytes::new()) };
         let mut leaves = Vec::new();
-        self.source.resolve(range, &mut leaves)?;
-        read_leaves(&leaves)
+        let read = self.source.resolve(range, &mut leaves).and_then(|()| read_leaves(&leaves));
+        match read {
+            Err(error) if is_unreadable(&error) => {
+                Ok(read_around(self.source.as_ref(), range, &mut self.holes)?.into())
+            }
+            read => read,
+        }
     }
 
     /// Steps over `len` bytes (to the end at most).
@@ -224,11 +242,15 @@ impl Window {
             match self.slots.get_mut(slot) {
                 Some(Slot::Ready(held)) if *held == block => return Ok(()),
                 Some(failed @ Slot::Failed(..)) => {
-                    // The block is asked for again if the caller tries again. A failure of a block that was
-                    // skipped over concerns nobody.
+                    // A failure of a block that was skipped over concerns nobody.
                     if let Slot::Failed(held, error) = std::mem::replace(failed, Slot::Empty)
                         && held == block
                     {
+                        if is_unreadable(&error) {
+                            self.fill_around(block, slot)?;
+                            continue;
+                        }
+                        // It is asked for again if the caller tries again.
                         self.next = self.next.min(block);
                         return Err(error);
                     }
@@ -269,16 +291,25 @@ impl Window {
         Ok(())
     }
 
-    fn ask(&mut self, block: u64, slot: usize) -> Result<()> {
+    /// Where a block is in the source.
+    fn range_of(&self, block: u64) -> ByteRange {
         let block_len = self.options.block_len as u64;
         let from = self.start + block * block_len;
-        let to = (from + block_len).min(self.end);
-        let Some(range) = ByteRange::new(from, to) else { return Ok(()) };
+        ByteRange::new(from, (from + block_len).min(self.end)).unwrap_or_default()
+    }
+
+    fn ask(&mut self, block: u64, slot: usize) -> Result<()> {
+        let range = self.range_of(block);
+        let from = range.start();
+        if self.holes.is_dead_before(from) || self.holes.first_in(range).is_some() {
+            // All of it would fail, which may take a disk seconds.
+            return self.fill_around(block, slot);
+        }
         let mut leaves = Vec::with_capacity(1);
-        self.source.resolve(range, &mut leaves)?;
-        let at = slot * self.options.block_len;
-        let mut buffer = self.arena.take(at..at + self.options.block_len);
-        if let [Leaf::File { file, range }] = leaves.as_slice() {
+        let resolved = self.source.resolve(range, &mut leaves);
+        if let ([Leaf::File { file, range }], Ok(())) = (leaves.as_slice(), &resolved) {
+            let at = slot * self.options.block_len;
+            let buffer = self.arena.take(at..at + self.options.block_len);
             let aligned = range.start().is_multiple_of(ALIGNMENT);
             let access = if aligned { self.options.route.at(from) } else { Access::Cached };
             let operation = Operation::Read { offset: range.start(), len: range.len() as usize, buffer };
@@ -286,10 +317,27 @@ impl Window {
             self.set(slot, Slot::InFlight(block));
             return Ok(());
         }
+        match resolved.and_then(|()| read_leaves(&leaves)) {
+            Ok(bytes) => self.fill(block, slot, &bytes),
+            Err(error) => self.set(slot, Slot::Failed(block, error)),
+        }
+        Ok(())
+    }
+
+    /// Puts bytes into the place of a block.
+    fn fill(&mut self, block: u64, slot: usize, bytes: &[u8]) {
+        let at = slot * self.options.block_len;
+        let mut buffer = self.arena.take(at..at + self.options.block_len);
         buffer.clear();
-        buffer.extend_from_slice(&read_leaves(&leaves)?);
+        buffer.extend_from_slice(bytes);
         self.arena.put(buffer);
         self.set(slot, Slot::Ready(block));
+    }
+
+    /// The same with what can be read of it.
+    fn fill_around(&mut self, block: u64, slot: usize) -> Result<()> {
+        let bytes = read_around(self.source.as_ref(), self.range_of(block), &mut self.holes)?;
+        self.fill(block, slot, &bytes);
         Ok(())
     }
 

@@ -191,11 +191,16 @@ impl Import<'_> {
         let Some(before) = &self.before else { return Ok(batch.to_vec()) };
         let keys: Vec<Key> = batch.iter().map(|member| Key::bytes(member.key)).collect::<Result<_, _>>()?;
         let located = before.locate(&keys)?;
+        // What damage hides is packed again.
+        let located: Vec<_> = located.into_iter().map(|entry| entry.ok().flatten()).collect();
         let entries: Vec<_> = located.iter().flatten().cloned().collect();
         let mut heads = before.heads(&entries)?.into_iter();
         let mut changed = Vec::new();
         for (member, entry) in batch.iter().zip(&located) {
-            let head = entry.as_ref().and_then(|_| heads.next()).transpose()?;
+            let head = match entry.as_ref().and_then(|_| heads.next()).transpose() {
+                Err(Error::Damaged(_)) => None,
+                head => head?,
+            };
             let len = body_len(member);
             let is_same = |head: &stook::pack::RecordHead| {
                 head.attributes == archives::attributes(member, self.with_owner) && head.body_len == Some(len)

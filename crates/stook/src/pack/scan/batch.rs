@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::engine::Access;
 use crate::extent::ByteRange;
-use crate::pack::error::{Error, Result};
+use crate::pack::error::{Error, Result, is_unreadable};
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::segment::Segment;
@@ -173,7 +173,7 @@ impl<'p> Batch<'p> {
     }
 
     /// The frame of the record at hand, when nothing of it is missing; shorter than it should be where the frames of its
-    /// segment end before. `None` for one that is not read in one piece.
+    /// segment end before. `None` for one that is not read in one piece, or cannot be.
     pub(super) fn take_frame(&mut self) -> crate::Result<Option<Bytes>> {
         let Some(planned) = self.wanted.get(self.at).and_then(|one| one.planned) else { return Ok(None) };
         let Some(part) = self.parts.get(planned.0) else { return Ok(None) };
@@ -183,6 +183,11 @@ impl<'p> Batch<'p> {
             let Some(read) = self.reads.get_mut(part.first_read + piece.read) else { continue };
             let bytes = match read.result.replace(Ok(Bytes::new())) {
                 Some(Ok(bytes)) => &*read.result.insert(Ok(bytes)),
+                Some(Err(error)) if is_unreadable(&error) => {
+                    // Other records are in what was read along: each is read by itself, which says what is damaged.
+                    read.result = Some(Err(error));
+                    return Ok(None);
+                }
                 // It ends the scan.
                 Some(Err(error)) => return Err(error),
                 None => continue,

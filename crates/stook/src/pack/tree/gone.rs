@@ -115,7 +115,15 @@ impl<'p> Packing<'p, '_> {
     ) -> Result<()> {
         let keys = batch.iter().map(Key::bytes).collect::<Result<Vec<_>>>()?;
         for (&key, entry) in batch.iter().zip(before.locate(&keys)?) {
-            let Some(entry) = entry else { continue };
+            let entry = match entry {
+                Ok(Some(entry)) => entry,
+                Ok(None) => continue,
+                // What it is, nobody can tell: it stays.
+                Err(error) => {
+                    self.summary.failures.push(Failure { key: key.to_vec(), error });
+                    continue;
+                }
+            };
             if self.tree.delete == Delete::SameGroup {
                 let is_directory = self.existing.kind(key) == Some(FileKind::Directory);
                 if self.tree.grouping.of(key, is_directory) != before.group_of_entry(&entry) {

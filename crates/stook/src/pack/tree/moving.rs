@@ -394,11 +394,11 @@ impl Moving<'_> {
             self.tell(0)?;
             let keys: Vec<Key> = batch.iter().map(|(key, _)| key.clone()).collect();
             let entries = self.pack.locate(&keys)?;
-            let found: Vec<_> = entries.iter().flatten().cloned().collect();
+            let found: Vec<_> = entries.iter().flatten().flatten().cloned().collect();
             let mut heads = self.pack.heads(&found)?.into_iter();
-            for ((key, metadata), entry) in batch.iter().zip(&entries) {
-                let head = entry.as_ref().and_then(|_| heads.next());
-                let done = match head.transpose() {
+            for ((key, metadata), entry) in batch.iter().zip(entries) {
+                let head = entry.and_then(|entry| entry.and_then(|_| heads.next()).transpose());
+                let done = match head {
                     Ok(head) => {
                         let wanted = Known::entry(FileKind::Directory, 0, metadata, self.with_owner);
                         match head.map(|head| Known::of(&head.attributes, head.body_len)) {

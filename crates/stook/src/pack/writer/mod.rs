@@ -226,6 +226,7 @@ impl PackWriter {
         for entry in &writer.manifest.segments {
             let known = writer.sealed.contains_key(&entry.id) || writer.dead.contains_key(&entry.id);
             if !known {
+                refuse_hidden(writer.storage.as_ref(), entry, &snapshot.files)?;
                 writer.sealed.insert(entry.id, Sealed { entry: *entry, segment: None });
             }
         }
@@ -631,6 +632,21 @@ fn check_segment_len(len: u64) -> Result<()> {
         return Err(Error::Limit { what: "the length of a segment or a record in bytes", found: len, limit });
     }
     Ok(())
+}
+
+/// What is behind the committed length of a segment that cannot be opened was put before whatever is put now, and nobody
+/// knows its keys and sequence numbers. And where the file is there and may be read some other day, its records would then be
+/// alive beside those that took their place meanwhile.
+fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -> Result<()> {
+    let name = Name::Segment(entry.id).to_string();
+    if entry.state == SegmentState::Sealed && !files.iter().any(|file| file.name == name) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "{} cannot be opened, and what is in it may be replaced or deleted by what is written now; nothing may be written \
+         to this pack before it can be opened or the pack is repaired",
+        storage.path(&name).display()
+    )))
 }
 
 /// A new pack is made where no pack is, nor what is left of one that lost its manifests: its segments would be

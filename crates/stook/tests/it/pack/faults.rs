@@ -268,6 +268,11 @@ fn a_read_that_fails_is_told_and_gives_no_wrong_bytes() {
                 );
                 continue;
             }
+            if fault == EngineFault::Fails {
+                // What a device gives back when it is asked again is neither damaged nor missing.
+                assert!(errors.is_empty() && given.len() == whole.len(), "read {nth}: {errors:?}");
+                continue;
+            }
             let told = errors.iter().all(|error| matches!(error, Error::Core(_)));
             assert!(told && errors.len() == 1, "{fault:?} at read {nth}: {errors:?}");
         }

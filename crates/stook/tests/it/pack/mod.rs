@@ -20,3 +20,4 @@ mod shared;
 mod snapshots;
 mod tree;
 mod truncate;
+mod unreadable;

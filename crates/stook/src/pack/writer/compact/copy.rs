@@ -52,6 +52,11 @@ impl Kept {
     fn is_long(&self) -> bool {
         self.place.len.is_none_or(|len| len > GATHERED_LEN_MAX)
     }
+
+    /// Where its frame is, if it is not too long for the index to say.
+    fn range(&self) -> ByteRange {
+        ByteRange::at(self.place.offset, self.place.len_min()).unwrap_or_default()
+    }
 }
 
 /// A step under way.
@@ -285,10 +290,7 @@ impl Window {
             .kept
             .iter()
             .filter(|kept| !kept.is_long())
-            .map(|kept| {
-                let range = ByteRange::at(kept.place.offset, kept.place.len_min()).unwrap_or_default();
-                Wanted { segment: kept.segment, range }
-            })
+            .map(|kept| Wanted { segment: kept.segment, range: kept.range() })
             .collect();
         self.gathered.read(reader, origins, &wanted)?;
         let mut read = Vec::with_capacity(self.kept.len());
@@ -306,7 +308,9 @@ impl Window {
                 let (Some(kept), Some(number)) = (self.kept.get(at), read.get(at)) else { continue };
                 let Some(origin) = origins.get(kept.segment) else { continue };
                 let frame = number.map(|number| self.gathered.frame(number));
-                all.push(Version::check(origin.segment, kept, frame, form, reader)?);
+                let version = Version::check(origin.segment, kept, frame, form, reader);
+                let wanted = Wanted { segment: kept.segment, range: kept.range() };
+                all.push(version.map_err(|error| self.gathered.explain(origin, wanted, error))?);
             }
             all.sort_by_key(|version| version.sequence);
             for version in all {
