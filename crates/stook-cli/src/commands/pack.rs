@@ -102,6 +102,7 @@ struct Report<'a> {
     bytes: u64,
     seconds: f64,
     interrupted: bool,
+    without_xattrs: u64,
     special: Vec<Special<'a>>,
     failures: Vec<Failed<'a>>,
 }
@@ -407,6 +408,7 @@ pub(super) fn print(
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
+            without_xattrs: summary.without_xattrs,
             special: special
                 .map(|(key, kind)| Special { key: TextOrBytes::key(key), kind: kind.to_string() })
                 .collect(),
@@ -420,6 +422,12 @@ pub(super) fn print(
     }
     for (key, kind) in &summary.special {
         context.remark(format_args!("Left out: {} is a {kind}.", printable(key)));
+    }
+    if summary.without_xattrs > 0 {
+        context.remark(format_args!(
+            "Not kept: the extended attributes (access control lists among them) of {} files and directories.",
+            units::count(summary.without_xattrs)
+        ));
     }
     tell_kept(summary, context);
     for key in &summary.gone {

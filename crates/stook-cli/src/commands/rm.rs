@@ -25,8 +25,8 @@ group selects. A pattern is one of `stook ls`. --group alone means everything
 in the group; with keys, prefix or patterns, only those of them in the group.
 
 Space comes back when the pack is compacted; until then old bytes stay in the
-file. A file that still has other names in the pack (hard links) is not deleted
-unless they are, because it holds their content.
+file. Other names of a file (hard links) keep their content: where it is stored
+under a name that goes, it moves to one that stays.
 
 Examples:
   stook rm photos.stook 2024/cat.jpg id:7
@@ -38,8 +38,6 @@ Exit code 1 when a key is not there; the others are still deleted.";
 
 /// Keys looked up, and heads read, in one batch.
 const BATCH: usize = 4096;
-/// Files with further names that are told of.
-const TOLD: usize = 10;
 
 /// What `stook rm` takes.
 #[derive(Debug, clap::Args)]
@@ -92,8 +90,7 @@ struct Selected {
 /// Runs it.
 ///
 /// # Errors
-/// When nothing was selected by the arguments, when other names of a file would lose their content, or when the pack
-/// cannot be read or written.
+/// When nothing was selected by the arguments, or when the pack cannot be read or written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let by_key = !args.keys.is_empty() || args.from_file.is_some();
     let by_pattern = args.prefix.is_some() || !args.globs.is_empty();
@@ -116,10 +113,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if by_pattern || !by_key {
         selected.add_matching(&pack, &prefix, &globs, &args.groups)?;
     }
-    refuse_content_of_others(&pack, &selected.keys)?;
+    let links = hard_links(&pack, &selected.keys)?;
     drop(pack);
     if let Some(writer) = writer.take().filter(|_| !selected.keys.is_empty()) {
-        delete(writer, &selected, context)?;
+        delete(writer, &selected, &links, context)?;
     }
     print(&selected, &args, context)?;
     Ok(exit::code_for(selected.missing))
@@ -187,80 +184,37 @@ impl Selected {
     }
 }
 
-/// A file that had several names is stored under one of them; the others hold its key. They would be left with nothing.
-fn refuse_content_of_others(pack: &Pack, selected: &BTreeSet<Key>) -> anyhow::Result<()> {
-    let mut several = BTreeSet::new();
-    for_heads(pack, &mut selected.iter().cloned(), &mut |key, kind, has_further_names| {
-        if kind != Some(FileKind::HardLink) && has_further_names {
-            several.insert(key.clone());
-        }
-    })?;
-    if several.is_empty() {
-        return Ok(());
-    }
-    let mut links = Vec::new();
-    let mut failed = None;
-    let others = pack.keys(&[])?.map_while(|entry| entry.map_err(|error| failed = Some(error)).ok());
-    let mut others = others.map(|entry| entry.key).filter(|key| !selected.contains(key));
-    for_heads(pack, &mut others, &mut |key, kind, _| {
-        if kind == Some(FileKind::HardLink) {
-            links.push(key.clone());
-        }
-    })?;
-    drop(others);
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    let mut told = Vec::new();
-    for batch in links.chunks(BATCH) {
-        for (link, record) in batch.iter().zip(pack.get_many(batch)?) {
-            let Some(record) = record? else { continue };
-            let target = Key::bytes(&record.body)?;
-            if several.contains(&target) {
-                told.push(format!("{target} holds the content of {link}"));
-            }
-        }
-    }
-    if told.is_empty() {
-        return Ok(());
-    }
-    let more = told.len().saturating_sub(TOLD);
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    told.truncate(TOLD);
-    Err(anyhow!(
-        "nothing was deleted, because names of one file (hard links) would lose it: {}{more}; delete these, too",
-        told.join(", ")
-    ))
-}
-
-/// Tells of every record its key, what kind of file it was, and whether it had further names.
-fn for_heads(
-    pack: &Pack,
-    keys: &mut dyn Iterator<Item = Key>,
-    tell: &mut dyn FnMut(&Key, Option<FileKind>, bool),
-) -> anyhow::Result<()> {
+/// Which of these are links to other names of a file.
+fn hard_links(pack: &Pack, keys: &BTreeSet<Key>) -> anyhow::Result<BTreeSet<Key>> {
+    let (mut links, mut keys) = (BTreeSet::new(), keys.iter().cloned());
     loop {
         interrupt::check()?;
-        let batch: Vec<Key> = keys.take(BATCH).collect();
+        let batch: Vec<Key> = keys.by_ref().take(BATCH).collect();
         if batch.is_empty() {
-            return Ok(());
+            return Ok(links);
         }
         let entries: Vec<KeyEntry> = pack.locate(&batch)?.into_iter().flatten().flatten().collect();
         for (entry, head) in entries.iter().zip(pack.heads(&entries)?) {
             // A record that is damaged can be deleted; of what it was nothing is known.
-            if let Ok(head) = head {
-                tell(&entry.key, head.attributes.file_kind(), head.attributes.has_further_names());
+            if head.is_ok_and(|head| head.attributes.file_kind() == Some(FileKind::HardLink)) {
+                links.insert(entry.key.clone());
             }
         }
     }
 }
 
-/// All in one batch: a crash leaves all of them, or none.
-fn delete(mut writer: PackWriter, selected: &Selected, context: &Context) -> anyhow::Result<()> {
+/// All in one batch: a crash leaves all of them, or none. Links go first, so that content is not moved to a name that goes
+/// as well.
+fn delete(
+    mut writer: PackWriter,
+    selected: &Selected,
+    links: &BTreeSet<Key>,
+    context: &Context,
+) -> anyhow::Result<()> {
     let keys = &selected.keys;
     let mut batch = writer.batch(&selected.group)?;
     let bar = context.progress("deleting", Unit::Items, Some(keys.len() as u64));
-    for key in keys {
+    for key in links.iter().chain(keys.difference(links)) {
         interrupt::check()?;
         batch.delete(key)?;
         bar.add(1);

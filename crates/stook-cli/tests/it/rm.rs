@@ -79,13 +79,25 @@ fn the_content_of_other_names_stays() {
         _ => "second",
     };
     let other = if holder == "first" { "second" } else { "first" };
-    let (code, _, stderr) = place.run("rm", &[holder, "plain"]);
-    let told = format!("{holder} holds the content of {other}");
-    assert!(code == 1 && stderr.contains("nothing was deleted") && stderr.contains(&told), "{stderr}");
-    assert_eq!(place.run("get", &["plain"]).1, "alone");
-    assert_eq!(place.run("rm", &[other]).0, 0, "a link holds nothing");
-    assert_eq!(place.run("get", &[holder]).1, "shared");
-    assert_eq!(place.run("rm", &[holder]).0, 0);
+    assert_eq!(place.run("rm", &[holder, "plain"]).0, 0);
+    assert_eq!(place.run("get", &[holder]).0, 1);
+    assert_eq!(place.run("get", &[other]).1, "shared", "it moved from {holder}");
+    assert_eq!(place.json("ls", &["-l", other]).1["kind"], "file");
+    assert_eq!(place.run("check", &[]).0, 0);
+    assert_eq!(place.run("rm", &[other]).0, 0);
+}
+
+#[test]
+fn names_that_go_together_take_their_content_along() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/first"), vec![b'x'; 50_000]).unwrap();
+    fs::hard_link(place.path("tree/first"), place.path("tree/second")).unwrap();
+    let packed = super::ended(super::stook(["pack"]).arg(place.path("tree")).arg(&place.pack));
+    assert_eq!(packed.0, 0, "{packed:?}");
+    assert_eq!(place.run("rm", &["first", "second"]).0, 0);
+    let info = place.json("info", &[]).1;
+    assert!(info["dead_bytes"].as_u64().unwrap() < 60_000, "nothing was moved to what goes: {info}");
 }
 
 #[test]

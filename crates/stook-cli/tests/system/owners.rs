@@ -119,3 +119,42 @@ fn what_one_packed_who_is_not_root_comes_back_with_all_bits() {
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert_same(&home.path("tree"), &home.path("out"));
 }
+
+/// The set-id bits of a file.
+fn set_id(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o6000
+}
+
+#[test]
+fn set_id_bits_without_a_recorded_owner_are_nobodys() {
+    let home = Home::new();
+    fs::create_dir(home.path("tree")).unwrap();
+    fs::write(home.path("tree/program"), "whose?").unwrap();
+    set_mode(&home.path("tree/program"), 0o6755);
+    // A record that was put from a file has its mode, and no owner; a zip has none either.
+    assert_eq!(ended(&mut home.root(["put", "p.stook", "program", "tree/program"])).0, 0);
+    let zip = "import sys, zipfile\n\
+        info = zipfile.ZipInfo('program')\n\
+        info.external_attr = 0o106755 << 16\n\
+        zipfile.ZipFile(sys.argv[1], 'w').writestr(info, 'whose?')\n";
+    let made = std::process::Command::new("python3").args(["-c", zip]).arg(home.path("x.zip")).status();
+    assert!(made.unwrap().success());
+    set_mode(&home.path("x.zip"), 0o644);
+    for from in ["p.stook", "x.zip"] {
+        for (who, mut unpack) in [
+            ("root", home.root(["unpack", from, &format!("{from}-root")])),
+            ("nobody", home.somebody(["unpack", from, &format!("{from}-nobody")])),
+        ] {
+            let (code, _, stderr) = ended(&mut unpack);
+            assert_eq!((code, stderr.as_str()), (0, ""), "{from} by {who}");
+            let program = home.path(format!("{from}-{who}")).join("program");
+            assert_eq!(set_id(&program), 0, "{from} by {who}");
+            assert_eq!(program.metadata().unwrap().mode() & 0o777, 0o755, "{from} by {who}");
+        }
+    }
+    // And in a tar, where a program without an owner is root's.
+    assert_eq!(ended(&mut home.root(["unpack", "p.stook", "--tar", "out.tar"])).0, 0);
+    let tar = fs::read(home.path("out.tar")).unwrap();
+    let at = tar.windows(7).position(|name| name == b"program").unwrap();
+    assert_eq!(&tar[at + 100..at + 107], b"0000755", "{:?}", String::from_utf8_lossy(&tar[at..at + 512]));
+}

@@ -125,6 +125,7 @@ class PackTreeReport:
         unchanged: What was there already.
         deleted: Records that were deleted, because what they were packed from is gone.
         bytes: Bytes of what was added.
+        without_xattrs: Files and directories that were added without their extended attributes, which packs do not hold.
         special: Pipes, sockets and devices, which are left out.
         failures: What could not be packed.
     """
@@ -137,6 +138,7 @@ class PackTreeReport:
     unchanged: int
     deleted: int
     bytes: int
+    without_xattrs: int
     special: list[str]
     failures: list[Failure]
 

@@ -111,6 +111,7 @@ pub(crate) fn pack_report<'py>(py: Python<'py>, summary: &PackSummary) -> PyResu
     fields.set_item("unchanged", summary.unchanged)?;
     fields.set_item("deleted", summary.deleted)?;
     fields.set_item("bytes", summary.bytes)?;
+    fields.set_item("without_xattrs", summary.without_xattrs)?;
     fields.set_item("special", keys(py, summary.special.iter().map(|(key, _)| key))?)?;
     fields.set_item("failures", failures(py, &summary.failures)?)?;
     make(py, "PackTreeReport", &fields)

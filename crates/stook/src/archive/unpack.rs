@@ -301,10 +301,7 @@ impl Unpacking<'_> {
     }
 
     fn dress(&self, member: &Member<'_>) -> Dress {
-        let owner = member.owner.filter(|_| self.options.with_owner);
-        let foreign = owner.is_none() && rustix::process::geteuid().is_root();
-        let mode = member.mode.map(|mode| if foreign { mode & 0o1777 } else { mode });
-        Dress { mode, mtime_ns: member.mtime_ns, owner, meant_for: member.owner }
+        Dress::new(member.mode, member.mtime_ns, member.owner, self.options.with_owner)
     }
 
     fn draft(&mut self) -> OsString {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::error::{Error, Result};
+use super::format::attributes::FileKind;
 use super::format::frame::{BodyLen, FrameHeader, TRAILER_LEN, Trailer};
 use super::format::index::Place;
 use super::key::Key;
@@ -19,6 +20,9 @@ use crate::source::Source;
 
 /// A trailer is followed by at most this many bytes that fill up its frame.
 const PADDING_MAX: u64 = 7;
+
+/// Heads that are read as one batch.
+const HEADS_LEN: usize = 4096;
 
 impl Pack {
     /// Where the live records with these keys are, in their order; the pages of the index are read as one batch.
@@ -72,6 +76,35 @@ impl Pack {
             entries.push(KeyEntry { key, stored_bytes: found.place.len, found });
         }
         Ok(())
+    }
+
+    /// Tells the live hard links in no order: the key of each, and the key that it leads to. Of what is damaged nothing is
+    /// known.
+    ///
+    /// # Errors
+    /// What reading the index meets.
+    pub(crate) fn each_hard_link(&self, mut tell: impl FnMut(Key, Key)) -> Result<()> {
+        let mut keys = self.keys_on_disk(&KeyRange::all(), &[]);
+        let mut batch = Vec::with_capacity(HEADS_LEN);
+        loop {
+            for entry in keys.by_ref().take(HEADS_LEN) {
+                batch.push(entry?);
+            }
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let heads = self.heads(&batch)?.into_iter().flatten();
+            let is_link = |head: &RecordHead| head.attributes.file_kind() == Some(FileKind::HardLink);
+            let links: Vec<Key> = heads.filter(is_link).map(|head| head.key).collect();
+            for (link, record) in links.iter().zip(self.get_many(&links)?) {
+                if let Ok(Some(record)) = record
+                    && let Ok(first) = Key::bytes(&record.body)
+                {
+                    tell(link.clone(), first);
+                }
+            }
+            batch.clear();
+        }
     }
 
     /// The group in which a record is.

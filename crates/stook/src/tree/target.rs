@@ -44,14 +44,33 @@ pub(crate) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
     Ok(parts)
 }
 
+/// The bits of a mode that give a program the rights of its owner and group.
+pub(crate) const SET_ID: u32 = 0o6000;
+
 /// What to set on a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dress {
     pub(crate) mode: Option<u32>,
     pub(crate) mtime_ns: Option<i64>,
     pub(crate) owner: Option<(u32, u32)>,
-    /// Whom set-user-id and set-group-id bits were meant for, if that was recorded.
+    /// Whom set-user-id and set-group-id bits were meant for, if that was recorded. A bit is set only if that is who the file
+    /// belongs to.
     pub(crate) meant_for: Option<(u32, u32)>,
+}
+
+impl Dress {
+    /// What was recorded of a file, its owner to be restored or not.
+    pub(crate) fn new(
+        mode: Option<u32>,
+        mtime_ns: Option<i64>,
+        recorded: Option<(u32, u32)>,
+        with_owner: bool,
+    ) -> Self {
+        // What root keeps for itself is not what was meant, even where root is who was recorded.
+        let is_asked = with_owner || !rustix::process::geteuid().is_root();
+        let (owner, meant_for) = (recorded.filter(|_| with_owner), recorded.filter(|_| is_asked));
+        Self { mode, mtime_ns, owner, meant_for }
+    }
 }
 
 /// The directory.
@@ -240,9 +259,13 @@ pub(crate) fn dress(file: impl AsFd, dress: Dress) -> io::Result<()> {
 }
 
 /// The set-user-id and set-group-id bits of `mode` that would grant rights of somebody whom they were not
-/// meant for: a program that was root's must not become one that runs as whoever unpacked it.
+/// meant for: a program that was root's must not become one that runs as whoever unpacked it. Where nobody was recorded
+/// they were meant for nobody.
 fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::Result<u32> {
-    let (0o2000.., Some((user, group))) = (mode & 0o6000, meant_for) else { return Ok(0) };
+    if mode & SET_ID == 0 {
+        return Ok(0);
+    }
+    let Some((user, group)) = meant_for else { return Ok(SET_ID) };
     let status = rustix::fs::fstat(file)?;
     let user_bit = if status.st_uid == user { 0 } else { 0o4000 };
     let group_bit = if status.st_gid == group { 0 } else { 0o2000 };

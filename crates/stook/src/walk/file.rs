@@ -14,6 +14,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::buffers::{Buffers, FileBytes};
 use super::entry::Metadata;
+use super::xattrs;
 use crate::error::{Error, Result};
 
 /// What the inode behind a name says, links not followed.
@@ -64,7 +65,7 @@ fn without_access_time(_: &Metadata) -> Option<OFlags> {
     None
 }
 
-/// Reads all of a file whose name said `metadata`.
+/// Reads all of a file whose name said `metadata`; and says whether it has extended attributes, if that is asked.
 ///
 /// The name was asked before the open and the open file is asked after the last byte: when both
 /// agree, the file that was read is the file that was named, and nothing moved in between.
@@ -76,9 +77,9 @@ pub(super) fn read_whole(
     directory: &OwnedFd,
     name: &CStr,
     metadata: &Metadata,
-    buffers: &Arc<Buffers>,
+    (buffers, note_xattrs): (&Arc<Buffers>, bool),
     path: impl Fn() -> PathBuf,
-) -> Result<FileBytes> {
+) -> Result<(FileBytes, bool)> {
     let len = metadata.len;
     // One byte more than there should be: getting exactly `len` tells that the end was met.
     let wanted = usize::try_from(len.saturating_add(1)).ok();
@@ -110,7 +111,8 @@ pub(super) fn read_whole(
         );
         return Err(Error::io("read", path(), source));
     }
-    Ok(bytes)
+    let has_xattrs = note_xattrs && xattrs::any(&file);
+    Ok((bytes, has_xattrs))
 }
 
 /// The target of a link whose name said `metadata`.

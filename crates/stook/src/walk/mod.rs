@@ -29,6 +29,7 @@ mod queue;
 mod read_tree;
 mod roots;
 mod worker;
+pub(crate) mod xattrs;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -59,11 +60,19 @@ pub struct WalkOptions {
     pub buffered_bytes_max: u64,
     /// Report what another file system is mounted on, but do not enter it.
     pub same_filesystem: bool,
+    /// Ask of every file that is read, and every directory, whether it has [extended attributes](WalkItem::xattrs).
+    pub note_xattrs: bool,
 }
 
 impl Default for WalkOptions {
     fn default() -> Self {
-        Self { threads: 128, read_up_to: 1 << 20, buffered_bytes_max: 32 << 20, same_filesystem: false }
+        Self {
+            threads: 128,
+            read_up_to: 1 << 20,
+            buffered_bytes_max: 32 << 20,
+            same_filesystem: false,
+            note_xattrs: false,
+        }
     }
 }
 

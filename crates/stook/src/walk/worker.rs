@@ -18,6 +18,7 @@ use super::entry::{Candidate, Content, Decision, Kind, LargeFile, Metadata, Walk
 use super::file;
 use super::handover::{ENTRY_COST, HandOver, Parcel};
 use super::queue::{Queue, Task};
+use super::xattrs;
 use super::{Hooks, WalkOptions};
 use crate::error::{Error, Result};
 
@@ -144,7 +145,8 @@ impl<O: Outlet> Worker<'_, O> {
             }
         };
         if report {
-            self.report(WalkItem { key: directory.key(), metadata, content: Content::None })?;
+            let xattrs = self.has_xattrs(&directory);
+            self.report(WalkItem { key: directory.key(), metadata, content: Content::None, xattrs })?;
         }
         if self.options.same_filesystem && metadata.device != parent.shared().device {
             return Ok(());
@@ -155,11 +157,17 @@ impl<O: Outlet> Worker<'_, O> {
     fn start(&mut self, directory: &Arc<Directory>) -> Outcome {
         match directory.handle().and_then(|h| file::status(&*h)) {
             Ok(metadata) => {
-                self.report(WalkItem { key: directory.key(), metadata, content: Content::None })?;
+                let xattrs = self.has_xattrs(directory);
+                self.report(WalkItem { key: directory.key(), metadata, content: Content::None, xattrs })?;
                 self.open_listing(directory)
             }
             Err(e) => self.failed(directory.key(), Error::io("stat", directory.path_of(c""), e)),
         }
+    }
+
+    /// One that cannot be opened any more is told as that when it is listed.
+    fn has_xattrs(&self, directory: &Arc<Directory>) -> bool {
+        self.options.note_xattrs && directory.handle().is_ok_and(xattrs::any)
     }
 
     fn open_listing(&mut self, directory: &Arc<Directory>) -> Outcome {
@@ -290,10 +298,11 @@ impl<O: Outlet> Worker<'_, O> {
         if !self.outlet.reserve(cost) {
             return Err(Stopped);
         }
-        let event = match place.content(&metadata, wanted, &self.buffers) {
-            Ok(mut content) => {
+        let reading = (&self.buffers, self.options.note_xattrs);
+        let event = match place.content(&metadata, wanted, reading) {
+            Ok((mut content, xattrs)) => {
                 self.hooks.digest(&mut content);
-                Ok(WalkItem { key, metadata, content })
+                Ok(WalkItem { key, metadata, content, xattrs })
             }
             Err(error) => Err(WalkError { key, error }),
         };
@@ -345,27 +354,33 @@ impl Place<'_> {
         self.directory.path_of(self.name)
     }
 
-    fn content(&self, metadata: &Metadata, wanted: Wanted, buffers: &Arc<Buffers>) -> Result<Content> {
+    /// What is in it, and whether it was seen to have extended attributes.
+    fn content(
+        &self,
+        metadata: &Metadata,
+        wanted: Wanted,
+        reading: (&Arc<Buffers>, bool),
+    ) -> Result<(Content, bool)> {
         let path = || self.path();
-        match (metadata.kind, wanted) {
-            (_, Wanted::No) => Ok(Content::NotRead),
+        let content = match (metadata.kind, wanted) {
+            (_, Wanted::No) => Content::NotRead,
             (_, Wanted::Bytes) => {
-                Ok(Content::Bytes(file::read_whole(self.handle, self.name, metadata, buffers, path)?))
+                let (bytes, xattrs) = file::read_whole(self.handle, self.name, metadata, reading, path)?;
+                return Ok((Content::Bytes(bytes), xattrs));
             }
-            (_, Wanted::Later) => Ok(Content::Large(LargeFile {
+            (_, Wanted::Later) => Content::Large(LargeFile {
                 directory: self.directory.clone(),
                 name: self.name.to_owned(),
                 metadata: *metadata,
-            })),
-            (Kind::Symlink, _) => {
-                Ok(Content::Target(file::read_link(self.handle, self.name, metadata, path)?))
-            }
+            }),
+            (Kind::Symlink, _) => Content::Target(file::read_link(self.handle, self.name, metadata, path)?),
             (Kind::Directory, _) => {
                 let source = io::Error::other("it became a directory while the tree was walked");
-                Err(Error::io("read", path(), source))
+                return Err(Error::io("read", path(), source));
             }
-            _ => Ok(Content::None),
-        }
+            _ => Content::None,
+        };
+        Ok((content, false))
     }
 }
 

@@ -163,7 +163,7 @@ impl Export<'_> {
             kind: MemberKind::File,
             mode: attributes.mode().unwrap_or(0o644),
             mtime_ns: attributes.mtime_ns().unwrap_or(0),
-            owner: attributes.owner().unwrap_or((0, 0)),
+            owner: attributes.owner(),
             len: 0,
             link: b"",
         };

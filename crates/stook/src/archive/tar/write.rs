@@ -4,6 +4,7 @@
 
 use super::super::member::MemberKind;
 use super::header::BLOCK_LEN;
+use crate::tree::target::SET_ID;
 
 /// What a tar ends in is filled up to this, as other programs do.
 const RECORD_LEN: u64 = 10_240;
@@ -22,8 +23,8 @@ pub struct Head<'a> {
     pub mode: u32,
     /// Modification time, nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// User and group.
-    pub owner: (u32, u32),
+    /// User and group, if they are known. Without, they are root's, and nobody gets their rights by running it.
+    pub owner: Option<(u32, u32)>,
     /// Bytes that follow; those of a file only.
     pub len: u64,
     /// What a link leads to.
@@ -40,7 +41,7 @@ impl Head<'_> {
         let records = self.records(&name);
         let mut blocks = Vec::new();
         if !records.is_empty() {
-            let head = Head { len: records.len() as u64, mtime_ns: 0, mode: 0o644, owner: (0, 0), ..*self };
+            let head = Head { len: records.len() as u64, mtime_ns: 0, mode: 0o644, owner: None, ..*self };
             blocks.extend(head.block(b"./PaxHeaders/stook", b'x', b""));
             blocks.extend_from_slice(&records);
             blocks.resize(blocks.len().next_multiple_of(BLOCK_LEN), 0);
@@ -63,7 +64,7 @@ impl Head<'_> {
         if (long_name && !is_text(name)) || (long_link && !is_text(self.link)) {
             record(&mut records, "hdrcharset", b"BINARY");
         }
-        let (user, group) = self.owner;
+        let (user, group) = self.owner.unwrap_or_default();
         for (key, number) in [("gid", group), ("uid", user)] {
             if number > OCTAL_7_MAX {
                 record(&mut records, key, number.to_string().as_bytes());
@@ -87,12 +88,13 @@ impl Head<'_> {
 
     fn block(&self, name: &[u8], type_flag: u8, link: &[u8]) -> Vec<u8> {
         let seconds = u64::try_from(self.mtime_ns.div_euclid(1_000_000_000)).unwrap_or(0);
-        let (user, group) = self.owner;
+        let (user, group) = self.owner.unwrap_or_default();
+        let mode = self.mode & if self.owner.is_some() { 0o7777 } else { 0o7777 & !SET_ID };
         let small = |number: u32| if number > OCTAL_7_MAX { 0 } else { number };
         let size = if self.len > OCTAL_11_MAX { 0 } else { self.len };
         let mut block = Vec::with_capacity(BLOCK_LEN);
         padded(&mut block, name, 100);
-        for number in [self.mode & 0o7777, small(user), small(group)] {
+        for number in [mode, small(user), small(group)] {
             padded(&mut block, format!("{number:07o}").as_bytes(), 8);
         }
         for number in [size, seconds.min(OCTAL_11_MAX)] {

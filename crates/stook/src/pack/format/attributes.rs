@@ -161,6 +161,22 @@ impl Attributes {
         self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
+    /// Whether encoded attributes say that the record is a hard link, and whether that its file has further names; what
+    /// is no attributes says neither. Every put is asked, so nothing is allocated.
+    pub(crate) fn tell_names(bytes: &[u8]) -> (bool, bool) {
+        let (mut is_link, mut has_further) = (false, false);
+        let mut cursor = Cursor::new(bytes);
+        while cursor.left() > 0 {
+            let Ok((id, value)) = skip_one(&mut cursor) else { break };
+            match (id, value) {
+                (KIND, [code]) => is_link = *code == FileKind::HardLink.code(),
+                (NAMES, [a, b, c, d]) => has_further = u32::from_le_bytes([*a, *b, *c, *d]) > 1,
+                _ => {}
+            }
+        }
+        (is_link, has_further)
+    }
+
     fn u32(&self, id: u8) -> Option<u32> {
         match self.get(&Name::Id(id)) {
             Some(Value::U32(value)) => Some(*value),
@@ -287,6 +303,23 @@ fn decode_one(cursor: &mut Cursor<'_>) -> Decoded<(Name, Value)> {
     Ok((name, value))
 }
 
+/// The next attribute without a look at what it means: its id (0 for one with a name) and the bytes of its value.
+fn skip_one<'b>(cursor: &mut Cursor<'b>) -> Decoded<(u8, &'b [u8])> {
+    let (id, code) = (cursor.u8()?, cursor.u8()?);
+    if id == 0 {
+        let len = cursor.u8()?;
+        cursor.take(usize::from(len))?;
+    }
+    let len = match code {
+        1 | 2 => 8,
+        3 => 4,
+        4 => 1,
+        5 | 6 => usize::from(cursor.u16()?),
+        other => return Err(Invalid::unsupported(cursor.at(), format!("attribute type {other}"))),
+    };
+    Ok((id, cursor.take(len)?))
+}
+
 fn text(cursor: &mut Cursor<'_>, len: usize) -> Decoded<String> {
     let at = cursor.at();
     let bytes = cursor.take(len)?.to_vec();
@@ -313,6 +346,22 @@ mod tests {
                 assert!(fewer.0.len() < all.0.len());
             }
         }
+    }
+
+    #[test]
+    fn names_are_told_without_decoding() {
+        let tell = |all: &Attributes| Attributes::tell_names(&all.encode().unwrap());
+        let mut all = Attributes::new();
+        assert_eq!(tell(&all), (false, false));
+        all.set(Name::Text("text".into()), Value::Text("long".into()));
+        all.set(Name::Id(KIND), Value::U8(4));
+        assert_eq!(tell(&all), (true, false));
+        all.set(Name::Id(KIND), Value::U8(1));
+        all.set(Name::Id(NAMES), Value::U32(1));
+        assert_eq!(tell(&all), (false, false));
+        all.set(Name::Id(NAMES), Value::U32(2));
+        assert_eq!(tell(&all), (false, true));
+        assert_eq!(Attributes::tell_names(&[6, 3, 2]), (false, false), "cut short");
     }
 
     #[test]

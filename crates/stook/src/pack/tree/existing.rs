@@ -1,10 +1,11 @@
 //! What a pack already holds of a tree, so that a second run adds only what is new or changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::open::{KeyEntry, Pack};
+use crate::tree::target;
 use crate::walk::Metadata;
 
 /// Heads that are read as one batch.
@@ -30,6 +31,8 @@ pub(super) struct Existing {
     known: HashMap<Box<[u8]>, (usize, Known)>,
     /// What links lead to.
     targets: HashMap<Box<[u8]>, Box<[u8]>>,
+    /// What hard links lead to.
+    firsts: HashSet<Box<[u8]>>,
 }
 
 impl Existing {
@@ -68,6 +71,9 @@ impl Existing {
         }
         for (key, record) in links.iter().zip(pack.get_many(&links)?) {
             if let (Some(key), Some(Some(record))) = (key.as_bytes(), whole(record)?) {
+                if record.head.attributes.file_kind() == Some(FileKind::HardLink) {
+                    self.firsts.insert(record.body.as_ref().into());
+                }
                 self.targets.insert(key.into(), record.body.as_ref().into());
             }
         }
@@ -105,6 +111,11 @@ impl Existing {
         links.map(|(key, target)| (&**key, &**target))
     }
 
+    /// Whether a hard link leads to this key, so that its record holds the content of another name.
+    pub(super) fn is_first(&self, key: &[u8]) -> bool {
+        self.firsts.contains(key)
+    }
+
     /// Whether a regular file with this metadata is there already.
     pub(super) fn has_file(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
         self.known(key).is_some_and(|known| *known == Known::file(metadata, with_owner))
@@ -138,6 +149,13 @@ impl Existing {
     pub(super) fn has(&self, key: &[u8]) -> bool {
         self.known.contains_key(key)
     }
+}
+
+/// The owner that is recorded of an entry: with set-user-id or set-group-id bits always, because without one nobody gets
+/// them back.
+pub(super) fn recorded_owner(metadata: &Metadata, with_owner: bool) -> Option<(u32, u32)> {
+    let is_wanted = with_owner || metadata.mode & target::SET_ID != 0;
+    is_wanted.then_some((metadata.uid, metadata.gid))
 }
 
 /// `None` for what is damaged.
@@ -186,7 +204,7 @@ impl Known {
             len,
             mode: metadata.mode,
             mtime_ns: metadata.mtime_ns,
-            owner: with_owner.then_some((metadata.uid, metadata.gid)),
+            owner: recorded_owner(metadata, with_owner),
         }
     }
 }

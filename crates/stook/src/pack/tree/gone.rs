@@ -177,7 +177,10 @@ impl<'p> Packing<'p, '_> {
         let Some(writer) = self.writer.as_deref_mut().filter(|_| !gone.is_empty()) else { return Ok(()) };
         // What took the place of a record, under another name of the same file, is safe before that record goes.
         writer.sync()?;
-        for batch in gone.chunks(BATCH_LEN) {
+        // Links go first: what they lead to is then needed by nobody.
+        let is_link = |key: &&[u8]| self.existing.kind(key) == Some(FileKind::HardLink);
+        let (links, others): (Vec<&[u8]>, Vec<&[u8]>) = gone.iter().copied().partition(is_link);
+        for batch in [links, others].concat().chunks(BATCH_LEN) {
             for key in batch {
                 if let Some(writer) = self.writer.as_deref_mut() {
                     self.summary.deleted += u64::from(writer.delete(&Key::bytes(key)?)?);

@@ -5,8 +5,10 @@
 //! the pack, in the tree, or in both.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek as _};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -22,7 +24,9 @@ use crate::pack::open::Pack;
 use crate::pack::record::Record;
 use crate::pack::stream::RecordReader;
 use crate::tree::target;
-use crate::walk::{Content, FileBytes, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions};
+use crate::walk::{
+    Content, FileBytes, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
+};
 
 /// Small files and links whose records are read at once: so many, and bytes of them.
 const BATCH_LEN: usize = 256;
@@ -152,7 +156,7 @@ impl Moving<'_> {
     }
 
     fn take(&mut self, item: WalkItem) -> Result<(), Stop> {
-        let WalkItem { key, metadata, content } = item;
+        let WalkItem { key, metadata, content, .. } = item;
         let key = match Key::bytes(&key) {
             Ok(key) => key,
             Err(error) => {
@@ -289,6 +293,7 @@ impl Moving<'_> {
         if now.kind != metadata.kind || !before.same_content(&after) {
             return Err(crate::Error::changed(path(shown), before, after).into());
         }
+        refuse_xattrs(&parent, &name, shown)?;
         rustix::fs::unlinkat(&*parent, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
         Ok(true)
     }
@@ -426,6 +431,7 @@ impl Moving<'_> {
             let (before, after) = (metadata.identity(), now.identity());
             return Err(crate::Error::changed(path(shown), before, after).into());
         }
+        refuse_xattrs(&parent, &name, shown)?;
         match rustix::fs::unlinkat(&*parent, &name, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
@@ -441,6 +447,19 @@ fn status_of(file: &File, key: &Key) -> Result<Metadata> {
     };
     let status = rustix::fs::fstat(file).map_err(|errno| io(errno.into()))?;
     Metadata::from_stat(&status).map_err(io)
+}
+
+/// An error where something has extended attributes: the pack does not hold them.
+fn refuse_xattrs(parent: &OwnedFd, name: &OsStr, shown: &[u8]) -> Result<()> {
+    let io = |error| crate::Error::io("ask for the extended attributes of", path(shown), error);
+    let xattrs = xattrs::of(parent, name).map_err(io)?;
+    if xattrs.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "it has extended attributes, which the pack does not hold, and so it stays: {}",
+        xattrs.join(", ")
+    )))
 }
 
 /// A key for messages.

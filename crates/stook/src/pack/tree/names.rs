@@ -24,6 +24,10 @@ impl Claims {
     /// Whether a file is to be read under this name.
     pub(super) fn wants(&self, candidate: Candidate<'_>, existing: &Existing, with_owner: bool) -> bool {
         let Candidate { key, metadata } = candidate;
+        // What holds the content of other names is replaced last, when those have what they need.
+        if existing.is_first(key) {
+            return false;
+        }
         if metadata.links < 2 {
             return !existing.has_file(key, metadata, with_owner);
         }
@@ -66,6 +70,9 @@ impl Names {
     pub(super) fn packed(&mut self, key: &[u8], metadata: &Metadata) {
         if metadata.links > 1 {
             self.packed.entry(inode(metadata)).or_insert_with(|| key.to_vec());
+        } else {
+            // It waited for what its record held for other names.
+            self.waiting.remove(&inode(metadata));
         }
     }
 
@@ -84,16 +91,24 @@ impl Names {
             let Some(first) = packed.or_else(|| before().map(|(key, _)| key)).cloned() else { return true };
             let unchanged = packed.is_none();
             let names = std::mem::take(names).into_iter().filter(|(key, _)| *key != first);
-            let further = names.map(|(key, metadata)| FurtherName { key, metadata }).collect();
+            let names = names.map(|(key, metadata)| FurtherName { key, metadata });
+            // What other names still lead to comes after them.
+            let (last, mut further): (Vec<_>, Vec<_>) = names.partition(|name| existing.is_first(&name.key));
+            further.extend(last);
             sorted.push(Sorted { first, unchanged, further });
             false
         });
         sorted
     }
 
-    /// One name for each file of which the pack does not have the bytes.
-    pub(super) fn unread(&self) -> Unread {
-        Unread(self.waiting.values().filter_map(|names| names.keys().next().cloned()).collect())
+    /// One name for each file of which the pack does not have the bytes: `first` those whose record holds nothing for other
+    /// names, then the rest.
+    pub(super) fn unread(&self, existing: &Existing, first: bool) -> Unread {
+        let names = self.waiting.values().filter_map(|names| {
+            let free = names.keys().find(|key| !existing.is_first(key));
+            free.or_else(|| names.keys().next()).filter(|key| existing.is_first(key) != first)
+        });
+        Unread(names.cloned().collect())
     }
 
     /// Gives up all that is left.

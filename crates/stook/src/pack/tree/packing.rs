@@ -4,15 +4,17 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
-use super::existing::Existing;
+use super::existing::{Existing, recorded_owner};
 use super::gone::{Delete, Held};
-use super::names::{Claims, FurtherName, Names};
+use super::names::{Claims, FurtherName, Names, Unread};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::open::Pack;
 use crate::pack::writer::{PackWriter, chunk_sums};
-use crate::walk::{Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions};
+use crate::walk::{
+    Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
+};
 
 /// One read of a file that is streamed, in bytes.
 const STREAM_LEN: usize = 1 << 20;
@@ -80,6 +82,9 @@ pub struct PackSummary {
     pub uncertain: u64,
     /// Bytes of what was added.
     pub bytes: u64,
+    /// Files and directories that were added without their extended attributes (access control lists among them), which
+    /// packs do not hold.
+    pub without_xattrs: u64,
     /// Pipes, sockets and devices, which are left out: key and kind.
     pub special: Vec<(Vec<u8>, Kind)>,
     /// Under which keys the pack itself would have been met. It is left out.
@@ -106,7 +111,7 @@ pub struct PackTree<'a> {
     pub roots: Vec<PathBuf>,
     /// Which group each file goes to.
     pub grouping: Grouping,
-    /// Whether owners are kept.
+    /// Whether owners are kept; those of files with set-user-id or set-group-id bits always are.
     pub with_owner: bool,
     /// Threads that walk and read.
     pub threads: usize,
@@ -256,7 +261,7 @@ impl Packing<'_, '_> {
         let own = self.summary.own.clone();
         let claims = Claims::default();
         let walk = Walk::new(&tree.roots)?
-            .options(WalkOptions { threads: tree.threads, ..WalkOptions::default() })
+            .options(WalkOptions { threads: tree.threads, note_xattrs: true, ..WalkOptions::default() })
             .select(|key, kind| tree.decide(&own, key, kind))
             .wanted(|candidate| !dry && claims.wants(candidate, existing, tree.with_owner))
             .digest(self.sums());
@@ -272,23 +277,17 @@ impl Packing<'_, '_> {
     /// Packs the further names of files, when all names are known.
     fn link_names(&mut self) -> Result<(), Stop> {
         self.settle_names()?;
-        let unread = self.names.unread();
-        if self.writer.is_some() && !unread.is_empty() {
-            // Each is a link in the pack to a name that is no longer the same file.
-            let tree = self.tree;
-            let walk = Walk::new(&tree.roots)?
-                .options(WalkOptions { threads: tree.threads, ..WalkOptions::default() })
-                .select(|key, kind| unread.select(key, kind))
-                .digest(self.sums());
-            walk.run(|event| match &event {
-                Ok(item) if !unread.contains(&item.key) => Ok(()),
-                Err(error) if !unread.contains(error.key()) => Ok(()),
-                _ => self.take_event(event),
-            })?;
-            self.settle_names()?;
+        let mut counted = Vec::new();
+        for first in [true, false] {
+            let unread = self.names.unread(self.existing, first);
+            if self.writer.is_some() && !unread.is_empty() {
+                self.read_again(&unread)?;
+                self.settle_names()?;
+            }
+            counted.push(unread);
         }
         for FurtherName { key, metadata } in std::mem::take(&mut self.names).into_unsettled() {
-            if self.writer.is_none() && unread.contains(&key) {
+            if self.writer.is_none() && counted.iter().any(|unread| unread.contains(&key)) {
                 self.count_file(&key, &metadata);
             } else if self.writer.is_none() {
                 self.summary.replaced += u64::from(self.existing.has(&key));
@@ -299,6 +298,22 @@ impl Packing<'_, '_> {
                 self.summary.failures.push(Failure { key, error });
             }
         }
+        Ok(())
+    }
+
+    /// Reads files under these names. Each is a link in the pack to a name that is no longer the same file, or what
+    /// other names led to.
+    fn read_again(&mut self, unread: &Unread) -> Result<(), Stop> {
+        let tree = self.tree;
+        let walk = Walk::new(&tree.roots)?
+            .options(WalkOptions { threads: tree.threads, note_xattrs: true, ..WalkOptions::default() })
+            .select(|key, kind| unread.select(key, kind))
+            .digest(self.sums());
+        walk.run(|event| match &event {
+            Ok(item) if !unread.contains(&item.key) => Ok(()),
+            Err(error) if !unread.contains(error.key()) => Ok(()),
+            _ => self.take_event(event),
+        })?;
         Ok(())
     }
 
@@ -337,7 +352,7 @@ impl Packing<'_, '_> {
     }
 
     fn take(&mut self, item: WalkItem) -> Result<(), Stop> {
-        let WalkItem { key, metadata, content } = item;
+        let WalkItem { key, metadata, content, xattrs } = item;
         let met = if metadata.kind.is_special() { Met::LeftOut } else { Met::Packed };
         if let Some(noted) = self.existing.number(&key).and_then(|number| self.met.get_mut(number)) {
             *noted = met;
@@ -363,6 +378,7 @@ impl Packing<'_, '_> {
                 } else {
                     self.put(&key, FileKind::Directory, &metadata, b"", None)?;
                     self.summary.directories += 1;
+                    self.summary.without_xattrs += u64::from(xattrs);
                 }
             }
             (Kind::Symlink, Content::Target(target)) => {
@@ -373,16 +389,23 @@ impl Packing<'_, '_> {
                     self.summary.symlinks += 1;
                 }
             }
-            (_, content) => self.take_file(key, metadata, content)?,
+            (_, content) => self.take_file(key, metadata, content, xattrs)?,
         }
         Ok(())
     }
 
-    fn take_file(&mut self, key: Vec<u8>, metadata: Metadata, content: Content) -> Result<(), Stop> {
+    fn take_file(
+        &mut self,
+        key: Vec<u8>,
+        metadata: Metadata,
+        content: Content,
+        xattrs: bool,
+    ) -> Result<(), Stop> {
         match content {
             Content::Bytes(bytes) => {
                 self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()))?;
                 self.names.packed(&key, &metadata);
+                self.summary.without_xattrs += u64::from(xattrs);
                 self.summary.files += 1;
                 self.summary.bytes += metadata.len;
             }
@@ -397,6 +420,7 @@ impl Packing<'_, '_> {
             },
             _ if metadata.links > 1 => self.names.wait(key, metadata),
             _ if self.existing.has_file(&key, &metadata, self.tree.with_owner) => self.summary.unchanged += 1,
+            _ if self.existing.is_first(&key) => self.names.wait(key, metadata),
             _ => self.count_file(&key, &metadata),
         }
         Ok(())
@@ -410,7 +434,7 @@ impl Packing<'_, '_> {
     }
 
     fn attributes(&self, kind: FileKind, metadata: &Metadata) -> Attributes {
-        let owner = self.tree.with_owner.then_some((metadata.uid, metadata.gid));
+        let owner = recorded_owner(metadata, self.tree.with_owner);
         let mut attributes = Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner);
         if kind == FileKind::File && metadata.links > 1 {
             let names = u32::try_from(metadata.links).unwrap_or(u32::MAX);
@@ -475,8 +499,12 @@ impl Packing<'_, '_> {
         if let Err(error) = file.check(&opened) {
             return Ok(Some(error.into()));
         }
+        let has_xattrs = xattrs::any(&opened);
         match record.finish() {
-            Ok(_) => Ok(None),
+            Ok(_) => {
+                self.summary.without_xattrs += u64::from(has_xattrs);
+                Ok(None)
+            }
             Err(error @ Error::BodyLength { .. }) => Ok(Some(error)),
             Err(error) => Err(error.into()),
         }

@@ -54,8 +54,8 @@ pub struct UnpackTree<'a> {
     pub target: PathBuf,
     /// Whether files that are there may be replaced; else they are kept.
     pub overwrite: bool,
-    /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would mean somebody
-    /// else are dropped: by root all, by others those that were recorded with another owner or group.
+    /// Whether owners are restored. Set-user-id and set-group-id bits are, where a file then belongs to the owner (or
+    /// group) that was recorded with them; without `with_owner` root drops all of them.
     pub with_owner: bool,
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
@@ -263,11 +263,7 @@ impl Unpacking<'_> {
     }
 
     fn dress(&self, attributes: &Attributes) -> Dress {
-        let meant_for = attributes.owner();
-        let owner = meant_for.filter(|_| self.tree.with_owner);
-        let foreign = owner.is_none() && rustix::process::geteuid().is_root();
-        let mode = attributes.mode().map(|mode| if foreign { mode & 0o1777 } else { mode });
-        Dress { mode, mtime_ns: attributes.mtime_ns(), owner, meant_for }
+        Dress::new(attributes.mode(), attributes.mtime_ns(), attributes.owner(), self.tree.with_owner)
     }
 
     /// Notes failures and directories.

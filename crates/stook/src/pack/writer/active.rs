@@ -165,6 +165,11 @@ impl Active {
         self.len() - self.checkpointed_len >= due_len
     }
 
+    /// Makes all of it visible to who reads the file.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        Ok(self.appender.flush()?)
+    }
+
     /// Waits until all of it is on the medium.
     pub(crate) fn sync(&mut self) -> Result<()> {
         if self.is_dirty() {
@@ -201,12 +206,17 @@ impl Active {
         Ok(self.appender.append(&[&fixed, attributes])?)
     }
 
-    /// Appends the header of a record and gives the offset of its frame and its header checksum.
-    pub(crate) fn append_head(&mut self, parts: Parts<'_>, body: BodyLen) -> Result<(u64, u32)> {
+    /// Appends the header of a record, perhaps of a batch, and gives the offset of its frame and its header checksum.
+    pub(crate) fn append_head(
+        &mut self,
+        in_batch: bool,
+        parts: Parts<'_>,
+        body: BodyLen,
+    ) -> Result<(u64, u32)> {
         self.mark()?;
         let offset = self.len();
         let stored = parts.key.stored();
-        let fixed = self.head_bytes((FrameKind::Record, false), parts, body, offset);
+        let fixed = self.head_bytes((FrameKind::Record, in_batch), parts, body, offset);
         let crc =
             fixed.get(8..).and_then(|bytes| bytes.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b));
         self.appender.append(&[&fixed, stored.as_ref(), parts.attributes])?;
@@ -295,11 +305,16 @@ impl Active {
         Ok(())
     }
 
-    /// Fills up to a multiple of 8 and takes the record into the index.
-    pub(crate) fn end_record(&mut self, parts: Parts<'_>, offset: u64, body_len: u64) -> Result<Place> {
+    /// Fills the frame that was begun at `offset` up to a multiple of 8.
+    pub(crate) fn end_frame(&mut self, offset: u64) -> Result<Place> {
         let padding = self.len().next_multiple_of(8) - self.len();
         self.appender.append(&[PADDING.get(..padding as usize).unwrap_or_default()])?;
-        let place = Place::new(offset, self.len() - offset);
+        Ok(Place::new(offset, self.len() - offset))
+    }
+
+    /// The same, and takes the record into the index.
+    pub(crate) fn end_record(&mut self, parts: Parts<'_>, offset: u64, body_len: u64) -> Result<Place> {
+        let place = self.end_frame(offset)?;
         self.note(parts, place, body_len);
         Ok(place)
     }

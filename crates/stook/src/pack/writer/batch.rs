@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use super::active::Member;
-use super::{At, PackWriter, Parts, chunk_sums};
+use super::links::{self, Link};
+use super::{At, PackWriter, Parts, RecordWriter, chunk_sums};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::format::frame::FrameKind;
@@ -72,6 +73,69 @@ impl<'w> Batch<'w> {
         }
     }
 
+    /// Moves what the record at `old` holds for other names, as part of this batch.
+    fn free_content(&mut self, key: &Key, old: At) -> Result<()> {
+        if !self.writer.may_hold_content(key, old)? {
+            return Ok(());
+        }
+        let newest = &self.newest;
+        let links = self.writer.links_to(key, &|writer, key| match newest.get(key) {
+            Some(&found) => Ok(found),
+            None => writer.find(key),
+        })?;
+        let Some((first, others)) = links.split_first() else { return Ok(()) };
+        let sequence = self.writer.manifest.sequence_next;
+        if let Err(error) = self.move_content(old, first) {
+            // Nothing of it is there, and the numbers of a batch have no gaps.
+            self.writer.manifest.sequence_next = sequence;
+            return Err(links::cannot_move(key, &first.key, error));
+        }
+        let body = first.key.as_bytes().unwrap_or_default();
+        for link in others {
+            let sums = chunk_sums(body, self.writer.chunk_log2());
+            self.append(&link.key, FrameKind::Record, &link.attributes.encode()?, &[body, &sums])?;
+        }
+        Ok(())
+    }
+
+    /// Puts the body of the record at `old` under the name of a link.
+    fn move_content(&mut self, old: At, link: &Link) -> Result<()> {
+        let mut content = self.writer.content(old)?;
+        let time_ns = self.time_ns();
+        let mut record = RecordWriter::begin(
+            self.writer,
+            (self.group, true),
+            (&link.key, Some(link.at)),
+            time_ns,
+            content.attributes.encode()?,
+            content.len,
+        )?;
+        while let Some(bytes) = content.next()? {
+            record.write(bytes)?;
+        }
+        let member = record.finish_member()?;
+        if let Some((place, _)) = member.record {
+            self.offset.get_or_insert(place.offset);
+        }
+        self.take(member)
+    }
+
+    /// The time of all of it.
+    fn time_ns(&mut self) -> i64 {
+        let time_ns = self.time_ns.unwrap_or_else(|| self.writer.next_time());
+        self.time_ns = Some(time_ns);
+        time_ns
+    }
+
+    /// Takes notice of a record or deletion that was appended.
+    fn take(&mut self, member: Member) -> Result<()> {
+        let segment = self.writer.active_of(self.group)?.header.id;
+        let at = member.record.map(|(place, _)| At { segment, place });
+        self.newest.insert(member.key.clone(), at);
+        self.members.push(member);
+        Ok(())
+    }
+
     fn append(
         &mut self,
         key: &Key,
@@ -83,19 +147,20 @@ impl<'w> Batch<'w> {
             return Err(Error::Stopped);
         }
         let old = self.find(key)?;
+        if let Some(old) = old {
+            self.free_content(key, old)?;
+        }
         let sequence = self.writer.next_sequence();
-        let time_ns = self.time_ns.unwrap_or_else(|| self.writer.next_time());
-        self.time_ns = Some(time_ns);
+        let time_ns = self.time_ns();
         let parts = Parts { key, attributes, sequence, time_ns };
         let group = self.group;
+        let body = body_and_sums.first().copied().unwrap_or_default();
+        self.writer.links.note(key, attributes, body);
         let place =
             self.writer.guard(|writer| writer.active_of(group)?.append_member(kind, parts, body_and_sums))?;
         self.offset.get_or_insert(place.offset);
-        let segment = self.writer.active_of(group)?.header.id;
-        let record = (kind == FrameKind::Record)
-            .then(|| (place, body_and_sums.first().map_or(0, |body| body.len() as u64)));
-        self.newest.insert(key.clone(), record.map(|(place, _)| At { segment, place }));
-        self.members.push(Member { key: key.clone(), sequence, time_ns, record, old });
+        let record = (kind == FrameKind::Record).then_some((place, body.len() as u64));
+        self.take(Member { key: key.clone(), sequence, time_ns, record, old })?;
         Ok(sequence)
     }
 

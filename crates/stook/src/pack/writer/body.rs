@@ -1,9 +1,11 @@
 //! A record whose body is given piece by piece.
 
+use super::active::Member;
 use super::{Active, At, PackWriter, Parts};
 use crate::pack::error::{Error, Result};
+use crate::pack::format::attributes::Attributes;
 use crate::pack::format::frame::{BodyLen, PieceHead, Trailer};
-use crate::pack::key::Key;
+use crate::pack::key::{KEY_LEN_MAX, Key};
 
 /// Takes the body of one record. It counts once [`finish`](Self::finish) returned; dropped before, nothing
 /// of it stays.
@@ -27,28 +29,33 @@ pub struct RecordWriter<'w> {
     chunk_fill: usize,
     /// The piece that is being filled, when it was not.
     piece: Vec<u8>,
+    /// Of a hard link, what it leads to.
+    link: Option<Vec<u8>>,
     open: bool,
 }
 
 impl<'w> RecordWriter<'w> {
+    /// Begins a record in a group, perhaps as one of a batch, in place of an older one.
     pub(super) fn begin(
         writer: &'w mut PackWriter,
-        group: u32,
-        key: Key,
+        (group, in_batch): (u32, bool),
+        (key, old): (&Key, Option<At>),
+        time_ns: i64,
         attributes: Vec<u8>,
         announced: Option<u64>,
     ) -> Result<Self> {
-        let old = writer.find(&key)?;
-        let (sequence, time_ns) = (writer.next_sequence(), writer.next_time());
+        let sequence = writer.next_sequence();
         let body = announced.map_or(BodyLen::Framed, BodyLen::Known);
         let (offset, header_crc) = writer.guard(|writer| {
-            let parts = Parts { key: &key, attributes: &attributes, sequence, time_ns };
-            writer.active_of(group)?.append_head(parts, body)
+            let parts = Parts { key, attributes: &attributes, sequence, time_ns };
+            writer.active_of(group)?.append_head(in_batch, parts, body)
         })?;
+        let (is_link, _) = Attributes::tell_names(&attributes);
         Ok(Self {
             writer,
             group,
-            key,
+            key: key.clone(),
+            link: is_link.then(Vec::new),
             attributes,
             announced,
             sequence,
@@ -77,6 +84,10 @@ impl<'w> RecordWriter<'w> {
             return Err(Error::BodyLength { key: self.key.clone(), announced, found: len });
         }
         self.len = len;
+        // A longer one leads nowhere.
+        if let Some(link) = self.link.as_mut().filter(|_| len <= KEY_LEN_MAX as u64) {
+            link.extend_from_slice(bytes);
+        }
         if self.announced.is_some() { self.write_known(bytes) } else { self.write_pieces(bytes) }
     }
 
@@ -135,6 +146,38 @@ impl<'w> RecordWriter<'w> {
     /// What the storage meets; [`Error::BodyLength`] when fewer bytes came than were announced, and then nothing of
     /// the record stays.
     pub fn finish(mut self) -> Result<u64> {
+        self.end_body()?;
+        let parts = Parts {
+            key: &self.key,
+            attributes: &self.attributes,
+            sequence: self.sequence,
+            time_ns: self.time_ns,
+        };
+        let (group, old, offset, len) = (self.group, self.old, self.offset, self.len);
+        self.writer.guard(|writer| {
+            writer.active_of(group)?.end_record(parts, offset, len)?;
+            writer.note_put(parts.key, old, parts.sequence, parts.time_ns);
+            writer.after_record(group)
+        })?;
+        Ok(self.sequence)
+    }
+
+    /// Ends the record as one of a batch.
+    pub(super) fn finish_member(mut self) -> Result<Member> {
+        self.end_body()?;
+        let (group, offset) = (self.group, self.offset);
+        let place = self.writer.guard(|writer| writer.active_of(group)?.end_frame(offset))?;
+        Ok(Member {
+            key: self.key.clone(),
+            sequence: self.sequence,
+            time_ns: self.time_ns,
+            record: Some((place, self.len)),
+            old: self.old,
+        })
+    }
+
+    /// Writes what follows the bytes of the body.
+    fn end_body(&mut self) -> Result<()> {
         if let Some(announced) = self.announced.filter(|&announced| announced != self.len) {
             self.abandon()?;
             return Err(Error::BodyLength { key: self.key.clone(), announced, found: self.len });
@@ -152,19 +195,9 @@ impl<'w> RecordWriter<'w> {
             self.writer.guard(|writer| writer.active_of(group)?.append_raw(&[&trailer]))?;
         }
         self.open = false;
-        let parts = Parts {
-            key: &self.key,
-            attributes: &self.attributes,
-            sequence: self.sequence,
-            time_ns: self.time_ns,
-        };
-        let (group, old, offset, len) = (self.group, self.old, self.offset, self.len);
-        self.writer.guard(|writer| {
-            writer.active_of(group)?.end_record(parts, offset, len)?;
-            writer.note_put(parts.key, old, parts.sequence, parts.time_ns);
-            writer.after_record(group)
-        })?;
-        Ok(self.sequence)
+        let link = self.link.take().unwrap_or_default();
+        self.writer.links.note(&self.key, &self.attributes, &link);
+        Ok(())
     }
 
     /// Takes back what was written of it.

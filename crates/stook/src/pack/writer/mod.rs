@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod compact;
 mod known;
+mod links;
 mod publish;
 mod shared;
 
@@ -21,6 +22,7 @@ pub use body::RecordWriter;
 pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge};
 pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
+use links::Links;
 use publish::Named;
 pub use shared::SharedWriter;
 
@@ -138,6 +140,8 @@ pub struct PackWriter {
     dead: BTreeMap<u64, Dead>,
     /// Keys that this writer put.
     known: Known,
+    /// What it knows of names of files.
+    links: Links,
     /// Segments from this one on hold nothing but what this writer put.
     own_segments: u64,
     recovery: Recovery,
@@ -271,6 +275,7 @@ impl PackWriter {
             sealed: BTreeMap::new(),
             dead: BTreeMap::new(),
             known: Known::default(),
+            links: Links::default(),
             recovery: Recovery::default(),
             synced_at: Instant::now(),
             unpublished: false,
@@ -302,6 +307,7 @@ impl PackWriter {
         let may_grow = !segment.damaged && !self.active.contains_key(&entry.group);
         match entry.state {
             SegmentState::Active if may_grow => {
+                self.links.begin_segment(entry.id, segment.frames_end);
                 let active = Active::reopen(self.storage.as_ref(), segment, &self.reader)?;
                 self.active.insert(entry.group, active);
             }
@@ -379,11 +385,16 @@ impl PackWriter {
             )));
         }
         let frame_len = HEADER_LEN + key.sort_form().len() + attributes.len() + body.len() + sums.len();
+        self.check_usable()?;
+        let old = self.find(key)?;
+        if let Some(old) = old {
+            self.free_content(key, old, group)?;
+        }
         let group = self.ready(group, frame_len as u64)?;
         let sequence = self.next_sequence();
         let time_ns = self.next_time();
         let parts = Parts { key, attributes, sequence, time_ns };
-        let old = self.find(key)?;
+        self.links.note(key, attributes, body);
         self.change(|writer| {
             let active = writer.active_of(group)?;
             active.append_record(parts, body, sums)?;
@@ -406,8 +417,14 @@ impl PackWriter {
     ) -> Result<RecordWriter<'_>> {
         let attributes = attributes.encode()?;
         let room = len.unwrap_or(0).saturating_add(attributes.len() as u64);
+        self.check_usable()?;
+        let old = self.find(key)?;
+        if let Some(old) = old {
+            self.free_content(key, old, group)?;
+        }
         let group = self.ready(group, room)?;
-        RecordWriter::begin(self, group, key.clone(), attributes, len)
+        let time_ns = self.next_time();
+        RecordWriter::begin(self, (group, false), (key, old), time_ns, attributes, len)
     }
 
     /// Deletes the record with this key; whether there was one. It is gone for good when a put would be safe.
@@ -419,6 +436,8 @@ impl PackWriter {
         let Some(old) = self.find(key)? else { return Ok(false) };
         // Beside what it deletes: a group that is copied alone takes its deletions along.
         let group = self.group_of(old.segment)?;
+        let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
+        self.free_content(key, old, &name)?;
         self.ready_group(group, (HEADER_LEN + key.sort_form().len()) as u64)?;
         let (sequence, time_ns) = (self.next_sequence(), self.next_time());
         self.change(|writer| {
@@ -537,6 +556,7 @@ impl PackWriter {
         };
         self.manifest.segment_next += 1;
         self.dead.insert(header.id, Dead::default());
+        self.links.begin_segment(header.id, 0);
         let active = Active::create(self.storage.as_ref(), header, group)?;
         self.active.insert(group, active);
         self.unpublished = true;

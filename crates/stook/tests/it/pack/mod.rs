@@ -10,6 +10,7 @@ mod flip;
 mod golden;
 mod index_pages;
 mod limits;
+mod links;
 mod mapped;
 mod model;
 mod repair;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stook::pack::{Attributes, FileKind, Key, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::walk::Decision;
 
 use super::{Place, failed, set_mode, set_time, write};
 
@@ -63,6 +64,56 @@ fn names_of_one_file_stay_together_whatever_happens_to_them() {
     place.pack();
     place.comes_back("3");
     assert_eq!(place.pack().added(), 0);
+}
+
+#[test]
+fn names_that_are_left_out_keep_their_content_when_another_name_is_packed() {
+    let place = Place::new();
+    let name = |name: &str| place.tree().join(name);
+    write(name("a"), "first");
+    fs::hard_link(name("a"), name("b")).unwrap();
+    fs::hard_link(name("a"), name("c")).unwrap();
+    assert_eq!((place.pack().files, place.open().len()), (1, 4));
+    let holder = |key: &[u8]| {
+        let record = place.open().get(&Key::bytes(key).unwrap()).unwrap().unwrap();
+        record.head.attributes.file_kind() == Some(FileKind::File)
+    };
+    let holds = ["a", "b", "c"].into_iter().find(|key| holder(key.as_bytes())).unwrap();
+    // The name that holds the content becomes another file, and only it is packed.
+    fs::remove_file(name(holds)).unwrap();
+    write(name(holds), "another");
+    let mut packing = place.packing();
+    packing.select = Box::new(move |key, _| match key.is_empty() || key == holds.as_bytes() {
+        true => Decision::Take,
+        false => Decision::Prune,
+    });
+    let summary = place.pack_with(&packing);
+    assert_eq!((summary.files, summary.replaced, failed(&summary.failures).len()), (1, 2, 0), "{summary:?}");
+    place.comes_back("out");
+}
+
+#[test]
+fn content_is_written_once_when_a_file_with_several_names_changes() {
+    let place = Place::new();
+    let name = |name: &str| place.tree().join(name);
+    write(name("a"), vec![1; 100_000]);
+    fs::hard_link(name("a"), name("b")).unwrap();
+    fs::hard_link(name("a"), name("c")).unwrap();
+    place.pack();
+    for (turn, change) in [(1, "bytes"), (2, "another file")] {
+        match change {
+            "bytes" => fs::write(name("b"), vec![2; 100_000]).unwrap(),
+            _ => {
+                fs::remove_file(name("a")).unwrap();
+                write(name("a"), vec![3; 100_000]);
+            }
+        }
+        let before: u64 = place.open().segments().iter().map(|segment| segment.tally.body_bytes).sum();
+        let summary = place.pack();
+        let after: u64 = place.open().segments().iter().map(|segment| segment.tally.body_bytes).sum();
+        assert!(after - before < turn * 100_000 + 1000, "{change}: {} bytes, {summary:?}", after - before);
+        place.comes_back(change);
+    }
 }
 
 #[test]

@@ -91,3 +91,45 @@ fn what_failed_before_stays_whatever_the_pack_holds() {
     assert_eq!((moved.files, moved.failures.len()), (1, 0), "{moved:?}");
     assert!(trees.path("tree/a").exists() && !trees.path("tree/b").exists());
 }
+
+/// An access control list as the kernel takes it: the owner, one more user, the group, the mask, and the others.
+fn access_control_list() -> Vec<u8> {
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 1234), (4, 4, u32::MAX), (0x10, 4, u32::MAX), (0x20, 0, u32::MAX)]
+    {
+        list.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+#[test]
+fn what_has_extended_attributes_stays_and_is_told() {
+    use rustix::fs::{XattrFlags, setxattr};
+    let trees = Place::new();
+    for name in ["note", "list", "plain", "labelled/file", "several"] {
+        super::write(trees.tree().join(name), name);
+    }
+    super::write(trees.tree().join("long"), vec![7; 3 << 20]);
+    fs::hard_link(trees.path("tree/several"), trees.path("tree/other")).unwrap();
+    for name in ["note", "long", "labelled", "several"] {
+        setxattr(trees.tree().join(name), "user.note", b"dear", XattrFlags::empty()).unwrap();
+    }
+    let list = access_control_list();
+    setxattr(trees.tree().join("list"), "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+    let packed = trees.pack();
+    assert_eq!((packed.without_xattrs, packed.failures.len()), (5, 0), "{packed:?}");
+    let moved = remove(&trees, u64::MAX, || true);
+    let mut stay = failed(&moved.failures);
+    stay.sort_unstable();
+    assert_eq!(stay, [&b"labelled"[..], b"list", b"long", b"note", b"other", b"several"], "{moved:?}");
+    let told: Vec<String> = moved.failures.iter().map(|failure| failure.error.to_string()).collect();
+    assert!(told.iter().all(|told| told.contains("extended attributes")), "{told:?}");
+    assert!(told.iter().any(|told| told.contains("user.note")), "{told:?}");
+    assert!(told.iter().any(|told| told.contains("system.posix_acl_access")), "{told:?}");
+    assert!(!trees.path("tree/plain").exists() && !trees.path("tree/labelled/file").exists());
+    for name in ["note", "list", "long", "labelled", "several", "other"] {
+        assert!(trees.tree().join(name).exists(), "{name}");
+    }
+}

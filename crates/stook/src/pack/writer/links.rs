@@ -1,0 +1,299 @@
+//! Content that several names share, moved to another name before the record that holds it dies.
+//!
+//! A file with several names is stored once; the records of its further names hold the key of that one. When it is
+//! replaced or deleted, its content is first put under one of the other names, and the rest become links to that. Every
+//! state in between is right: each name stands for the bytes that it stood for before.
+//!
+//! Only a record that says of itself that it has further names costs a look at the hard links of the pack: at all of them
+//! once for a writer, which then keeps their keys in memory. Those that it puts itself it remembers.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{At, PackWriter};
+use crate::engine::Access;
+use crate::extent::ByteRange;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::attributes::{Attributes, FileKind};
+use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
+use crate::pack::format::segment::Salt;
+use crate::pack::frames::{Chunk, Frames, Step, Trouble};
+use crate::pack::key::{KEY_LEN_MAX, Key};
+use crate::pack::names::Name;
+use crate::pack::open::{OpenOptions, Pack};
+use crate::source::Source;
+
+/// Read of a record to see whether it has further names, in bytes: nearly always all of its head.
+const HEAD_LEN: u64 = 512;
+
+/// What a writer knows of the names of files.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// For segments that grow or grew: from which offset on this writer wrote them.
+    own_from: HashMap<u64, u64>,
+    /// Those that it did not begin, open for reading.
+    sources: HashMap<u64, Arc<dyn Source>>,
+    /// Keys of records that this writer put and that may have further names.
+    several: HashSet<Key>,
+    /// Keys of hard links by the key that they may lead to; none is missing, but some may have gone.
+    by_first: HashMap<Key, BTreeSet<Key>>,
+    /// Whether the links that were there before this writer are in it.
+    is_complete: bool,
+}
+
+/// A name that leads to a record.
+pub(super) struct Link {
+    pub(super) key: Key,
+    pub(super) at: At,
+    pub(super) attributes: Attributes,
+}
+
+/// A record of which the head was read and the body follows.
+pub(super) struct Content {
+    frames: Frames,
+    path: PathBuf,
+    pub(super) attributes: Attributes,
+    /// Bytes of the body, if it is known before its end.
+    pub(super) len: Option<u64>,
+}
+
+impl Links {
+    /// What is in a segment from this offset on is put by this writer.
+    pub(super) fn begin_segment(&mut self, segment: u64, from: u64) {
+        self.own_from.insert(segment, from);
+    }
+
+    /// Takes notice of a record that is put; of a hard link `body` is the key that it leads to.
+    pub(super) fn note(&mut self, key: &Key, attributes: &[u8], body: &[u8]) {
+        // Most records have no attributes.
+        if attributes.is_empty() {
+            return;
+        }
+        let (is_link, has_further_names) = Attributes::tell_names(attributes);
+        if has_further_names {
+            self.several.insert(key.clone());
+        }
+        if let (true, Ok(first)) = (is_link, Key::bytes(body)) {
+            self.by_first.entry(first).or_default().insert(key.clone());
+        }
+    }
+
+    /// Whether a record is one that this writer put.
+    fn is_own(&self, at: At) -> bool {
+        self.own_from.get(&at.segment).is_some_and(|&from| at.place.offset >= from)
+    }
+}
+
+impl PackWriter {
+    /// Moves what the record at `old` holds for other names, before something in `group` takes its place.
+    pub(super) fn free_content(&mut self, key: &Key, old: At, group: &str) -> Result<()> {
+        if !self.may_hold_content(key, old)? {
+            return Ok(());
+        }
+        let links = self.links_to(key, &Self::find)?;
+        let Some((first, others)) = links.split_first() else { return Ok(()) };
+        let mut is_elsewhere = false;
+        let mut group_of = |writer: &Self, link: &Link| -> Result<String> {
+            let name = writer.manifest.groups.get(writer.group_of(link.at.segment)? as usize).cloned();
+            let name = name.unwrap_or_default();
+            is_elsewhere |= name != group;
+            Ok(name)
+        };
+        let to = group_of(self, first)?;
+        let moved = self.content(old).and_then(|mut content| {
+            let mut record = self.begin(&to, &first.key, &content.attributes, content.len)?;
+            while let Some(bytes) = content.next()? {
+                record.write(bytes)?;
+            }
+            record.finish()
+        });
+        moved.map_err(|error| cannot_move(key, &first.key, error))?;
+        for link in others {
+            let to = group_of(self, link)?;
+            self.put(&to, &link.key, &link.attributes, first.key.as_bytes().unwrap_or_default())?;
+        }
+        // Within a segment what was written first is there first after a crash, too; another may be late.
+        if is_elsewhere { self.sync() } else { Ok(()) }
+    }
+
+    /// Whether a record may hold the content of other names: it says so, or cannot be asked.
+    pub(super) fn may_hold_content(&mut self, key: &Key, old: At) -> Result<bool> {
+        if key.as_bytes().is_none() {
+            return Ok(false);
+        }
+        if self.links.is_own(old) {
+            return Ok(self.links.several.contains(key));
+        }
+        let (source, salt) = self.older_source(old.segment)?;
+        let mut len = old.place.len.unwrap_or(HEAD_LEN).min(HEAD_LEN);
+        loop {
+            let range = ByteRange::at(old.place.offset, len).unwrap_or_default();
+            let Ok(bytes) = self.reader.read(source.as_ref(), range) else { return Ok(true) };
+            match names_in(&bytes, &salt, old.place.offset) {
+                Head::Read { is_link, has_further_names } => return Ok(!is_link && has_further_names),
+                Head::Longer(needed) if needed > len => len = needed,
+                Head::Longer(_) | Head::Damaged => return Ok(true),
+            }
+        }
+    }
+
+    /// Where to read what was there before this writer.
+    fn older_source(&mut self, segment: u64) -> Result<(Arc<dyn Source>, Salt)> {
+        if let Some(sealed) = self.sealed.get(&segment).and_then(|sealed| sealed.segment.as_ref()) {
+            return Ok((sealed.source.clone(), sealed.salt));
+        }
+        let salt = self.salt_of(segment)?;
+        if let Some(source) = self.links.sources.get(&segment) {
+            return Ok((source.clone(), salt));
+        }
+        let source = self.storage.open(&Name::Segment(segment).to_string())?;
+        self.links.sources.insert(segment, source.clone());
+        Ok((source, salt))
+    }
+
+    fn salt_of(&self, segment: u64) -> Result<Salt> {
+        let sealed = self.sealed.get(&segment).and_then(|sealed| sealed.segment.as_ref());
+        let active = || self.active.values().find(|active| active.header.id == segment);
+        sealed
+            .map(|sealed| sealed.salt)
+            .or_else(|| active().map(|active| active.salt))
+            .ok_or_else(|| Error::Invalid(format!("no segment {segment:016x} is open")))
+    }
+
+    /// The names that lead to this key, in their order; `find` tells where the record of a key is.
+    pub(super) fn links_to(
+        &mut self,
+        key: &Key,
+        find: &dyn Fn(&Self, &Key) -> Result<Option<At>>,
+    ) -> Result<Vec<Link>> {
+        self.learn_links()?;
+        let mut links = Vec::new();
+        for candidate in self.links.by_first.get(key).cloned().unwrap_or_default() {
+            let Some(at) = find(self, &candidate)?.filter(|_| candidate != *key) else { continue };
+            match self.is_link_to(at, key) {
+                Ok(Some(attributes)) => links.push(Link { key: candidate, at, attributes }),
+                // What is damaged leads nowhere any more.
+                Ok(None) | Err(Error::Damaged(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(links)
+    }
+
+    /// The attributes of the record at this place, if it is a link to this key.
+    fn is_link_to(&mut self, at: At, key: &Key) -> Result<Option<Attributes>> {
+        let mut content = self.content(at)?;
+        if content.attributes.file_kind() != Some(FileKind::HardLink) {
+            return Ok(None);
+        }
+        let mut body = Vec::new();
+        while let Some(bytes) = content.next()? {
+            body.extend_from_slice(bytes);
+            if body.len() > KEY_LEN_MAX {
+                return Ok(None);
+            }
+        }
+        Ok((key.as_bytes() == Some(&body)).then_some(content.attributes))
+    }
+
+    /// Takes notice of the links that were there before this writer.
+    fn learn_links(&mut self) -> Result<()> {
+        if self.links.is_complete {
+            return Ok(());
+        }
+        let options = OpenOptions { engines: self.options.engines.clone(), ..OpenOptions::default() };
+        let before = Pack::open(self.storage.clone(), options)?;
+        let by_first = &mut self.links.by_first;
+        before.each_hard_link(|link, first| {
+            by_first.entry(first).or_default().insert(link);
+        })?;
+        self.links.is_complete = true;
+        Ok(())
+    }
+
+    /// The record at this place, whoever put it.
+    pub(super) fn content(&mut self, at: At) -> Result<Content> {
+        if let Some(active) = self.active.values_mut().find(|active| active.header.id == at.segment) {
+            let flushed = active.flush();
+            self.change(|_| flushed)?;
+        }
+        let salt = self.salt_of(at.segment)?;
+        let source = self.storage.open(&Name::Segment(at.segment).to_string())?;
+        let end = at.place.len.and_then(|len| at.place.offset.checked_add(len)).unwrap_or(u64::MAX);
+        let range = ByteRange::new(at.place.offset, end.min(source.len())).unwrap_or_default();
+        let path = source.path().to_path_buf();
+        let mut frames = Frames::new(self.reader.window(source, range, Access::Cached)?, salt);
+        let damaged = |what: String| {
+            Error::Damaged(Damage { file: path.clone(), offset: at.place.offset, key: None, what })
+        };
+        match frames.step()? {
+            Step::Frame if frames.head().header.kind == FrameKind::Record => {}
+            Step::Frame | Step::End => {
+                return Err(damaged("the index names a frame that is no record".into()));
+            }
+            Step::Invalid(broken) => return Err(Error::Damaged(broken.into_damage(&path))),
+        }
+        let attributes =
+            Attributes::decode(&frames.head().attributes).map_err(|invalid| damaged(invalid.what))?;
+        let len = match frames.head().header.body {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::Framed => None,
+        };
+        frames.begin_body().map_err(|trouble| told(&path, trouble))?;
+        Ok(Content { frames, path, attributes, len })
+    }
+}
+
+impl Content {
+    /// The next verified bytes of the body; `None` after the last.
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>> {
+        match self.frames.next_chunk() {
+            Ok(Chunk::Bytes(span)) => Ok(Some(self.frames.view(span).1)),
+            Ok(Chunk::End { .. }) => Ok(None),
+            Err(trouble) => Err(told(&self.path, trouble)),
+        }
+    }
+}
+
+fn told(path: &std::path::Path, trouble: Trouble) -> Error {
+    match trouble {
+        Trouble::Source(error) => error.into(),
+        Trouble::Broken(broken) => Error::Damaged(broken.into_damage(path)),
+    }
+}
+
+/// Damage must not make another name stand for other bytes; anything else is told as it is.
+pub(super) fn cannot_move(key: &Key, link: &Key, error: Error) -> Error {
+    match error {
+        Error::Damaged(damage) => Error::Invalid(format!(
+            "{key} holds the content of {link} (they are names of one file), which cannot be moved there first, because it \
+             is damaged: {damage}; delete {link}, or put it anew, and try again"
+        )),
+        other => other,
+    }
+}
+
+/// What the bytes of a record tell of its names.
+enum Head {
+    Read {
+        is_link: bool,
+        has_further_names: bool,
+    },
+    /// So many bytes of it are needed.
+    Longer(u64),
+    Damaged,
+}
+
+fn names_in(bytes: &[u8], salt: &Salt, offset: u64) -> Head {
+    let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else { return Head::Damaged };
+    let Ok(header) = FrameHeader::decode(fixed, salt) else { return Head::Damaged };
+    let len = header.head_len();
+    let Some(rest) = bytes.get(HEADER_LEN..len as usize) else { return Head::Longer(len) };
+    let (key, attributes) = rest.split_at(usize::from(header.key_len).min(rest.len()));
+    if !header.verify(fixed, salt, offset, key, attributes) {
+        return Head::Damaged;
+    }
+    let (is_link, has_further_names) = Attributes::tell_names(attributes);
+    Head::Read { is_link, has_further_names }
+}
