@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 use stook::pack::{Damage, Error, Key, KeyValue, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::{Document, TextOrBytes};
-use stook::report::units::bytes_exact;
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use crate::context::Context;
@@ -33,6 +32,16 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
 /// As [`open`].
 pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result<Pack, Error> {
     let pack = Pack::open_path(path, options)?;
+    context.damaged(pack.damages());
+    Ok(pack)
+}
+
+/// Opens the pack in a storage that is open for writing, too.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_in(storage: Arc<dyn Storage>, context: &Context) -> Result<Pack, Error> {
+    let pack = Pack::open(storage, OpenOptions::default())?;
     context.damaged(pack.damages());
     Ok(pack)
 }
@@ -91,12 +100,8 @@ pub fn writer_in(
 ) -> Result<PackWriter, Error> {
     let writer = PackWriter::open(storage, options)?;
     context.damaged(&writer.recovery().damages);
-    for torn in &writer.recovery().torn {
-        context.remark(format_args!(
-            "cut an unfinished end of {} from segment {:016x}: a writer died there",
-            bytes_exact(torn.len),
-            torn.segment
-        ));
+    for remark in writer.recovery().remarks() {
+        context.remark(remark);
     }
     Ok(writer)
 }

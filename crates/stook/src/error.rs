@@ -78,10 +78,27 @@ pub enum Error {
         /// The name that is taken.
         path: PathBuf,
     },
+    /// What has the name of a file is none: it is neither opened nor followed.
+    #[error("{} is {found}, where a regular file was expected; it was not opened", path.display())]
+    NotARegularFile {
+        /// What was to be opened.
+        path: PathBuf,
+        /// What is there: `a FIFO`, `a symbolic link`.
+        found: &'static str,
+    },
+    /// The file system cannot do what writing needs.
+    #[error("{} is on {file_system}, whose locks do not keep a second writer out; packs there can be read. \
+             Write the pack on a local file system, and copy it when it is finished", path.display())]
+    NoLocks {
+        /// The directory.
+        path: PathBuf,
+        /// What its file system is called.
+        file_system: &'static str,
+    },
     /// A lock is held by somebody else.
     #[error("{} is locked by {holder}", path.display())]
     Locked {
-        /// The lock.
+        /// The directory that is locked.
         path: PathBuf,
         /// Who holds it: process, host, since when.
         holder: String,
@@ -110,6 +127,8 @@ impl Error {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
             Self::Remote(error) => error.kind.io_kind(),
+            Self::NotARegularFile { .. } => Some(io::ErrorKind::InvalidInput),
+            Self::NoLocks { .. } => Some(io::ErrorKind::Unsupported),
             _ => None,
         }
     }

@@ -321,7 +321,8 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
     if there {
         match packs::writer_in(storage.clone(), options.clone(), context) {
             Ok(mut writer) => {
-                let before = packs::open(&args.pack, context)?;
+                // Through the same opening of the directory: another may have taken its place.
+                let before = packs::open_in(storage, context)?;
                 check_roots(args, &before)?;
                 // Not earlier: what a run that was cut off left in the pack is known only now.
                 check_space(parent, tree, Some(&before))?;

@@ -177,7 +177,7 @@ fn open_pack(path: &Path, create: bool, context: &Context) -> anyhow::Result<(Pa
     let files = storage.list()?;
     let storage: Arc<dyn Storage> = Arc::new(storage);
     // Whatever else is in the directory, nobody meant it to become a pack.
-    let is_empty = files.iter().all(|file| file.name == LOCK) && !has_directories(path)?;
+    let is_empty = files.iter().all(|file| file.name == LOCK);
     if !(create && is_empty) {
         return Ok((packs::writer_in(storage, WriterOptions::default(), context)?, false));
     }
@@ -186,17 +186,6 @@ fn open_pack(path: &Path, create: bool, context: &Context) -> anyhow::Result<(Pa
     writer.set_complete(true);
     writer.publish()?;
     Ok((writer, true))
-}
-
-fn has_directories(path: &Path) -> anyhow::Result<bool> {
-    let entries = fs::read_dir(path).map_err(|error| stook::Error::io("list", path, error))?;
-    for entry in entries {
-        let entry = entry.map_err(|error| stook::Error::io("list", path, error))?;
-        if entry.file_name() != LOCK {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 fn put(

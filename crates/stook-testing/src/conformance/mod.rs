@@ -5,9 +5,11 @@ mod model;
 mod noise;
 mod source;
 mod storage;
+mod strange;
 
 pub use engine::{engine_conformance, read, run_all, write};
 pub use model::{FileOperation, engine_matches_model, file_operations};
 pub use noise::noise;
 pub use source::source_conformance;
 pub use storage::{contents, pattern, read_all, storage_conformance};
+pub use strange::Strange;

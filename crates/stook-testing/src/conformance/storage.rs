@@ -69,6 +69,8 @@ pub fn storage_conformance(make: impl Fn() -> Box<dyn Storage>) {
     a_publication_is_there_once(&*make());
     one_of_many_publications_wins(&Arc::from(make()));
     a_lock_is_held_by_one(&Arc::from(make()));
+    a_lock_is_not_let_go_by_removing_its_note(&*make());
+    a_note_of_a_lock_takes_the_place_of_what_has_its_name(&*make());
     a_source_keeps_the_length_it_was_opened_with(&*make());
     many_files_grow_at_once(&*make());
     files_grow_in_threads(&Arc::from(make()));
@@ -240,13 +242,36 @@ fn a_lock_is_held_by_one(storage: &Arc<dyn Storage>) {
     let refuse = move || other.lock("lock", "the second").expect_err("it is held");
     for error in [refuse(), thread::spawn(refuse).join().expect("no panic")] {
         assert!(error.to_string().contains("the first"), "{error}");
-        assert!(matches!(error, Error::Locked { ref path, .. } if *path == storage.path("lock")), "{error}");
+        let is_it = |path: &std::path::Path| Some(path) == storage.path("lock").parent();
+        assert!(matches!(error, Error::Locked { ref path, .. } if is_it(path)), "{error}");
     }
     drop(lock);
     let lock = storage.lock("lock", "2").expect("it is free again");
     let error = storage.lock("lock", "3").expect_err("it is held again");
     assert!(error.to_string().contains("by 2") && !error.to_string().contains("first"), "{error}");
     drop(lock);
+}
+
+fn a_lock_is_not_let_go_by_removing_its_note(storage: &dyn Storage) {
+    let lock = storage.lock("lock", "the first").expect("it is free");
+    storage.unlink("lock").expect("the note is a file");
+    let error = storage.lock("lock", "the second").expect_err("it is held");
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    let error =
+        storage.lock("another", "the second").expect_err("there is one lock, whatever its note is called");
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    drop(lock);
+    drop(storage.lock("another", "the second").expect("it is free"));
+}
+
+fn a_note_of_a_lock_takes_the_place_of_what_has_its_name(storage: &dyn Storage) {
+    storage.publish_if_absent("lock", b"of a writer that was killed").expect("it is published");
+    let lock = storage.lock("lock", "the next").expect("nobody has it");
+    assert_eq!(lock.waited_for(), None);
+    let note = String::from_utf8(contents(storage, "lock")).expect("it is text");
+    assert!(note.contains("the next") && !note.contains("killed"), "{note}");
+    drop(lock);
+    assert!(storage.list().expect("it lists").is_empty(), "a lock that was let go leaves no note");
 }
 
 fn a_source_keeps_the_length_it_was_opened_with(storage: &dyn Storage) {

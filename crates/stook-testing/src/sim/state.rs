@@ -1,6 +1,6 @@
 //! The live side of the simulator: what a running process sees, and the log of what it did.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub(super) struct State {
     pub(super) live: Image,
     /// How often each file was changed: the simulator's clock for identities.
     pub(super) changes: BTreeMap<Inode, i64>,
-    /// Files that are locked.
-    pub(super) locked: BTreeSet<Inode>,
+    /// Whether somebody has the lock.
+    pub(super) is_locked: bool,
     /// How often files are held.
     pub(super) held: BTreeMap<Inode, usize>,
     pub(super) next_inode: Inode,

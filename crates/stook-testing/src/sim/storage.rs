@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use stook::source::Source;
-use stook::storage::{Appender, Entry, Lock, Storage, TEMPORARY_PREFIX, check_name, is_temporary};
+use stook::storage::{Appender, Entry, EntryKind, Lock, Storage, TEMPORARY_PREFIX, check_name, is_temporary};
 use stook::{Error, Result};
 
 use super::SimStorage;
@@ -57,10 +57,19 @@ impl SimStorage {
         self.perform("publish", name, operation)
     }
 
-    fn write_holder(&self, name: &str, inode: Inode, holder: &str) -> Result<()> {
-        self.perform("lock", name, Operation::Truncate { inode, len: 0 })?;
+    fn write_note(&self, note: &str, holder: &str) -> Result<()> {
+        let temporary = self.temporary_name();
+        let inode = self.create_inode(&temporary)?;
         let bytes = Bytes::copy_from_slice(holder.as_bytes());
-        self.perform("lock", name, Operation::Write { inode, offset: 0, bytes })
+        self.perform("lock", &temporary, Operation::Write { inode, offset: 0, bytes })?;
+        let operation = Operation::Rename { inode, from: temporary, to: note.to_owned() };
+        self.perform("lock", note, operation)
+    }
+
+    fn temporary_name(&self) -> String {
+        let mut state = self.state();
+        state.next_temporary += 1;
+        format!("{TEMPORARY_PREFIX}{}", state.next_temporary)
     }
 }
 
@@ -94,12 +103,7 @@ impl Storage for SimStorage {
         if self.is_taken(name) {
             return Err(Error::AlreadyExists { path: self.path(name) });
         }
-        let number = {
-            let mut state = self.state();
-            state.next_temporary += 1;
-            state.next_temporary
-        };
-        let temporary = format!("{TEMPORARY_PREFIX}{number}");
+        let temporary = self.temporary_name();
         let inode = self.create_inode(&temporary)?;
         if let Err(error) = self.publish(&temporary, inode, name, bytes) {
             // The first error is the one to tell; a temporary file that stays is harmless.
@@ -129,27 +133,28 @@ impl Storage for SimStorage {
         let state = self.state();
         state.check_alive().map_err(|source| Error::io("list", SIM_DIRECTORY, source))?;
         let names = state.live.names.iter().filter(|(name, _)| !is_temporary(name));
-        Ok(names.map(|(name, inode)| Entry { name: name.clone(), len: state.len(*inode) }).collect())
+        let entries = names.map(|(name, inode)| Entry {
+            name: name.clone(),
+            len: state.len(*inode),
+            kind: EntryKind::File,
+        });
+        Ok(entries.collect())
     }
 
-    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>> {
-        check_name(Path::new(SIM_DIRECTORY), name)?;
-        let taken = self.state().live.names.get(name).copied();
-        let inode = match taken {
-            Some(inode) => inode,
-            None => self.create_inode(name)?,
-        };
+    fn lock(&self, note: &str, holder: &str) -> Result<Box<dyn Lock>> {
+        check_name(Path::new(SIM_DIRECTORY), note)?;
         {
             let mut state = self.state();
-            if !state.locked.insert(inode) {
-                let left = state.live.files.get(&inode).map(Arc::clone).unwrap_or_default();
+            if std::mem::replace(&mut state.is_locked, true) {
+                let left = state.live.names.get(note).and_then(|inode| state.live.files.get(inode));
+                let left = left.map(Arc::clone).unwrap_or_default();
                 let holder = String::from_utf8_lossy(&left).into_owned();
-                return Err(Error::Locked { path: self.path(name), holder });
+                return Err(Error::Locked { path: PathBuf::from(SIM_DIRECTORY), holder });
             }
         }
-        let lock = SimLock { storage: self.clone(), inode };
-        self.write_holder(name, inode, holder)?;
-        self.perform("lock", name, Operation::Lock { name: name.to_owned() })?;
+        let lock = SimLock { storage: self.clone(), note: note.to_owned() };
+        self.write_note(note, holder)?;
+        self.perform("lock", note, Operation::Lock { name: note.to_owned() })?;
         Ok(Box::new(lock))
     }
 
@@ -186,14 +191,18 @@ impl Storage for SimStorage {
 #[derive(Debug)]
 struct SimLock {
     storage: SimStorage,
-    inode: Inode,
+    note: String,
 }
 
 impl Lock for SimLock {}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        self.storage.state().locked.remove(&self.inode);
+        // A dead process removes nothing.
+        if self.storage.is_taken(&self.note) {
+            drop(self.storage.perform("unlock", &self.note, Operation::Unlink { name: self.note.clone() }));
+        }
+        self.storage.state().is_locked = false;
     }
 }
 

@@ -241,7 +241,7 @@ fn a_dead_process_leaves_what_it_had_handed_over_and_no_lock() {
     let sim = SimStorage::new();
     let lock = sim.lock("lock", "process 1").unwrap();
     let refused = sim.lock("lock", "process 2").unwrap_err();
-    assert_eq!(refused.to_string(), "/simulated/lock is locked by process 1");
+    assert_eq!(refused.to_string(), "/simulated is locked by process 1");
     let mut appender = sim.create("log").unwrap();
     appender.append(&[b"seen"]).unwrap();
     appender.flush().unwrap();

@@ -314,12 +314,9 @@ impl File {
         }
         let mut options = fs::OpenOptions::new();
         options.read(true).write(self.writable).custom_flags(libc::O_DIRECT | libc::O_CLOEXEC);
-        // By descriptor, because another file may have the name by now. Without /proc the name must do,
-        // and must still lead to the same file.
-        let by_descriptor = options.open(format!("/proc/self/fd/{}", self.cached.as_raw_fd()));
-        let direct = by_descriptor.or_else(|_| options.open(&self.path)).ok()?;
-        let (ours, theirs) = (self.cached.metadata().ok()?, direct.metadata().ok()?);
-        ((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())).then_some(direct)
+        // By descriptor, because another file may have the name by now: a FIFO even, at which an opening waits. Without
+        // /proc all goes through the page cache.
+        options.open(format!("/proc/self/fd/{}", self.cached.as_raw_fd())).ok()
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -45,6 +45,12 @@ impl Damage {
                 key: None,
                 what: format!("it cannot be read: {source}"),
             }),
+            crate::Error::NotARegularFile { path, found } => Ok(Self {
+                file: path,
+                offset: 0,
+                key: None,
+                what: format!("it is {found}, not a regular file, and was not opened"),
+            }),
             other => Err(other),
         }
     }
@@ -78,9 +84,14 @@ fn is_no_file(error: &std::io::Error) -> bool {
 }
 
 /// Whether the medium does not give bytes back that are there: a bad sector, a block whose checksum is wrong to the file
-/// system. That is damage like any other. All else (rights, memory, a network that is gone) may pass, and is an error.
+/// system; or there is no file under the name, but a FIFO, a link, a device. That is damage like any other. All else (rights,
+/// memory, a network that is gone) may pass, and is an error.
 pub(crate) fn is_unreadable(error: &crate::Error) -> bool {
-    matches!(error, crate::Error::Io { source, .. } if is_unreadable_io(source))
+    match error {
+        crate::Error::Io { source, .. } => is_unreadable_io(source),
+        crate::Error::NotARegularFile { .. } => true,
+        _ => false,
+    }
 }
 
 fn is_unreadable_io(error: &std::io::Error) -> bool {
@@ -192,6 +203,16 @@ impl Error {
         }
     }
 
+    /// An error of opening a file; [`Error::Damaged`] where there is something else under its name.
+    pub(crate) fn of_opening(error: crate::Error) -> Self {
+        match error {
+            crate::Error::NotARegularFile { .. } => {
+                Damage::of_unreadable(error).map_or_else(Self::Core, Self::Damaged)
+            }
+            other => Self::Core(other),
+        }
+    }
+
     /// The damage this error reports, if it reports damage.
     pub fn damage(&self) -> Option<&Damage> {
         match self {
@@ -228,6 +249,9 @@ mod tests {
         for errno in [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::STALE, Errno::TIMEDOUT] {
             assert!(Damage::of_unopened(met(errno), "/p/segment".into()).is_err());
         }
+        let link = || crate::Error::NotARegularFile { path: "/p/segment".into(), found: "a symbolic link" };
+        assert!(is_unreadable(&link()));
+        assert!(Damage::of_unreadable(link()).unwrap().what.contains("a symbolic link"));
         let short = crate::Error::ShortRead { path: "/p".into(), offset: 0, wanted: 2, got: 1 };
         assert!(!is_unreadable(&short));
     }

@@ -4,12 +4,14 @@ use super::error::Result;
 use super::format::UNIT;
 use super::format::frame::{BodyLen, FrameKind};
 use super::frames::{Frames, Step, Trouble};
+use super::names::Name;
 use super::open::Pack;
 use super::record::{RecordHead, decode_attributes};
 use super::recover::go_behind;
 use super::segment::Segment;
 use crate::extent::ByteRange;
 use crate::source::AccessRule;
+use crate::storage::Entry;
 
 impl Pack {
     /// Whether nothing was written since it was opened, as far as names and lengths of files tell. A reader that follows a pack
@@ -18,7 +20,10 @@ impl Pack {
     /// # Errors
     /// What listing the files meets.
     pub fn is_current(&self) -> Result<bool> {
-        Ok(self.storage.list()? == self.snapshot.files)
+        // That a writer begins or ends changes its note, and nothing else.
+        let is_data = |file: &&Entry| Name::parse(&file.name) != Some(Name::Lock);
+        let now = self.storage.list()?;
+        Ok(now.iter().filter(is_data).eq(self.snapshot.files.iter().filter(is_data)))
     }
 
     /// The highest sequence number that it knows: records that are put later have a higher one.

@@ -10,7 +10,7 @@ use super::reader::Reader;
 use super::segment::{Findings, Segment, refused};
 use super::snapshot::{Opening, Snapshot, View, newest, read_manifest};
 use crate::extent::ByteRange;
-use crate::storage::{Entry, Storage};
+use crate::storage::{Entry, EntryKind, Storage};
 
 impl Snapshot {
     /// The newest state, or what can be made out of it; and what is to be said about that.
@@ -106,6 +106,9 @@ fn add_unnamed(
     let is_first = manifest.segments.is_empty();
     for file in files {
         let Some(Name::Segment(id)) = Name::parse(&file.name) else { continue };
+        if file.kind != EntryKind::File {
+            continue;
+        }
         if manifest.segments.iter().any(|entry| entry.id == id) {
             continue;
         }
@@ -173,7 +176,8 @@ fn newest_vector(
     files: &[Entry],
     segment: u64,
 ) -> Result<Option<VectorRef>> {
-    let generations = files.iter().filter_map(|file| match Name::parse(&file.name) {
+    let files = files.iter().filter(|file| file.kind == EntryKind::File);
+    let generations = files.filter_map(|file| match Name::parse(&file.name) {
         Some(Name::Deletes(id, generation)) if id == segment => Some(generation),
         _ => None,
     });

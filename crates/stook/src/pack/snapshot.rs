@@ -90,7 +90,7 @@ impl Snapshot {
             return Err(no_such_generation(storage, &files, generation));
         }
         // Held before it is read: from then on no writer removes what it names.
-        let hold = storage.hold(&name)?;
+        let hold = storage.hold(&name).map_err(Error::of_opening)?;
         let manifest = read_manifest(storage, reader, generation)?;
         let committed_only = generation != last;
         let opening = Opening { storage, reader, manifest: &manifest, committed_only };
@@ -242,7 +242,7 @@ pub(crate) fn newest(files: &[Entry]) -> Option<u64> {
 }
 
 pub(crate) fn read_manifest(storage: &dyn Storage, reader: &Reader, generation: u64) -> Result<Manifest> {
-    let source = storage.open(&Name::Manifest(generation).to_string())?;
+    let source = storage.open(&Name::Manifest(generation).to_string()).map_err(Error::of_opening)?;
     if source.len() > MANIFEST_LEN_MAX {
         return Err(Error::Limit {
             what: "the length of a manifest in bytes",

@@ -24,17 +24,60 @@ pub use name::{TEMPORARY_PREFIX, check_name, is_temporary};
 use crate::error::Result;
 use crate::source::Source;
 
-/// A file in a storage.
+/// A name in a storage, and what has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its length in bytes.
+    /// Length of the file in bytes; 0 for what is none.
     pub len: u64,
+    /// What has the name.
+    pub kind: EntryKind,
+}
+
+/// What has a name. Only files are ever opened: what a directory holds may come from anywhere, and a FIFO would
+/// make its reader wait for ever, a link lead elsewhere, a device act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, whatever it leads to.
+    Link,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A device.
+    Device,
+    /// What the system has no name for.
+    Unknown,
+}
+
+impl EntryKind {
+    /// In a sentence, with its article.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::File => "a regular file",
+            Self::Directory => "a directory",
+            Self::Link => "a symbolic link",
+            Self::Fifo => "a FIFO",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Unknown => "something of an unknown type",
+        }
+    }
 }
 
 /// A lock that is held until it is dropped.
-pub trait Lock: Send + Sync + fmt::Debug {}
+pub trait Lock: Send + Sync + fmt::Debug {
+    /// Who held it when it was asked for and let go only by dying, as that one had named itself; `None` when it was free.
+    fn waited_for(&self) -> Option<&str> {
+        None
+    }
+}
 
 /// The end of a file that grows.
 pub trait Appender: Send + fmt::Debug {
@@ -97,13 +140,13 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Opens a file to append to it; appending goes on after its last byte.
     ///
     /// # Errors
-    /// What the system met, a missing file included.
+    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or what the system met, a missing file included.
     fn open_append(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// What the system met, a missing file included.
+    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or what the system met, a missing file included.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
     /// Makes a whole file appear under `name`, durably, or finds the name taken and changes nothing.
@@ -130,7 +173,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// What the system met.
     fn sync_directory(&self) -> Result<()>;
 
-    /// All files, sorted by name; temporary files of publications under way are left out.
+    /// All names, sorted; temporary files of publications under way are left out.
     ///
     /// # Errors
     /// What the system met.
@@ -144,12 +187,16 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// What the system met.
     fn remove_leftovers(&self) -> Result<u64>;
 
-    /// Takes an exclusive lock under `name`, held until the value is dropped or the process dies.
-    /// `holder` is left in it for others to read.
+    /// Takes the one exclusive lock of the storage, held until the value is dropped or the process dies. It is on the
+    /// storage itself, so there is no file whose removal would let another in. While it is held, `holder` stands in the file
+    /// `note` for others to read; that file is replaced and never followed, and locks nothing.
+    ///
+    /// A lock whose holder is dying is waited for, but not for long: see [`Lock::waited_for`].
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) with what the holder left.
-    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>>;
+    /// [`Error::Locked`](crate::Error::Locked) with what the holder left, [`Error::NoLocks`](crate::Error::NoLocks), or what the
+    /// system met.
+    fn lock(&self, note: &str, holder: &str) -> Result<Box<dyn Lock>>;
 
     /// Keeps a file from [`unlink_unless_held`](Self::unlink_unless_held) until the value is dropped or every process
     /// that has it is dead. Any number may hold the same file.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use stook::Error;
 use stook::engine::{Backend, EngineFactory};
 use stook::source::Source;
-use stook::storage::{LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_bytes};
-use stook_testing::conformance::{contents, pattern, read_all, storage_conformance};
+use stook::storage::{EntryKind, LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_bytes};
+use stook_testing::conformance::{Strange, contents, pattern, read_all, storage_conformance};
 use tempfile::TempDir;
 
 /// A storage in a directory that goes when it goes.
@@ -134,27 +134,94 @@ fn options_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_neither_listed_nor_appended_to() {
+fn what_is_not_a_regular_file_is_listed_as_what_it_is_and_never_opened() {
     let (directory, storage) = open_temporary();
-    fs::create_dir(directory.path().join("sub")).unwrap();
-    std::os::unix::fs::symlink("nowhere", directory.path().join("dangling")).unwrap();
-    let pipe = directory.path().join("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     fs::write(directory.path().join("file"), b"12").unwrap();
+    let strange: Vec<Strange> = Strange::ALL
+        .into_iter()
+        .filter(|strange| strange.make(&directory.path().join(strange.noun())))
+        .collect();
     let listed = storage.list().unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!((listed[0].name.as_str(), listed[0].len), ("file", 2));
-    storage.open_append("sub").unwrap_err();
-    let error = storage.open_append("pipe").unwrap_err();
-    assert_eq!(error.io_kind(), Some(io::ErrorKind::InvalidInput), "{error}");
+    assert_eq!(listed.len(), 1 + strange.len(), "{listed:?}");
+    let file = listed.iter().find(|entry| entry.name == "file").unwrap();
+    assert_eq!((file.len, file.kind), (2, EntryKind::File));
+    for strange in strange {
+        let name = strange.noun();
+        let entry = listed.iter().find(|entry| entry.name == name).unwrap();
+        assert_eq!((entry.len, entry.kind.noun()), (0, name));
+        let errors = [
+            storage.open(name).unwrap_err(),
+            storage.open_append(name).unwrap_err(),
+            storage.hold(name).unwrap_err(),
+            storage.unlink_unless_held(name).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, Error::NotARegularFile { found, .. } if found == name), "{error}");
+            assert!(
+                error.to_string().contains(name) && error.to_string().contains("a regular file"),
+                "{error}"
+            );
+        }
+        assert!(matches!(storage.create(name), Err(Error::AlreadyExists { .. })));
+        assert!(matches!(storage.publish_if_absent(name, b""), Err(Error::AlreadyExists { .. })));
+    }
+}
+
+#[test]
+fn the_note_of_a_lock_replaces_a_link_and_leaves_what_it_leads_to() {
+    let (directory, storage) = open_temporary();
+    let mine = TempDir::new().unwrap();
+    let mine = mine.path().join("mine");
+    fs::write(&mine, b"of the user").unwrap();
+    std::os::unix::fs::symlink(&mine, directory.path().join("lock")).unwrap();
+    drop(storage.lock("lock", "holder").unwrap());
+    assert_eq!(fs::read(&mine).unwrap(), b"of the user");
+    assert!(fs::symlink_metadata(directory.path().join("lock")).is_err());
+    fs::hard_link(&mine, directory.path().join("lock")).unwrap();
+    drop(storage.lock("lock", "holder").unwrap());
+    assert_eq!(fs::read(&mine).unwrap(), b"of the user");
+    for strange in [Strange::Fifo, Strange::Socket] {
+        assert!(strange.make(&directory.path().join("lock")));
+        let lock = storage.lock("lock", "holder").unwrap();
+        assert!(contents(&storage, "lock").starts_with(b"holder, process "));
+        drop(lock);
+    }
+    assert!(Strange::Directory.make(&directory.path().join("lock")));
+    let error = storage.lock("lock", "holder").unwrap_err();
+    assert!(error.to_string().contains("lock"), "{error}");
+}
+
+#[test]
+fn a_directory_that_takes_the_place_of_the_opened_one_is_not_looked_into() {
+    let parent = TempDir::new().unwrap();
+    let (a, b) = (parent.path().join("a"), parent.path().join("b"));
+    let storage = LocalStorage::create(&a, LocalStorageOptions::default()).unwrap();
+    storage.publish_if_absent("file", b"ours").unwrap();
+    let lock = storage.lock("lock", "holder").unwrap();
+    fs::rename(&a, &b).unwrap();
+    let other = LocalStorage::create(&a, LocalStorageOptions::default()).unwrap();
+    other.publish_if_absent("file", b"another").unwrap();
+    drop(other.lock("lock", "another").unwrap());
+    let source = storage.open("file").unwrap();
+    let mut bytes = [0; 4];
+    let mut leaves = Vec::new();
+    source.resolve(stook::extent::ByteRange::to(4), &mut leaves).unwrap();
+    let stook::source::Leaf::File { file, .. } = &leaves[0] else { panic!("a file") };
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"ours");
+    let moved = LocalStorage::open(&b, LocalStorageOptions::default()).unwrap();
+    assert!(matches!(moved.lock("lock", "second"), Err(Error::Locked { .. })), "the lock went along");
+    drop(lock);
+    drop(moved.lock("lock", "second").unwrap());
 }
 
 #[test]
 fn temporary_files_of_dead_publishers_are_hidden_until_they_are_removed() {
     let (directory, storage) = open_temporary();
     fs::write(directory.path().join(".tmp-1-2-3"), b"half").unwrap();
+    fs::create_dir(directory.path().join(".tmp-of-somebody-else")).unwrap();
     storage.publish_if_absent("a", b"a").unwrap();
-    assert_eq!(storage.list().unwrap().len(), 1);
+    assert_eq!(storage.list().unwrap().len(), 2, "the file, and the directory that no publication made");
     assert_eq!(storage.remove_leftovers().unwrap(), 1);
     assert!(!directory.path().join(".tmp-1-2-3").exists());
     assert_eq!(contents(&storage, "a"), b"a");

@@ -103,6 +103,25 @@ pub struct Recovery {
     pub torn: Vec<TornTail>,
     /// Damage, which was left as it is.
     pub damages: Vec<Damage>,
+    /// The writer before, as it had named itself, that had been killed and whose end had to be waited for.
+    pub waited_for: Option<String>,
+}
+
+impl Recovery {
+    /// What whoever opened the pack should be told, but for damage: a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let waited = self
+            .waited_for
+            .iter()
+            .map(|holder| format!("waited for the end of a writer that was killed: {holder}"));
+        let torn = self.torn.iter().map(|torn| {
+            format!(
+                "cut an unfinished end of {} bytes from segment {:016x}: a writer died there, and what is before it is whole",
+                torn.len, torn.segment
+            )
+        });
+        waited.chain(torn).collect()
+    }
 }
 
 /// A sealed segment, as far as a writer needs it.
@@ -154,7 +173,7 @@ pub struct PackWriter {
     garbage: BTreeSet<Name>,
     /// The process that opened it.
     process: u32,
-    _lock: Box<dyn Lock>,
+    lock: Box<dyn Lock>,
 }
 
 /// Where the live version of a key is: segment id and place.
@@ -221,7 +240,8 @@ impl PackWriter {
         options.host.random(&mut nonce)?;
         manifest.writer_nonce = nonce;
         let mut writer = Self::with(storage, options, manifest, lock);
-        writer.recovery = Recovery { torn: snapshot.torn, damages: snapshot.damages };
+        let waited_for = writer.lock.waited_for().map(str::to_owned);
+        writer.recovery = Recovery { torn: snapshot.torn, damages: snapshot.damages, waited_for };
         writer.unpublished = !writer.recovery.torn.is_empty();
         for segment in snapshot.segments {
             writer.adopt(segment)?;
@@ -282,7 +302,7 @@ impl PackWriter {
             stopped: false,
             garbage: BTreeSet::new(),
             process: std::process::id(),
-            _lock: lock,
+            lock,
         }
     }
 

@@ -1,14 +1,18 @@
 //! An open directory and what is done to the names in it.
+//!
+//! Whatever lies in the directory may be somebody else's work: a FIFO that nobody writes to, a link to a file of the
+//! user's, a device. So every file is opened in one place, [`Directory::open_at`], relative to the open directory, and only
+//! if it is a regular file.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::super::Entry;
+use super::super::{Entry, EntryKind};
 use crate::error::{Error, Result};
 
 /// What files are made with; the umask takes from it.
@@ -22,6 +26,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
+    /// The path may lead through links: it is the user's. What is in the directory is not.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
@@ -37,6 +42,12 @@ impl Directory {
         self.fd.as_fd()
     }
 
+    /// One more opening of the same directory: locks belong to openings.
+    pub(super) fn open_again(&self) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.fd, ".", flags, Mode::empty())
+    }
+
     /// An error about a name in it; a taken name has an error of its own.
     pub(super) fn error(&self, operation: &'static str, name: &str, errno: Errno) -> Error {
         let path = self.path.join(name);
@@ -46,33 +57,65 @@ impl Directory {
         Error::io(operation, path, errno.into())
     }
 
-    /// Opens a file relative to the directory.
-    pub(super) fn open_at(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat(&self.fd, name, flags | OFlags::CLOEXEC, FILE_MODE)
+    /// Opens a file relative to the directory: never through a link, without waiting for the other end of a FIFO, without
+    /// becoming the owner of a terminal.
+    fn open_at(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let careful = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        rustix::fs::openat(&self.fd, name, flags | careful, FILE_MODE)
     }
 
     pub(super) fn create_file(&self, name: &str) -> Result<OwnedFd> {
+        let fail = |errno| self.error("create", name, errno);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        self.open_at(name, flags).map_err(|errno| self.error("create", name, errno))
+        let fd = self.open_at(name, flags).map_err(fail)?;
+        rustix::fs::fcntl_setfl(&fd, OFlags::empty()).map_err(fail)?;
+        Ok(fd)
     }
 
-    /// A file that is there, and its length.
-    pub(super) fn open_file_to_write(&self, name: &str) -> Result<(OwnedFd, u64)> {
-        let fail = |errno| self.error("open for appending", name, errno);
-        let fd = self.open_at(name, OFlags::RDWR | OFlags::NONBLOCK).map_err(fail)?;
+    /// A regular file that is there, and its length.
+    ///
+    /// # Errors
+    /// [`Error::NotARegularFile`], or what the system met.
+    pub(super) fn open_file(
+        &self,
+        operation: &'static str,
+        name: &str,
+        flags: OFlags,
+    ) -> Result<(OwnedFd, u64)> {
+        let fail = |errno| self.error(operation, name, errno);
+        // Asked before it is opened, because opening alone makes some devices act; and after, because it may have been
+        // replaced between the two.
+        self.check_regular(name, &self.about(name).map_err(fail)?)?;
+        let fd = self.open_at(name, flags).map_err(|errno| self.refused(operation, name, errno))?;
         let stat = rustix::fs::fstat(&fd).map_err(fail)?;
-        // NONBLOCK only keeps the opening from waiting at a pipe; io_uring would take it to mean that
-        // writes shall not wait either.
+        self.check_regular(name, &stat)?;
+        // NONBLOCK only keeps the opening from waiting; io_uring would take it to mean that reads and writes shall not
+        // wait either.
         rustix::fs::fcntl_setfl(&fd, OFlags::empty()).map_err(fail)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
-            return Err(Error::io("open for appending", self.path.join(name), source));
-        }
         Ok((fd, len_of(&stat)))
     }
 
+    /// What has the name, links not followed.
+    fn about(&self, name: &str) -> rustix::io::Result<Stat> {
+        rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn check_regular(&self, name: &str, stat: &Stat) -> Result<()> {
+        match kind_of(stat) {
+            EntryKind::File => Ok(()),
+            kind => Err(Error::NotARegularFile { path: self.path.join(name), found: kind.noun() }),
+        }
+    }
+
+    /// Why an opening failed: for what the name turned into meanwhile, if that is no file.
+    fn refused(&self, operation: &'static str, name: &str, errno: Errno) -> Error {
+        let about = self.about(name).ok();
+        let what = about.and_then(|stat| self.check_regular(name, &stat).err());
+        what.unwrap_or_else(|| self.error(operation, name, errno))
+    }
+
     pub(super) fn exists(&self, name: &str) -> Result<bool> {
-        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match self.about(name) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(errno) => Err(self.error("look at", name, errno)),
@@ -92,25 +135,28 @@ impl Directory {
         rustix::fs::fsync(&self.fd).map_err(|errno| Error::io("sync the directory", &self.path, errno.into()))
     }
 
-    /// All regular files and links to such, sorted by name. Names that are not UTF-8 are somebody
-    /// else's and left out, and so is what vanishes while it is looked at.
-    pub(super) fn files(&self) -> Result<Vec<Entry>> {
+    /// All names, sorted. Those that are not UTF-8 are somebody else's and left out, and so is what vanishes while it
+    /// is looked at.
+    pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         let fail = |errno: Errno| Error::io("list", &self.path, errno.into());
-        let mut files = Vec::new();
+        let mut entries = Vec::new();
         for entry in Dir::read_from(&self.fd).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            let stat = match rustix::fs::statat(&self.fd, name, AtFlags::empty()) {
+            if matches!(name, "." | "..") {
+                continue;
+            }
+            let stat = match self.about(name) {
                 Ok(stat) => stat,
-                Err(Errno::NOENT | Errno::LOOP) => continue,
+                Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(self.error("look at", name, errno)),
             };
-            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-                files.push(Entry { name: name.to_owned(), len: len_of(&stat) });
-            }
+            let kind = kind_of(&stat);
+            let len = if kind == EntryKind::File { len_of(&stat) } else { 0 };
+            entries.push(Entry { name: name.to_owned(), len, kind });
         }
-        files.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(files)
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
     }
 
     pub(super) fn free_bytes(&self) -> Result<u64> {
@@ -120,8 +166,20 @@ impl Directory {
     }
 }
 
-fn len_of(stat: &rustix::fs::Stat) -> u64 {
+fn len_of(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+fn kind_of(stat: &Stat) -> EntryKind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Link,
+        FileType::Fifo => EntryKind::Fifo,
+        FileType::Socket => EntryKind::Socket,
+        FileType::CharacterDevice | FileType::BlockDevice => EntryKind::Device,
+        FileType::Unknown => EntryKind::Unknown,
+    }
 }
 
 /// Bytes that may still be written to the file system of a directory, by those who are not root.

@@ -1,45 +1,66 @@
-//! Locks that die with their holder: exclusive ones for writers, shared ones that keep a file from removal.
+//! Locks that die with their holder: an exclusive one for the writer, shared ones that keep a file from removal.
 //!
-//! A lock is a file and a `flock` on it. The file stays when the lock is let go: removing it would let
-//! two processes lock two files of one name. What is written in it says who holds it, or held it last.
+//! The exclusive lock is a `flock` on the directory itself. A file with the lock on it could be removed while it is
+//! held, and another be made and locked in its place; the directory that is written to cannot. The note beside it says who
+//! holds the lock; it is written under another name and renamed into place, so that whatever had its name (a link to a file
+//! of the user's, say) is replaced and not written to.
 //!
-//! A `flock` belongs to the opening of the file, which a forked child shares. An exclusive lock is let go for all of
+//! A `flock` belongs to an opening, which a forked child shares. An exclusive lock is let go for all of
 //! them when the process that took it drops it, so that no child keeps a pack locked; and a child that drops its
 //! copy takes nothing from its parent. A shared one is kept until the last copy is closed: a child goes on reading
 //! what its parent held.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::super::Lock;
 use super::directory::Directory;
+use super::publish::temporary_name;
+use super::{holder, network};
 use crate::error::{Error, Result};
 
-/// How much of a lock file is read: more than any holder writes.
-const HOLDER_LEN_MAX: usize = 4096;
+/// How much of a note is read: more than any holder writes.
+const NOTE_LEN_MAX: usize = 4096;
+
+/// How long a holder that is dying is waited for.
+const DYING_WAIT: Duration = Duration::from_secs(10);
+
+/// How long one is that has left no note: it may be about to write it, or have let go just now.
+const NAMELESS_WAIT: Duration = Duration::from_secs(1);
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A lock held; dropping it lets it go.
 #[derive(Debug)]
 pub(super) struct LocalLock {
-    /// The kernel lets the lock go when this is closed, and when the process dies.
-    file: File,
+    /// An opening of the directory. The kernel lets the lock go when this is closed, and when the process dies.
+    directory: OwnedFd,
+    note: String,
     /// Who took it.
     process: u32,
+    waited_for: Option<String>,
 }
 
-impl Lock for LocalLock {}
+impl Lock for LocalLock {
+    fn waited_for(&self) -> Option<&str> {
+        self.waited_for.as_deref()
+    }
+}
 
 impl Drop for LocalLock {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // Closing the file comes next and does the same, unless a child has it too.
-            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+            // A note that stays says who held the lock last, and does no harm.
+            let _ = rustix::fs::unlinkat(&self.directory, &self.note, AtFlags::empty());
+            // Closing the directory comes next and does the same, unless a child has it too.
+            let _ = rustix::fs::flock(&self.directory, FlockOperation::Unlock);
         }
     }
 }
@@ -55,7 +76,7 @@ impl Lock for LocalHold {}
 /// Holds a file that is there; `NotFound` when it is not, or is being removed.
 pub(super) fn hold(directory: &Directory, name: &str) -> Result<LocalHold> {
     let fail = |errno| directory.error("hold", name, errno);
-    let file = File::from(directory.open_at(name, OFlags::RDONLY | OFlags::NONBLOCK).map_err(fail)?);
+    let file = File::from(directory.open_file("hold", name, OFlags::RDONLY)?.0);
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(fail(Errno::NOENT)),
@@ -74,10 +95,10 @@ pub(super) fn hold(directory: &Directory, name: &str) -> Result<LocalHold> {
 pub(super) fn unlink_unless_held(directory: &Directory, name: &str) -> Result<bool> {
     let fail = |errno| directory.error("remove", name, errno);
     // Over NFS an exclusive lock needs an opening for writing.
-    let file = match directory.open_at(name, OFlags::RDWR | OFlags::NONBLOCK) {
-        Ok(fd) => File::from(fd),
-        Err(Errno::NOENT) => return Ok(true),
-        Err(errno) => return Err(fail(errno)),
+    let file = match directory.open_file("remove", name, OFlags::RDWR) {
+        Ok((fd, _)) => File::from(fd),
+        Err(error) if error.io_kind() == Some(io::ErrorKind::NotFound) => return Ok(true),
+        Err(error) => return Err(error),
     };
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -96,37 +117,150 @@ fn cannot_lock(errno: Errno) -> bool {
     [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP].contains(&errno)
 }
 
-/// Takes the lock, or says who holds it; never waits.
-pub(super) fn take(directory: &Directory, name: &str, holder: &str) -> Result<LocalLock> {
-    let fd = directory
-        .open_at(name, OFlags::RDWR | OFlags::CREATE)
-        .map_err(|errno| directory.error("open the lock", name, errno))?;
-    let (file, path) = (File::from(fd), directory.path().join(name));
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Err(Error::Locked { holder: read_holder(&file), path }),
-        Err(errno) => return Err(directory.error("lock", name, errno)),
+/// How long somebody waits, by the clock.
+#[derive(Debug)]
+pub(super) struct Patience {
+    since: Instant,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { since: Instant::now() }
     }
-    write_holder(&file, holder).map_err(|source| Error::io("write the holder to", path, source))?;
-    Ok(LocalLock { file, process: std::process::id() })
 }
 
-fn write_holder(file: &File, holder: &str) -> io::Result<()> {
-    let since = OffsetDateTime::now_utc().replace_nanosecond(0).map_err(io::Error::other)?;
-    let since = since.format(&Rfc3339).map_err(io::Error::other)?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let text = format!("{holder}, process {} on {host}, since {since}\n", std::process::id());
-    file.set_len(0)?;
-    file.write_all_at(text.as_bytes(), 0)
+impl Patience {
+    /// Waits a moment, unless it has been waiting for `limit`.
+    pub(super) fn waits(&mut self, limit: Duration) -> bool {
+        let may_wait = self.since.elapsed() < limit;
+        if may_wait {
+            std::thread::sleep(PAUSE);
+        }
+        may_wait
+    }
 }
 
-/// What the holder left, fit for a message: one line of bounded length.
-fn read_holder(file: &File) -> String {
-    let mut bytes = [0; HOLDER_LEN_MAX];
-    let text = match file.read_at(&mut bytes, 0) {
-        Ok(len) => String::from_utf8_lossy(bytes.get(..len).unwrap_or_default()).into_owned(),
-        Err(error) => return format!("somebody whose name cannot be read ({error})"),
-    };
+/// Takes the lock, or says who holds it. Waits only for a holder that is dying, or has not said who it is; `waits` is
+/// asked before each further try, with the longest time to wait in all.
+pub(super) fn take(
+    directory: &Directory,
+    note: &str,
+    holder: &str,
+    waits: &mut dyn FnMut(Duration) -> bool,
+) -> Result<LocalLock> {
+    network::refuse(directory)?;
+    let fail = |errno: Errno| Error::io("lock", directory.path(), errno.into());
+    let opened = directory.open_again().map_err(fail)?;
+    let mut waited_for = None;
+    loop {
+        match rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) => {}
+            Err(errno) => return Err(fail(errno)),
+        }
+        let left = read_note(directory, note);
+        let limit = match &left {
+            None => NAMELESS_WAIT,
+            Some(left) if holder::lives(left) => Duration::ZERO,
+            Some(_) => DYING_WAIT,
+        };
+        if limit.is_zero() || !waits(limit) {
+            let holder = left.unwrap_or_else(|| "somebody who has left no name".into());
+            return Err(Error::Locked { holder, path: directory.path().to_path_buf() });
+        }
+        waited_for = left.or(waited_for);
+    }
+    let lock =
+        LocalLock { directory: opened, note: note.to_owned(), process: std::process::id(), waited_for };
+    write_note(directory, note, holder)?;
+    Ok(lock)
+}
+
+fn write_note(directory: &Directory, note: &str, holder: &str) -> Result<()> {
+    let fail = |source| Error::io("write who holds the lock to", directory.path().join(note), source);
+    let text = holder::describe(holder).map_err(fail)?;
+    let temporary = temporary_name(directory)?;
+    let mut file = File::from(directory.create_file(&temporary)?);
+    let written = writeln!(file, "{text}").map_err(fail);
+    let rename = || rustix::fs::renameat(directory.fd(), &temporary, directory.fd(), note);
+    let written = written.and_then(|()| rename().map_err(|errno| fail(errno.into())));
+    if written.is_err() {
+        // The first error is the one to tell; the temporary file goes with the next `remove_leftovers`.
+        drop(directory.unlink(&temporary));
+    }
+    written
+}
+
+/// What the holder left, fit for a message: one line of bounded length. `None` when there is nothing.
+fn read_note(directory: &Directory, note: &str) -> Option<String> {
+    let mut bytes = [0; NOTE_LEN_MAX];
+    // What has its name may be anything; who holds the lock is then not known.
+    let (fd, _) = directory.open_file("read", note, OFlags::RDONLY).ok()?;
+    let len = File::from(fd).read_at(&mut bytes, 0).ok()?;
+    let text = String::from_utf8_lossy(bytes.get(..len).unwrap_or_default()).into_owned();
     let line: String = text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.is_empty() { "somebody who has not left a name yet".to_owned() } else { line }
+    (!line.is_empty()).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory() -> (tempfile::TempDir, Directory) {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::open(temporary.path()).unwrap();
+        (temporary, directory)
+    }
+
+    /// A note of a process that is no more, and the lock that it still has.
+    fn dead_holder(temporary: &tempfile::TempDir, directory: &Directory) -> (OwnedFd, String) {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let own = format!("process {}", std::process::id());
+        let text = holder::describe("test").unwrap().replace(&own, &format!("process {}", child.id()));
+        std::fs::write(temporary.path().join("note"), &text).unwrap();
+        let held = directory.open_again().unwrap();
+        rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        (held, text)
+    }
+
+    #[test]
+    fn a_dying_holder_is_waited_for_and_told() {
+        let (temporary, directory) = directory();
+        let (held, text) = dead_holder(&temporary, &directory);
+        let (mut held, mut tries) = (Some(held), 0);
+        let lock = take(&directory, "note", "next", &mut |limit| {
+            assert_eq!(limit, DYING_WAIT);
+            tries += 1;
+            if tries == 3 {
+                held = None;
+            }
+            true
+        });
+        assert_eq!(lock.unwrap().waited_for(), Some(text.as_str()));
+        assert_eq!(tries, 3);
+    }
+
+    #[test]
+    fn a_dead_holder_that_never_lets_go_is_named_when_patience_ends() {
+        let (temporary, directory) = directory();
+        let (_held, text) = dead_holder(&temporary, &directory);
+        let mut tries = 0;
+        let refused = take(&directory, "note", "next", &mut |_| {
+            tries += 1;
+            tries < 5
+        });
+        assert!(matches!(refused, Err(Error::Locked { holder, .. }) if holder == text));
+    }
+
+    #[test]
+    fn a_live_holder_is_not_waited_for() {
+        let (_temporary, directory) = directory();
+        let never = &mut |_: Duration| panic!("nobody is to wait");
+        let held = take(&directory, "note", "first", never).unwrap();
+        assert_eq!(held.waited_for(), None);
+        assert!(matches!(take(&directory, "note", "second", never), Err(Error::Locked { .. })));
+        drop(held);
+        take(&directory, "note", "third", never).unwrap();
+    }
 }

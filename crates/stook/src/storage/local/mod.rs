@@ -1,20 +1,23 @@
 //! A storage that is a directory of the local file system.
 //!
-//! All names are looked up relative to the directory that was opened, so that nothing lands elsewhere
-//! when somebody moves the directory meanwhile. What a crash can leave is written down at
+//! The directory is opened once, and all names are looked up relative to that opening, so that nothing lands
+//! elsewhere, or comes from elsewhere, when somebody moves the directory or puts another in its place. What is in it
+//! is not trusted: only regular files are opened, links are never followed ([`directory`]). What a crash can leave is written down at
 //! [`Storage`]; how it is come by here:
 //! - appenders gather blocks and write them through an engine ([`appender`]); one queue of bounded
 //!   depth and memory serves all appenders of a storage ([`queue`]);
 //! - publication is temporary file, write, sync, rename that refuses to replace, sync of the
 //!   directory ([`publish`]);
-//! - locks are `flock`s, which die with their holder ([`lock`]).
+//! - locks are `flock`s, which die with their holder; the writer's is on the directory itself ([`lock`]).
 //!
 //! It never changes a byte that was written before, but for [`truncate`](super::Appender::truncate).
 
 mod appender;
 mod block;
 mod directory;
+mod holder;
 mod lock;
+mod network;
 mod publish;
 mod queue;
 
@@ -22,11 +25,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::engine::{Access, Backend, EngineFactory};
+use rustix::fs::OFlags;
+
+use crate::engine::{Access, Backend, EngineFactory, File};
 use crate::error::Result;
 use crate::source::{FileSource, Source};
 
-use super::{Appender, Entry, Lock, Storage, check_name};
+use super::{Appender, Entry, EntryKind, Lock, Storage, check_name};
 use appender::LocalAppender;
 use directory::Directory;
 use queue::WriteQueue;
@@ -124,6 +129,11 @@ impl LocalStorage {
     }
 }
 
+/// A publication makes regular files; a directory of such a name is somebody else's.
+fn is_leftover(entry: &Entry) -> bool {
+    super::is_temporary(&entry.name) && entry.kind != EntryKind::Directory
+}
+
 impl Storage for LocalStorage {
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
@@ -137,13 +147,15 @@ impl Storage for LocalStorage {
 
     fn open_append(&self, name: &str) -> Result<Box<dyn Appender>> {
         check_name(self.directory.path(), name)?;
-        let (fd, len) = self.directory.open_file_to_write(name)?;
+        let (fd, len) = self.directory.open_file("open for appending", name, OFlags::RDWR)?;
         Ok(self.appender(name, fd, len))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
         check_name(self.directory.path(), name)?;
-        Ok(Arc::new(FileSource::open(self.path(name))?))
+        let (fd, _) = self.directory.open_file("open", name, OFlags::RDONLY)?;
+        let file = File::from_std(fd.into(), self.path(name), false);
+        Ok(Arc::new(FileSource::new(Arc::new(file))?))
     }
 
     fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
@@ -167,23 +179,24 @@ impl Storage for LocalStorage {
     }
 
     fn list(&self) -> Result<Vec<Entry>> {
-        let mut entries = self.directory.files()?;
-        entries.retain(|entry| !super::is_temporary(&entry.name));
+        let mut entries = self.directory.entries()?;
+        entries.retain(|entry| !is_leftover(entry));
         Ok(entries)
     }
 
     fn remove_leftovers(&self) -> Result<u64> {
-        let mut entries = self.directory.files()?;
-        entries.retain(|entry| super::is_temporary(&entry.name));
+        let mut entries = self.directory.entries()?;
+        entries.retain(is_leftover);
         for entry in &entries {
             self.directory.unlink(&entry.name)?;
         }
         Ok(entries.len() as u64)
     }
 
-    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>> {
-        check_name(self.directory.path(), name)?;
-        Ok(Box::new(lock::take(&self.directory, name, holder)?))
+    fn lock(&self, note: &str, holder: &str) -> Result<Box<dyn Lock>> {
+        check_name(self.directory.path(), note)?;
+        let mut patience = lock::Patience::default();
+        Ok(Box::new(lock::take(&self.directory, note, holder, &mut |limit| patience.waits(limit))?))
     }
 
     fn hold(&self, name: &str) -> Result<Box<dyn Lock>> {

@@ -29,7 +29,7 @@ pub(super) fn publish_if_absent(directory: &Directory, name: &str, bytes: &[u8])
 }
 
 /// A name that no other process or thread takes, on any host that shares the directory.
-fn temporary_name(directory: &Directory) -> Result<String> {
+pub(super) fn temporary_name(directory: &Directory) -> Result<String> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let chance = getrandom::u64().map_err(|error| {
         let source = io::Error::other(error.to_string());

@@ -146,7 +146,7 @@ fn a_second_writer_is_told_who_the_first_is() {
     let writer = PackWriter::create(local(directory.path()), tiny_writer(ScriptedHost::new(1))).unwrap();
     let second = PackWriter::open(local(directory.path()), WriterOptions::default());
     let message = second.unwrap_err().to_string();
-    assert!(message.contains("a test") && message.contains("writer.lock"), "{message}");
+    assert!(message.contains("a test") && message.contains(" is locked by "), "{message}");
     drop(writer);
     PackWriter::open(local(directory.path()), WriterOptions::default()).unwrap();
 }

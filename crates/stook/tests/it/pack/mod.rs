@@ -8,6 +8,7 @@ mod damage;
 mod faults;
 mod flip;
 mod golden;
+mod hostile;
 mod index_pages;
 mod limits;
 mod links;

@@ -7,7 +7,7 @@ use std::{fs, io, thread};
 
 use stook::pack::{Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::source::{Identity, Leaf, Source};
-use stook::storage::{Appender, Entry, LocalStorage, LocalStorageOptions, Lock, Storage};
+use stook::storage::{Appender, Entry, EntryKind, LocalStorage, LocalStorageOptions, Lock, Storage};
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{
     NoEngines, PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
@@ -102,7 +102,7 @@ impl Storage for Remote {
     fn list(&self) -> stook::Result<Vec<Entry>> {
         let mut all = self.inner.list()?;
         let gone = self.gone.lock().unwrap();
-        all.extend(gone.iter().map(|name| Entry { name: name.clone(), len: 100 }));
+        all.extend(gone.iter().map(|name| Entry { name: name.clone(), len: 100, kind: EntryKind::File }));
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
