@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use stook::pack::format::UNIT;
-use stook::pack::format::deletes::DeletionVector;
+use stook::pack::format::batch::{BatchEnd, BatchSum};
+use stook::pack::format::copies::{read_half, twice};
+use stook::pack::format::deletes::{DELETES_LEN_AT, DeletionVector};
 use stook::pack::format::footer::{FOOTER_LEN, Footer, FooterKind};
 use stook::pack::format::frame::{
     FrameHeader, HEADER_LEN, PIECE_HEAD_LEN, PieceHead, TRAILER_LEN, Trailer, verify_chunks,
 };
 use stook::pack::format::index::{EncodedIndex, IndexBuilder, Top};
-use stook::pack::format::manifest::Manifest;
+use stook::pack::format::manifest::{MANIFEST_LEN_AT, Manifest};
 use stook::pack::format::page::Page;
 use stook::pack::format::segment::{Salt, SegmentHeader};
 use stook::pack::{Attributes, Key, PackWriter, WriterOptions};
@@ -24,7 +26,7 @@ use crate::model::pack::{ScriptedHost, open_simulated, read_in_every_way, tiny_w
 use crate::sim::SimStorage;
 
 /// The salt of the pages and frames that are fuzzed alone.
-const SALT: Salt = Salt { marker: 0x5354_4b21, crc: 5, chunk_len: 4096 };
+const SALT: Salt = Salt { marker: 0x5354_4b21, crc: 5, pack_crc: 6, chunk_len: 4096 };
 
 /// The bytes with the checksum of all but the last four in the last four.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -88,13 +90,21 @@ pub fn pack_frame(data: &[u8]) {
     }
     if let Ok(piece) = PieceHead::decode(rest, SALT.chunk_len) {
         assert!(u64::from(piece.len) <= SALT.chunk_len);
-        let _ = piece.verify(&rest[PIECE_HEAD_LEN as usize..]);
+        let _ = piece.verify(&rest[PIECE_HEAD_LEN as usize..], &SALT, u64::MAX, u64::MAX);
     }
     if let Ok(trailer) = Trailer::decode(rest, 7) {
         assert_eq!(Trailer::decode(&rest[..TRAILER_LEN as usize], 7), Ok(trailer));
     }
     let (body, sums) = rest.split_at(rest.len() / 2);
-    let _ = verify_chunks(body, sums, SALT.chunk_len, u64::MAX);
+    let _ = verify_chunks(body, sums, &SALT, u64::MAX, 0);
+    let mut bound = Vec::new();
+    let plain: Vec<u8> = body.chunks(4096).flat_map(|chunk| crc32c::crc32c(chunk).to_le_bytes()).collect();
+    SALT.bind_all(&plain, 9, &mut bound);
+    assert_eq!(verify_chunks(body, &bound, &SALT, 9, 0), Ok(()));
+    if let Ok(end) = BatchEnd::decode(rest) {
+        assert_eq!(end.encode(), rest);
+        assert!(BatchSum::default().verify(rest).is_err() || (end.first, end.count, end.crc) == (0, 0, 0));
+    }
 }
 
 /// Attributes of records.
@@ -178,22 +188,48 @@ pub fn pack_index_top(data: &[u8]) {
 /// Deletion vectors.
 pub fn pack_deletes(data: &[u8]) {
     let _ = DeletionVector::decode(data);
-    if let Ok(vector) = DeletionVector::decode(&sealed(data.to_vec())) {
-        assert_eq!(DeletionVector::decode(&vector.encode()), Ok(vector));
+    let _ = read_half(data, DELETES_LEN_AT, DeletionVector::decode);
+    if let Ok(vector) = DeletionVector::decode(&sealed(with_len(data.to_vec(), DELETES_LEN_AT))) {
+        let file = twice(&vector.encode());
+        let half = &file[file.len() / 2..];
+        assert!(read_half(half, DELETES_LEN_AT, DeletionVector::decode).is_ok_and(|read| read.1 == vector));
     }
 }
 
 /// Manifests.
 pub fn pack_manifest(data: &[u8]) {
     let _ = Manifest::decode(data);
-    let mut bytes = data.to_vec();
-    if bytes.len() >= 32 {
-        let len = bytes.len() as u64;
-        bytes[24..32].copy_from_slice(&len.to_le_bytes());
+    let _ = read_half(data, MANIFEST_LEN_AT, Manifest::decode);
+    if let Ok(manifest) = Manifest::decode(&sealed(with_len(data.to_vec(), MANIFEST_LEN_AT))) {
+        let file = twice(&manifest.encode());
+        let half = &file[..file.len() / 2];
+        assert!(read_half(half, MANIFEST_LEN_AT, Manifest::decode).is_ok_and(|read| read.1 == manifest));
     }
-    if let Ok(manifest) = Manifest::decode(&sealed(bytes)) {
-        assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest));
+}
+
+/// The bytes with their own length where a copy says it.
+fn with_len(mut bytes: Vec<u8>, len_at: usize) -> Vec<u8> {
+    let len = bytes.len() as u64;
+    if let Some(field) = bytes.get_mut(len_at..).and_then(|rest| rest.first_chunk_mut::<8>()) {
+        *field = len.to_le_bytes();
     }
+    bytes
+}
+
+/// A file of two copies, the checksum of the first made right, and the second made the same unless it is to be left alone.
+fn first_sealed(mut file: Vec<u8>, len_at: usize, alone: bool) -> Vec<u8> {
+    let len = file.get(len_at..).and_then(|rest| rest.first_chunk::<8>()).map(|len| u64::from_le_bytes(*len));
+    let len = len.and_then(|len| usize::try_from(len).ok());
+    if let Some(copy) = len.and_then(|len| file.get(..len)) {
+        let copy = sealed(copy.to_vec());
+        file[..copy.len()].copy_from_slice(&copy);
+    }
+    let half = file.len() / 2;
+    let (first, second) = file.split_at_mut(half);
+    if !alone && first.len() == second.len() {
+        second.copy_from_slice(first);
+    }
+    file
 }
 
 /// Keys as they are typed, and as indexes hold them.
@@ -287,8 +323,12 @@ pub fn pack_whole(data: &[u8]) {
 
 fn mend_file(name: &str, bytes: &mut Vec<u8>, mend: u8) {
     let is = |kind: &str| name.starts_with(kind);
-    if is("manifest-") && mend & 1 != 0 || is("deletes-") && mend & 2 != 0 {
-        *bytes = sealed(std::mem::take(bytes));
+    let alone = mend & 64 != 0;
+    if is("manifest-") && mend & 1 != 0 {
+        *bytes = first_sealed(std::mem::take(bytes), MANIFEST_LEN_AT, alone);
+    }
+    if is("deletes-") && mend & 2 != 0 {
+        *bytes = first_sealed(std::mem::take(bytes), DELETES_LEN_AT, alone);
     }
     if (is("segment-") || is("checkpoint-")) && mend & 4 != 0 && bytes.len() >= FOOTER_LEN {
         let at = bytes.len() - FOOTER_LEN;

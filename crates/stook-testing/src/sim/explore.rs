@@ -34,6 +34,11 @@ impl<A> Acknowledgements<A> {
         Self { storage: storage.clone(), given: Mutex::new(Vec::new()) }
     }
 
+    /// For a workload that is run by itself.
+    pub fn none(storage: &SimStorage) -> Self {
+        Self::new(storage)
+    }
+
     /// Notes a promise: after every operation so far has ended, it must be kept.
     pub fn acknowledge(&self, promise: A) {
         let operations = self.storage.operation_count();

@@ -147,6 +147,28 @@ fn a_truncate_that_was_not_synced_may_be_undone() {
 }
 
 #[test]
+fn what_was_cut_off_may_show_through_what_was_written_in_its_place() {
+    let sim = SimStorage::new();
+    let mut appender = sim.create("a").unwrap();
+    appender.append(&[&[1; 16 << 10]]).unwrap();
+    appender.truncate(0).unwrap();
+    appender.append(&[&[2; 16 << 10]]).unwrap();
+    appender.flush().unwrap();
+    let options = ExploreOptions { seed: 2, variants: 300 };
+    let states: Vec<Vec<u8>> =
+        sim.crash_states(sim.operation_count(), &options).filter_map(|state| read(&state, "a")).collect();
+    let pages = |bytes: &[u8]| bytes.chunks(4096).map(|page| page[0]).collect::<Vec<_>>();
+    let mixed = states.iter().filter(|bytes| {
+        let pages = pages(bytes);
+        pages.contains(&1) && pages.contains(&2)
+    });
+    assert!(mixed.count() > 10, "old pages between new ones");
+    appender.sync().unwrap();
+    let states = sim.crash_states(sim.operation_count(), &options);
+    assert!(states.filter_map(|state| read(&state, "a")).all(|bytes| bytes == [2; 16 << 10]));
+}
+
+#[test]
 fn a_file_is_lost_with_its_name_until_the_directory_is_synced() {
     let sim = SimStorage::new();
     let mut appender = sim.create("a").unwrap();

@@ -143,33 +143,24 @@ fn draw_cut(file: &FileState, end: u64, unit: u64, rng: &mut Rng) -> u64 {
     (cut / unit * unit).max(first)
 }
 
-/// Each piece arrives as it was after some of the writes to it; truncates arrive in their order, and
-/// what was written after one that did not arrive is lost with it.
+/// Each piece arrives as it was after some of the changes to it, whatever others are: a truncate that arrived at one piece
+/// may not have arrived at the next, where a later write is missing too. So what was cut off before may show through
+/// what was written in its place.
 fn drawn_pieces(file: &FileState, unit: u64, rng: &mut Rng) -> Vec<u8> {
-    let truncates = file.pending.iter().filter(|p| matches!(p.change, Change::Truncate { .. })).count();
-    let mut allowed = if rng.coin() { truncates as u64 } else { rng.up_to(truncates as u64) };
-    let arrived = file.pending.iter().take_while(|pending| match pending.change {
-        Change::Write { .. } => true,
-        Change::Truncate { .. } if allowed == 0 => false,
-        Change::Truncate { .. } => {
-            allowed -= 1;
-            true
-        }
-    });
-    let arrived: Vec<Pending<Change>> = arrived.cloned().collect();
-    let (salt, versions) = (rng.next(), arrived.len() as u64);
+    let (salt, versions) = (rng.next(), file.pending.len() as u64);
     let version = |piece: u64| {
         let mut rng = Rng::new(salt, piece, 0);
         // Half of the pieces are wholly there: else nearly every state would be damaged early on.
         if rng.coin() { versions } else { rng.up_to(versions) }
     };
-    let mut bytes = pieces(file, &arrived, unit, version, rng);
+    let mut bytes = pieces(file, unit, version, rng);
     let end = all(file).len() as u64;
-    if rng.coin() && (bytes.len() as u64) < end {
+    if rng.coin() {
+        // The length arrived.
         bytes.resize(end as usize, 0);
     }
     let unsynced = file.pending.iter().any(|pending| !pending.doubtful);
-    if unsynced && arrived.len() == file.pending.len() && rng.up_to(3) == 0 {
+    if unsynced && bytes.len() as u64 >= end && rng.up_to(3) == 0 {
         bytes.resize(bytes.len() + rng.up_to(ROOM_AHEAD_MAX) as usize, 0);
     }
     bytes
@@ -177,35 +168,52 @@ fn drawn_pieces(file: &FileState, unit: u64, rng: &mut Rng) -> Vec<u8> {
 
 /// Applies to every piece of `unit` bytes the first `version(piece)` changes, and of the write that
 /// comes next sometimes a part: a torn sector.
-fn pieces(
-    file: &FileState,
-    changes: &[Pending<Change>],
-    unit: u64,
-    version: impl Fn(u64) -> u64,
-    rng: &mut Rng,
-) -> Vec<u8> {
-    let mut content = (*file.durable).clone();
-    for (index, pending) in changes.iter().enumerate() {
-        let (offset, bytes) = match &pending.change {
-            Change::Write { offset, bytes } => (*offset, bytes),
-            Change::Truncate { len } => {
-                content.resize(*len as usize, 0);
-                continue;
-            }
-        };
-        let mut at = offset;
-        let end = offset + bytes.len() as u64;
-        while at < end {
-            let piece_end = ((at / unit + 1) * unit).min(end);
-            let part = &bytes[(at - offset) as usize..(piece_end - offset) as usize];
-            let version = version(at / unit);
-            if (index as u64) < version {
-                write_at(&mut content, at, part);
-            } else if index as u64 == version && rng.up_to(3) == 0 {
-                write_at(&mut content, at, &part[..rng.up_to(part.len() as u64) as usize]);
-            }
-            at = piece_end;
+fn pieces(file: &FileState, unit: u64, version: impl Fn(u64) -> u64, rng: &mut Rng) -> Vec<u8> {
+    let end_of = |pending: &Pending<Change>| match &pending.change {
+        Change::Write { offset, bytes } => offset + bytes.len() as u64,
+        Change::Truncate { len } => *len,
+    };
+    let end = file.pending.iter().map(end_of).max().unwrap_or(0).max(file.durable.len() as u64);
+    let mut content = Vec::new();
+    for piece in 0..end.div_ceil(unit) {
+        let (start, versions) = (piece * unit, version(piece) as usize);
+        let durable =
+            (start as usize).min(file.durable.len())..((start + unit) as usize).min(file.durable.len());
+        let mut bytes = file.durable[durable].to_vec();
+        for pending in &file.pending[..versions] {
+            apply_within(&mut bytes, &pending.change, start, unit, |len| len);
+        }
+        if let Some(next) = file.pending.get(versions)
+            && matches!(next.change, Change::Write { .. })
+            && rng.up_to(3) == 0
+        {
+            apply_within(&mut bytes, &next.change, start, unit, |len| rng.up_to(len as u64) as usize);
+        }
+        if !bytes.is_empty() {
+            content.resize(start as usize, 0);
+            content.extend(bytes);
         }
     }
     content
+}
+
+/// Does the part of a change that lies in the piece at `start`; of a write as many bytes as `arrives` says.
+fn apply_within(
+    piece: &mut Vec<u8>,
+    change: &Change,
+    start: u64,
+    unit: u64,
+    arrives: impl FnOnce(usize) -> usize,
+) {
+    match change {
+        Change::Truncate { len } => piece.truncate(len.saturating_sub(start).min(unit) as usize),
+        Change::Write { offset, bytes } => {
+            let from = (*offset).max(start);
+            let to = (offset + bytes.len() as u64).min(start + unit);
+            if from < to {
+                let part = &bytes[(from - offset) as usize..(to - offset) as usize];
+                write_at(piece, from - start, &part[..arrives(part.len())]);
+            }
+        }
+    }
 }

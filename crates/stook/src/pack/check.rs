@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
+use super::batches::BatchWatch;
 use super::error::{Damage, Error, Result};
 use super::format::frame::FrameKind;
 use super::format::index::Place;
-use super::format::manifest::Manifest;
 use super::frames::{Frames, Step, Trouble};
 use super::names::Name;
 use super::open::Pack;
@@ -14,7 +14,7 @@ use super::recover::go_behind;
 use super::route::Route;
 use super::run::Run;
 use super::segment::Segment;
-use crate::extent::ByteRange;
+use super::snapshot::read_manifest;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -100,29 +100,18 @@ impl Pack {
     }
 
     fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<()> {
-        let source = match self.storage.open(&Name::Manifest(generation).to_string()) {
-            Ok(source) => source,
+        match read_manifest(self.storage.as_ref(), &self.reader, generation) {
+            Ok(read) => report.damages.extend(read.damages),
+            Err(Error::Damaged(damage)) => report.damages.push(damage),
             // A writer took it away since this pack was opened.
-            Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => return Ok(()),
-            Err(error) => {
+            Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {}
+            Err(Error::Core(error)) => {
                 let path = self.storage.path(&Name::Manifest(generation).to_string());
                 report.damages.push(Damage::of_unopened(error, path)?);
-                return Ok(());
             }
-        };
-        let file = source.path().to_path_buf();
-        match self.reader.read(source.as_ref(), ByteRange::to(source.len())) {
-            Ok(bytes) => {
-                if let Err(invalid) = Manifest::decode(&bytes) {
-                    report.damages.push(Damage {
-                        file,
-                        offset: invalid.offset,
-                        key: None,
-                        what: invalid.what,
-                    });
-                }
+            Err(Error::Unsupported { path: file, what }) => {
+                report.damages.push(Damage { file, offset: 0, key: None, what });
             }
-            Err(Error::Damaged(damage)) => report.damages.push(damage),
             Err(error) => return Err(error),
         }
         Ok(())
@@ -142,6 +131,9 @@ impl Pack {
         }
         let route = Route::new(self.access, segment.source.as_ref(), range);
         let mut frames = Frames::new(self.reader.window(segment.source.clone(), range, route)?, segment.salt);
+        let mut batches = BatchWatch::default();
+        let damage =
+            |(offset, what)| Damage { file: segment.source.path().to_path_buf(), offset, key: None, what };
         loop {
             progress(frames.window.pos() - range.start());
             let broken = match frames.step()? {
@@ -149,6 +141,7 @@ impl Pack {
                 Step::Invalid(broken) => broken,
                 Step::Frame => match frames.finish_frame() {
                     Ok(body_len) => {
+                        report.damages.extend(batches.take(&frames).map(damage));
                         if let Some(body_len) = body_len {
                             note_record(segment, &frames, body_len, hasher, walked, report);
                         }
@@ -160,11 +153,13 @@ impl Pack {
             };
             let (frame, next) = (broken.frame, broken.next);
             walked.broken.push(frame);
+            batches.note_damage();
             report.damages.push(broken.into_damage(segment.source.path()));
             if !go_behind(&mut frames, frame, next)? {
                 break;
             }
         }
+        report.damages.extend(batches.end().map(damage));
         let path = segment.source.path();
         let untold = frames.window.holes().untold(path, &report.damages);
         report.damages.extend(untold);

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use super::format::Invalid;
+use super::format::batch::{digest, digest_more};
 use super::format::frame::{
     BodyLen, FrameHeader, FrameKind, HEADER_LEN, PIECE_HEAD_LEN, PieceHead, TRAILER_LEN, Trailer,
     checksums_len, verify_chunks,
@@ -121,6 +122,8 @@ pub(crate) struct Frames {
     body: BodyState,
     /// What was looked at last.
     looked: ByteRange,
+    /// Of a member of a batch: what stands for all of it that was seen.
+    digest: u32,
 }
 
 /// How far the body of the current frame has been handed out.
@@ -131,7 +134,7 @@ enum BodyState {
     /// Contiguous; the chunk checksums that are still needed.
     Known { len: u64, left: u64, chunk: u64, sums: Bytes, sums_from: u64 },
     /// In pieces; what has been seen of it.
-    Framed { seen: u64 },
+    Framed { seen: u64, number: u64 },
     /// All pieces were seen; the trailer comes next.
     Trailer { len: u64 },
 }
@@ -152,7 +155,7 @@ impl Frames {
             crc: 0,
         };
         let head = Head { offset: 0, header, key: Vec::new(), attributes: Vec::new() };
-        Self { window, salt, head, body: BodyState::Done, looked: ByteRange::default() }
+        Self { window, salt, head, body: BodyState::Done, looked: ByteRange::default(), digest: 0 }
     }
 
     /// Says of bytes that are not what was written why, where they could not be read at all.
@@ -204,6 +207,9 @@ impl Frames {
         }
         self.window.skip(head_len as u64)?;
         self.body = BodyState::Done;
+        if header.in_batch {
+            self.digest = digest(header.crc);
+        }
         Ok(Step::Frame)
     }
 
@@ -260,6 +266,19 @@ impl Frames {
         &self.head
     }
 
+    /// What stands for the current frame in the checksum of its batch, once [`finish_frame`](Self::finish_frame) has gone
+    /// through it.
+    pub(crate) fn digest(&self) -> u32 {
+        self.digest
+    }
+
+    /// Adds checksums that were seen.
+    fn note_sums(&mut self, sums: [u8; 4]) {
+        if self.head.header.in_batch {
+            self.digest = digest_more(self.digest, &sums);
+        }
+    }
+
     /// Verifies the whole body of the current frame, which [`view`](Self::view) then shows as one slice, and steps
     /// behind the frame. `None` when it is framed or too long for the window: then
     /// [`begin_body`](Self::begin_body) gives it in chunks.
@@ -279,9 +298,12 @@ impl Frames {
             let what = "the body ends before its length".to_owned();
             return Err(Trouble::Broken(self.broken(offset, what, None)));
         };
-        if let Err(invalid) = verify_chunks(body, sums, self.salt.chunk_len, 0) {
+        if let Err(invalid) = verify_chunks(body, sums, &self.salt, self.head.header.sequence, 0) {
             let next = self.head.offset.checked_add(frame_len);
             return Err(Trouble::Broken(self.broken(offset + invalid.offset, invalid.what, next)));
+        }
+        if self.head.header.in_batch {
+            self.digest = digest_more(self.digest, sums);
         }
         // Peeking again at what is in the window costs nothing, and lets the walk move on first.
         self.window.skip(rest)?;
@@ -297,7 +319,7 @@ impl Frames {
     /// Prepares to hand out the body chunk by chunk.
     pub(crate) fn begin_body(&mut self) -> Checked<()> {
         self.body = match self.head.header.body {
-            BodyLen::Framed => BodyState::Framed { seen: 0 },
+            BodyLen::Framed => BodyState::Framed { seen: 0, number: 0 },
             BodyLen::Known(len) => {
                 BodyState::Known { len, left: len, chunk: 0, sums: Bytes::new(), sums_from: 0 }
             }
@@ -349,19 +371,22 @@ impl Frames {
         let bytes = look(&mut self.window, &mut self.looked, len as usize)?;
         *left -= len;
         *chunk += 1;
-        if let Err(invalid) = verify_chunks(bytes, &sum, self.salt.chunk_len, number) {
+        if let Err(invalid) = verify_chunks(bytes, &sum, &self.salt, self.head.header.sequence, number) {
             if self.window.holes().first_in(self.looked).is_none() {
                 self.looked = ByteRange::at(sum_at, 4).unwrap_or_default();
             }
             let next = self.head.offset.checked_add(frame_len);
             return Err(Trouble::Broken(self.broken(offset, invalid.what, next)));
         }
+        self.note_sums(sum);
         self.window.skip(len)?;
         Ok(Chunk::Bytes(BodySpan { offset, len: len as usize }))
     }
 
     fn next_piece(&mut self) -> Checked<Chunk> {
-        let BodyState::Framed { seen } = self.body else { return Ok(Chunk::End { len: 0, counts: true }) };
+        let BodyState::Framed { seen, number } = self.body else {
+            return Ok(Chunk::End { len: 0, counts: true });
+        };
         let offset = self.window.pos();
         let head = look(&mut self.window, &mut self.looked, PIECE_HEAD_LEN as usize)?;
         let piece = match PieceHead::decode(head, self.salt.chunk_len) {
@@ -371,14 +396,16 @@ impl Frames {
         self.window.skip(PIECE_HEAD_LEN)?;
         let bytes = look(&mut self.window, &mut self.looked, piece.len as usize)?;
         let short = bytes.len() < piece.len as usize;
-        if let Err(invalid) = piece.verify(bytes) {
+        if let Err(invalid) = piece.verify(bytes, &self.salt, self.head.header.sequence, number) {
             let what = if short { "the body ends in the middle of a piece".to_owned() } else { invalid.what };
             return Err(Trouble::Broken(self.broken(offset, what, None)));
         }
         let start = self.window.pos();
         self.window.skip(u64::from(piece.len))?;
-        let seen = seen + u64::from(piece.len);
-        self.body = if piece.last { BodyState::Trailer { len: seen } } else { BodyState::Framed { seen } };
+        self.note_sums(piece.crc.to_le_bytes());
+        let (seen, number) = (seen.saturating_add(u64::from(piece.len)), number.saturating_add(1));
+        self.body =
+            if piece.last { BodyState::Trailer { len: seen } } else { BodyState::Framed { seen, number } };
         Ok(Chunk::Bytes(BodySpan { offset: start, len: piece.len as usize }))
     }
 
@@ -387,6 +414,7 @@ impl Frames {
         let offset = self.window.pos();
         let crc = self.head.header.crc;
         let bytes = look(&mut self.window, &mut self.looked, TRAILER_LEN as usize)?;
+        let sum = bytes.get(12..).and_then(|sum| sum.first_chunk::<4>()).copied().unwrap_or_default();
         let trailer = Trailer::decode(bytes, crc).and_then(|trailer| {
             if trailer.complete && trailer.body_len != body_len {
                 let what = format!("the body has {body_len} bytes, its trailer says {}", trailer.body_len);
@@ -401,6 +429,7 @@ impl Frames {
                     let what = "the frame ends in the middle of its padding".to_owned();
                     return Err(Trouble::Broken(self.broken(offset, what, None)));
                 }
+                self.note_sums(sum);
                 self.window.skip(end - offset)?;
                 Ok(trailer)
             }

@@ -4,7 +4,9 @@
 //! through [`Source`](crate::source::Source) and writes through [`Storage`](crate::storage::Storage).
 
 mod around;
+mod batches;
 mod check;
+mod copies;
 mod error;
 mod follow;
 pub mod format;

@@ -184,15 +184,21 @@ fn body_of(
 ) -> Result<Option<Range<usize>>> {
     let BodyLen::Known(len) = header.body else { return Ok(None) };
     let at = header.head_len() as usize;
-    contiguous_body(bytes, at, len, &segment.salt).map_err(|(offset, what)| {
+    contiguous_body(bytes, at, (len, header.sequence), &segment.salt).map_err(|(offset, what)| {
         let file = segment.source.path().to_path_buf();
         Error::Damaged(Damage { file, offset: place.offset + offset, key: key(), what })
     })?;
     Ok(Some(at..at + len as usize))
 }
 
+/// Verifies a contiguous body of this length, of the record with this sequence number, that begins at `at`.
 #[inline]
-pub(crate) fn contiguous_body(bytes: &[u8], at: usize, len: u64, salt: &Salt) -> Result<(), (u64, String)> {
+pub(crate) fn contiguous_body(
+    bytes: &[u8],
+    at: usize,
+    (len, sequence): (u64, u64),
+    salt: &Salt,
+) -> Result<(), (u64, String)> {
     let cut = || (at as u64, "the body is cut short".to_owned());
     let sums_len = checksums_len(len, salt.chunk_len);
     let (len, sums_len) = (usize::try_from(len), usize::try_from(sums_len));
@@ -200,5 +206,5 @@ pub(crate) fn contiguous_body(bytes: &[u8], at: usize, len: u64, salt: &Salt) ->
     let rest = bytes.get(at..).unwrap_or_default();
     let Some((body, rest)) = rest.split_at_checked(len) else { return Err(cut()) };
     let Some(sums) = rest.get(..sums_len) else { return Err(cut()) };
-    verify_chunks(body, sums, salt.chunk_len, 0).map_err(|invalid| (at as u64 + invalid.offset, invalid.what))
+    verify_chunks(body, sums, salt, sequence, 0).map_err(|invalid| (at as u64 + invalid.offset, invalid.what))
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::error::{Damage, Result};
+use super::format::batch::BatchSum;
 use super::format::frame::{BodyLen, FrameHeader, FrameKind};
 use super::format::index::Place;
 use super::frames::{Broken, Frames, Step, Trouble};
@@ -48,6 +49,8 @@ pub(crate) struct Recovered {
     pub(crate) damages: Vec<Damage>,
     /// The batch whose end was not met yet.
     pub(crate) batch: Option<OpenBatch>,
+    /// What comes next may be the rest of a batch that began in what could not be read.
+    pub(crate) follows_damage: bool,
 }
 
 /// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
@@ -68,7 +71,18 @@ pub(crate) fn recover(
             }
             Step::Frame => match frames.finish_frame() {
                 Ok(body_len) => {
-                    found.take(frames, body_len, path, committed_len);
+                    let frame = frames.head().offset;
+                    let Some(foreign) = found.take_foreign(frames) else {
+                        found.take(frames, body_len, committed_len);
+                        continue;
+                    };
+                    if !vouched_for(frames, foreign.batch.offset)? {
+                        found.end_at(foreign.batch.offset, frames.window.end(), segment);
+                        return Ok(found);
+                    }
+                    found.judge(foreign, path);
+                    // Once more, now that nothing is open.
+                    frames.window.seek(frame)?;
                     continue;
                 }
                 Err(Trouble::Source(error)) => return Err(error.into()),
@@ -86,8 +100,9 @@ pub(crate) fn recover(
         }
         let next = broken.next;
         found.damages.push(broken.into_damage(path));
-        if let Some(batch) = &mut found.batch {
-            batch.is_hurt = true;
+        match &mut found.batch {
+            Some(batch) => batch.is_hurt = true,
+            None => found.follows_damage = true,
         }
         let goes_on = go_behind(frames, at, next)?;
         let end = if goes_on { frames.window.pos() } else { frames.window.end() };
@@ -116,28 +131,48 @@ struct Member {
 pub(crate) struct OpenBatch {
     offset: u64,
     members: Vec<Member>,
+    sum: BatchSum,
     /// Not all of it could be read, and all of it had been durable: its end may be what is lost.
     is_hurt: bool,
+    /// What stands before it could not be read: its beginning may be what is lost.
+    follows_damage: bool,
 }
 
-impl OpenBatch {
-    /// Whether the attributes of an end of batch speak of these members.
-    fn is_whole(&self, attributes: &[u8]) -> bool {
-        let number = |at: usize| {
-            attributes.get(at..).and_then(|bytes| bytes.first_chunk::<8>()).map(|b| u64::from_le_bytes(*b))
-        };
-        let first = self.members.first().map(|member| member.sequence);
-        number(0) == first && number(8) == Some(self.members.len() as u64)
-    }
+/// A batch that is not the one of which its end speaks, or has none.
+struct Foreign {
+    batch: OpenBatch,
+    what: String,
 }
 
 impl Recovered {
-    /// Takes a frame that is whole.
-    fn take(&mut self, frames: &Frames, body_len: Option<u64>, path: &Path, committed_len: u64) {
+    /// Takes the open batch away if the frame at hand, which is whole, is not its end and cannot be in it.
+    fn take_foreign(&mut self, frames: &Frames) -> Option<Foreign> {
+        let head = frames.head();
+        let batch = self.batch.as_ref().filter(|batch| !batch.is_hurt)?;
+        let what = match head.header.kind {
+            FrameKind::BatchEnd => batch.sum.verify(&head.attributes).err()?,
+            FrameKind::Record | FrameKind::Deletion if !head.header.in_batch => "a batch has no end".into(),
+            _ => return None,
+        };
+        self.batch.take().map(|batch| Foreign { batch, what })
+    }
+
+    /// What becomes of a batch that had been durable and is not what its end speaks of.
+    fn judge(&mut self, foreign: Foreign, path: &Path) {
+        let Foreign { batch, what } = foreign;
+        if batch.follows_damage {
+            return self.list_all(batch);
+        }
+        let what = format!("{what}: the records of this batch do not count");
+        self.damages.push(Damage { file: path.to_path_buf(), offset: batch.offset, key: None, what });
+    }
+
+    /// Takes a frame that is whole, and with which an open batch may go on or end.
+    fn take(&mut self, frames: &Frames, body_len: Option<u64>, committed_len: u64) {
         let head = frames.head();
         self.durable_len = self.durable_len.max(marked_len(frames).unwrap_or(0));
         if head.header.kind == FrameKind::BatchEnd {
-            return self.end_batch(Some(&head.attributes), path);
+            return self.end_batch();
         }
         let Some(key) = head.key() else { return };
         let record = body_len.map(|len| (Place::new(head.offset, frames.window.pos() - head.offset), len));
@@ -145,7 +180,8 @@ impl Recovered {
         if record.is_some() || head.header.kind == FrameKind::Deletion {
             let (sequence, time_ns) = (head.header.sequence, head.header.time_ns);
             let member = Member { key, sequence, time_ns, record };
-            self.add(member, head.offset, head.header.in_batch, path, committed_len);
+            let digest = head.header.in_batch.then(|| frames.digest());
+            self.add(member, head.offset, digest, committed_len);
         }
     }
 
@@ -165,34 +201,43 @@ impl Recovered {
         }
     }
 
-    fn add(&mut self, member: Member, offset: u64, in_batch: bool, path: &Path, committed_len: u64) {
+    /// Adds what a frame at `offset` told; members of a batch have a digest.
+    fn add(&mut self, member: Member, offset: u64, digest: Option<u32>, committed_len: u64) {
         // Below the committed length every batch had its end.
-        if !in_batch || offset < committed_len {
-            self.end_batch(None, path);
+        let Some(digest) = digest.filter(|_| offset >= committed_len) else {
+            self.end_batch();
             return self.list(member, offset, committed_len);
-        }
-        let batch =
-            self.batch.get_or_insert_with(|| OpenBatch { offset, members: Vec::new(), is_hurt: false });
+        };
+        let follows_damage = self.follows_damage;
+        let batch = self.batch.get_or_insert_with(|| OpenBatch {
+            offset,
+            members: Vec::new(),
+            sum: BatchSum::default(),
+            is_hurt: false,
+            follows_damage,
+        });
+        batch.sum.add(member.sequence, digest);
         batch.members.push(member);
     }
 
-    /// Its end was found, with these attributes, or something that cannot be in it.
-    fn end_batch(&mut self, attributes: Option<&[u8]>, path: &Path) {
-        let Some(batch) = self.batch.take() else { return };
-        if batch.is_hurt || attributes.is_some_and(|attributes| batch.is_whole(attributes)) {
-            // They lie behind the committed length, all of them.
-            batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
-            return;
+    /// An open batch has its end, or had been durable.
+    fn end_batch(&mut self) {
+        self.follows_damage = false;
+        if let Some(batch) = self.batch.take() {
+            self.list_all(batch);
         }
-        let what = "a batch without its end: its records do not count".into();
-        self.damages.push(Damage { file: path.to_path_buf(), offset: batch.offset, key: None, what });
+    }
+
+    fn list_all(&mut self, batch: OpenBatch) {
+        // They lie behind the committed length, all of them.
+        batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
     }
 
     /// What is whole ends at `frames_end`, and the bytes at `end`.
     fn end_at(&mut self, frames_end: u64, end: u64, segment: u64) {
         let unfinished = match self.batch.take() {
             Some(batch) if batch.is_hurt => {
-                batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
+                self.list_all(batch);
                 None
             }
             batch => batch.map(|batch| batch.offset),

@@ -1,7 +1,9 @@
 //! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
 
+use super::copies::{Copies, Layout, read_copies};
 use super::error::{Damage, Error, Result};
 use super::format::UNIT;
+use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVector};
 use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
 use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::segment::SegmentHeader;
@@ -10,6 +12,7 @@ use super::reader::Reader;
 use super::segment::{Findings, Segment, refused};
 use super::snapshot::{Opening, Snapshot, View, newest, read_manifest};
 use crate::extent::ByteRange;
+use crate::source::Source;
 use crate::storage::{Entry, EntryKind, Storage};
 
 impl Snapshot {
@@ -60,7 +63,7 @@ fn best_manifest(storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Res
     generations.sort_unstable_by(|a, b| b.cmp(a));
     for generation in generations {
         match read_manifest(storage, reader, generation) {
-            Ok(manifest) => {
+            Ok(Copies { value: manifest, .. }) => {
                 let note = format!(
                     "the newest manifest cannot be read; generation {generation} was used, and what else there is was searched"
                 );
@@ -139,14 +142,9 @@ fn add_unnamed(
         if header.pack_nonce != manifest.pack_nonce || header.id != id {
             continue;
         }
-        let len = source.len();
-        let footer_at = len.saturating_sub(FOOTER_LEN as u64);
-        let footer_range = ByteRange::new(footer_at, len).unwrap_or_default();
-        let (footer, _) = reader.read_around(source.as_ref(), footer_range)?;
-        let footer = Footer::decode(&footer, FooterKind::Sealed, len).ok();
-        let footer = footer.filter(|footer| footer.nonce == header.nonce && footer.segment == id);
+        let footer = footer_of(reader, source.as_ref(), &header)?;
         let (state, committed_len, frames_end, tally) = match footer {
-            Some(footer) => (SegmentState::Sealed, len, footer.frames.end(), footer.tally),
+            Some(footer) => (SegmentState::Sealed, source.len(), footer.frames.end(), footer.tally),
             None => (SegmentState::Active, UNIT as u64, UNIT as u64, Tally::default()),
         };
         let group = manifest.groups.iter().position(|name| *name == header.group).unwrap_or_else(|| {
@@ -164,10 +162,20 @@ fn add_unnamed(
             dead_records: 0,
             dead_bytes: 0,
             vector: newest_vector(storage, reader, files, id)?,
+            form: header.form(),
         });
     }
     manifest.segments.sort_by_key(|entry| entry.id);
     Ok(())
+}
+
+/// The footer of a segment that is sealed.
+fn footer_of(reader: &Reader, source: &dyn Source, header: &SegmentHeader) -> Result<Option<Footer>> {
+    let len = source.len();
+    let range = ByteRange::new(len.saturating_sub(FOOTER_LEN as u64), len).unwrap_or_default();
+    let (footer, _) = reader.read_around(source, range)?;
+    let footer = Footer::decode(&footer, FooterKind::Sealed, len).ok();
+    Ok(footer.filter(|footer| (footer.nonce, footer.segment) == (header.nonce, header.id)))
 }
 
 fn newest_vector(
@@ -191,9 +199,14 @@ fn newest_vector(
             return Ok(Some(VectorRef { generation, len: 0, crc: 0 }));
         }
     };
-    let len = source.len();
-    let tail_range = ByteRange::new(len.saturating_sub(4), len).unwrap_or_default();
-    let (tail, _) = reader.read_around(source.as_ref(), tail_range)?;
-    let crc = tail.first_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc));
+    let layout = Layout { len_at: DELETES_LEN_AT, len_max: DELETES_LEN_MAX, copy_len: None };
+    let (len, crc) = match read_copies(reader, source.as_ref(), layout, DeletionVector::decode) {
+        Ok(Copies { bytes, .. }) => {
+            (bytes.len() as u64, bytes.last_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc)))
+        }
+        // So is what is wrong with it.
+        Err(Error::Damaged(_) | Error::Unsupported { .. }) => (0, 0),
+        Err(other) => return Err(other),
+    };
     Ok(Some(VectorRef { generation, len, crc }))
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::copies::{Copies, Layout, read_copies};
 use super::error::{Damage, Error, Result};
-use super::format::deletes::{Death, Deaths, DeletionVector};
+use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, Death, Deaths, DeletionVector};
 use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
-use super::format::frame::{FrameHeader, FrameKind, HEADER_LEN};
+use super::format::frame::FrameKind;
 use super::format::index::{Place, Top};
-use super::format::manifest::{Manifest, SegmentEntry, SegmentState};
+use super::format::manifest::{Manifest, SegmentEntry, SegmentForm, SegmentState};
 use super::format::segment::{Salt, SegmentHeader};
 use super::format::{Invalid, UNIT};
 use super::frames::{Frames, Head, Step, Trouble};
@@ -24,11 +25,8 @@ use crate::storage::Storage;
 /// Read at once from the end of a sealed segment: nearly always footer and top are in it.
 const TAIL_READ_LEN: u64 = 64 * 1024;
 
-/// Longest deletion vector and longest top of an index that are read, in bytes.
-const SIDE_LEN_MAX: u64 = 1 << 30;
-
-/// Holds the head of any frame: fixed part, longest key, longest attributes.
-const GUESS_LEN: u64 = HEADER_LEN as u64 + 2 * u16::MAX as u64;
+/// Longest top of an index that is read, in bytes.
+const TOP_LEN_MAX: u64 = 1 << 30;
 
 /// A segment and everything known about it.
 #[derive(Debug)]
@@ -59,6 +57,8 @@ pub(crate) struct Segment {
     pub(crate) damaged: bool,
     /// Its deletion vector could not be read: dead records may look alive.
     pub(crate) vector_lost: bool,
+    /// One copy of its deletion vector could not be read: it is to be written anew.
+    pub(crate) vector_hurt: bool,
 }
 
 /// What opening a segment brought to light.
@@ -111,11 +111,16 @@ impl Segment {
                 return Ok(None);
             }
         };
-        let known = findings.damages.len();
-        let Some(header) = Self::find_header(reader, source.as_ref(), manifest, &entry, findings)? else {
-            return Ok(None);
+        let lost = match Self::read_header(reader, source.as_ref(), manifest, &entry) {
+            Ok(header) => Ok(header),
+            Err(Error::Damaged(damage)) => Err(damage),
+            Err(other) => return Err(other),
         };
-        let is_guessed = findings.damages.len() > known;
+        let is_lost = lost.is_err();
+        let header = lost.unwrap_or_else(|damage| {
+            findings.damages.push(damage);
+            Self::header_by_manifest(manifest, &entry)
+        });
         let mut segment = Self {
             salt: header.salt(),
             header,
@@ -125,10 +130,11 @@ impl Segment {
             tally: entry.tally,
             deaths: Deaths::new(),
             replayed: false,
-            // What was guessed is read, and not appended to.
-            damaged: is_guessed,
+            // Without its header it is read, and not appended to.
+            damaged: is_lost,
             durable_len: entry.committed_len,
             vector_lost: false,
+            vector_hurt: false,
             entry,
             source,
         };
@@ -184,24 +190,6 @@ impl Segment {
         Ok(())
     }
 
-    /// The header as it is stored, or as it must have been; `None` when that cannot be told.
-    fn find_header(
-        reader: &Reader,
-        source: &dyn Source,
-        manifest: &Manifest,
-        entry: &SegmentEntry,
-        findings: &mut Findings,
-    ) -> Result<Option<SegmentHeader>> {
-        match Self::read_header(reader, source, manifest, entry) {
-            Err(Error::Damaged(found)) => findings.damages.push(found),
-            header => return header.map(Some),
-        }
-        match Self::guess_header(reader, source, manifest, entry) {
-            Err(Error::Damaged(_)) => Ok(None),
-            header => header,
-        }
-    }
-
     fn read_header(
         reader: &Reader,
         source: &dyn Source,
@@ -210,45 +198,29 @@ impl Segment {
     ) -> Result<SegmentHeader> {
         let bytes = reader.read(source, ByteRange::to(source.len().min(UNIT as u64)))?;
         let header = SegmentHeader::decode(&bytes).and_then(|header| {
-            let same =
-                (header.id, header.nonce, header.pack_nonce) == (entry.id, entry.nonce, manifest.pack_nonce);
+            let same = (header.id, header.nonce, header.pack_nonce)
+                == (entry.id, entry.nonce, manifest.pack_nonce)
+                && header.form() == entry.form;
             same.then_some(header)
                 .ok_or_else(|| Invalid::damaged(24, "this is a segment of another pack, or another segment"))
         });
         header.map_err(|invalid| refused(source, 0, invalid))
     }
 
-    /// What a header that was hit must have said: all of it stands elsewhere, too, but for the marker, with which the first
-    /// frame begins. Its checksum tells whether the guess is right.
-    fn guess_header(
-        reader: &Reader,
-        source: &dyn Source,
-        manifest: &Manifest,
-        entry: &SegmentEntry,
-    ) -> Result<Option<SegmentHeader>> {
-        let end = source.len().min(UNIT as u64 + GUESS_LEN);
-        let Some(range) = ByteRange::new(UNIT as u64, end) else { return Ok(None) };
-        let bytes = reader.read(source, range)?;
-        let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
-        let [a, b, c, d, ..] = *fixed;
-        let header = SegmentHeader {
-            chunk_log2: manifest.chunk_log2,
+    /// The header of a segment whose own was hit, out of what the manifest says. Only when it was made is not known.
+    fn header_by_manifest(manifest: &Manifest, entry: &SegmentEntry) -> SegmentHeader {
+        let SegmentForm { marker, by_key, chunk_log2 } = entry.form;
+        SegmentHeader {
+            chunk_log2,
             group: manifest.groups.get(entry.group as usize).cloned().unwrap_or_default(),
             id: entry.id,
             pack_nonce: manifest.pack_nonce,
             nonce: entry.nonce,
-            marker: u32::from_le_bytes([a, b, c, d]),
+            marker,
             sequence_first: entry.tally.sequence_first,
             created_ns: entry.tally.time_first_ns,
-            by_key: false,
-        };
-        let [key_len, attributes_len] = FrameHeader::lens(fixed);
-        let rest = bytes.get(HEADER_LEN..).and_then(|rest| rest.get(..key_len + attributes_len));
-        let is_right = rest.is_some_and(|rest| {
-            let (key, attributes) = rest.split_at(key_len);
-            FrameHeader::is_as_written(fixed, &header.salt(), UNIT as u64, key, attributes)
-        });
-        Ok(is_right.then_some(header))
+            by_key,
+        }
     }
 
     fn open_sealed(&mut self, reader: &Reader, findings: &mut Findings) -> Result<()> {
@@ -299,7 +271,7 @@ impl Segment {
                 Invalid::damaged(24, "the footer of another segment"),
             ));
         }
-        if footer.top.len() > SIDE_LEN_MAX {
+        if footer.top.len() > TOP_LEN_MAX {
             let invalid = Invalid::damaged(80, "the top of the index is longer than any can be");
             return Err(refused(source.as_ref(), footer_at, invalid));
         }
@@ -389,43 +361,30 @@ impl Segment {
     ) -> Result<()> {
         let Some(vector) = self.entry.vector else { return Ok(()) };
         let name = Name::Deletes(self.entry.id, vector.generation).to_string();
-        let path = storage.path(&name);
-        let damaged = |offset, what: String| Damage { file: path.clone(), offset, key: None, what };
         self.vector_lost = true;
         let source = match storage.open(&name) {
             Ok(source) => source,
-            Err(error) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {
-                findings.damages.push(damaged(0, "the deletion vector is missing".into()));
-                return Ok(());
-            }
             Err(error) => {
-                findings.damages.push(Damage::of_unopened(error, path)?);
+                findings.damages.push(Damage::of_unopened(error, storage.path(&name))?);
                 return Ok(());
             }
         };
-        if source.len() != vector.len || vector.len > SIDE_LEN_MAX {
-            findings
-                .damages
-                .push(damaged(0, format!("the file has {} bytes, not {}", source.len(), vector.len)));
-            return Ok(());
-        }
-        let (bytes, holes) = reader.read_around(source.as_ref(), ByteRange::to(source.len()))?;
-        if let Some((offset, what)) = holes.first_in(ByteRange::to(source.len())) {
-            findings.damages.push(damaged(offset, what.into()));
-            return Ok(());
-        }
-        let read = DeletionVector::decode(&bytes).and_then(|read| {
+        let layout = Layout { len_at: DELETES_LEN_AT, len_max: DELETES_LEN_MAX, copy_len: Some(vector.len) };
+        let read = read_copies(reader, source.as_ref(), layout, |copy| {
+            let read = DeletionVector::decode(copy)?;
             let same = (read.segment, read.pack_nonce) == (self.entry.id, manifest.pack_nonce)
-                && bytes.last_chunk::<4>() == Some(&vector.crc.to_le_bytes());
+                && copy.last_chunk::<4>() == Some(&vector.crc.to_le_bytes());
             same.then_some(read).ok_or_else(|| Invalid::damaged(16, "this is another deletion vector"))
         });
         match read {
-            Ok(read) => {
+            Ok(Copies { value: read, damages, .. }) => {
                 self.deaths = read.deaths;
                 self.vector_lost = false;
+                self.vector_hurt = !damages.is_empty();
+                findings.damages.extend(damages);
             }
-            Err(invalid) if invalid.unsupported => return Err(refused(source.as_ref(), 0, invalid)),
-            Err(invalid) => findings.damages.push(damaged(invalid.offset, invalid.what)),
+            Err(Error::Damaged(damage)) => findings.damages.push(damage),
+            Err(other) => return Err(other),
         }
         Ok(())
     }

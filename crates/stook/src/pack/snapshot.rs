@@ -1,14 +1,15 @@
 //! The state of a pack at one generation, with what was found behind it.
 
+use super::copies::{Copies, Layout, read_copies};
 use super::error::{Damage, Error, Result};
+use super::format::Invalid;
 use super::format::deletes::Death;
 use super::format::index::Place;
-use super::format::manifest::{MANIFEST_LEN_MAX, Manifest};
+use super::format::manifest::{MANIFEST_LEN_AT, MANIFEST_LEN_MAX, Manifest};
 use super::names::Name;
 use super::reader::Reader;
 use super::recover::TornTail;
-use super::segment::{Findings, Segment, refused};
-use crate::extent::ByteRange;
+use super::segment::{Findings, Segment};
 use crate::storage::{Entry, Lock, Storage};
 
 /// How often opening begins again when files vanish or become shorter under it.
@@ -91,10 +92,10 @@ impl Snapshot {
         }
         // Held before it is read: from then on no writer removes what it names.
         let hold = storage.hold(&name).map_err(Error::of_opening)?;
-        let manifest = read_manifest(storage, reader, generation)?;
+        let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
         let committed_only = generation != last;
         let opening = Opening { storage, reader, manifest: &manifest, committed_only };
-        let mut findings = Findings::default();
+        let mut findings = Findings { damages, ..Findings::default() };
         let mut segments = Vec::with_capacity(manifest.segments.len());
         for number in 0..manifest.segments.len() {
             let at = findings.fresh.len();
@@ -241,20 +242,18 @@ pub(crate) fn newest(files: &[Entry]) -> Option<u64> {
     generations.max()
 }
 
-pub(crate) fn read_manifest(storage: &dyn Storage, reader: &Reader, generation: u64) -> Result<Manifest> {
+/// The manifest of a generation.
+pub(crate) fn read_manifest(
+    storage: &dyn Storage,
+    reader: &Reader,
+    generation: u64,
+) -> Result<Copies<Manifest>> {
     let source = storage.open(&Name::Manifest(generation).to_string()).map_err(Error::of_opening)?;
-    if source.len() > MANIFEST_LEN_MAX {
-        return Err(Error::Limit {
-            what: "the length of a manifest in bytes",
-            found: source.len(),
-            limit: MANIFEST_LEN_MAX,
-        });
-    }
-    let bytes = reader.read(source.as_ref(), ByteRange::to(source.len()))?;
-    let manifest = Manifest::decode(&bytes).map_err(|invalid| refused(source.as_ref(), 0, invalid))?;
-    if manifest.generation != generation {
-        let what = format!("it says generation {}", manifest.generation);
-        return Err(refused(source.as_ref(), 16, super::format::Invalid::damaged(0, what)));
-    }
-    Ok(manifest)
+    let layout = Layout { len_at: MANIFEST_LEN_AT, len_max: MANIFEST_LEN_MAX, copy_len: None };
+    read_copies(reader, source.as_ref(), layout, |copy| {
+        let manifest = Manifest::decode(copy)?;
+        let found = manifest.generation;
+        let named = (found == generation).then_some(manifest);
+        named.ok_or_else(|| Invalid::damaged(16, format!("it says generation {found}")))
+    })
 }

@@ -7,6 +7,12 @@ use super::{Decoded, Invalid, VERSION};
 
 const MAGIC: [u8; 8] = *b"\x89STKDEL\n";
 
+/// Where a deletion vector says how long it is.
+pub const DELETES_LEN_AT: usize = 56;
+
+/// The longest deletion vector, in bytes of one copy.
+pub const DELETES_LEN_MAX: u64 = 1 << 30;
+
 /// When a record died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Death {
@@ -33,7 +39,7 @@ pub struct DeletionVector {
 }
 
 impl DeletionVector {
-    /// The bytes of the file; the last four are its checksum.
+    /// The bytes of one copy; the last four are its checksum.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.deaths.len() * 8);
         out.extend(MAGIC);
@@ -43,6 +49,7 @@ impl DeletionVector {
         out.extend(self.generation.to_le_bytes());
         out.extend(self.pack_nonce);
         out.extend((self.deaths.len() as u64).to_le_bytes());
+        out.extend([0; 8]);
         let mut before = (0u64, 0u64, 0i64);
         for (offset, death) in &self.deaths {
             put_leb128(&mut out, offset / 8 - before.0);
@@ -50,11 +57,15 @@ impl DeletionVector {
             put_zigzag(&mut out, death.time_ns.wrapping_sub(before.2));
             before = (offset / 8, death.sequence, death.time_ns);
         }
+        let len = (out.len() as u64 + 4).to_le_bytes();
+        for (to, from) in out.iter_mut().skip(DELETES_LEN_AT).zip(len) {
+            *to = from;
+        }
         out.extend(crc32c::crc32c(&out).to_le_bytes());
         out
     }
 
-    /// Reads a file.
+    /// Reads one copy.
     ///
     /// # Errors
     /// When it is not a deletion vector of this version.
@@ -66,6 +77,10 @@ impl DeletionVector {
         cursor.required_flags()?;
         let (segment, generation, pack_nonce) = (cursor.u64()?, cursor.u64()?, cursor.array()?);
         let count = cursor.u64()?;
+        if cursor.u64()? != bytes.len() as u64 {
+            let at = DELETES_LEN_AT as u64;
+            return Err(Invalid::damaged(at, "the deletion vector has not the length that it says"));
+        }
         let mut deaths = Deaths::new();
         let mut before = (0u64, 0u64, 0i64);
         for number in 0..count {

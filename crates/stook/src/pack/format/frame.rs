@@ -10,6 +10,9 @@ pub const HEADER_LEN: usize = 40;
 /// Length of the trailer of a framed body, in bytes.
 pub const TRAILER_LEN: u64 = 16;
 
+/// Length of the attributes of a frame that ends a batch: see [`BatchEnd`](super::batch::BatchEnd).
+const BATCH_END_LEN: u16 = super::batch::BATCH_END_LEN as u16;
+
 /// Length of what stands before the bytes of a piece of a framed body.
 pub const PIECE_HEAD_LEN: u64 = 8;
 
@@ -181,7 +184,7 @@ impl FrameHeader {
                 key_kind == 0 && key_len == 0 && attributes_len == 8 && body == BodyLen::Known(0)
             }
             FrameKind::BatchEnd => {
-                key_kind == 0 && key_len == 0 && attributes_len == 16 && body == BodyLen::Known(0)
+                key_kind == 0 && key_len == 0 && attributes_len == BATCH_END_LEN && body == BodyLen::Known(0)
             }
             FrameKind::Filler => {
                 key_kind == 0 && key_len == 0 && attributes_len == 0 && body != BodyLen::Framed
@@ -259,25 +262,33 @@ pub fn checksums_len(body_len: u64, chunk_len: u64) -> u64 {
     body_len.div_ceil(chunk_len).saturating_mul(4)
 }
 
-/// Checks contiguous chunks against their stored checksums; `first_chunk` numbers the message.
+/// Checks contiguous chunks of the record with this sequence number, from number `first_chunk` on, against their stored
+/// checksums.
 ///
 /// # Errors
 /// With the offset in `body` of the first chunk that is not what was written.
 #[inline]
-pub fn verify_chunks(body: &[u8], sums: &[u8], chunk_len: u64, first_chunk: u64) -> Decoded<()> {
+pub fn verify_chunks(body: &[u8], sums: &[u8], salt: &Salt, sequence: u64, first_chunk: u64) -> Decoded<()> {
     let mut sums = Cursor::new(sums);
-    let chunk_len = usize::try_from(chunk_len).unwrap_or(usize::MAX);
-    for (number, chunk) in body.chunks(chunk_len).enumerate() {
-        let (stored, computed) = (sums.u32()?, crc32c::crc32c(chunk));
-        if stored != computed {
-            let what = format!(
-                "the checksum of body chunk {} is {computed:08x}, {stored:08x} was written",
-                first_chunk.saturating_add(number as u64)
-            );
-            return Err(Invalid::damaged((number * chunk_len) as u64, what));
-        }
+    let chunk_len = usize::try_from(salt.chunk_len).unwrap_or(usize::MAX);
+    let mut offset = 0;
+    for (chunk, number) in body.chunks(chunk_len).zip(first_chunk..) {
+        verify_sum(crc32c::crc32c(chunk), sums.u32()?, salt, sequence, number)
+            .map_err(|invalid| Invalid { offset, ..invalid })?;
+        offset = offset.saturating_add(salt.chunk_len);
     }
     Ok(())
+}
+
+/// Checks the plain checksum of a chunk or a piece against the stored one. Whoever reads a body comes by here.
+#[inline]
+fn verify_sum(plain: u32, stored: u32, salt: &Salt, sequence: u64, number: u64) -> Decoded<()> {
+    let computed = salt.bind(plain, sequence, number);
+    if computed == stored {
+        return Ok(());
+    }
+    let what = format!("the checksum of body chunk {number} is {computed:08x}, {stored:08x} was written");
+    Err(Invalid::damaged(0, what))
 }
 
 /// What stands before the bytes of a piece of a framed body.
@@ -287,14 +298,22 @@ pub struct PieceHead {
     pub len: u32,
     /// Whether the trailer comes next.
     pub last: bool,
-    crc: u32,
+    /// The checksum as stored.
+    pub crc: u32,
 }
 
 impl PieceHead {
-    /// Encodes the head of a piece.
-    pub fn encode(bytes: &[u8], last: bool) -> [u8; PIECE_HEAD_LEN as usize] {
+    /// Encodes the head of piece `number` of the record with this sequence number.
+    pub fn encode(
+        bytes: &[u8],
+        last: bool,
+        salt: &Salt,
+        sequence: u64,
+        number: u64,
+    ) -> [u8; PIECE_HEAD_LEN as usize] {
         let word = (bytes.len() as u32 | if last { LAST_PIECE } else { 0 }).to_le_bytes();
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
+        let plain = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
+        let crc = salt.bind(plain, sequence, number);
         let mut out = [0; PIECE_HEAD_LEN as usize];
         for (to, from) in out.iter_mut().zip(word.into_iter().chain(crc.to_le_bytes())) {
             *to = from;
@@ -320,19 +339,14 @@ impl PieceHead {
         Ok(Self { len, last, crc })
     }
 
-    /// Checks the bytes of the piece.
+    /// Checks the bytes of the piece, which is number `number` of the record with this sequence number.
     ///
     /// # Errors
     /// When they are not what was written.
-    pub fn verify(&self, bytes: &[u8]) -> Decoded<()> {
+    pub fn verify(&self, bytes: &[u8], salt: &Salt, sequence: u64, number: u64) -> Decoded<()> {
         let word = (self.len | if self.last { LAST_PIECE } else { 0 }).to_le_bytes();
-        let computed = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
-        if computed == self.crc {
-            return Ok(());
-        }
-        let what =
-            format!("the checksum of a piece of the body is {computed:08x}, {:08x} was written", self.crc);
-        Err(Invalid::damaged(0, what))
+        let plain = crc32c::crc32c_append(crc32c::crc32c(&word), bytes);
+        verify_sum(plain, self.crc, salt, sequence, number)
     }
 }
 
@@ -386,7 +400,7 @@ fn trailer_crc(header_crc: u32, body_len: u64, state: u32) -> u32 {
 mod tests {
     use super::*;
 
-    const SALT: Salt = Salt { marker: 0x1234_5678, crc: 99, chunk_len: 4096 };
+    const SALT: Salt = Salt { marker: 0x1234_5678, crc: 99, pack_crc: 3, chunk_len: 4096 };
 
     fn header(body: BodyLen) -> FrameHeader {
         FrameHeader {
@@ -436,20 +450,40 @@ mod tests {
 
     #[test]
     fn pieces_and_trailers_round_trip_and_tell_damage() {
-        let head = PieceHead::encode(b"abc", true);
+        let head = PieceHead::encode(b"abc", true, &SALT, 5, 2);
         let piece = PieceHead::decode(&head, 4096).unwrap();
-        assert!((piece.len, piece.last) == (3, true) && piece.verify(b"abc").is_ok());
-        assert!(piece.verify(b"abd").is_err());
+        assert!((piece.len, piece.last) == (3, true) && piece.verify(b"abc", &SALT, 5, 2).is_ok());
+        assert!(piece.verify(b"abd", &SALT, 5, 2).is_err());
+        assert!(piece.verify(b"abc", &SALT, 6, 2).is_err(), "of another record");
+        assert!(piece.verify(b"abc", &SALT, 5, 1).is_err(), "another piece");
         assert!(
-            PieceHead::decode(&PieceHead::encode(b"abc", false), 4096).is_err(),
+            PieceHead::decode(&PieceHead::encode(b"abc", false, &SALT, 5, 2), 4096).is_err(),
             "short, but not the last"
         );
         let trailer = Trailer { body_len: 3, complete: false };
         assert_eq!(Trailer::decode(&trailer.encode(7), 7), Ok(trailer));
         assert!(Trailer::decode(&trailer.encode(7), 8).is_err());
-        assert!(verify_chunks(b"abc", &crc32c::crc32c(b"abc").to_le_bytes(), 4096, 0).is_ok());
-        assert!(verify_chunks(b"abc", &[0; 4], 4096, 0).is_err());
-        assert!(verify_chunks(b"abc", &[0; 3], 4096, 0).is_err());
+    }
+
+    #[test]
+    fn chunks_are_bound_to_their_record_and_their_number_in_it() {
+        let body: Vec<u8> = (0..10_000_u32).map(|n| (n / 4096) as u8).collect();
+        let plain: Vec<u8> = body.chunks(4096).flat_map(|c| crc32c::crc32c(c).to_le_bytes()).collect();
+        let mut sums = Vec::new();
+        SALT.bind_all(&plain, 7, &mut sums);
+        assert_eq!((sums.len(), sums == plain), (plain.len(), false));
+        assert_eq!(verify_chunks(&body, &sums, &SALT, 7, 0), Ok(()));
+        assert_eq!(verify_chunks(&body[4096..], &sums[4..], &SALT, 7, 1), Ok(()));
+        assert!(verify_chunks(&body, &sums, &SALT, 8, 0).is_err(), "of another record");
+        assert!(verify_chunks(&body[4096..], &sums[4..], &SALT, 7, 0).is_err(), "another chunk");
+        let other = Salt { pack_crc: 4, ..SALT };
+        assert!(verify_chunks(&body, &sums, &other, 7, 0).is_err(), "of another pack");
+        let elsewhere = Salt { crc: 5, marker: 6, ..SALT };
+        assert_eq!(verify_chunks(&body, &sums, &elsewhere, 7, 0), Ok(()), "of another segment");
+        assert!(verify_chunks(&body, &sums[..11], &SALT, 7, 0).is_err(), "cut");
+        let hit = [&body[..9000], &[9], &body[9001..]].concat();
+        let told = verify_chunks(&hit, &sums, &SALT, 7, 0).unwrap_err();
+        assert_eq!(told.offset, 8192, "{}", told.what);
     }
 
     #[test]

@@ -14,7 +14,10 @@ const TAG_HISTORY: u16 = 5;
 const REQUIRED: u16 = 1;
 const ENTRY_LEN: usize = 144;
 
-/// Largest manifest that is read, in bytes.
+/// Where a manifest says how long it is.
+pub const MANIFEST_LEN_AT: usize = 24;
+
+/// The longest manifest, in bytes of one copy.
 pub const MANIFEST_LEN_MAX: u64 = 1 << 30;
 
 /// Whether a pack is what it was meant to be.
@@ -40,7 +43,7 @@ pub enum SegmentState {
 pub struct VectorRef {
     /// Generation in its name.
     pub generation: u64,
-    /// Its length, bytes.
+    /// The length of one copy of it, bytes.
     pub len: u64,
     /// Its checksum field.
     pub crc: u32,
@@ -69,6 +72,19 @@ pub struct SegmentEntry {
     pub dead_bytes: u64,
     /// Which records are dead, if any.
     pub vector: Option<VectorRef>,
+    /// What its own header says too, so that it can be read without it.
+    pub form: SegmentForm,
+}
+
+/// What is needed to read the frames of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentForm {
+    /// Starts every frame; not zero.
+    pub marker: u32,
+    /// Its records stand in the order of their keys.
+    pub by_key: bool,
+    /// Chunk size of bodies as a power of two.
+    pub chunk_log2: u8,
 }
 
 /// One generation.
@@ -105,7 +121,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The bytes of the file.
+    /// The bytes of one copy.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.segments.len() * ENTRY_LEN);
         out.extend(MAGIC);
@@ -131,7 +147,7 @@ impl Manifest {
             put_section(&mut out, TAG_HISTORY, 0, &from_ns.to_le_bytes());
         }
         let len = (out.len() as u64 + 4).to_le_bytes();
-        for (to, from) in out.iter_mut().skip(24).zip(len) {
+        for (to, from) in out.iter_mut().skip(MANIFEST_LEN_AT).zip(len) {
             *to = from;
         }
         out.extend(crc32c::crc32c(&out).to_le_bytes());
@@ -164,7 +180,7 @@ impl Manifest {
         out
     }
 
-    /// Reads a file.
+    /// Reads one copy.
     ///
     /// # Errors
     /// When it is not a manifest of this version, or contradicts itself.
@@ -257,6 +273,10 @@ impl Manifest {
             "segments that are not in order"
         } else if self.segments.iter().any(|segment| segment.frames_end > segment.committed_len) {
             "a segment whose frames end behind it"
+        } else if self.segments.iter().any(|segment| segment.form.marker == 0) {
+            "a segment without a marker"
+        } else if self.segments.iter().any(|segment| !CHUNK_LOG2.contains(&segment.form.chunk_log2)) {
+            "a segment with a chunk size that is not 2^12 to 2^24"
         } else {
             return Ok(());
         };
@@ -293,6 +313,8 @@ impl SegmentEntry {
         out.extend(generation.to_le_bytes());
         out.extend(len.to_le_bytes());
         out.extend(crc.to_le_bytes());
+        out.extend(self.form.marker.to_le_bytes());
+        out.extend([u8::from(self.form.by_key), self.form.chunk_log2]);
     }
 
     fn decode(cursor: &mut Cursor<'_>) -> Decoded<Self> {
@@ -317,6 +339,8 @@ impl SegmentEntry {
         };
         let (generation, len, crc) = (cursor.u64()?, cursor.u64()?, cursor.u32()?);
         let vector = (generation > 0).then_some(VectorRef { generation, len, crc });
+        let (marker, by_key, chunk_log2) = (cursor.u32()?, cursor.u8()? == 1, cursor.u8()?);
+        let form = SegmentForm { marker, by_key, chunk_log2 };
         Ok(Self {
             id,
             nonce,
@@ -328,6 +352,7 @@ impl SegmentEntry {
             dead_records,
             dead_bytes,
             vector,
+            form,
         })
     }
 }
@@ -407,6 +432,7 @@ mod tests {
             dead_records: 1,
             dead_bytes: 1,
             vector: Some(VectorRef { generation: 2, len: 70, crc: 5 }),
+            form: SegmentForm { marker: 7, by_key: true, chunk_log2: 12 },
         };
         Manifest {
             generation: 3,

@@ -6,7 +6,9 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 pub mod attributes;
+pub mod batch;
 pub(crate) mod bytes;
+pub mod copies;
 pub mod deletes;
 pub(crate) mod finder;
 pub mod footer;

@@ -1,6 +1,7 @@
 //! The segment header, and the salt it gives to every checksum of its segment.
 
 use super::bytes::{Cursor, checked_tail};
+use super::manifest::SegmentForm;
 use super::{Decoded, Invalid, UNIT, VERSION};
 
 const MAGIC: [u8; 8] = *b"\x89STKSEG\n";
@@ -38,16 +39,50 @@ pub struct SegmentHeader {
 pub struct Salt {
     /// First word of every frame.
     pub marker: u32,
-    /// CRC of the segment nonce, from which all others go on.
+    /// CRC of the segment nonce, from which those of headers and pages go on.
     pub crc: u32,
+    /// CRC of the pack nonce, from which the masks of chunks go on.
+    pub pack_crc: u32,
     /// Chunk size in bytes.
     pub chunk_len: u64,
+}
+
+impl Salt {
+    /// What is stored for a chunk, or a piece, of this plain checksum: one that says of which record it is, and as which of
+    /// its chunks, so that whole extents that landed in the wrong place are told. It says nothing of the place: records
+    /// can be copied as they are within a pack. Binding what is stored gives the plain checksum again.
+    #[inline]
+    pub fn bind(&self, sum: u32, sequence: u64, number: u64) -> u32 {
+        let [sequence, number] = [sequence, number].map(u64::to_le_bytes);
+        sum ^ crc32c::crc32c_append(crc32c::crc32c_append(self.pack_crc, &sequence), &number)
+    }
+
+    /// The checksums of the chunks of a record as they are stored, out of the plain ones.
+    pub fn bind_all(&self, sums: &[u8], sequence: u64, out: &mut Vec<u8>) {
+        let (sums, _) = sums.as_chunks::<4>();
+        let sums = sums.iter().zip(0..);
+        out.extend(
+            sums.flat_map(|(sum, number)| {
+                self.bind(u32::from_le_bytes(*sum), sequence, number).to_le_bytes()
+            }),
+        );
+    }
 }
 
 impl SegmentHeader {
     /// The salt of its frames and pages.
     pub fn salt(&self) -> Salt {
-        Salt { marker: self.marker, crc: crc32c::crc32c(&self.nonce), chunk_len: 1 << self.chunk_log2 }
+        Salt {
+            marker: self.marker,
+            crc: crc32c::crc32c(&self.nonce),
+            pack_crc: crc32c::crc32c(&self.pack_nonce),
+            chunk_len: 1 << self.chunk_log2,
+        }
+    }
+
+    /// What a manifest says of it, too.
+    pub fn form(&self) -> SegmentForm {
+        SegmentForm { marker: self.marker, by_key: self.by_key, chunk_log2: self.chunk_log2 }
     }
 
     /// The 4096 bytes.

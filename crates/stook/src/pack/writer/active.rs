@@ -3,6 +3,7 @@
 use super::At;
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
+use crate::pack::format::batch::{BatchSum, digest, digest_more};
 use crate::pack::format::footer::{Footer, FooterKind, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
 use crate::pack::format::index::{EncodedIndex, Place};
@@ -50,6 +51,8 @@ pub(crate) struct Active {
     /// Whether a manifest names it.
     pub(crate) published: bool,
     checkpoints: Vec<Name>,
+    /// The chunk checksums of the record that was appended last, as they are stored.
+    sums: Vec<u8>,
 }
 
 /// The parts of a record as they are appended.
@@ -71,6 +74,15 @@ pub(crate) struct Member {
     pub(crate) record: Option<(Place, u64)>,
     /// The version that dies by it.
     pub(crate) old: Option<At>,
+    /// What stands for it in the checksum of the batch.
+    pub(crate) digest: u32,
+}
+
+/// A record or deletion that was appended: where, and what stands for it in the checksum of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Appended {
+    pub(crate) place: Place,
+    pub(crate) digest: u32,
 }
 
 impl Active {
@@ -92,6 +104,7 @@ impl Active {
             mark_due: false,
             published: false,
             checkpoints: Vec::new(),
+            sums: Vec::new(),
         })
     }
 
@@ -123,6 +136,7 @@ impl Active {
             tail: Tail::default(),
             runs_tally: Tally::default(),
             checkpoints: Vec::new(),
+            sums: Vec::new(),
         };
         for run in segment.runs {
             if run.frames.start() < segment.checkpointed_len {
@@ -203,7 +217,9 @@ impl Active {
             crc: 0,
         };
         let fixed = header.encode(&self.salt, self.len(), &[], attributes);
-        Ok(self.appender.append(&[&fixed, attributes])?)
+        let len = fixed.len() + attributes.len();
+        let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
+        Ok(self.appender.append(&[&fixed, attributes, padding])?)
     }
 
     /// Appends the header of a record, perhaps of a batch, and gives the offset of its frame and its header checksum.
@@ -217,15 +233,14 @@ impl Active {
         let offset = self.len();
         let stored = parts.key.stored();
         let fixed = self.head_bytes((FrameKind::Record, in_batch), parts, body, offset);
-        let crc =
-            fixed.get(8..).and_then(|bytes| bytes.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b));
+        let crc = header_crc(&fixed);
         self.appender.append(&[&fixed, stored.as_ref(), parts.attributes])?;
         Ok((offset, crc))
     }
 
-    /// Appends a whole record, its chunk checksums given, and takes it into the index.
+    /// Appends a whole record, its plain chunk checksums given, and takes it into the index.
     pub(crate) fn append_record(&mut self, parts: Parts<'_>, body: &[u8], sums: &[u8]) -> Result<()> {
-        let place = self.append_whole(FrameKind::Record, false, parts, &[body, sums])?;
+        let Appended { place, .. } = self.append_whole(FrameKind::Record, false, parts, &[body, sums])?;
         self.note(parts, place, body.len() as u64);
         Ok(())
     }
@@ -237,27 +252,24 @@ impl Active {
         Ok(())
     }
 
-    /// Appends a record (body and chunk checksums) or a deletion of a batch. It is not taken into the index before the
-    /// batch has its end.
+    /// Appends a record (body and plain chunk checksums) or a deletion of a batch. It is not taken into the index before
+    /// the batch has its end.
     pub(crate) fn append_member(
         &mut self,
         kind: FrameKind,
         parts: Parts<'_>,
         body_and_sums: &[&[u8]],
-    ) -> Result<Place> {
+    ) -> Result<Appended> {
         self.check_room()?;
         self.append_whole(kind, true, parts, body_and_sums)
     }
 
-    /// Ends a batch whose members have so many sequence numbers, the first and last of them given, and takes them
-    /// into the index.
+    /// Ends a batch of these members, and takes them into the index.
     pub(crate) fn end_batch(&mut self, members: &[Member]) -> Result<()> {
-        let (Some(first), Some(last)) = (members.first(), members.last()) else { return Ok(()) };
-        let mut attributes = [0; 16];
-        let numbers = [first.sequence, members.len() as u64].map(u64::to_le_bytes);
-        for (to, from) in attributes.iter_mut().zip(numbers.iter().flatten()) {
-            *to = *from;
-        }
+        let Some(last) = members.last() else { return Ok(()) };
+        let mut sum = BatchSum::default();
+        members.iter().for_each(|member| sum.add(member.sequence, member.digest));
+        let attributes = sum.end().encode();
         self.append_without_key(FrameKind::BatchEnd, &attributes, (last.sequence, last.time_ns))?;
         for member in members {
             let (sequence, time_ns) = (member.sequence, member.time_ns);
@@ -275,7 +287,7 @@ impl Active {
         in_batch: bool,
         parts: Parts<'_>,
         body_and_sums: &[&[u8]],
-    ) -> Result<Place> {
+    ) -> Result<Appended> {
         self.mark()?;
         let offset = self.len();
         let stored = parts.key.stored();
@@ -286,8 +298,11 @@ impl Active {
         let fixed = self.head_bytes((kind, in_batch), parts, BodyLen::Known(body.len() as u64), offset);
         let len = HEADER_LEN + stored.as_ref().len() + parts.attributes.len() + body.len() + sums.len();
         let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
-        self.appender.append(&[&fixed, stored.as_ref(), parts.attributes, body, sums, padding])?;
-        Ok(Place::new(offset, self.len() - offset))
+        self.sums.clear();
+        self.salt.bind_all(sums, parts.sequence, &mut self.sums);
+        self.appender.append(&[&fixed, stored.as_ref(), parts.attributes, body, &self.sums, padding])?;
+        let digest = if in_batch { digest_more(digest(header_crc(&fixed)), &self.sums) } else { 0 };
+        Ok(Appended { place: Place::new(offset, self.len() - offset), digest })
     }
 
     /// Appends bytes of a record's body as they come.
@@ -431,8 +446,14 @@ impl Active {
             dead_records: 0,
             dead_bytes: 0,
             vector: None,
+            form: self.header.form(),
         }
     }
+}
+
+/// The checksum in the fixed part of a frame.
+fn header_crc(fixed: &[u8; HEADER_LEN]) -> u32 {
+    fixed.get(8..).and_then(|bytes| bytes.first_chunk::<4>()).map_or(0, |crc| u32::from_le_bytes(*crc))
 }
 
 /// Index pages, top and footer over frames and their records, as they follow at offset `base` of a file.

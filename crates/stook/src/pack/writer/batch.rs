@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::active::Member;
+use super::active::{Appended, Member};
 use super::links::{self, Link};
 use super::{At, PackWriter, Parts, RecordWriter, chunk_sums};
 use crate::pack::error::{Error, Result};
@@ -156,11 +156,11 @@ impl<'w> Batch<'w> {
         let group = self.group;
         let body = body_and_sums.first().copied().unwrap_or_default();
         self.writer.links.note(key, attributes, body);
-        let place =
+        let Appended { place, digest } =
             self.writer.guard(|writer| writer.active_of(group)?.append_member(kind, parts, body_and_sums))?;
         self.offset.get_or_insert(place.offset);
         let record = (kind == FrameKind::Record).then_some((place, body.len() as u64));
-        self.take(Member { key: key.clone(), sequence, time_ns, record, old })?;
+        self.take(Member { key: key.clone(), sequence, time_ns, record, old, digest })?;
         Ok(sequence)
     }
 
@@ -183,7 +183,7 @@ impl<'w> Batch<'w> {
         let group = self.group;
         self.writer.guard(|writer| {
             writer.active_of(group)?.end_batch(&members)?;
-            for Member { key, sequence, time_ns, record, old } in &members {
+            for Member { key, sequence, time_ns, record, old, .. } in &members {
                 writer.unpublished = true;
                 if record.is_some() {
                     writer.known.insert(key.sort_form());

@@ -4,7 +4,9 @@ use super::active::Member;
 use super::{Active, At, PackWriter, Parts};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
+use crate::pack::format::batch::{digest, digest_more};
 use crate::pack::format::frame::{BodyLen, PieceHead, Trailer};
+use crate::pack::format::segment::Salt;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 
 /// Takes the body of one record. It counts once [`finish`](Self::finish) returned; dropped before, nothing
@@ -21,14 +23,19 @@ pub struct RecordWriter<'w> {
     old: Option<At>,
     offset: u64,
     header_crc: u32,
+    salt: Salt,
+    /// What stands for it in the checksum of a batch.
+    digest: u32,
     len: u64,
-    /// Checksums of the whole chunks so far, when the length was announced.
+    /// Checksums, as they are stored, of the whole chunks so far, when the length was announced.
     sums: Vec<u8>,
     /// Checksum of the chunk that is being filled, and how full it is.
     chunk_crc: u32,
     chunk_fill: usize,
     /// The piece that is being filled, when it was not.
     piece: Vec<u8>,
+    /// Chunks or pieces so far.
+    chunks: u64,
     /// Of a hard link, what it leads to.
     link: Option<Vec<u8>>,
     open: bool,
@@ -46,9 +53,11 @@ impl<'w> RecordWriter<'w> {
     ) -> Result<Self> {
         let sequence = writer.next_sequence();
         let body = announced.map_or(BodyLen::Framed, BodyLen::Known);
-        let (offset, header_crc) = writer.guard(|writer| {
+        let (offset, header_crc, salt) = writer.guard(|writer| {
             let parts = Parts { key, attributes: &attributes, sequence, time_ns };
-            writer.active_of(group)?.append_head(in_batch, parts, body)
+            let active = writer.active_of(group)?;
+            let (offset, header_crc) = active.append_head(in_batch, parts, body)?;
+            Ok((offset, header_crc, active.salt))
         })?;
         let (is_link, _) = Attributes::tell_names(&attributes);
         Ok(Self {
@@ -63,11 +72,14 @@ impl<'w> RecordWriter<'w> {
             old,
             offset,
             header_crc,
+            salt,
+            digest: digest(header_crc),
             len: 0,
             sums: Vec::new(),
             chunk_crc: 0,
             chunk_fill: 0,
             piece: Vec::new(),
+            chunks: 0,
             open: true,
         })
     }
@@ -108,7 +120,10 @@ impl<'w> RecordWriter<'w> {
     }
 
     fn end_chunk(&mut self) {
-        self.sums.extend(self.chunk_crc.to_le_bytes());
+        let number = self.next_chunk();
+        let sum = self.salt.bind(self.chunk_crc, self.sequence, number).to_le_bytes();
+        self.note_sum(&sum);
+        self.sums.extend(sum);
         self.chunk_crc = 0;
         self.chunk_fill = 0;
     }
@@ -128,7 +143,10 @@ impl<'w> RecordWriter<'w> {
     }
 
     fn append_piece(&mut self, last: bool) -> Result<()> {
-        let head = PieceHead::encode(&self.piece, last);
+        let number = self.next_chunk();
+        let head = PieceHead::encode(&self.piece, last, &self.salt, self.sequence, number);
+        let [.., a, b, c, d] = head;
+        self.note_sum(&[a, b, c, d]);
         let (group, piece) = (self.group, std::mem::take(&mut self.piece));
         self.writer.guard(|writer| writer.active_of(group)?.append_raw(&[&head, &piece]))?;
         self.piece = piece;
@@ -138,6 +156,18 @@ impl<'w> RecordWriter<'w> {
 
     fn chunk_len(&self) -> usize {
         1 << self.writer.chunk_log2()
+    }
+
+    /// The number of the next chunk or piece.
+    fn next_chunk(&mut self) -> u64 {
+        let number = self.chunks;
+        self.chunks += 1;
+        number
+    }
+
+    /// A checksum of the body was made, as it is stored.
+    fn note_sum(&mut self, sum: &[u8; 4]) {
+        self.digest = digest_more(self.digest, sum);
     }
 
     /// Ends the record and gives its sequence number.
@@ -173,6 +203,7 @@ impl<'w> RecordWriter<'w> {
             time_ns: self.time_ns,
             record: Some((place, self.len)),
             old: self.old,
+            digest: self.digest,
         })
     }
 
@@ -191,6 +222,8 @@ impl<'w> RecordWriter<'w> {
         } else {
             self.append_piece(true)?;
             let trailer = Trailer { body_len: self.len, complete: true }.encode(self.header_crc);
+            let [.., a, b, c, d] = trailer;
+            self.note_sum(&[a, b, c, d]);
             let group = self.group;
             self.writer.guard(|writer| writer.active_of(group)?.append_raw(&[&trailer]))?;
         }

@@ -320,7 +320,7 @@ impl PackWriter {
             records: entry.dead_records,
             bytes: entry.dead_bytes,
             vector: entry.vector,
-            dirty: segment.replayed,
+            dirty: segment.replayed || segment.vector_hurt,
         };
         self.unpublished |= dead.dirty;
         self.dead.insert(entry.id, dead);

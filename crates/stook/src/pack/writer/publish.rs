@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Active, PackWriter, Sealed};
 use crate::pack::error::{Error, Result};
+use crate::pack::format::copies::twice;
 use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, VectorRef};
 use crate::pack::names::Name;
@@ -114,7 +115,8 @@ impl PackWriter {
             segments: self.entries(),
             ..self.manifest.clone()
         };
-        self.storage.publish_if_absent(&Name::Manifest(generation).to_string(), &manifest.encode())?;
+        let bytes = twice(&manifest.encode());
+        self.storage.publish_if_absent(&Name::Manifest(generation).to_string(), &bytes)?;
         let before = std::mem::replace(&mut self.manifest, manifest);
         self.generation_last = generation;
         self.active.values_mut().for_each(|active| active.published = true);
@@ -152,8 +154,9 @@ impl PackWriter {
         for (&segment, dead) in self.dead.iter_mut().filter(|(_, dead)| dead.dirty) {
             let vector =
                 DeletionVector { segment, generation, pack_nonce, deaths: std::mem::take(&mut dead.deaths) };
-            let bytes = vector.encode();
+            let copy = vector.encode();
             dead.deaths = vector.deaths;
+            let bytes = twice(&copy);
             let name = Name::Deletes(segment, generation).to_string();
             match storage.publish_if_absent(&name, &bytes) {
                 // Left by a writer that died before its generation was published.
@@ -163,7 +166,7 @@ impl PackWriter {
                 }
                 other => other?,
             }
-            dead.vector = Some(vector_ref(generation, &bytes));
+            dead.vector = Some(vector_ref(generation, &copy));
             dead.dirty = false;
         }
         Ok(())
@@ -204,7 +207,10 @@ impl PackWriter {
             match Name::parse(&file.name) {
                 Some(Name::Manifest(generation)) if generation < self.manifest.generation => {
                     let named = match read_manifest(self.storage.as_ref(), &self.reader, generation) {
-                        Ok(manifest) => Named::by(&manifest),
+                        Ok(read) => {
+                            self.recovery.damages.extend(read.damages);
+                            Named::by(&read.value)
+                        }
                         // What it names cannot be told: nothing is removed as long as it is there.
                         Err(Error::Damaged(_) | Error::Unsupported { .. }) => Named::Anything,
                         // Over a network, what is gone may be listed for a while.
@@ -256,7 +262,7 @@ impl Named {
     }
 }
 
-fn vector_ref(generation: u64, bytes: &[u8]) -> VectorRef {
-    let crc = bytes.last_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc));
-    VectorRef { generation, len: bytes.len() as u64, crc }
+fn vector_ref(generation: u64, copy: &[u8]) -> VectorRef {
+    let crc = copy.last_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc));
+    VectorRef { generation, len: copy.len() as u64, crc }
 }

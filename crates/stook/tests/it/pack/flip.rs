@@ -41,7 +41,9 @@ fn a_flipped_bit_is_told_or_does_no_harm() {
     }
     // What nothing depends on is padding between frames and before an index.
     assert!(counts["segment"][1] > 10 * counts["segment"][2], "{counts:?}");
-    assert!(counts["manifest"][0] > 1000 && counts["deletes"][1] > 400, "{counts:?}");
+    // What is there twice is never lost by one bit.
+    assert!(counts["manifest"][0] == 0 && counts["manifest"][1] > 2000, "{counts:?}");
+    assert!(counts["deletes"][0] == 0 && counts["deletes"][1] > 800, "{counts:?}");
 }
 
 #[test]

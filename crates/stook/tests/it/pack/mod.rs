@@ -1,7 +1,9 @@
 //! Properties of packs.
 
+mod bound;
 mod clock;
 mod compaction;
+mod copies;
 mod crash;
 mod cut;
 mod damage;

@@ -156,7 +156,11 @@ fn a_newest_manifest_that_is_damaged_is_done_without() {
     let (storage, model) = sample();
     let newest =
         storage.list().unwrap().into_iter().rfind(|file| file.name.starts_with("manifest-")).unwrap();
-    let hurt = changed(&storage, &newest.name, |bytes| bytes[100] ^= 1);
+    let hurt = changed(&storage, &newest.name, |bytes| {
+        let half = bytes.len() / 2;
+        bytes[100] ^= 1;
+        bytes[half + 100] ^= 1;
+    });
     assert!(open_simulated(&hurt).is_err());
     let (to, told, _) = repaired(&hurt);
     assert!(told.notes.iter().any(|note| note.contains("generation")), "{told:?}");

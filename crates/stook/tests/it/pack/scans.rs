@@ -350,7 +350,7 @@ fn forged() -> (SimStorage, PackModel, usize) {
         body.extend(header.encode(&salt, (body_at + body.len()) as u64, &key, &[]));
         body.extend(key);
         body.extend(&fake);
-        body.extend(chunk_sums(&fake, 12));
+        salt.bind_all(&chunk_sums(&fake, 12), 3, &mut body);
         body.resize(body.len().next_multiple_of(8), 0);
     }
     put(&mut writer, "", &Key::id(10), &body, false);

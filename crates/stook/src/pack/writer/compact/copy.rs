@@ -364,9 +364,9 @@ impl<'a> Version<'a> {
         let whole = match (frame, header.body) {
             (Some(frame), BodyLen::Known(len)) => {
                 let at = header.head_len() as usize;
-                contiguous_body(frame, at, len, &segment.salt).map_err(|(offset, what)| {
-                    damaged(segment, place.offset + offset, Some(key.clone()), what)
-                })?;
+                contiguous_body(frame, at, (len, header.sequence), &segment.salt).map_err(
+                    |(offset, what)| damaged(segment, place.offset + offset, Some(key.clone()), what),
+                )?;
                 let rest = frame.get(at..).unwrap_or_default();
                 let (body, rest) = rest.split_at_checked(len as usize).unwrap_or_default();
                 let sums =
@@ -396,7 +396,9 @@ impl<'a> Version<'a> {
         let output = target.ready(form, self.place.len_min(), maker)?;
         let before = output.len();
         match self.whole {
-            Some((body, sums)) => output.put(self.old(body.len() as u64), body, sums)?,
+            Some((body, sums)) => {
+                output.put(self.old(body.len() as u64), body, (sums, &self.segment.salt))?;
+            }
             None => self.write_long(reader, output)?,
         }
         Ok(output.len() - before)
@@ -417,12 +419,12 @@ impl<'a> Version<'a> {
         };
         let old = self.old(body_len);
         let offset = output.begin(old)?;
-        let mut sums = Vec::new();
+        let mut plain = Vec::new();
         self.each_chunk(reader, &mut |chunk| {
-            sums.extend(crc32c::crc32c(chunk).to_le_bytes());
+            plain.extend(crc32c::crc32c(chunk).to_le_bytes());
             output.append(chunk)
         })?;
-        output.append(&sums)?;
+        output.append_sums(&plain, old.sequence)?;
         output.end(old, offset)
     }
 

@@ -87,10 +87,19 @@ impl Output {
         self.tally.records == 0
     }
 
-    /// Puts a whole record, body and chunk checksums as they are stored.
-    pub(super) fn put(&mut self, old: Old<'_>, body: &[u8], sums: &[u8]) -> Result<()> {
+    /// Puts a whole record: its body, and its chunk checksums as they are stored in a segment of this salt. The body must have
+    /// been verified by them.
+    pub(super) fn put(&mut self, old: Old<'_>, body: &[u8], (sums, salt): (&[u8], &Salt)) -> Result<()> {
         let offset = self.begin(old)?;
-        self.appender.append(&[body, sums])?;
+        self.append(body)?;
+        if salt.pack_crc == self.salt.pack_crc {
+            // They say nothing of the segment, and the sequence number stays.
+            self.append(sums)?;
+        } else {
+            let mut plain = Vec::with_capacity(sums.len());
+            salt.bind_all(sums, old.sequence, &mut plain);
+            self.append_sums(&plain, old.sequence)?;
+        }
         self.end(old, offset)
     }
 
@@ -117,6 +126,13 @@ impl Output {
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.appender.append(&[bytes])?)
+    }
+
+    /// Appends chunk checksums, which are plain yet, of the record with this sequence number.
+    pub(super) fn append_sums(&mut self, plain: &[u8], sequence: u64) -> Result<()> {
+        let mut sums = Vec::with_capacity(plain.len());
+        self.salt.bind_all(plain, sequence, &mut sums);
+        self.append(&sums)
     }
 
     /// Ends a record that was begun at `offset`.
@@ -170,6 +186,7 @@ impl Output {
             dead_records: self.deaths.len() as u64,
             dead_bytes: self.dead_bytes,
             vector: None,
+            form: self.header.form(),
         };
         Ok(Finished { entry, deaths: self.deaths, dead_bytes: self.dead_bytes })
     }
