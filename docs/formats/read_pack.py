@@ -169,9 +169,48 @@ def parse_attributes(data, where, offset):
     return found
 
 
+def padded(length):
+    return length + -length % UNIT
+
+
+def read_copies(data, name, length_at, parse):
+    """What a file says that holds everything twice: (what `parse` makes of the first copy that is whole, damage).
+
+    `parse` gets a view of one copy. The second begins at half of the file's length; of a file that was cut, or has grown, the
+    first says how long it is."""
+    def read(start, half):
+        view = View(data[start : start + half], f"{name}, copy at {start}")
+        length = view.field("<Q", length_at)
+        if length > len(view.data):
+            length = len(view.data)
+        copy = View(view.data[:length], view.where)
+        value = parse(copy)
+        view.expect(any(view.data[length:]), False, "something behind the copy", length)
+        view.expect(padded(length), half, "half of the file", length_at)
+        return copy.data, value
+
+    stated = View(data, name).field("<Q", length_at) if len(data) >= length_at + 8 else 0
+    for half in (len(data) // 2, padded(stated)):
+        found, problems = [], []
+        for start in (0, half):
+            try:
+                found.append(read(start, half))
+            except (Damage, Unsupported) as problem:
+                problems.append(problem)
+        if len(found) == 2 and found[0][0] != found[1][0]:
+            raise Damage(name, half, "both copies are whole and differ")
+        if found:
+            if 2 * half != len(data):
+                problems.append(f"{name}: {len(data)} bytes are not two copies of {half}")
+            return found[0][1], [str(problem) for problem in problems]
+    raise next((problem for problem in problems if isinstance(problem, Unsupported)), problems[0])
+
+
 class Manifest:
-    def __init__(self, data, where, generation):
-        view = View(data, where)
+    """One copy of a manifest."""
+
+    def __init__(self, view, generation):
+        data, where = view.data, view.where
         view.head(b"MAN")
         view.expect(view.field("<Q", 16), generation, "generation", 16)
         view.expect(view.field("<Q", 24), len(data), "length", 24)
@@ -213,10 +252,13 @@ class Manifest:
             raise view.damage(f"segment entries of {entry_len} bytes")
         names = ("id", "nonce", "group", "state", "committed", "frames_end", "records", "body_len", "dead",
                  "dead_len", "sequence_low", "sequence_high", "time_first", "time_last", "deletes_generation",
-                 "deletes_len", "deletes_crc")
+                 "deletes_len", "deletes_crc", "marker", "by_key", "chunk_log2")
         for _ in range(count):
-            values = struct.unpack("<Q16sIB3xQQQQQQQQqqQQI12x", view.take(entry_len)[:144])
-            self.segments.append(dict(zip(names, values)))
+            values = struct.unpack("<Q16sIB3xQQQQQQQQqqQQIIBB6x", view.take(entry_len)[:144])
+            entry = dict(zip(names, values))
+            if entry["marker"] == 0 or not 12 <= entry["chunk_log2"] <= 24:
+                raise view.damage(f"segment {entry['id']} has no marker, or chunks of 2^{entry['chunk_log2']} bytes")
+            self.segments.append(entry)
 
 
 class Index:
@@ -368,8 +410,8 @@ class Frame:
             raise view.damage(f"key kind {key_kind} in a frame of kind {self.kind}", self.offset + 7)
         elif (len(self.attributes), self.body_len) != (8, 0) and self.kind == SYNC_MARK:
             raise view.damage("a sync mark has a body or other attributes than 8 bytes", self.offset + 14)
-        elif (len(self.attributes), self.body_len) != (16, 0) and self.kind == BATCH_END:
-            raise view.damage("the end of a batch has a body or other attributes than 16 bytes", self.offset + 14)
+        elif (len(self.attributes), self.body_len) != (20, 0) and self.kind == BATCH_END:
+            raise view.damage("the end of a batch has a body or other attributes than 20 bytes", self.offset + 14)
         elif self.kind == FILLER and (self.attributes or self.body_len == FRAMED):
             raise view.damage("a filler has attributes or a framed body", self.offset + 14)
         if self.kind == DELETION and (self.attributes or self.body_len):
@@ -400,14 +442,31 @@ class Frame:
         view, chunk, parts = self.segment.view, self.segment.chunk, []
         for at, length in self._pieces:
             parts.append(view.slice(at + 8, length))
-            view.expect(view.field("<I", at + 4), crc32c(view.slice(at, 4), parts[-1]), "piece checksum", at + 4)
+            wanted = crc32c(view.slice(at, 4), parts[-1]) ^ self.mask(len(parts) - 1)
+            view.expect(view.field("<I", at + 4), wanted, "piece checksum", at + 4)
         if not self._pieces:
             data, sums = view.slice(self.body_at, self.body_len), self.body_at + self.body_len
             parts = [data[start : start + chunk] for start in range(0, len(data), chunk)]
             for number, part in enumerate(parts):
                 place = sums + 4 * number
-                view.expect(view.field("<I", place), crc32c(part), f"checksum of chunk {number}", place)
+                wanted = crc32c(part) ^ self.mask(number)
+                view.expect(view.field("<I", place), wanted, f"checksum of chunk {number}", place)
         return b"".join(parts)
+
+    def mask(self, number):
+        """What binds a chunk or a piece to this record and to its number in it."""
+        return crc32c(self.segment.pack_nonce, struct.pack("<QQ", self.sequence, number))
+
+    def digest(self):
+        """What stands for this frame, which is finished, in the checksum of its batch."""
+        view, sums = self.segment.view, b""
+        if self._pieces:
+            sums = b"".join(view.slice(at + 4, 4) for at, _ in self._pieces)
+            at, length = self._pieces[-1]
+            sums += view.slice(at + 8 + length + 12, 4)
+        elif self.kind == RECORD:
+            sums = view.slice(self.body_at + self.body_len, 4 * -(-self.body_len // self.segment.chunk))
+        return crc32c(struct.pack("<I", self.header_crc), sums)
 
     def describe(self):
         body = self.body()
@@ -416,13 +475,42 @@ class Frame:
                 "attributes": parse_attributes(self.attributes, self.segment.view.where, self.offset)}
 
 
+def check_batch(members, end):
+    """Raises Damage unless `end` is the end of a batch of these frames, which are finished."""
+    view, found = end.segment.view, [frame.sequence for frame in members]
+    first, count, crc = struct.unpack("<QQI", end.attributes)
+    view.expect(found, list(range(first, first + len(found))), "sequence numbers of a batch", end.offset)
+    view.expect(count, len(found), "length of a batch", end.offset)
+    digests = struct.pack(f"<{len(members)}I", *(frame.digest() for frame in members))
+    view.expect(crc, crc32c(digests), "checksum over the members of a batch", end.offset)
+
+
 class Segment:
     def __init__(self, pack, entry):
-        self.entry, self.id, self.nonce = entry, entry["id"], entry["nonce"]
+        self.entry, self.id, self.nonce, self.pack_nonce = entry, entry["id"], entry["nonce"], pack.manifest.nonce
         if entry["group"] >= len(pack.manifest.groups):
             raise Damage("manifest", 72, f"segment {self.id} is of group {entry['group']}, which is not listed")
         self.group = pack.manifest.groups[entry["group"]]
         self.view = view = pack.file(f"segment-{self.id:016x}")
+        # What is needed to read frames stands in the manifest, too.
+        self.chunk, self.marker, self.by_key = 1 << entry["chunk_log2"], entry["marker"], entry["by_key"] == 1
+        self.indexes, self.tail, self.torn, self.damages, self.lost = [], [], None, [], False
+        try:
+            self._check_header(view, pack, entry)
+        except Damage as problem:
+            self.damages.append(str(problem))
+        try:
+            self.dead = self._deletes(pack)
+        except (Damage, FileNotFoundError) as problem:
+            self.dead, self.lost = {}, True
+            self.damages.append(f"deletion vector of segment {self.id}: {problem}")
+        if entry["state"] == SEALED:
+            view.expect(len(view.data), entry["committed"], "length of the sealed segment", 0)
+            self.indexes.append(Index(view, b"FTR", self.nonce, self.id))
+        else:
+            self._scan(self._checkpoints(pack))
+
+    def _check_header(self, view, pack, entry):
         view.head(b"SEG", zeros=((21, 1), (68, 4)))
         view.closing_crc(0, HEADER_LEN)
         view.expect(view.field("<Q", 24), self.id, "segment id", 24)
@@ -430,22 +518,21 @@ class Segment:
         view.expect(view.slice(48, 16), self.nonce, "segment nonce", 48)
         name_len, chunk_log2 = view.field("<H", 22), view.field("<B", 20)
         view.expect(view.slice(88, 255), self.group.encode()[:name_len].ljust(255, b"\0"), "group name", 88)
-        if not 12 <= chunk_log2 <= 24:
-            raise view.damage(f"chunks of 2^{chunk_log2} bytes", 20)
-        self.chunk, self.marker, self.by_key = 1 << chunk_log2, view.field("<I", 64), view.field("<B", 343) == 1
-        self.dead, self.tail, self.indexes, self.torn, self.damages = self._deletes(pack), [], [], None, []
-        if entry["state"] == SEALED:
-            view.expect(len(view.data), entry["committed"], "length of the sealed segment", 0)
-            self.indexes.append(Index(view, b"FTR", self.nonce, self.id))
-        else:
-            self._scan(self._checkpoints(pack))
+        found = {"marker": view.field("<I", 64), "by_key": view.field("<B", 343), "chunk_log2": chunk_log2}
+        view.expect(found, {name: entry[name] for name in found}, "form of the segment", 20)
 
     def _deletes(self, pack):
         """{frame offset: (sequence number, time) at which its record died}"""
-        generation, dead, offset, sequence, time_ns = self.entry["deletes_generation"], {}, 0, 0, 0
+        generation = self.entry["deletes_generation"]
         if generation == 0:
-            return dead
-        view = pack.file(f"deletes-{self.id:016x}-{generation:016x}")
+            return {}
+        name = f"deletes-{self.id:016x}-{generation:016x}"
+        dead, damages = read_copies(pack.file(name).data, name, 56, lambda copy: self._deaths(copy, pack, generation))
+        self.damages += damages
+        return dead
+
+    def _deaths(self, view, pack, generation):
+        dead, offset, sequence, time_ns = {}, 0, 0, 0
         view.head(b"DEL")
         end = len(view.data)
         view.closing_crc(0, end)
@@ -453,7 +540,8 @@ class Segment:
         view.expect(view.field("<I", end - 4), self.entry["deletes_crc"], "checksum in the manifest", end - 4)
         found = struct.unpack("<QQ16s", view.slice(16, 32))
         view.expect(found, (self.id, generation, pack.manifest.nonce), "segment, generation and nonce", 16)
-        view.at = 56
+        view.expect(view.field("<Q", 56), end, "length", 56)
+        view.at = 64
         for _ in range(view.field("<Q", 48)):
             step = view.leb128()
             if step == 0:
@@ -483,25 +571,35 @@ class Segment:
         self._drop_unfinished()
 
     def _drop_unfinished(self):
-        """Past the committed length the frames of a batch count only if its end follows."""
+        """Past the committed length the frames of a batch count only if its end follows, and speaks of them."""
         kept, pending = [], []
         for frame in self.tail:
             if frame.in_batch and frame.offset >= self.entry["committed"]:
                 pending.append(frame)
                 continue
-            if frame.kind == BATCH_END and pending:
-                wanted = (pending[0].sequence, len(pending))
-                if struct.unpack("<QQ", frame.attributes) != wanted and not self.damages:
-                    raise self.view.damage("the end of another batch", frame.offset)
+            if pending and not self.damages and frame.kind in (RECORD, DELETION, BATCH_END):
+                try:
+                    if frame.kind != BATCH_END:
+                        raise self.view.damage("a batch without its end", pending[0].offset)
+                    check_batch(pending, frame)
+                except Damage:
+                    if self._vouched(pending[0].offset):
+                        raise
+                    # What is left of a batch that was dropped, where another was being written.
+                    break
+            if frame.kind in (RECORD, DELETION, BATCH_END):
                 kept, pending = kept + pending, []
-            elif frame.kind in (RECORD, DELETION) and pending:
-                raise self.view.damage("a batch without its end", pending[0].offset)
             kept.append(frame)
         if pending and not self.damages:
             start = pending[0].offset
             self.torn = {"segment": self.id, "offset": start, "length": len(self.view.data) - start}
             pending = []
         self.tail = kept + pending
+
+    def _vouched(self, at):
+        """Whether a sync mark says that this offset had been durable."""
+        return any(frame.kind == SYNC_MARK and at < struct.unpack("<Q", frame.attributes)[0] <= frame.offset
+                   for frame in self.tail if frame.offset > at)
 
     def _scan_frames(self, at):
         while at < len(self.view.data):
@@ -570,7 +668,8 @@ class Pack:
         if generation is None:
             raise Damage(self.path, 0, "there is no manifest: this is not a pack")
         name = f"manifest-{generation:016x}"
-        self.manifest = Manifest(self.file(name).data, name, generation)
+        self.manifest, self.damages = read_copies(
+            self.file(name).data, name, 24, lambda copy: Manifest(copy, generation))
         self.segments = [Segment(self, entry) for entry in self.manifest.segments]
 
     def file(self, name):
@@ -586,11 +685,13 @@ class Pack:
                 best = frame
         dead = not best or best.offset in best.segment.dead
         dead = dead or best.sequence < max(segment.deleted_at(form) for segment in self.segments)
+        if not dead and best.segment.lost and best.offset < best.segment.entry["committed"]:
+            raise best.segment.view.damage("whether this record was deleted cannot be told", best.offset)
         return None if dead else best.finish()
 
     def list(self):
         """What counts, in key order, and what is wrong."""
-        records, damages = [], {damage for segment in self.segments for damage in segment.damages}
+        records, damages = [], {damage for part in (self, *self.segments) for damage in part.damages}
         for form in sorted({form for segment in self.segments for form, _ in segment.all_records()}):
             try:
                 frame = self.get(key_of(form))
@@ -607,7 +708,9 @@ def verify_segment(segment):
     end = entry["frames_end"] if entry["state"] == SEALED else entry["committed"]
     if segment.tail and not segment.damages:
         end = max(end, segment.tail[-1].end)
-    records = [f for f in segment.walk(end) if f.kind == RECORD and not f.abandoned]
+    frames = list(segment.walk(end))
+    verify_batches(segment, frames)
+    records = [f for f in frames if f.kind == RECORD and not f.abandoned]
     for frame in records:
         parse_attributes(frame.attributes, view.where, frame.offset)
     by_offset = {frame.offset: frame for frame in records}
@@ -626,6 +729,18 @@ def verify_segment(segment):
     dead_len = sum(by_offset[offset].end - offset for offset in segment.dead)
     view.expect(dead_len, entry["dead_len"], "bytes of dead frames", 0)
     return len(records)
+
+
+def verify_batches(segment, frames):
+    members = []
+    for frame in frames:
+        if frame.in_batch:
+            members.append(frame)
+        elif frame.kind == BATCH_END:
+            check_batch(members, frame)
+            members = []
+        elif frame.kind in (RECORD, DELETION) and members:
+            raise segment.view.damage("a batch without its end", members[0].offset)
 
 
 def summary(frames):

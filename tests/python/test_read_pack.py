@@ -174,6 +174,89 @@ class Flips(unittest.TestCase):
                 reader.Pack(copy)
 
 
+class Lost(unittest.TestCase):
+    """What stands twice is lost only twice; what cannot be told is refused; what lies in the wrong place is damage."""
+
+    def changed(self, name, change):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        copy = pathlib.Path(folder, "p.stook")
+        shutil.copytree(GOLDEN / f"{name}.stook", copy)
+        change(copy)
+        return reader.Pack(copy)
+
+    def expected(self, name):
+        return json.loads((GOLDEN / f"{name}.expected.json").read_text(encoding="utf-8"))["records"]
+
+    def test_one_copy_costs_nothing_and_is_told(self):
+        names = [path.name for path in sorted((GOLDEN / "overwritten.stook").iterdir())]
+        newest = max(name for name in names if name.startswith("manifest-"))
+        vectors = [name for name in names if name.startswith("deletes-")]
+        for name in [newest, *vectors]:
+            length = (GOLDEN / "overwritten.stook" / name).stat().st_size
+            self.assertEqual(length % (2 * reader.UNIT), 0)
+            for at in (0, 100, length // 2, length // 2 + 60):
+                pack = self.changed("overwritten", lambda copy: damaged(copy / name, at, 1))
+                listed = pack.list()
+                self.assertEqual(listed["records"], self.expected("overwritten"))
+                named = {segment.entry["deletes_generation"] for segment in pack.segments}
+                told = name == newest or int(name.rsplit("-", 1)[1], 16) in named
+                self.assertEqual(bool(listed["damages"]), told, (name, at))
+
+    def test_without_a_deletion_vector_records_that_it_could_concern_are_refused(self):
+        whole = reader.Pack(GOLDEN / "overwritten.stook")
+        hurt = next(segment for segment in whole.segments if segment.dead)
+        name = f"deletes-{hurt.id:016x}-{hurt.entry['deletes_generation']:016x}"
+
+        def both(copy):
+            for at in (20, (copy / name).stat().st_size // 2 + 20):
+                damaged(copy / name, at, 1)
+
+        for change in (both, lambda copy: (copy / name).unlink()):
+            pack = self.changed("overwritten", change)
+            listed = pack.list()["records"]
+            for record in self.expected("overwritten"):
+                held = whole.get(reader.parse_key(record["key"])).segment.id
+                self.assertEqual(record in listed, held != hurt.id, record["key"])
+                if held == hurt.id:
+                    with self.assertRaises(reader.Damage):
+                        pack.get(reader.parse_key(record["key"]))
+            self.assertTrue(all(record in self.expected("overwritten") for record in listed))
+
+    def test_a_segment_without_its_header_is_read_by_the_manifest(self):
+        def change(copy):
+            path = next(iter(sorted(copy.glob("segment-*"))))
+            path.write_bytes(bytes(4096) + path.read_bytes()[4096:])
+
+        listed = self.changed("overwritten", change).list()
+        self.assertEqual(listed["records"], self.expected("overwritten"))
+        self.assertTrue(listed["damages"])
+
+    def test_exchanged_bodies_are_damage_of_both(self):
+        pack = reader.Pack(GOLDEN / "overwritten.stook")
+        by_length = {}
+        for record in self.expected("overwritten"):
+            frame = pack.get(reader.parse_key(record["key"]))
+            place = (frame.segment.id, frame.body_len)
+            other = by_length.setdefault(place, frame)
+            if other is not frame and frame.body_len and other.body() != frame.body() and not frame._pieces:
+                break
+        else:
+            self.fail("no two records of one length")
+        length = frame.body_len + 4 * -(-frame.body_len // frame.segment.chunk)
+
+        def change(copy):
+            path = copy / frame.segment.view.where
+            data = bytearray(path.read_bytes())
+            first, second = (slice(f.body_at, f.body_at + length) for f in (other, frame))
+            data[first], data[second] = data[second], data[first]
+            path.write_bytes(data)
+
+        listed = self.changed("overwritten", change).list()
+        gone = {reader.key_text(other.key), reader.key_text(frame.key)}
+        self.assertEqual(listed["records"], [r for r in self.expected("overwritten") if r["key"] not in gone])
+        self.assertEqual(len(listed["damages"]), 2)
+
+
 class AgainstStook(unittest.TestCase):
     """Packs that the `stook` command makes of random files are read back by the independent reader."""
 
