@@ -169,28 +169,18 @@ def parse_attributes(data, where, offset):
     return found
 
 
-def padded(length):
-    return length + -length % UNIT
-
-
 def read_copies(data, name, length_at, parse):
-    """What a file says that holds everything twice: (what `parse` makes of the first copy that is whole, damage).
-
-    `parse` gets a view of one copy. The second begins at half of the file's length; of a file that was cut, or has grown, the
-    first says how long it is."""
+    """(What `parse` makes of the first copy that is whole, damage). Of a file that was cut the first says how long half was."""
     def read(start, half):
         view = View(data[start : start + half], f"{name}, copy at {start}")
-        length = view.field("<Q", length_at)
-        if length > len(view.data):
-            length = len(view.data)
-        copy = View(view.data[:length], view.where)
-        value = parse(copy)
+        length = min(view.field("<Q", length_at), len(view.data))
+        value = parse(View(view.data[:length], view.where))
         view.expect(any(view.data[length:]), False, "something behind the copy", length)
-        view.expect(padded(length), half, "half of the file", length_at)
-        return copy.data, value
+        view.expect(length + -length % UNIT, half, "half of the file", length_at)
+        return view.data, value
 
     stated = View(data, name).field("<Q", length_at) if len(data) >= length_at + 8 else 0
-    for half in (len(data) // 2, padded(stated)):
+    for half in (len(data) // 2, stated + -stated % UNIT):
         found, problems = [], []
         for start in (0, half):
             try:
@@ -199,9 +189,9 @@ def read_copies(data, name, length_at, parse):
                 problems.append(problem)
         if len(found) == 2 and found[0][0] != found[1][0]:
             raise Damage(name, half, "both copies are whole and differ")
+        if 2 * half != len(data):
+            problems.append(Damage(name, 0, f"{len(data)} bytes are not two copies of {half}"))
         if found:
-            if 2 * half != len(data):
-                problems.append(f"{name}: {len(data)} bytes are not two copies of {half}")
             return found[0][1], [str(problem) for problem in problems]
     raise next((problem for problem in problems if isinstance(problem, Unsupported)), problems[0])
 

@@ -110,7 +110,15 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         Order::Disk => Box::new(pack.keys_on_disk(&range, &args.groups)),
     };
     for entry in entries {
-        let entry = entry?;
+        let entry = match entry {
+            // It costs itself, and the exit code.
+            Err(error) if error.damage().is_some() => {
+                failures += 1;
+                context.failure(&error);
+                continue;
+            }
+            entry => entry?,
+        };
         if !keys::is_in(&args.groups, pack.group_of_entry(&entry)) || !globs.match_key(&entry.key) {
             continue;
         }

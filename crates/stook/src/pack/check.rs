@@ -13,7 +13,7 @@ use super::open::Pack;
 use super::recover::go_behind;
 use super::route::Route;
 use super::run::Run;
-use super::segment::Segment;
+use super::segment::{Life, Segment};
 use super::snapshot::read_manifest;
 
 /// What a check found.
@@ -130,7 +130,10 @@ impl Pack {
             return Ok(());
         }
         let route = Route::new(self.access, segment.source.as_ref(), range);
-        let mut frames = Frames::new(self.reader.window(segment.source.clone(), range, route)?, segment.salt);
+        let mut frames = Frames::new(
+            self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?,
+            segment.salt,
+        );
         let mut batches = BatchWatch::default();
         let damage =
             |(offset, what)| Damage { file: segment.source.path().to_path_buf(), offset, key: None, what };
@@ -208,7 +211,8 @@ impl Pack {
         for entry in self.keys(&[])? {
             let entry = match entry {
                 Ok(entry) => entry,
-                // The page has been reported; what is behind it cannot be compared.
+                // The list of the dead that is lost has been reported, or the page; what is behind that cannot be compared.
+                Err(Error::Damaged(damage)) if damage.key.is_some() => continue,
                 Err(Error::Damaged(_)) => break,
                 Err(error) => return Err(error),
             };
@@ -255,7 +259,7 @@ fn note_record(
     debug_assert_eq!(head.header.kind, FrameKind::Record);
     report.records += 1;
     report.body_bytes += body_len;
-    if !segment.deaths.contains_key(&head.offset) {
+    if segment.life(head.offset) == Life::Alive {
         report.live_records += 1;
     }
     let len = frames.window.pos() - head.offset;

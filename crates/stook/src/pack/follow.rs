@@ -1,6 +1,6 @@
 //! What was put since an earlier state was opened: for readers that follow a pack that grows.
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::format::UNIT;
 use super::format::frame::{BodyLen, FrameKind};
 use super::frames::{Frames, Step, Trouble};
@@ -8,7 +8,7 @@ use super::names::Name;
 use super::open::Pack;
 use super::record::{RecordHead, decode_attributes};
 use super::recover::go_behind;
-use super::segment::Segment;
+use super::segment::{Life, Segment};
 use crate::extent::ByteRange;
 use crate::source::AccessRule;
 use crate::storage::Entry;
@@ -58,8 +58,10 @@ impl Pack {
         heads: &mut Vec<RecordHead>,
     ) -> Result<()> {
         let access = AccessRule::default().decide(segment.source.as_ref(), range);
-        let mut frames =
-            Frames::new(self.reader.window(segment.source.clone(), range, access)?, segment.salt);
+        let mut frames = Frames::new(
+            self.reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
+            segment.salt,
+        );
         loop {
             match frames.step()? {
                 Step::End => break,
@@ -90,9 +92,13 @@ impl Pack {
         let header = head.header;
         let is_new = header.kind == FrameKind::Record
             && header.sequence > seen
-            && !segment.deaths.contains_key(&head.offset)
+            && segment.life(head.offset) != Life::Dead
             && segment.lists(head, &self.reader)?;
         let Some(key) = head.key().filter(|_| is_new) else { return Ok(None) };
+        if segment.life(head.offset) == Life::Untold {
+            let refusal = self.snapshot.refusal(key.sort_form(), segment, head.offset, &self.reader)?;
+            return refusal.map_or(Ok(None), |damage| Err(Error::Damaged(damage)));
+        }
         let attributes = decode_attributes(segment, &header, head.offset, &key, &head.attributes)?;
         Ok(Some(RecordHead {
             key,

@@ -10,7 +10,7 @@ use super::format::frame::{BodyLen, FrameHeader, TRAILER_LEN, Trailer};
 use super::format::index::Place;
 use super::key::Key;
 use super::names::Name;
-use super::open::{KeyEntry, Pack};
+use super::open::{KeyEntry, Keys, Pack};
 use super::record::RecordHead;
 use super::scan::{Entries, KeyRange};
 use super::segment::Segment;
@@ -62,20 +62,19 @@ impl Pack {
             .collect();
         let range = range.clone();
         segments.into_iter().flat_map(move |number| {
-            // An error comes after the keys that were found before it.
-            let mut entries = Vec::new();
-            let failure = self.entries_of(number, &range, &mut entries).err();
+            // Errors come after the keys.
+            let (mut entries, mut failures) = (Vec::new(), Vec::new());
+            let keys = Entries::of_segment(self, number, range.clone()).map(Keys::new);
+            let (keys, failure) = keys.map_or_else(|error| (None, Some(error)), |keys| (Some(keys), None));
+            for entry in keys.into_iter().flatten() {
+                match entry {
+                    Ok(entry) => entries.push(entry),
+                    Err(error) => failures.push(error),
+                }
+            }
             entries.sort_unstable_by_key(KeyEntry::position);
-            entries.into_iter().map(Ok).chain(failure.map(Err))
+            entries.into_iter().map(Ok).chain(failures.into_iter().chain(failure).map(Err))
         })
-    }
-
-    fn entries_of(&self, number: usize, range: &KeyRange, entries: &mut Vec<KeyEntry>) -> Result<()> {
-        let mut found = Entries::of_segment(self, number, range.clone())?;
-        while let Some((key, found)) = found.next()? {
-            entries.push(KeyEntry { key, stored_bytes: found.place.len, found });
-        }
-        Ok(())
     }
 
     /// Tells the live hard links in no order: the key of each, and the key that it leads to. Of what is damaged nothing is

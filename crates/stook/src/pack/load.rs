@@ -6,13 +6,13 @@ use bytes::Bytes;
 
 use super::error::{Damage, Error, Result};
 use super::format::frame::{BodyLen, FrameKind, HEADER_LEN};
-use super::frames::{Chunk, Frames, Step, Trouble};
+use super::frames::{Broken, Chunk, Frames, Step, Trouble};
 use super::key::Key;
 use super::open::Pack;
 use super::recover::go_behind;
 use super::route::Route;
 use super::scan::{KeyRange, OnDamage, ScanOptions, ScanOrder};
-use super::segment::Segment;
+use super::segment::{Life, Segment};
 
 /// All live records of a pack in memory, verified. Bodies are slices of the memory into which the segments were
 /// read; nothing is copied but bodies that are stored in pieces.
@@ -97,7 +97,7 @@ impl Loaded {
         let window = pack.reader.whole_window(segment.source.clone(), segment.frames(), route)?;
         let mut frames = Frames::new(window, segment.salt);
         loop {
-            let broken = match self.step(segment, &mut frames, &options.keys) {
+            let broken = match self.step(pack, segment, &mut frames, &options.keys) {
                 Ok(true) => continue,
                 Ok(false) => break,
                 Err(Trouble::Source(error)) => return Err(error.into()),
@@ -121,7 +121,13 @@ impl Loaded {
         Ok(())
     }
 
-    fn step(&mut self, segment: &Segment, frames: &mut Frames, keys: &KeyRange) -> Result<bool, Trouble> {
+    fn step(
+        &mut self,
+        pack: &Pack,
+        segment: &Segment,
+        frames: &mut Frames,
+        keys: &KeyRange,
+    ) -> Result<bool, Trouble> {
         match frames.step()? {
             Step::End => return Ok(false),
             Step::Invalid(broken) => return Err(Trouble::Broken(broken)),
@@ -129,13 +135,21 @@ impl Loaded {
         }
         let header = frames.head().header;
         let offset = frames.head().offset;
+        let life = segment.life(offset);
         let counts = header.kind == FrameKind::Record
             && header.live
-            && !segment.deaths.contains_key(&offset)
+            && life != Life::Dead
             && (keys.is_all() || frames.head().key().is_some_and(|key| keys.contains(&key)));
-        if !counts {
+        if !counts || life == Life::Untold {
+            let refusal = if counts { frames.refusal(pack, segment)? } else { None };
             if !frames.skip_frame()? {
                 frames.finish_frame()?;
+            }
+            if let Some(damage) = refusal {
+                let Damage { offset, key, what, .. } = damage;
+                let next = Some(frames.window.pos());
+                let broken = Broken { frame: offset, offset, key, what, next, unreadable: false };
+                return Err(Trouble::Broken(broken));
             }
             return Ok(true);
         }

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use super::error::{Error, Result, is_unreadable};
 use super::format::attributes::Attributes;
 use super::format::frame::FrameHeader;
+use super::format::index::Place;
 use super::format::manifest::SegmentState;
 use super::key::Key;
 use super::open::Pack;
 use super::record::{RawHead, Record, decode_attributes, decode_head, raw_body, raw_head};
 use super::run::{Newest, Run};
-use super::segment::Segment;
+use super::segment::{Life, Segment};
 use super::snapshot::{Found, Snapshot};
 use crate::engine::{Mapping, prefetch};
 use crate::extent::ByteRange;
@@ -357,12 +358,10 @@ impl Pack {
     /// Where the live record of a key is, given what a quick search said of the newest segment that may have it.
     #[inline]
     fn counted(&self, key: &Key, segment: usize, newest: Newest) -> Result<Option<Found>> {
-        let deaths = self.snapshot.segments.get(segment).map(|segment| &segment.deaths);
+        let life = |place: Place| Some(self.snapshot.segments.get(segment)?.life(place.offset));
         match newest {
             Newest::Absent => Ok(None),
-            Newest::At(place) if deaths.is_some_and(|deaths| !deaths.contains_key(&place.offset)) => {
-                Ok(Some(Found { segment, place }))
-            }
+            Newest::At(place) if life(place) == Some(Life::Alive) => Ok(Some(Found { segment, place })),
             // Another version may count.
             Newest::At(_) | Newest::Unsure => self.find(key),
         }

@@ -177,7 +177,7 @@ impl Pack {
 
     /// Live records.
     pub fn len(&self) -> u64 {
-        let live = |segment: &Segment| segment.tally.records.saturating_sub(segment.deaths.len() as u64);
+        let live = |segment: &Segment| segment.tally.records.saturating_sub(segment.dead_records());
         self.snapshot.segments.iter().map(live).sum()
     }
 
@@ -300,7 +300,7 @@ impl Pack {
         let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
         let range = ByteRange::new(found.place.offset, end).unwrap_or_default();
         let route = Route::new(self.access, segment.source.as_ref(), range);
-        let window = self.reader.window(segment.source.clone(), range, route)?;
+        let window = self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
         let mut frames = Frames::new(window, segment.salt);
         let broken = match frames.step()? {
             Step::Frame => None,
@@ -332,7 +332,7 @@ impl Pack {
     /// # Errors
     /// As [`keys`](Self::keys).
     pub fn keys_in(&self, range: KeyRange) -> Result<Keys<'_>> {
-        Ok(Keys { entries: Entries::of(self, range)?, ended: false })
+        Ok(Keys::new(Entries::of(self, range)?))
     }
 
     /// Keys, attributes and lengths of records, read as one batch at queue depth.
@@ -390,11 +390,18 @@ impl Pack {
     }
 }
 
-/// Live keys in order; made by [`Pack::keys`].
+/// Live keys in order; made by [`Pack::keys`]. A record of which nobody can tell whether it was deleted is an error among them,
+/// and the keys behind it follow; any other error is the last.
 #[derive(Debug)]
 pub struct Keys<'p> {
     entries: Entries<'p>,
     ended: bool,
+}
+
+impl<'p> Keys<'p> {
+    pub(super) fn new(entries: Entries<'p>) -> Self {
+        Self { entries, ended: false }
+    }
 }
 
 impl Iterator for Keys<'_> {
@@ -405,7 +412,11 @@ impl Iterator for Keys<'_> {
             return None;
         }
         let next = self.entries.next();
-        self.ended = !matches!(next, Ok(Some(_)));
+        // A record that is refused costs no other key.
+        self.ended = match &next {
+            Ok(found) => found.is_none(),
+            Err(error) => !error.damage().is_some_and(|damage| damage.key.is_some()),
+        };
         let entry = |(key, found): (Key, Found)| KeyEntry { key, stored_bytes: found.place.len, found };
         next.map(|next| next.map(entry)).transpose()
     }

@@ -233,16 +233,20 @@ impl Reader {
         }
     }
 
-    /// A window over a stretch of a source.
+    /// A window over a stretch of frames whose bodies have chunks of this length: any of them can be looked at in one piece.
     pub(crate) fn window(
         &self,
         source: Arc<dyn Source>,
         range: ByteRange,
         route: impl Into<Route>,
+        chunk_len: u64,
     ) -> Result<Window> {
         let route = route.into();
-        let layout = route.layout();
-        let options = WindowOptions { block_len: block_len(layout), blocks: ring_blocks(layout), route };
+        let (layout, block_len) = (route.layout(), block_len(route.layout()));
+        // A chunk may begin in the middle of a block, and half of a ring is for what is read ahead.
+        let needed = chunk_len.div_ceil(block_len as u64).saturating_add(1).saturating_mul(2);
+        let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks(layout));
+        let options = WindowOptions { block_len, blocks, route };
         Ok(Window::new(self.engine()?, source, range, options)?)
     }
 

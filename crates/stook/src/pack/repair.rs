@@ -171,7 +171,10 @@ impl Survey {
             return Ok(());
         }
         let access = AccessRule::default().decide(segment.source.as_ref(), range);
-        let mut frames = Frames::new(reader.window(segment.source.clone(), range, access)?, segment.salt);
+        let mut frames = Frames::new(
+            reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
+            segment.salt,
+        );
         loop {
             if !progress(frames.window.pos() - range.start()) {
                 return Err(Error::Stopped);

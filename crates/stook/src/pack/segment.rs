@@ -61,6 +61,15 @@ pub(crate) struct Segment {
     pub(crate) vector_hurt: bool,
 }
 
+/// Whether a record still counts, as far as its own segment tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Alive,
+    Dead,
+    /// What would tell is lost: see [`Snapshot::refusal`](super::snapshot::Snapshot::refusal).
+    Untold,
+}
+
 /// What opening a segment brought to light.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
@@ -74,6 +83,22 @@ impl Segment {
     /// The frames of the segment.
     pub(crate) fn frames(&self) -> ByteRange {
         ByteRange::new(UNIT as u64, self.frames_end).unwrap_or_default()
+    }
+
+    /// Whether the record of the frame at this offset still counts.
+    pub(crate) fn life(&self, offset: u64) -> Life {
+        if self.deaths.contains_key(&offset) { Life::Dead } else { self.life_untold(offset) }
+    }
+
+    /// The same for one that nothing says is dead.
+    pub(crate) fn life_untold(&self, offset: u64) -> Life {
+        // What lies behind the committed length was replayed: no vector has it yet.
+        if self.vector_lost && offset < self.entry.frames_end { Life::Untold } else { Life::Alive }
+    }
+
+    /// Records that no longer count.
+    pub(crate) fn dead_records(&self) -> u64 {
+        if self.vector_lost { self.entry.dead_records } else { self.deaths.len() as u64 }
     }
 
     /// The places of all versions of a key, newest first.
@@ -163,7 +188,10 @@ impl Segment {
     /// compacted they do not stand in the order of their times.
     pub(crate) fn hide_later(&mut self, reader: &Reader, at_ns: i64) -> Result<()> {
         let access = AccessRule::default().decide(self.source.as_ref(), self.frames());
-        let mut frames = Frames::new(reader.window(self.source.clone(), self.frames(), access)?, self.salt);
+        let mut frames = Frames::new(
+            reader.window(self.source.clone(), self.frames(), access, self.salt.chunk_len)?,
+            self.salt,
+        );
         loop {
             let step = frames.step()?;
             match step {
@@ -330,7 +358,8 @@ impl Segment {
         let from = self.checkpointed_len;
         let recovered = match ByteRange::new(from, end) {
             Some(range) if !range.is_empty() => {
-                let window = reader.window(self.source.clone(), range, Access::Cached)?;
+                let window =
+                    reader.window(self.source.clone(), range, Access::Cached, self.salt.chunk_len)?;
                 let mut frames = Frames::new(window, self.salt);
                 let committed_len = self.entry.frames_end;
                 let recovered = recover(&mut frames, self.entry.id, self.source.path(), committed_len);

@@ -6,10 +6,13 @@ use super::format::Invalid;
 use super::format::deletes::Death;
 use super::format::index::Place;
 use super::format::manifest::{MANIFEST_LEN_AT, MANIFEST_LEN_MAX, Manifest};
+use super::frames::{Checked, Frames, Trouble};
+use super::key::Key;
 use super::names::Name;
+use super::open::Pack;
 use super::reader::Reader;
 use super::recover::TornTail;
-use super::segment::{Findings, Segment};
+use super::segment::{Findings, Life, Segment};
 use crate::storage::{Entry, Lock, Storage};
 
 /// How often opening begins again when files vanish or become shorter under it.
@@ -151,13 +154,22 @@ impl Snapshot {
                 continue;
             }
             let old = match newest.get(&record.form) {
-                Some(&old) => old,
-                None => self.committed(&record.form, reader)?,
+                Some(&old) => Versions { alive: old, untold: Vec::new() },
+                None => self.versions(&record.form, reader, |segment, place| {
+                    place.offset < segment.entry.frames_end
+                })?,
             };
-            if let Some(found) = old
+            let death = Death { sequence: record.sequence, time_ns: record.time_ns };
+            for found in old.untold {
+                // Dead by now, if it was not before.
+                if let Some(old) = self.segments.get_mut(found.segment) {
+                    old.deaths.insert(found.place.offset, death);
+                    old.entry.dead_records = old.entry.dead_records.saturating_add(1);
+                }
+            }
+            if let Some(found) = old.alive
                 && let Some(old) = self.segments.get_mut(found.segment)
             {
-                let death = Death { sequence: record.sequence, time_ns: record.time_ns };
                 old.deaths.insert(found.place.offset, death);
                 old.entry.dead_records += 1;
                 old.entry.dead_bytes = old.entry.dead_bytes.saturating_add(found.place.len_min());
@@ -168,30 +180,107 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The live record with this key among those that the manifest knows.
-    fn committed(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
-        self.find_where(form, reader, |segment, place| place.offset < segment.entry.frames_end)
-    }
-
     /// The live record with this key.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted; what reading the index meets.
     pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
-        self.find_where(form, reader, |_, _| true)
+        let Versions { alive, untold } = self.versions(form, reader, |_, _| true)?;
+        match untold.first().filter(|_| alive.is_none()).and_then(|found| self.refused(form, *found)) {
+            Some(damage) => Err(Error::Damaged(damage)),
+            None => Ok(alive),
+        }
     }
 
-    fn find_where(
+    /// Why the record of a frame is not handed out, of which its segment cannot tell whether it counts; `None` when it is dead
+    /// whatever the segment has lost. This is the one place where that is decided, for every way to a record.
+    pub(crate) fn refusal(
+        &self,
+        form: &[u8],
+        segment: &Segment,
+        offset: u64,
+        reader: &Reader,
+    ) -> Result<Option<Damage>> {
+        let Versions { alive, untold } = self.versions(form, reader, |_, _| true)?;
+        let is_it = |found: &&Found| {
+            let at = self.segments.get(found.segment).map(|segment| segment.entry.id);
+            (at, found.place.offset) == (Some(segment.entry.id), offset)
+        };
+        // There is one live record with a key, and within a segment a newer version has killed the older ones.
+        let found = untold.iter().find(is_it).filter(|_| alive.is_none());
+        Ok(found.and_then(|found| self.refused(form, *found)))
+    }
+
+    fn refused(&self, form: &[u8], found: Found) -> Option<Damage> {
+        let segment = self.segments.get(found.segment)?;
+        let vector = segment.entry.vector?;
+        let what = format!(
+            "whether this record was deleted cannot be told, because {} is lost; `stook check --repair` saves what is whole",
+            Name::Deletes(segment.entry.id, vector.generation)
+        );
+        let file = segment.source.path().to_path_buf();
+        Some(Damage { file, offset: found.place.offset, key: Key::from_sort_form(form), what })
+    }
+
+    /// What there is under a key.
+    fn versions(
         &self,
         form: &[u8],
         reader: &Reader,
         counts: impl Fn(&Segment, Place) -> bool,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Versions> {
+        let mut versions = Versions::default();
         for (number, segment) in self.segments.iter().enumerate().rev() {
             for place in segment.versions(form, reader)? {
-                if counts(segment, place) && !segment.deaths.contains_key(&place.offset) {
-                    return Ok(Some(Found { segment: number, place }));
+                if !counts(segment, place) {
+                    continue;
+                }
+                let found = Found { segment: number, place };
+                match segment.life(place.offset) {
+                    Life::Dead => {}
+                    Life::Alive => {
+                        versions.alive = Some(found);
+                        return Ok(versions);
+                    }
+                    Life::Untold => {
+                        // Older ones are dead.
+                        versions.untold.push(found);
+                        break;
+                    }
                 }
             }
         }
-        Ok(None)
+        Ok(versions)
+    }
+}
+
+/// The versions of a key that may count.
+#[derive(Debug, Default)]
+struct Versions {
+    /// The one that does.
+    alive: Option<Found>,
+    /// Those that would if they were not deleted, which nothing tells. With a live one they are dead.
+    untold: Vec<Found>,
+}
+
+impl Frames {
+    /// Why the record at hand is not handed out, of which its segment cannot tell whether it counts.
+    pub(crate) fn refusal(&self, pack: &Pack, segment: &Segment) -> Checked<Option<Damage>> {
+        let head = self.head();
+        let Some(key) = head.key() else { return Ok(None) };
+        match pack.snapshot.refusal(key.sort_form(), segment, head.offset, &pack.reader) {
+            Ok(refusal) => Ok(refusal),
+            // Where an index is damaged, too, nothing more can be told.
+            Err(Error::Damaged(damage)) => {
+                let file = segment.source.path().to_path_buf();
+                Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what }))
+            }
+            Err(Error::Core(error)) => Err(Trouble::Source(error)),
+            Err(other) => {
+                let other = std::io::Error::other(other);
+                Err(Trouble::Source(crate::Error::io("read", segment.source.path(), other)))
+            }
+        }
     }
 }
 

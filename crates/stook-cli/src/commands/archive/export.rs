@@ -79,7 +79,16 @@ impl Export<'_> {
         let mut batch: Vec<KeyEntry> = Vec::new();
         let mut entries = pack.keys(&[])?;
         loop {
-            let next = entries.next().transpose()?;
+            let next = match entries.next().transpose() {
+                // A record that is refused costs itself.
+                Err(error) if error.damage().is_some_and(|damage| damage.key.is_some()) => {
+                    if let Some(key) = error.damage().and_then(|damage| damage.key.clone()) {
+                        self.fail(&key, error);
+                    }
+                    continue;
+                }
+                next => next?,
+            };
             let is_last = next.is_none();
             if let Some(entry) = next
                 && keys::is_in(self.groups, pack.group_of_entry(&entry))

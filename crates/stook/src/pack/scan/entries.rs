@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::range::KeyRange;
 use super::view::View;
-use crate::pack::error::{Damage, Result};
+use crate::pack::error::{Damage, Error, Result};
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::run::MergeCursor;
-use crate::pack::segment::Segment;
+use crate::pack::segment::{Life, Segment};
 use crate::pack::snapshot::Found;
 
 /// Where a walk stopped, to go on behind it.
@@ -71,7 +71,7 @@ impl<'p> Entries<'p> {
         Ok(Self { pack, cursor, segment_of_run, range, view, behind, skipped })
     }
 
-    /// The next one.
+    /// The next one. An error of one record, which has a key, does not end it.
     pub(in crate::pack) fn next(&mut self) -> Result<Option<(Key, Found)>> {
         while let Some((run, entry)) = self.cursor.peek() {
             let form = entry.form();
@@ -86,9 +86,22 @@ impl<'p> Entries<'p> {
                 break;
             };
             let is_new = is_behind(&mut self.behind, form, number, place.offset);
-            let counts = is_new && self.view.is_alive(segment, place.offset);
-            let key = if counts { Key::from_sort_form(form) } else { None };
+            let life = if is_new { self.view.life(segment, place.offset) } else { Life::Dead };
+            let refusal = match life {
+                Life::Untold => {
+                    let pack = self.pack;
+                    pack.snapshot.refusal(form, segment, place.offset, &pack.reader)?
+                }
+                Life::Alive | Life::Dead => None,
+            };
+            let key = if life == Life::Alive { Key::from_sort_form(form) } else { None };
             self.cursor.advance()?;
+            if let Some(damage) = refusal {
+                match &self.skipped {
+                    Some(skipped) => skipped.lock().unwrap_or_else(PoisonError::into_inner).push(damage),
+                    None => return Err(Error::Damaged(damage)),
+                }
+            }
             if let Some(key) = key {
                 return Ok(Some((key, Found { segment: number, place })));
             }

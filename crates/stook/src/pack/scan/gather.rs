@@ -336,7 +336,8 @@ impl<'p> Gather<'p> {
                 let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
                 let range = ByteRange::new(found.place.offset, end).unwrap_or_default();
                 let route = Route::new(self.pack.access, segment.source.as_ref(), range);
-                let window = self.pack.reader.window(segment.source.clone(), range, route)?;
+                let window =
+                    self.pack.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
                 self.show_framed(segment, found, key, window, wish)
             }
         }

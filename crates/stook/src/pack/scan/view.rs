@@ -1,6 +1,6 @@
 //! [`View`]: what of a pack a scan sees, the same in every process that goes on with it.
 
-use crate::pack::segment::Segment;
+use crate::pack::segment::{Life, Segment};
 
 /// A pack at one moment. Records that a writer appends later, without a new generation, are not in it, and what they
 /// replaced still is.
@@ -13,8 +13,11 @@ pub(super) struct View {
 impl View {
     /// Whether the record with a frame at this offset was alive. Whether it was there at all, its own sequence number
     /// says.
-    pub(super) fn is_alive(self, segment: &Segment, offset: u64) -> bool {
-        segment.deaths.get(&offset).is_none_or(|death| death.sequence >= self.sequence_end)
+    pub(super) fn life(self, segment: &Segment, offset: u64) -> Life {
+        match segment.deaths.get(&offset) {
+            Some(death) if death.sequence < self.sequence_end => Life::Dead,
+            _ => segment.life_untold(offset),
+        }
     }
 
     /// Whether a record with this sequence number was there.

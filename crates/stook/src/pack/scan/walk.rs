@@ -10,7 +10,7 @@ use crate::pack::open::Pack;
 use crate::pack::recover::go_behind;
 use crate::pack::route::Route;
 use crate::pack::scan::KeyRange;
-use crate::pack::segment::Segment;
+use crate::pack::segment::{Life, Segment};
 
 /// A stretch of a segment that begins and ends where frames do.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl<'p> Walk<'p> {
         let from = behind.unwrap_or(range.start()).clamp(range.start(), range.end());
         let range = ByteRange::new(from, range.end()).unwrap_or_default();
         let route = Route::new(pack.access, segment.source.as_ref(), range);
-        let window = pack.reader.window(segment.source.clone(), range, route)?;
+        let window = pack.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
         let frames = Frames::new(window, segment.salt);
         Ok(Self { pack, stretch, frames, unfinished: false, resynced: false })
     }
@@ -81,6 +81,8 @@ impl<'p> Walk<'p> {
             match self.step(wish) {
                 Ok(Stepped::At(at)) => return Ok(Some(at)),
                 Ok(Stepped::Over) => {}
+                Ok(Stepped::Refused(damage)) if wish.on_damage == OnDamage::Skip => damages.push(damage),
+                Ok(Stepped::Refused(damage)) => return Err(Error::Damaged(damage)),
                 Ok(Stepped::End) => return Ok(None),
                 Err(trouble) => {
                     let broken = self.damage(trouble)?;
@@ -130,9 +132,16 @@ impl<'p> Walk<'p> {
             let behind = self.frames.head().offset + 8;
             return Ok(if self.frames.resync(behind)? { Stepped::Over } else { Stepped::End });
         }
-        if !self.is_wanted(wish) {
+        let life = wish.view.life(self.stretch.segment, self.frames.head().offset);
+        if life != Life::Alive || !self.is_wanted(wish) {
+            let refusal = match life {
+                Life::Untold if self.is_wanted(wish) => {
+                    self.frames.refusal(self.pack, self.stretch.segment)?
+                }
+                _ => None,
+            };
             self.step_over()?;
-            return Ok(Stepped::Over);
+            return Ok(refusal.map_or(Stepped::Over, Stepped::Refused));
         }
         if let Some(span) = self.frames.whole_body()? {
             return Ok(Stepped::At(At::Whole(span)));
@@ -161,7 +170,6 @@ impl<'p> Walk<'p> {
         header.kind == FrameKind::Record
             && header.live
             && wish.view.has(header.sequence)
-            && wish.view.is_alive(self.stretch.segment, head.offset)
             && self.stretch.behind.is_none_or(|behind| head.offset > behind)
             && (wish.keys.is_all() || head.key().is_some_and(|key| wish.keys.contains(&key)))
     }
@@ -223,6 +231,7 @@ impl<'p> Walk<'p> {
 enum Stepped {
     At(At),
     Over,
+    Refused(Damage),
     End,
 }
 

@@ -223,7 +223,8 @@ impl PackWriter {
         let end = at.place.len.and_then(|len| at.place.offset.checked_add(len)).unwrap_or(u64::MAX);
         let range = ByteRange::new(at.place.offset, end.min(source.len())).unwrap_or_default();
         let path = source.path().to_path_buf();
-        let mut frames = Frames::new(self.reader.window(source, range, Access::Cached)?, salt);
+        let mut frames =
+            Frames::new(self.reader.window(source, range, Access::Cached, salt.chunk_len)?, salt);
         let damaged = |what: String| {
             Error::Damaged(Damage { file: path.clone(), offset: at.place.offset, key: None, what })
         };

@@ -1,6 +1,7 @@
 //! Properties of packs.
 
 mod bound;
+mod chunks;
 mod clock;
 mod compaction;
 mod copies;
@@ -14,6 +15,7 @@ mod hostile;
 mod index_pages;
 mod limits;
 mod links;
+mod lost;
 mod mapped;
 mod model;
 mod repair;

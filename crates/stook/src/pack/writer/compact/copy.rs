@@ -435,7 +435,10 @@ impl<'a> Version<'a> {
         let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
         let range = ByteRange::new(self.place.offset, end).unwrap_or_default();
         let access = AccessRule::default().decide(segment.source.as_ref(), range);
-        let mut frames = Frames::new(reader.window(segment.source.clone(), range, access)?, segment.salt);
+        let mut frames = Frames::new(
+            reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
+            segment.salt,
+        );
         let told = |trouble| match trouble {
             Trouble::Source(error) => Error::from(error),
             Trouble::Broken(broken) => Error::Damaged(broken.into_damage(segment.source.path())),
