@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use stook::pack::format::UNIT;
 use stook::pack::format::batch::{BatchEnd, BatchSum};
-use stook::pack::format::copies::{read_half, twice};
+use stook::pack::format::copies::{read_half, stated_len, twice};
 use stook::pack::format::deletes::{DELETES_LEN_AT, DeletionVector};
 use stook::pack::format::footer::{FOOTER_LEN, Footer, FooterKind};
 use stook::pack::format::frame::{
@@ -218,8 +218,7 @@ fn with_len(mut bytes: Vec<u8>, len_at: usize) -> Vec<u8> {
 
 /// A file of two copies, the checksum of the first made right, and the second made the same unless it is to be left alone.
 fn first_sealed(mut file: Vec<u8>, len_at: usize, alone: bool) -> Vec<u8> {
-    let len = file.get(len_at..).and_then(|rest| rest.first_chunk::<8>()).map(|len| u64::from_le_bytes(*len));
-    let len = len.and_then(|len| usize::try_from(len).ok());
+    let len = stated_len(&file, len_at).and_then(|len| usize::try_from(len).ok());
     if let Some(copy) = len.and_then(|len| file.get(..len)) {
         let copy = sealed(copy.to_vec());
         file[..copy.len()].copy_from_slice(&copy);
@@ -385,8 +384,8 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     for (name, bytes) in tiny_pack() {
         let number = name.rsplit('-').next().unwrap_or_default().trim_start_matches('0').to_owned();
         match name.split('-').next() {
-            Some("manifest") => seeds.push(("pack_manifest", number, bytes.clone())),
-            Some("deletes") => seeds.push(("pack_deletes", number, bytes.clone())),
+            Some("manifest") => seeds.extend(copy_seeds("pack_manifest", &number, bytes, MANIFEST_LEN_AT)),
+            Some("deletes") => seeds.extend(copy_seeds("pack_deletes", &number, bytes, DELETES_LEN_AT)),
             Some("segment") => {
                 seeds.push(("pack_segment_header", number.clone(), bytes[..400].to_vec()));
                 seeds.push(("pack_frame", number.clone(), bytes[UNIT..UNIT + 300].to_vec()));
@@ -415,6 +414,18 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         seeds.push(("pack_whole", format!("cut-{mend:x}"), vec![mend, 0x80 | 4, 0, 18, 0, 0]));
     }
     seeds
+}
+
+/// One copy, and half of its file.
+fn copy_seeds(
+    target: &'static str,
+    number: &str,
+    file: &[u8],
+    len_at: usize,
+) -> [(&'static str, String, Vec<u8>); 2] {
+    let half = &file[..file.len() / 2];
+    let len = stated_len(half, len_at).map_or(half.len(), |len| len as usize);
+    [(target, number.to_owned(), half[..len].to_vec()), (target, format!("{number}-half"), half.to_vec())]
 }
 
 fn index_seeds(bytes: &[u8], number: &str) -> Vec<(&'static str, String, Vec<u8>)> {
