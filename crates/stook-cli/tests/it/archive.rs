@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -298,4 +298,52 @@ fn a_pack_is_exported_as_a_tar_that_others_read_and_that_is_always_the_same() {
         .output();
     assert!(output.unwrap().status.success());
     assert_eq!(place.stook(&["unpack", "p.stook", "d", "--tar", "x.tar"]).0, 2);
+}
+
+/// Time that a process worked for itself, in hundredths of a second.
+fn worked(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let (_, behind_name) = stat.rsplit_once(") ").unwrap();
+    behind_name.split(' ').nth(11).unwrap().parse().unwrap()
+}
+
+#[test]
+fn ctrl_c_inside_a_long_member_ends_packing_with_what_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("first"), "whole").unwrap();
+    fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 40).unwrap();
+    let tar = ["--format=gnu", "--sparse", "-cf", "t.tar", "first", "hole"];
+    assert!(Command::new("tar").args(tar).current_dir(dir.path()).status().unwrap().success());
+    for (source, pack) in [("t.tar", "file.stook"), ("-", "stdin.stook")] {
+        let mut command = stook(["pack", source, pack]);
+        let input = fs::File::open(dir.path().join("t.tar")).unwrap();
+        let command =
+            command.current_dir(dir.path()).stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        // A hole is nowhere on the disk. But summing it up is work, and all else is next to none.
+        while worked(child.id()) < 50 {
+            assert!(child.try_wait().unwrap().is_none(), "{source}: it ended by itself");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{source}");
+        let listed = ended(stook(["ls", pack]).current_dir(dir.path()));
+        assert_eq!(listed, (0, "first\n".into(), String::new()), "{source}");
+        let checked = ended(stook(["check", pack]).current_dir(dir.path()));
+        assert!(checked.0 == 0 && checked.1.contains("is incomplete"), "{source}: {checked:?}");
+    }
+}
+
+#[test]
+fn a_member_that_is_a_hole_is_got_as_one() {
+    use std::os::unix::fs::MetadataExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 40).unwrap();
+    let tar = ["--format=pax", "--sparse", "-cf", "t.tar", "hole"];
+    assert!(Command::new("tar").args(tar).current_dir(dir.path()).status().unwrap().success());
+    let (code, _, stderr) = ended(stook(["get", "t.tar", "hole", "--output", "got"]).current_dir(dir.path()));
+    let got = fs::metadata(dir.path().join("got")).unwrap();
+    assert!(code == 0 && got.len() == 1 << 40 && got.blocks() < 2048, "{stderr}");
+    let (code, stdout, _) = ended(stook(["load", "t.tar"]).current_dir(dir.path()));
+    assert!(code == 0 && stdout.starts_with("1 record, 1.10 TB"), "{stdout}");
 }

@@ -35,7 +35,7 @@ pub use index::{HEADER_LEN as INDEX_HEADER_LEN, Index, Summary};
 pub use input::{Input, StreamInput};
 pub use member::{Extent, KEY_LEN_MAX, Member, MemberKind, Method};
 pub use open::{Archive, Members, OpenOptions, Origin, recognise};
-pub use reading::Reading;
+pub use reading::{Piece, Reading};
 pub use sidecar::SUFFIX;
 pub use source::MemberSource;
 pub use stream::{TarStream, tar_stream};

@@ -8,10 +8,8 @@ use super::compressed;
 use super::error::Result;
 use super::input::StreamInput;
 use super::member::Extent;
+use super::reading::{Piece, Stepped, zeroes};
 use super::tar::{Entry, Walk};
-
-/// Zeroes of holes, handed out piece by piece.
-static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A tar read from front to back.
 #[derive(Debug)]
@@ -22,6 +20,8 @@ pub struct TarStream {
     at: u64,
     len: u64,
     lent: usize,
+    /// Zeroes that [`chunk`](Self::chunk) still has to hand out.
+    zeroes_left: u64,
 }
 
 /// Goes through the tar that a reader gives, compressed or not; `path` is what to call it in messages.
@@ -37,7 +37,7 @@ pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<Pa
         None => Box::new(reader),
     };
     let walk = Walk::new(StreamInput::new(reader, path));
-    Ok(TarStream { walk, extents: VecDeque::new(), at: 0, len: 0, lent: 0 })
+    Ok(TarStream { walk, extents: VecDeque::new(), at: 0, len: 0, lent: 0, zeroes_left: 0 })
 }
 
 impl TarStream {
@@ -48,6 +48,7 @@ impl TarStream {
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.walk.consume(std::mem::take(&mut self.lent));
+        self.zeroes_left = 0;
         let entry = self.walk.next()?;
         if let Some(entry) = &entry {
             let whole = || vec![Extent { at: 0, stored_at: entry.data_at, len: entry.stored_len }];
@@ -57,23 +58,49 @@ impl TarStream {
         Ok(entry)
     }
 
-    /// The next bytes of the member, the zeroes of a sparse one included; none after the last.
+    /// The next bytes of the member, or how many zeroes come that are not stored; nothing after the last.
     ///
     /// # Errors
     /// What reading meets, or that the tar ends before.
+    pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
+        match self.step()? {
+            Stepped::End => Ok(None),
+            Stepped::Hole(len) => Ok(Some(Piece::Hole(len))),
+            Stepped::Bytes => self.held().map(Piece::Bytes).map(Some),
+        }
+    }
+
+    /// The same with all zeroes as bytes.
+    ///
+    /// # Errors
+    /// As [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
+        if self.zeroes_left == 0 {
+            match self.step()? {
+                Stepped::End => return Ok(None),
+                Stepped::Hole(len) => self.zeroes_left = len,
+                Stepped::Bytes => return self.held().map(Some),
+            }
+        }
+        Ok(Some(zeroes(&mut self.zeroes_left)))
+    }
+
+    fn held(&mut self) -> Result<&[u8]> {
+        Ok(self.walk.chunk()?.and_then(|there| there.get(..self.lent)).unwrap_or_default())
+    }
+
+    fn step(&mut self) -> Result<Stepped> {
         self.walk.consume(std::mem::take(&mut self.lent));
         if self.at >= self.len {
-            return Ok(None);
+            return Ok(Stepped::End);
         }
         let hole_to = self.extents.front().map_or(self.len, |extent| extent.at);
         if self.at < hole_to {
-            let left = usize::try_from(hole_to.saturating_sub(self.at)).unwrap_or(usize::MAX);
-            let len = left.min(ZEROES.len());
-            self.at = self.at.saturating_add(len as u64);
-            return Ok(ZEROES.get(..len));
+            let len = hole_to.saturating_sub(self.at);
+            self.at = hole_to;
+            return Ok(Stepped::Hole(len));
         }
-        let Some(extent) = self.extents.front_mut() else { return Ok(None) };
+        let Some(extent) = self.extents.front_mut() else { return Ok(Stepped::End) };
         let there = self.walk.chunk()?.unwrap_or_default();
         let len = usize::try_from(extent.len).unwrap_or(usize::MAX).min(there.len());
         (self.lent, self.at) = (len, self.at.saturating_add(len as u64));
@@ -82,7 +109,7 @@ impl TarStream {
         if extent.len == 0 {
             self.extents.pop_front();
         }
-        Ok(if len == 0 { None } else { there.get(..len) })
+        Ok(if len == 0 { Stepped::End } else { Stepped::Bytes })
     }
 
     /// Whether the two blocks of zeroes were met that end a tar.

@@ -17,7 +17,7 @@ use rustix::fs::AtFlags;
 use super::error::{Error, Result};
 use super::member::{Member, MemberKind};
 use super::open::Archive;
-use super::reading::Reading;
+use super::reading::{Piece, Reading};
 use crate::tree::target::{self, Dress, Target};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
@@ -138,11 +138,13 @@ struct Place {
 impl Unpacking<'_> {
     fn members(&mut self, archive: &Archive, members: &[Member<'_>], are_links: bool) -> Result<()> {
         let mut reading = archive.read(members.iter().map(|member| member.number).collect())?;
-        while let Some(member) = reading.next()? {
+        loop {
+            // Not after the next member: what is left of this one may be long.
             if self.summary.interrupted || !(self.progress)(self.summary.bytes) {
                 self.summary.interrupted = true;
                 return Ok(());
             }
+            let Some(member) = reading.next()? else { break };
             let done = match are_links && self.files.contains_key(&member.data_at) {
                 true => self.link(&member),
                 false => self.member(&member, &mut reading),
@@ -214,8 +216,15 @@ impl Unpacking<'_> {
         let shown = self.target.path_of(key);
         let told = |error| Error::from(crate::Error::io("write", &shown, error));
         let (mut len, mut at) = (0_u64, 0_u64);
-        while let Some(bytes) = reading.chunk()? {
+        while let Some(piece) = reading.piece()? {
             let offset = len;
+            let bytes = match piece {
+                Piece::Bytes(bytes) => bytes,
+                Piece::Hole(hole) => {
+                    len = len.saturating_add(hole);
+                    continue;
+                }
+            };
             len = len.saturating_add(bytes.len() as u64);
             if bytes.len() < HOLE_LEN || bytes.iter().any(|byte| *byte != 0) {
                 if at != offset {

@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +44,9 @@ pub struct Draft {
     shown: PathBuf,
     /// Where the bytes are; `None` for what is no regular file, and written as it is.
     beside: Option<Beside>,
+    /// Bytes of it, and how far they have been written; what follows is a hole.
+    len: u64,
+    written: u64,
 }
 
 #[derive(Debug)]
@@ -157,7 +160,7 @@ impl Draft {
             // A file that the shell opened for us goes on where it ends.
             let opened = fs::OpenOptions::new().append(is_open_file).write(true).open(path);
             let file = opened.map_err(|error| Error::io("open for writing", path, error))?;
-            return Ok(Self { file, shown: path.to_path_buf(), beside: None });
+            return Ok(Self { file, shown: path.to_path_buf(), beside: None, len: 0, written: 0 });
         }
         let Some(name) = path.file_name() else {
             return Err(Error::io("create", path, io::ErrorKind::IsADirectory.into()));
@@ -177,7 +180,7 @@ impl Draft {
         let file = target::create(&parent, &draft, None)
             .map_err(|error| Error::io("create a file beside", &shown, error))?;
         let beside = Beside { parent, draft, name: name.to_os_string(), sync };
-        Ok(Self { file, shown, beside: Some(beside) })
+        Ok(Self { file, shown, beside: Some(beside), len: 0, written: 0 })
     }
 
     /// Its path, for messages.
@@ -190,7 +193,49 @@ impl Draft {
     /// # Errors
     /// What the system meets.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| Error::io("write", &self.shown, error))
+        let moved = match self.written == self.len {
+            true => Ok(0),
+            false => self.file.seek(SeekFrom::Start(self.len)),
+        };
+        let written = moved.and_then(|_| self.file.write_all(bytes));
+        written.map_err(|error| Error::io_at("write", &self.shown, self.len, error))?;
+        self.len = self.len.saturating_add(bytes.len() as u64);
+        self.written = self.len;
+        Ok(())
+    }
+
+    /// So many zeroes: a hole, where it is a file. A pipe or a device is given a piece of them, and the rest is for the
+    /// next call. How many it were.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn write_hole(&mut self, len: u64) -> Result<u64> {
+        static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+        if self.beside.is_none() {
+            let zeroes = ZEROES.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(&ZEROES);
+            self.write(zeroes)?;
+            return Ok(zeroes.len() as u64);
+        }
+        self.len = self.len.saturating_add(len);
+        Ok(len)
+    }
+
+    /// Who may read and write it, whatever new files are given.
+    ///
+    /// # Errors
+    /// What the system meets.
+    pub fn set_mode(&self, mode: u32) -> Result<()> {
+        let set = rustix::fs::fchmod(&self.file, rustix::fs::Mode::from_raw_mode(mode));
+        set.map_err(|errno| Error::io("set the mode of", &self.shown, errno.into()))
+    }
+
+    /// All bytes are there: it is on the medium, and gets its name, which is on the medium then, too.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn sync_and_finish(mut self) -> Result<()> {
+        self.beside.iter_mut().for_each(|beside| beside.sync = true);
+        self.finish()
     }
 
     /// All bytes are there: it gets its name.
@@ -199,6 +244,12 @@ impl Draft {
     /// What the system meets; then nothing has changed.
     pub fn finish(mut self) -> Result<()> {
         let Some(Beside { parent, draft, name, sync }) = &self.beside else { return Ok(()) };
+        // A hole at the end has to be told.
+        if self.written != self.len {
+            self.file
+                .set_len(self.len)
+                .map_err(|error| Error::io("set the length of", &self.shown, error))?;
+        }
         if *sync {
             self.file.sync_all().map_err(|error| Error::io("sync", &self.shown, error))?;
         }

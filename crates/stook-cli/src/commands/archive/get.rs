@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use stook::archive::{Archive, Error, Member, Reading};
+use stook::archive::{Archive, Error, Member, Piece, Reading};
 use stook::pack::{Key, KeyValue};
 use stook::report::json::Document;
 
@@ -103,10 +103,18 @@ impl Getter<'_> {
         let mut len = 0;
         let damage = loop {
             interrupt::check()?;
-            match reading.chunk() {
-                Ok(Some(part)) => {
+            match reading.piece() {
+                Ok(Some(Piece::Bytes(part))) => {
                     place.write(part)?;
                     len += part.len() as u64;
+                }
+                Ok(Some(Piece::Hole(hole))) => {
+                    let mut left = hole;
+                    while left > 0 {
+                        interrupt::check()?;
+                        left = left.saturating_sub(place.write_hole(left)?);
+                    }
+                    len += hole;
                 }
                 Ok(None) => break None,
                 Err(error) => break Some(error),

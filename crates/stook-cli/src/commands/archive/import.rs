@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stook::archive::{Member, MemberKind, Reading, recognise, tar_stream};
+use stook::archive::{Member, MemberKind, Piece, Reading, recognise, tar_stream};
 use stook::pack::tree::{Failure, PackSummary};
 use stook::pack::{Attributes, Error, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
@@ -15,7 +15,7 @@ use crate::archives;
 use crate::commands::pack::{Args, is_empty, print};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
-use crate::interrupt::interrupted;
+use crate::interrupt::{self, Interrupted, interrupted};
 use crate::output::printable;
 use crate::packs;
 use crate::progress::{Progress, Unit};
@@ -155,8 +155,8 @@ struct Record<'a> {
     len: u64,
 }
 
-/// Gives the next bytes of a body.
-type Body<'a> = dyn FnMut(&mut dyn FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<bool> + 'a;
+/// Gives the next piece of a body.
+type Body<'a> = dyn FnMut(&mut dyn FnMut(Piece<'_>) -> anyhow::Result<()>) -> anyhow::Result<bool> + 'a;
 
 impl Import<'_> {
     fn is_taken(&self, key: &[u8]) -> bool {
@@ -181,6 +181,9 @@ impl Import<'_> {
                     return Ok(());
                 }
                 self.member(member, &mut reading)?;
+                if self.summary.interrupted {
+                    return Ok(());
+                }
             }
         }
         Ok(archive.check_unchanged()?)
@@ -223,7 +226,7 @@ impl Import<'_> {
             let mut given = false;
             return self.put(&record(FileKind::HardLink), &mut |take| {
                 if !std::mem::replace(&mut given, true) {
-                    take(member.link)?;
+                    take(Piece::Bytes(member.link))?;
                     return Ok(true);
                 }
                 Ok(false)
@@ -234,8 +237,8 @@ impl Import<'_> {
             self.left_out.push(member.key.to_vec());
             return Ok(());
         };
-        self.put(&record(kind), &mut |take| match reading.chunk()? {
-            Some(bytes) => take(bytes).map(|()| true),
+        self.put(&record(kind), &mut |take| match reading.piece()? {
+            Some(piece) => take(piece).map(|()| true),
             None => Ok(false),
         })
     }
@@ -243,11 +246,14 @@ impl Import<'_> {
     /// A tar from stdin: members come as they are, and later ones take the place of earlier ones.
     fn stream(&mut self) -> anyhow::Result<()> {
         let mut tar = tar_stream(BufReader::with_capacity(256 << 10, io::stdin()), "stdin")?;
-        while let Some(entry) = tar.next()? {
-            if interrupted() {
+        loop {
+            // What is passed over of a member may be as long as one that is packed.
+            while !interrupted() && tar.piece()?.is_some() {}
+            if interrupted() || self.summary.interrupted {
                 self.summary.interrupted = true;
                 return Ok(());
             }
+            let Some(entry) = tar.next()? else { break };
             if !self.is_taken(&entry.key) {
                 continue;
             }
@@ -270,10 +276,10 @@ impl Import<'_> {
             let mut link = is_link.then_some(entry.link.as_slice());
             self.put(&record, &mut |take| {
                 if is_link {
-                    return link.take().map_or(Ok(false), |link| take(link).map(|()| true));
+                    return link.take().map_or(Ok(false), |link| take(Piece::Bytes(link)).map(|()| true));
                 }
-                match tar.chunk()? {
-                    Some(bytes) => take(bytes).map(|()| true),
+                match tar.piece()? {
+                    Some(piece) => take(piece).map(|()| true),
                     None => Ok(false),
                 }
             })?;
@@ -288,14 +294,13 @@ impl Import<'_> {
     /// Puts a record. What is wrong with its bytes is a failure of it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
         if let Some(writer) = &mut self.writer
-            && let Err(error) = put(writer, self.group, record, body)
+            && let Err(error) = put(writer, self.group, record, body, &self.bar)
         {
-            let error = error.downcast::<stook::archive::Error>()?;
-            let error = match error {
-                stook::archive::Error::Core(_) => return Err(error.into()),
-                other => Error::Invalid(chain(&other)),
-            };
-            self.summary.failures.push(Failure { key: record.key.to_vec(), error });
+            if error.is::<Interrupted>() {
+                self.summary.interrupted = true;
+                return Ok(());
+            }
+            self.summary.failures.push(Failure { key: record.key.to_vec(), error: of_member(error)? });
             return Ok(());
         }
         let summary = &mut self.summary;
@@ -307,9 +312,22 @@ impl Import<'_> {
         } += 1;
         if record.kind == FileKind::File {
             summary.bytes += record.len;
-            self.bar.add(record.len);
         }
         Ok(())
+    }
+}
+
+/// What is wrong with one member: its bytes, or what it says of itself (a length that no pack holds). All else ends the
+/// packing.
+fn of_member(error: anyhow::Error) -> anyhow::Result<Error> {
+    let error = match error.downcast::<Error>() {
+        Ok(error @ (Error::Limit { .. } | Error::Invalid(_) | Error::BodyLength { .. })) => return Ok(error),
+        Ok(error) => return Err(error.into()),
+        Err(error) => error,
+    };
+    match error.downcast::<stook::archive::Error>()? {
+        error @ stook::archive::Error::Core(_) => Err(error.into()),
+        other => Ok(Error::Invalid(chain(&other))),
     }
 }
 
@@ -318,19 +336,52 @@ fn body_len(member: &Member<'_>) -> u64 {
     if member.kind == MemberKind::HardLink { member.link.len() as u64 } else { member.len }
 }
 
-fn put(writer: &mut PackWriter, group: &str, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
+/// Puts a record; one that was interrupted never existed.
+fn put(
+    writer: &mut PackWriter,
+    group: &str,
+    record: &Record<'_>,
+    body: &mut Body<'_>,
+    bar: &Progress,
+) -> anyhow::Result<()> {
     let key = Key::bytes(record.key)?;
     if record.len <= WHOLE_MAX {
         let mut whole = Vec::new();
-        while body(&mut |bytes| {
-            whole.extend_from_slice(bytes);
+        while body(&mut |piece| {
+            match piece {
+                Piece::Bytes(bytes) => whole.extend_from_slice(bytes),
+                // No hole is longer than its member, which is short.
+                Piece::Hole(len) => whole.resize(whole.len() + len as usize, 0),
+            }
             Ok(())
-        })? {}
+        })? {
+            interrupt::check()?;
+        }
         writer.put(group, &key, &record.attributes, &whole)?;
+        bar.add(record.len);
         return Ok(());
     }
     let mut long = writer.begin(group, &key, &record.attributes, Some(record.len))?;
-    while body(&mut |bytes| Ok(long.write(bytes)?))? {}
+    let mut write = |bytes: &[u8]| -> anyhow::Result<()> {
+        interrupt::check()?;
+        long.write(bytes)?;
+        bar.add(bytes.len() as u64);
+        Ok(())
+    };
+    while body(&mut |piece| match piece {
+        Piece::Bytes(bytes) => write(bytes),
+        Piece::Hole(len) => zeroes(len).try_for_each(&mut write),
+    })? {
+        interrupt::check()?;
+    }
     long.finish()?;
     Ok(())
+}
+
+/// So many zeroes, piece by piece.
+fn zeroes(len: u64) -> impl Iterator<Item = &'static [u8]> {
+    static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
+    (0..len)
+        .step_by(ZEROES.len())
+        .filter_map(move |at| ZEROES.get(..usize::try_from(len - at).unwrap_or(usize::MAX).min(ZEROES.len())))
 }

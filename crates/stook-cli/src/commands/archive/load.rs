@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stook::archive::{Archive, MemberKind};
+use stook::archive::{Archive, MemberKind, Piece};
 use stook::extent::ByteRange;
 
 use crate::commands::load::{Args, Outcome, Report, Stretch, cached_share, read_raw, tell};
@@ -80,11 +80,13 @@ fn load(args: &Args, archive: &Archive, context: &Context) -> anyhow::Result<(Ou
         let mut len = 0;
         let failed = loop {
             interrupt::check()?;
-            match reading.chunk() {
-                Ok(Some(chunk)) => {
-                    len += chunk.len() as u64;
+            match reading.piece() {
+                // What is stored nowhere is not loaded either: a few bytes may say that they are a terabyte.
+                Ok(Some(Piece::Hole(hole))) => len += hole,
+                Ok(Some(Piece::Bytes(bytes))) => {
+                    len += bytes.len() as u64;
                     if args.in_memory {
-                        held.push(chunk.to_vec());
+                        held.push(bytes.to_vec());
                     }
                 }
                 Ok(None) => break None,

@@ -132,6 +132,21 @@ impl Place<'_> {
         }
     }
 
+    /// So many zeroes, or at least some of them: how many it were.
+    pub(in crate::commands) fn write_hole(&mut self, len: u64) -> anyhow::Result<u64> {
+        static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+        match self {
+            Self::Stdout(output) => {
+                let zeroes = ZEROES.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(&ZEROES);
+                output.bytes(zeroes)?;
+                Ok(zeroes.len() as u64)
+            }
+            Self::Behind(draft) => Ok(draft.write_hole(len)?),
+            Self::File(draft) => Ok(draft.write_hole(len)?),
+            Self::Directory(_) => Ok(len),
+        }
+    }
+
     /// All bytes are there. Tells the file, where it is one of the record's own.
     pub(in crate::commands) fn finish(self) -> Result<Option<PathBuf>, stook::Error> {
         match self {

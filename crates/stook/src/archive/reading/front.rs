@@ -7,11 +7,11 @@ use super::super::error::{Fault, Result};
 use super::super::input::{FileInput, Input as _, StreamInput};
 use super::super::member::Extent;
 use super::super::open::{Archive, from_front};
-use super::is_read;
+use super::{Stepped, is_read};
 use crate::extent::ByteRange;
 
-/// Zeroes of holes, handed out piece by piece.
-static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+/// Bytes that are passed over at once: what is compressed has to be decompressed for that.
+const PASS_MAX: u64 = 16 << 20;
 
 /// Reads members, best in the order in which they lie.
 pub(super) struct Front<'a> {
@@ -46,23 +46,25 @@ impl<'a> Front<'a> {
         Some(number)
     }
 
-    pub(super) fn chunk(&mut self) -> Result<Option<&[u8]>> {
+    pub(super) fn step(&mut self) -> Result<Stepped> {
         let lent = std::mem::take(&mut self.lent);
         if let Some(input) = &mut self.input {
             input.consume(lent);
         }
         if self.at >= self.len {
-            return Ok(None);
+            return Ok(Stepped::End);
         }
         let next = self.extents.front().copied();
         let hole_to = next.map_or(self.len, |extent| extent.at);
         if self.at < hole_to {
-            let len = piece(hole_to.saturating_sub(self.at), ZEROES.len());
-            self.at = self.at.saturating_add(len as u64);
-            return Ok(ZEROES.get(..len));
+            let len = hole_to.saturating_sub(self.at);
+            self.at = hole_to;
+            return Ok(Stepped::Hole(len));
         }
-        let Some(extent) = next else { return Ok(None) };
-        self.go_to(extent.stored_at)?;
+        let Some(extent) = next else { return Ok(Stepped::End) };
+        if !self.go_to(extent.stored_at)? {
+            return Ok(Stepped::Bytes);
+        }
         let archive = self.archive;
         let cut = || {
             let fault = Fault::damaged(0, "the archive ends in the middle of a member; it was cut off");
@@ -83,22 +85,31 @@ impl<'a> Front<'a> {
             let (at, stored_at) = (self.at, extent.stored_at.saturating_add(more));
             self.extents.push_front(Extent { at, stored_at, len });
         }
-        Ok(there.get(..len))
+        Ok(Stepped::Bytes)
     }
 
-    /// Goes on to a place in the tar; from the front again, if it was passed.
-    fn go_to(&mut self, to: u64) -> Result<()> {
+    /// What the last step lends.
+    pub(super) fn held(&mut self) -> Result<&[u8]> {
+        match &mut self.input {
+            Some(input) if self.lent > 0 => Ok(input.fill()?.get(..self.lent).unwrap_or_default()),
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Goes on to a place in the tar; from the front again, if it was passed. Whether it is there: a long way is gone in
+    /// several steps.
+    fn go_to(&mut self, to: u64) -> Result<bool> {
         if self.input.as_ref().is_none_or(|input| input.position() > to) {
             let (archive, options) = (self.archive, self.archive.options());
             let access = options.access.decide(&*archive.file(), ByteRange::to(archive.file_bytes()));
             let input = FileInput::new(archive.file(), &*options.engines, access)?;
             self.input = Some(from_front(input, archive.format())?);
         }
-        if let Some(input) = &mut self.input {
-            let from = input.position();
-            input.skip(to.saturating_sub(from))?;
-        }
-        Ok(())
+        let Some(input) = &mut self.input else { return Ok(true) };
+        let left = to.saturating_sub(input.position());
+        let passed = input.skip(left.min(PASS_MAX))?;
+        // Where it ends before, that is told by whoever reads there.
+        Ok(passed == left || passed < PASS_MAX)
     }
 }
 

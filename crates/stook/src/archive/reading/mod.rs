@@ -19,6 +19,35 @@ pub struct Reading<'a> {
     /// What is known without reading: the target of a link.
     ready: Option<&'a [u8]>,
     refused: Option<Error>,
+    /// Zeroes that [`chunk`](Self::chunk) still has to hand out.
+    zeroes_left: u64,
+}
+
+/// What comes next of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Bytes. There are none where much had to be passed over first, so that whoever wants to stop gets to it.
+    Bytes(&'a [u8]),
+    /// So many zeroes, which are stored nowhere.
+    Hole(u64),
+}
+
+/// The same without what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stepped {
+    End,
+    Bytes,
+    Hole(u64),
+}
+
+/// Zeroes of holes, for whoever wants them as bytes.
+static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Some of the zeroes of a hole, of which so many are left.
+pub(super) fn zeroes(left: &mut u64) -> &'static [u8] {
+    let len = usize::try_from(*left).unwrap_or(usize::MAX).min(ZEROES.len());
+    *left = left.saturating_sub(len as u64);
+    ZEROES.get(..len).unwrap_or_default()
 }
 
 #[derive(Debug)]
@@ -33,7 +62,7 @@ impl<'a> Reading<'a> {
             true => Way::Front(Box::new(Front::new(archive, numbers))),
             false => Way::Random(Box::new(Random::new(archive, numbers)?)),
         };
-        Ok(Self { archive, way, ready: None, refused: None })
+        Ok(Self { archive, way, ready: None, refused: None, zeroes_left: 0 })
     }
 
     /// The next member; what was not read of the one before is passed over. Its bytes come from
@@ -53,24 +82,59 @@ impl<'a> Reading<'a> {
         let member = member.ok_or_else(|| Error::Invalid(format!("there is no member {number}")))?;
         self.ready = (member.kind == MemberKind::Symlink && !member.link.is_empty()).then_some(member.link);
         self.refused = refusal(&member).map(Error::Invalid);
+        self.zeroes_left = 0;
         Ok(Some(member))
     }
 
-    /// The next bytes of the member; none after the last. Those of a zip are the right ones only when none follow:
-    /// its checksum is over all of them.
+    /// The next bytes of the member, or how many zeroes come that are not stored; nothing after the last. Bytes of a zip
+    /// are the right ones only when none follow: its checksum is over all of them.
     ///
     /// # Errors
     /// What reading meets, or why its bytes cannot be had. The next member can be.
+    pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
+        match self.step()? {
+            Stepped::End => Ok(None),
+            Stepped::Hole(len) => Ok(Some(Piece::Hole(len))),
+            Stepped::Bytes => self.held().map(Piece::Bytes).map(Some),
+        }
+    }
+
+    /// The same with all zeroes as bytes: of a member that is a hole of a terabyte, a terabyte of them.
+    ///
+    /// # Errors
+    /// As [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
+        if self.zeroes_left == 0 {
+            match self.step()? {
+                Stepped::End => return Ok(None),
+                Stepped::Hole(len) => self.zeroes_left = len,
+                Stepped::Bytes => return self.held().map(Some),
+            }
+        }
+        Ok(Some(zeroes(&mut self.zeroes_left)))
+    }
+
+    fn step(&mut self) -> Result<Stepped> {
         if let Some(error) = self.refused.take() {
             return Err(error);
         }
-        if let Some(link) = self.ready.take() {
-            return Ok(Some(link));
+        if self.ready.is_some() {
+            return Ok(Stepped::Bytes);
         }
         match &mut self.way {
-            Way::Random(random) => random.chunk(),
-            Way::Front(front) => front.chunk(),
+            Way::Random(random) => random.step(),
+            Way::Front(front) => front.step(),
+        }
+    }
+
+    /// What the last step made ready.
+    fn held(&mut self) -> Result<&[u8]> {
+        if let Some(link) = self.ready.take() {
+            return Ok(link);
+        }
+        match &mut self.way {
+            Way::Random(random) => Ok(random.held()),
+            Way::Front(front) => front.held(),
         }
     }
 }

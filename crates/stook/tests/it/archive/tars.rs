@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
-use stook::archive::MemberKind;
+use stook::archive::{MemberKind, Unpack};
 use stook::engine::{Access, Backend};
 use stook::extent::ByteRange;
 use stook::source::read_batch;
@@ -294,5 +294,86 @@ proptest! {
             prop_assert_eq!(&flat[range.start() as usize..range.end() as usize], &bytes[..]);
         }
         prop_assert!(contents(&archive)[&b"s"[..]].1 == flat);
+    }
+}
+
+/// Every form in which GNU tar stores a sparse file.
+const SPARSE_FORMS: [&[&str]; 4] = [
+    &["--format=gnu"],
+    &["--format=pax", "--sparse-version=0.0"],
+    &["--format=pax", "--sparse-version=0.1"],
+    &["--format=pax", "--sparse-version=1.0"],
+];
+
+#[test]
+fn a_hole_of_a_terabyte_stays_one_and_costs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (len, middle) = (1_u64 << 40, 1_u64 << 39);
+    let file = File::create(dir.path().join("hole")).unwrap();
+    file.set_len(len).unwrap();
+    file.write_all_at(&[7; 5000], middle).unwrap();
+    drop(file);
+    fs::write(dir.path().join("short"), "behind it").unwrap();
+    for form in SPARSE_FORMS {
+        for (name, packer) in [("t.tar", &[][..]), ("t.tar.gz", &["-z"])] {
+            let all = [form, packer, &["--sparse", "-cf", name, "hole", "short"]].concat();
+            run("tar", &all, dir.path());
+            let archive = open(&dir.path().join(name)).unwrap();
+            let target = dir.path().join("out");
+            let unpack = Unpack {
+                target: target.clone(),
+                overwrite: false,
+                with_owner: false,
+                select: Box::new(|_| true),
+            };
+            let mut asked = 0_u64;
+            let summary = unpack.run(&archive, &mut |_| {
+                asked += 1;
+                // A terabyte in pieces of a megabyte would be a million.
+                asked < 1_000
+            });
+            let summary = summary.unwrap();
+            assert!(!summary.interrupted && summary.failures.is_empty(), "{form:?} {name}: {asked} pieces");
+            assert_eq!((summary.files, summary.bytes), (2, len + 9));
+            let made = File::open(target.join("hole")).unwrap();
+            let found = made.metadata().unwrap();
+            assert!(found.len() == len && found.blocks() * 512 < 1 << 20, "{} blocks", found.blocks());
+            let mut read = [1; 5002];
+            made.read_exact_at(&mut read, middle - 1).unwrap();
+            assert!(read[0] == 0 && read[1..5001] == [7; 5000] && read[5001] == 0);
+            assert_eq!(fs::read(target.join("short")).unwrap(), b"behind it");
+            fs::remove_dir_all(&target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn unpacking_stops_inside_a_long_member_and_leaves_nothing_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let long: Vec<u8> =
+        (0..8_000_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    fs::write(dir.path().join("long"), &long).unwrap();
+    fs::write(dir.path().join("short"), "before it").unwrap();
+    for (name, packer) in [("t.tar", "-cf"), ("t.tar.gz", "-czf")] {
+        run("tar", &[packer, name, "short", "long"], dir.path());
+        let archive = open(&dir.path().join(name)).unwrap();
+        let target = dir.path().join("out");
+        let unpack = Unpack {
+            target: target.clone(),
+            overwrite: false,
+            with_owner: false,
+            select: Box::new(|_| true),
+        };
+        let mut told = vec![0];
+        let summary = unpack.run(&archive, &mut |bytes| {
+            told.push(bytes);
+            bytes < 16_000_000
+        });
+        assert!(summary.unwrap().interrupted, "{name}");
+        assert!(told.is_sorted() && told.windows(2).all(|two| two[1] - two[0] <= 1 << 20), "{name}");
+        assert!(*told.last().unwrap() < 18_000_000, "{name}: it was asked once more at most");
+        let there: Vec<_> = fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(there, ["short"], "{name}");
+        fs::remove_dir_all(&target).unwrap();
     }
 }
