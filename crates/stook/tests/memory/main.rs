@@ -1,8 +1,11 @@
-//! What sparse files take of memory, against what the allocator gave. A binary of its own with one test: the allocator counts for
-//! the whole process, and nothing else may run beside it.
+//! What sparse files and compactions take of memory, against what the allocator gave. A binary of its own, whose tests run one after
+//! another: the allocator counts for the whole process.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod compaction;
+
 use std::alloc::System;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cap::Cap;
 use stook::extent::ByteRange;
@@ -10,6 +13,12 @@ use stook::sparse::{OnDifference, SparseBuffer, SparseOptions};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Held by the one test that runs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Makes a file, and says what the allocator gave for it.
 fn measured(make: impl Fn(&SparseBuffer)) -> (Box<SparseBuffer>, u64) {
@@ -39,6 +48,7 @@ fn blocks(count: u64, len: usize, order: u64) -> impl Fn(&SparseBuffer) {
 
 #[test]
 fn memory_is_what_the_allocator_gave_and_little_more_than_the_data() {
+    let _alone = alone();
     for order in 0..3 {
         let (file, given) = measured(blocks(100_000, 1, order));
         assert_told("1-byte blocks", &file, given);

@@ -336,3 +336,79 @@ fn a_thousand_groups_are_compacted_one_by_one() {
     assert_eq!((done.steps, done.records, done.dead_records), (1_000, 1_000, 1_000));
     assert_holds(&open_simulated(&storage).unwrap(), &model);
 }
+
+#[test]
+fn thousands_of_versions_of_one_key_go_through_little_memory_in_the_order_in_which_they_were_put() {
+    let (storage, host) = (SimStorage::new(), ScriptedHost::new(1));
+    let mut writer = PackWriter::create(shared(&storage), tiny_writer(host.clone())).unwrap();
+    let keep = |memory_len| CompactOptions {
+        keep: Duration::from_secs(1 << 30),
+        memory_len,
+        ..CompactOptions::default()
+    };
+    let body = |version: i64| pattern(version as usize % 700, version as u64);
+    let mut put = |writer: &mut PackWriter, version: i64| {
+        host.set_clock(1_000 + version * 10);
+        writer.put("", &key(5), &Attributes::new(), &body(version)).unwrap();
+        if version % 3 == 0 {
+            writer.put("", &key(version as u64 % 9), &Attributes::new(), b"beside").unwrap();
+        }
+    };
+    // Compacted in between, so that versions of the key lie in segments of every kind.
+    for version in 0..1_500 {
+        put(&mut writer, version * 2);
+        if version == 700 {
+            compact(&mut writer, &keep(2_000));
+        }
+    }
+    let done = compact(&mut writer, &keep(2_000));
+    assert!(done.left_out.is_empty() && done.records > 1_500, "{done:?}");
+    for version in (0..1_500).step_by(97) {
+        let options = OpenOptions {
+            engines: Arc::new(NoEngines),
+            at_ns: Some(1_005 + version * 20),
+            ..OpenOptions::default()
+        };
+        let pack = Pack::open(shared(&storage), options).unwrap();
+        assert_eq!(pack.get(&key(5)).unwrap().unwrap().body, body(version * 2), "{version}");
+    }
+    let pack = open_simulated(&storage).unwrap();
+    assert_eq!(pack.check(|_| {}).unwrap().damages, []);
+    assert_eq!(pack.get(&key(5)).unwrap().unwrap().body, body(2_998));
+}
+
+#[test]
+fn a_compaction_stops_inside_a_long_record_and_leaves_nothing_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> =
+        Arc::new(LocalStorage::open(dir.path(), LocalStorageOptions::default()).unwrap());
+    let mut writer = PackWriter::create(storage.clone(), WriterOptions::default()).unwrap();
+    let long = pattern(40 << 20, 7);
+    for known in [true, false] {
+        let key = key(u64::from(known));
+        let mut record =
+            writer.begin("", &key, &Attributes::new(), known.then_some(long.len() as u64)).unwrap();
+        record.write(&long).unwrap();
+        record.finish().unwrap();
+    }
+    writer.put("", &key(9), &Attributes::new(), b"gone").unwrap();
+    assert!(writer.delete(&key(9)).unwrap());
+    writer.publish().unwrap();
+    for stop_at in [0, 10 << 20, 50 << 20, 79 << 20] {
+        let mut told = vec![0];
+        let cut = writer.compact(&CompactOptions::default(), &mut |bytes| {
+            told.push(bytes);
+            bytes < stop_at
+        });
+        assert!(cut.unwrap().interrupted, "{stop_at}");
+        assert!(told.is_sorted() && told.windows(2).all(|two| two[1] - two[0] <= 2 << 20), "{stop_at}");
+        let segments = storage.list().unwrap().into_iter().filter(|file| file.name.starts_with("segment"));
+        assert_eq!(segments.count(), 1, "{stop_at}: what was begun is gone");
+    }
+    assert_eq!(compact(&mut writer, &CompactOptions::default()).records, 2);
+    drop(writer);
+    let pack = Pack::open(storage, OpenOptions::default()).unwrap();
+    for number in [0, 1] {
+        assert!(pack.get(&key(number)).unwrap().unwrap().body == long);
+    }
+}

@@ -1,7 +1,6 @@
 //! One step of a compaction: reads what is kept of some segments in the order of the keys, and writes it.
 
 use super::super::PackWriter;
-use super::super::bounds::check_manifest;
 use super::CompactStep;
 use super::output::{Finished, Old, Output};
 use crate::extent::ByteRange;
@@ -15,7 +14,6 @@ use crate::pack::frames::{Chunk, Frames, Step, Trouble};
 use crate::pack::gather::{Gathered, Origin, Wanted};
 use crate::pack::host::Host;
 use crate::pack::key::Key;
-use crate::pack::names::take_number;
 use crate::pack::reader::Reader;
 use crate::pack::record::{checked_head, contiguous_body};
 use crate::pack::run::MergeCursor;
@@ -26,8 +24,11 @@ use crate::storage::Storage;
 /// Frames that are longer than this are not gathered with others but copied through a window.
 const GATHERED_LEN_MAX: u64 = 16 << 20;
 
-/// Frames gathered at once at most, so that a plan for them fits in memory.
-const GATHERED_MAX: usize = 1 << 20;
+/// What a record takes of memory on its way besides the bytes of its frame: its place, and those of the reads for it.
+const RECORD_LEN: u64 = 192;
+
+/// Progress is told, and may stop it, at least this often.
+const PROGRESS_LEN: u64 = 1 << 20;
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,19 +47,31 @@ struct Kept {
     segment: usize,
     place: Place,
     death: Option<Death>,
-    /// Where its sort form ends among those of the window.
-    form_end: usize,
 }
 
 impl Kept {
-    fn is_long(&self) -> bool {
-        self.place.len.is_none_or(|len| len > GATHERED_LEN_MAX)
+    /// Bytes of its frame, if it is gathered with others.
+    fn gathered_len(&self) -> Option<u64> {
+        self.place.len.filter(|&len| len <= GATHERED_LEN_MAX)
     }
 
     /// Where its frame is, if it is not too long for the index to say.
     fn range(&self) -> ByteRange {
         ByteRange::at(self.place.offset, self.place.len_min()).unwrap_or_default()
     }
+
+    /// Versions of one key in the order in which they were put: each died when the next was, or before.
+    fn age(&self) -> (u64, usize, u64) {
+        (self.death.map_or(u64::MAX, |death| death.sequence), self.segment, self.place.offset)
+    }
+}
+
+/// A key of a window.
+#[derive(Debug, Clone, Copy)]
+struct OfKey {
+    /// Where its sort form ends among those of the window, and its versions among the records.
+    form_end: usize,
+    kept_end: usize,
 }
 
 /// A step under way.
@@ -90,20 +103,15 @@ pub(super) struct Maker<'a> {
     pub(super) sequence_first: u64,
     /// Ids of the files that were made.
     pub(super) made: &'a mut Vec<u64>,
-    /// Segments that are named beside them.
-    pub(super) segments: usize,
-    /// The longest manifest and list of dead records, in bytes.
-    pub(super) list_len_max: u64,
 }
 
 impl Maker<'_> {
     fn make(&mut self) -> Result<Output> {
-        let segments = self.segments.saturating_add(self.made.len()).saturating_add(1);
-        check_manifest(self.manifest, segments, "", self.list_len_max)?;
         let (mut nonce, mut marker) = ([0; 16], [0; 4]);
         self.host.random(&mut nonce)?;
         self.host.random(&mut marker)?;
-        let id = take_number("the id of a segment", &mut self.manifest.segment_next)?;
+        let id = self.manifest.segment_next;
+        self.manifest.segment_next += 1;
         let header = SegmentHeader {
             chunk_log2: self.manifest.chunk_log2,
             group: self.manifest.groups.get(self.group as usize).cloned().unwrap_or_default(),
@@ -154,12 +162,9 @@ impl<'w> Copying<'w> {
             .map(|sealed| sealed.entry.tally.sequence_first)
             .filter(|&sequence| sequence > 0)
             .min();
-        let PackWriter { storage, options, reader, manifest, active, sealed, dead, .. } = &mut **writer;
+        let PackWriter { storage, options, reader, manifest, sealed, dead, .. } = &mut **writer;
         let chunk_len = 1u64 << manifest.chunk_log2;
-        let segments = active.len().saturating_add(sealed.len());
         let mut maker = Maker {
-            segments,
-            list_len_max: options.list_len_max,
             storage: storage.as_ref(),
             host: options.host.as_ref(),
             manifest,
@@ -253,8 +258,9 @@ impl Feed for Walk<'_> {
 #[derive(Default)]
 pub(in crate::pack) struct Window {
     kept: Vec<Kept>,
+    keys: Vec<OfKey>,
     forms: Vec<u8>,
-    /// Bytes of the frames that will be gathered.
+    /// Bytes of memory that all of it will take, the frames that will be gathered included.
     len: u64,
     gathered: Gathered,
 }
@@ -262,74 +268,126 @@ pub(in crate::pack) struct Window {
 impl Window {
     pub(in crate::pack) fn clear(&mut self) {
         self.kept.clear();
+        self.keys.clear();
         self.forms.clear();
         self.len = 0;
     }
 
     pub(in crate::pack) fn is_full(&self, memory_len: usize) -> bool {
-        self.len >= memory_len as u64 || self.kept.len() >= GATHERED_MAX
+        self.len >= memory_len as u64
     }
 
     pub(in crate::pack) fn push(&mut self, segment: usize, place: Place, death: Option<Death>, form: &[u8]) {
+        let kept = Kept { segment, place, death };
+        self.len = self.len.saturating_add(kept.gathered_len().unwrap_or(0)).saturating_add(RECORD_LEN);
+        self.kept.push(kept);
+        let kept_end = self.kept.len();
+        let is_same = self.last_form() == form;
+        if let Some(last) = self.keys.last_mut().filter(|_| is_same) {
+            last.kept_end = kept_end;
+            return;
+        }
         self.forms.extend_from_slice(form);
-        self.len += place.len.filter(|&len| len <= GATHERED_LEN_MAX).unwrap_or(0);
-        self.kept.push(Kept { segment, place, death, form_end: self.forms.len() });
+        self.len = self.len.saturating_add(form.len() as u64);
+        self.keys.push(OfKey { form_end: self.forms.len(), kept_end });
     }
 
+    /// The sort form of a key, by its number.
     fn form(&self, number: usize) -> &[u8] {
-        let start =
-            number.checked_sub(1).and_then(|before| self.kept.get(before)).map_or(0, |kept| kept.form_end);
-        let end = self.kept.get(number).map_or(start, |kept| kept.form_end);
-        self.forms.get(start..end).unwrap_or_default()
+        form_of(&self.keys, &self.forms, number)
     }
 
     fn last_form(&self) -> &[u8] {
-        self.form(self.kept.len().saturating_sub(1))
+        self.form(self.keys.len().saturating_sub(1))
     }
 
-    /// Reads them and writes them.
+    /// Reads them and writes them, no more at once than fit into memory: the versions of one key may be more than that.
+    /// `false` when `progress` stopped it.
     fn write(
         &mut self,
-        origins: &[Origin<'_>],
-        reader: &Reader,
+        from: &From<'_>,
         target: &mut Target,
         maker: &mut Maker<'_>,
         copied: &mut Copied,
-    ) -> Result<()> {
-        let wanted: Vec<Wanted> = self
-            .kept
-            .iter()
-            .filter(|kept| !kept.is_long())
-            .map(|kept| Wanted { segment: kept.segment, range: kept.range() })
-            .collect();
-        self.gathered.read(reader, origins, &wanted)?;
-        let mut read = Vec::with_capacity(self.kept.len());
-        let mut number = 0;
-        for kept in &self.kept {
-            read.push((!kept.is_long()).then_some(number));
-            number += usize::from(!kept.is_long());
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let Self { kept, keys, forms, gathered, .. } = self;
+        let mut start = 0;
+        for key in keys.iter() {
+            if let Some(versions) = kept.get_mut(start..key.kept_end) {
+                versions.sort_unstable_by_key(Kept::age);
+            }
+            start = key.kept_end;
         }
-        let mut from = 0;
-        while from < self.kept.len() {
-            let form = self.form(from);
-            let versions = (from..self.kept.len()).take_while(|&at| self.form(at) == form).count();
-            let mut all: Vec<Version<'_>> = Vec::with_capacity(versions);
-            for at in from..from + versions {
-                let (Some(kept), Some(number)) = (self.kept.get(at), read.get(at)) else { continue };
-                let Some(origin) = origins.get(kept.segment) else { continue };
-                let frame = number.map(|number| self.gathered.frame(number));
-                let version = Version::check(origin.segment, kept, frame, form, reader);
+        let (mut at, mut key, mut newest) = (0, 0, None);
+        while at < kept.len() {
+            let batch = fitting(kept.get(at..).unwrap_or_default(), from.memory_len);
+            from.gather(batch, gathered)?;
+            let mut frames = 0;
+            for (number, kept) in (at..).zip(batch) {
+                while keys.get(key).is_some_and(|of| of.kept_end <= number) {
+                    (key, newest) = (key + 1, None);
+                }
+                let Some(origin) = from.origins.get(kept.segment) else { continue };
+                let frame = kept.gathered_len().map(|_| gathered.frame(frames));
+                frames += usize::from(frame.is_some());
+                let form = form_of(keys, forms, key);
+                let version = Version::check(origin.segment, kept, frame, form, from.reader);
                 let wanted = Wanted { segment: kept.segment, range: kept.range() };
-                all.push(version.map_err(|error| self.gathered.explain(origin, wanted, error))?);
-            }
-            all.sort_by_key(|version| version.sequence);
-            for version in all {
+                let version = version.map_err(|error| gathered.explain(origin, wanted, error))?;
+                if newest.is_some_and(|newest| version.sequence <= newest) {
+                    let what = "its place among the versions of its key is not the one at which it died";
+                    return Err(damaged(origin.segment, kept.place.offset, Some(version.key), what.into()));
+                }
+                newest = Some(version.sequence);
+                let before = copied.bytes;
+                let len =
+                    version.write(from.reader, form, target, maker, &mut |len| progress(before + len))?;
+                let Some(len) = len else { return Ok(false) };
                 copied.records += 1;
-                copied.bytes += version.write(reader, form, target, maker)?;
+                copied.bytes += len;
+                let is_due = before / PROGRESS_LEN != copied.bytes / PROGRESS_LEN;
+                if is_due && !progress(copied.bytes) {
+                    return Ok(false);
+                }
             }
-            from += versions;
+            at += batch.len();
         }
-        Ok(())
+        Ok(true)
+    }
+}
+
+/// The first of these records that fit into memory together; at least one.
+fn fitting(kept: &[Kept], memory_len: usize) -> &[Kept] {
+    let mut left = memory_len as u64;
+    let fits = |kept: &&Kept| {
+        let len = kept.gathered_len().unwrap_or(0).saturating_add(RECORD_LEN);
+        left.checked_sub(len).inspect(|rest| left = *rest).is_some()
+    };
+    let count = kept.iter().take_while(fits).count().max(1);
+    kept.get(..count).unwrap_or(kept)
+}
+
+fn form_of<'f>(keys: &[OfKey], forms: &'f [u8], number: usize) -> &'f [u8] {
+    let start = number.checked_sub(1).and_then(|before| keys.get(before)).map_or(0, |key| key.form_end);
+    let end = keys.get(number).map_or(start, |key| key.form_end);
+    forms.get(start..end).unwrap_or_default()
+}
+
+/// Where records come from.
+struct From<'a> {
+    origins: &'a [Origin<'a>],
+    reader: &'a Reader,
+    memory_len: usize,
+}
+
+impl From<'_> {
+    /// Reads the frames of those records that are not too long for that.
+    fn gather(&self, kept: &[Kept], gathered: &mut Gathered) -> Result<()> {
+        let short = kept.iter().filter(|kept| kept.gathered_len().is_some());
+        let wanted: Vec<Wanted> =
+            short.map(|kept| Wanted { segment: kept.segment, range: kept.range() }).collect();
+        gathered.read(self.reader, self.origins, &wanted)
     }
 }
 
@@ -401,45 +459,65 @@ impl<'a> Version<'a> {
         }
     }
 
-    /// Writes it; gives the bytes of its frame.
-    fn write(&self, reader: &Reader, form: &[u8], target: &mut Target, maker: &mut Maker<'_>) -> Result<u64> {
+    /// Writes it; gives the bytes of its frame, and `None` when `progress`, which is told how many are written, stopped it.
+    fn write(
+        &self,
+        reader: &Reader,
+        form: &[u8],
+        target: &mut Target,
+        maker: &mut Maker<'_>,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<u64>> {
         let output = target.ready(form, self.place.len_min(), maker)?;
         let before = output.len();
-        match self.whole {
+        let goes_on = match self.whole {
             Some((body, sums)) => {
                 output.put(self.old(body.len() as u64), body, (sums, &self.segment.salt))?;
+                true
             }
-            None => self.write_long(reader, output)?,
-        }
-        Ok(output.len() - before)
+            None => self.write_long(reader, output, progress)?,
+        };
+        Ok(goes_on.then(|| output.len() - before))
     }
 
     /// Copies a body chunk by chunk. Its length must be known first: that of a body in pieces is counted.
-    fn write_long(&self, reader: &Reader, output: &mut Output) -> Result<()> {
+    fn write_long(
+        &self,
+        reader: &Reader,
+        output: &mut Output,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
         let mut counted = 0;
         let body_len = match self.body {
             BodyLen::Known(len) => len,
             BodyLen::Framed => {
-                self.each_chunk(reader, &mut |chunk| {
+                let whole = self.each_chunk(reader, &mut |chunk| {
                     counted += chunk.len() as u64;
-                    Ok(())
+                    Ok(progress(0))
                 })?;
+                if !whole {
+                    return Ok(false);
+                }
                 counted
             }
         };
         let old = self.old(body_len);
         let offset = output.begin(old)?;
         let mut plain = Vec::new();
-        self.each_chunk(reader, &mut |chunk| {
+        let whole = self.each_chunk(reader, &mut |chunk| {
             plain.extend(crc32c::crc32c(chunk).to_le_bytes());
-            output.append(chunk)
+            output.append(chunk)?;
+            Ok(progress(output.len() - offset))
         })?;
-        output.append_sums(&plain, old.sequence)?;
-        output.end(old, offset)
+        if whole {
+            output.append_sums(&plain, old.sequence)?;
+            output.end(old, offset)?;
+        }
+        Ok(whole)
     }
 
-    /// Hands out the verified chunks of the body.
-    fn each_chunk(&self, reader: &Reader, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    /// Hands out the verified chunks of the body, until there are no more or `take` wants none.
+    fn each_chunk(&self, reader: &Reader, take: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
         let segment = self.segment;
         let end = self.place.len.and_then(|len| self.place.offset.checked_add(len));
         let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
@@ -466,7 +544,11 @@ impl<'a> Version<'a> {
             match frames.next_chunk().map_err(told)? {
                 // The only piece of an empty body has no chunk here.
                 Chunk::Bytes(span) if span.len == 0 => {}
-                Chunk::Bytes(span) => take(frames.view(span).1)?,
+                Chunk::Bytes(span) => {
+                    if !take(frames.view(span).1)? {
+                        return Ok(false);
+                    }
+                }
                 Chunk::End { counts: true, .. } => break,
                 Chunk::End { .. } => {
                     let what = "the index names a record that was abandoned".into();
@@ -475,7 +557,7 @@ impl<'a> Version<'a> {
             }
         }
         reader.give_back(frames.window.into_engine()?);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -490,10 +572,11 @@ impl Target {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool> {
         let mut window = Window::default();
+        let from = From { origins, reader, memory_len };
         loop {
             let more = feed.fill(&mut window, memory_len, copied)?;
-            window.write(origins, reader, self, maker, copied)?;
-            if !progress(copied.bytes) {
+            let goes_on = window.write(&from, self, maker, copied, progress)?;
+            if !goes_on || !progress(copied.bytes) {
                 return Ok(false);
             }
             if !more {
@@ -509,8 +592,7 @@ impl Target {
         let full = self.output.as_ref().is_some_and(|output| {
             !output.is_empty()
                 && !output.ends_in(form)
-                && (output.len().saturating_add(len) > maker.manifest.segment_len
-                    || output.list_len() > maker.list_len_max)
+                && output.len().saturating_add(len) > maker.manifest.segment_len
         });
         if full {
             self.finished.extend(self.output.take().map(Output::finish).transpose()?);
