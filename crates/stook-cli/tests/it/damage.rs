@@ -115,6 +115,21 @@ fn flip(path: &Path, at: u64) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Exchanges the first two pieces of this length, so far behind the beginning of the body of `a/one`.
+fn exchange(fixture: &Fixture, pack: &Path, len: usize, from: usize) {
+    let path = of(&fixture.sealed, pack);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = fixture.body as usize + from;
+    let (one, two) = bytes[at..at + 2 * len].split_at_mut(len);
+    one.swap_with_slice(two);
+    fs::write(path, bytes).unwrap();
+}
+
+fn zeros(path: &Path) {
+    let len = fs::metadata(path).unwrap().len();
+    fs::write(path, vec![0; len as usize]).unwrap();
+}
+
 /// The files of a pack whose names begin so, in order.
 fn named(pack: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(pack).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -129,25 +144,38 @@ fn of(path: &Path, pack: &Path) -> PathBuf {
     pack.join(path.file_name().unwrap())
 }
 
-fn damages() -> Vec<Damage> {
-    fn damage(name: &'static str, hit: impl Fn(&Fixture, &Path) + Send + Sync + 'static) -> Damage {
-        (name, Box::new(hit))
-    }
-    /// One bit of the sealed segment.
-    fn bit(name: &'static str, at: impl Fn(&Fixture) -> u64 + Send + Sync + 'static) -> Damage {
-        damage(name, move |fixture, pack| flip(&of(&fixture.sealed, pack), at(fixture)))
-    }
-    fn in_first(name: &'static str, prefix: &'static str, last: bool, hit: fn(&Path)) -> Damage {
-        damage(name, move |_, pack| {
-            let all = named(pack, prefix);
-            hit(if last { &all[all.len() - 1] } else { &all[0] });
-        })
-    }
-    let remove = |path: &Path| fs::remove_file(path).unwrap();
-    let middle = |path: &Path| flip(path, fs::metadata(path).unwrap().len() / 2);
-    let cut = |path: &Path, len: u64| {
-        fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
-    };
+fn damage(name: &'static str, hit: impl Fn(&Fixture, &Path) + Send + Sync + 'static) -> Damage {
+    (name, Box::new(hit))
+}
+/// One bit of the sealed segment.
+fn bit(name: &'static str, at: impl Fn(&Fixture) -> u64 + Send + Sync + 'static) -> Damage {
+    damage(name, move |fixture, pack| flip(&of(&fixture.sealed, pack), at(fixture)))
+}
+fn in_first(name: &'static str, prefix: &'static str, last: bool, hit: fn(&Path)) -> Damage {
+    damage(name, move |_, pack| {
+        let all = named(pack, prefix);
+        hit(if last { &all[all.len() - 1] } else { &all[0] });
+    })
+}
+fn remove(path: &Path) {
+    fs::remove_file(path).unwrap();
+}
+
+fn middle(path: &Path) {
+    flip(path, fs::metadata(path).unwrap().len() / 2);
+}
+
+fn cut(path: &Path, len: u64) {
+    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
+}
+
+fn pipe(path: &Path) {
+    fs::remove_file(path).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+}
+
+/// What happens to segments.
+fn of_segments() -> Vec<Damage> {
     vec![
         damage("nothing", |_, _| {}),
         in_first("the sealed segment is missing", "segment", false, remove),
@@ -173,6 +201,23 @@ fn damages() -> Vec<Damage> {
         bit("a bit of the top", |f| f.footer.top.start() + 5),
         bit("a bit of the footer", |f| f.footer.top.end().next_multiple_of(8) + 90),
         damage("a bit of an active body", |f, pack| flip(&of(&f.active, pack), f.active_body + 5000)),
+        damage("two chunks of a body are exchanged", |f, pack| exchange(f, pack, CHUNK, 0)),
+        damage("two chunks of a body are exchanged with their sums", |f, pack| {
+            exchange(f, pack, CHUNK, 0);
+            exchange(f, pack, 4, 3 * CHUNK);
+        }),
+        in_first("a segment is a pipe", "segment", false, pipe),
+        in_first("a segment is a link", "segment", true, |path| {
+            let elsewhere = path.with_file_name("../elsewhere");
+            fs::rename(path, &elsewhere).unwrap();
+            std::os::unix::fs::symlink(elsewhere, path).unwrap();
+        }),
+    ]
+}
+
+/// What happens to the other files.
+fn of_other_files() -> Vec<Damage> {
+    vec![
         in_first("a bit of the deletion vector", "deletes", true, middle),
         in_first("the deletion vector is missing", "deletes", true, remove),
         in_first("a bit of the newest manifest", "manifest", true, middle),
@@ -182,13 +227,17 @@ fn damages() -> Vec<Damage> {
             named(pack, "manifest").iter().for_each(|path| fs::remove_file(path).unwrap());
         }),
         in_first("a bit of the checkpoint", "checkpoint", false, middle),
-        damage("two chunks of a body are exchanged", |f, pack| {
-            let path = of(&f.sealed, pack);
-            let mut bytes = fs::read(&path).unwrap();
-            let at = f.body as usize;
-            let (one, two) = bytes[at..at + 2 * CHUNK].split_at_mut(CHUNK);
-            one.swap_with_slice(two);
-            fs::write(path, bytes).unwrap();
+        in_first("the newest manifest is zeros", "manifest", true, zeros),
+        in_first("the deletion vector is zeros", "deletes", true, zeros),
+        in_first("the deletion vector is a pipe", "deletes", true, pipe),
+        damage("strays with the highest numbers", |_, pack| {
+            for name in [
+                "segment-ffffffffffffffff",
+                "manifest-ffffffffffffffff",
+                "deletes-ffffffffffffffff-ffffffffffffffff",
+            ] {
+                fs::write(pack.join(name), "").unwrap();
+            }
         }),
     ]
 }
@@ -451,7 +500,8 @@ fn prepared(fixture: &Fixture, hit: &dyn Fn(&Fixture, &Path)) -> TempDir {
 #[test]
 fn no_command_exits_0_with_damage_that_it_knows_of_or_gives_something_else_in_silence() {
     let fixture = fixture();
-    let (damages, next) = (damages(), AtomicUsize::new(0));
+    let damages: Vec<Damage> = of_segments().into_iter().chain(of_other_files()).collect();
+    let next = AtomicUsize::new(0);
     let rights: Vec<Right> = COMMANDS
         .iter()
         .map(|(gives, command)| {
