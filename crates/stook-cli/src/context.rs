@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use stook::pack::{Damage, Error};
 
 use crate::cli::Global;
-use crate::output::Output;
+use crate::output::{Output, one_line};
 use crate::progress::{Progress, Unit};
 
 /// The global flags, and where results and progress go.
@@ -56,7 +56,8 @@ impl Context {
     pub fn remark(&self, text: impl std::fmt::Display) {
         if !self.quiet {
             // A remark that cannot be printed must not end the work.
-            let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("{text}\n"));
+            let _ =
+                io::Write::write_fmt(&mut io::stderr(), format_args!("{}\n", one_line(&text.to_string())));
         }
     }
 
@@ -66,7 +67,7 @@ impl Context {
             self.told(std::slice::from_ref(damage));
         }
         let chain = crate::exit::chain(error);
-        let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {chain}\n"));
+        let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {}\n", one_line(&chain)));
     }
 
     /// Damage that opening or reading a pack found. Unless the command tells it in its own way, it is told when it ends;
@@ -97,7 +98,10 @@ impl Context {
         let untold: Vec<&Damage> = known.all.iter().filter(|damage| !known.told.contains(*damage)).collect();
         let say = |text: std::fmt::Arguments<'_>| {
             // What cannot be told on stderr is still told by the exit code.
-            let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {text}\n"));
+            let _ = io::Write::write_fmt(
+                &mut io::stderr(),
+                format_args!("stook: {}\n", one_line(&text.to_string())),
+            );
         };
         match untold.as_slice() {
             [] => {}

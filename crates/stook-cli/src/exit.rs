@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use crate::interrupt::Interrupted;
+use crate::output::one_line;
 
 /// Everything was done.
 pub const DONE: u8 = 0;
@@ -56,7 +57,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         // `stook ls | head`: whoever reads has read enough, and that is no failure.
         return ExitCode::from(DONE);
     }
-    let _ = writeln!(io::stderr(), "stook: {}", chain(error.as_ref()));
+    let _ = writeln!(io::stderr(), "stook: {}", one_line(&chain(error.as_ref())));
     ExitCode::from(code_of(error))
 }
 

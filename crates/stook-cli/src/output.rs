@@ -3,6 +3,7 @@
 //! Nothing else of this program writes to stdout. Every write can fail, and a reader that closed
 //! its end (`stook ls | head`) is told apart by [`OutputError`].
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
@@ -181,6 +182,27 @@ pub fn printable(bytes: &[u8]) -> String {
     text
 }
 
+/// A message as one line that a terminal takes no harm from. What it quotes (a name in an archive, what a server said) is
+/// somebody else's; a backslash stays, because names are escaped where they are put in.
+pub fn one_line(message: &str) -> Cow<'_, str> {
+    if !message.chars().any(char::is_control) {
+        return Cow::Borrowed(message);
+    }
+    let mut text = String::with_capacity(message.len() + 16);
+    for c in message.chars() {
+        match c {
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            c if c.is_control() => {
+                let mut utf8 = [0; 4];
+                c.encode_utf8(&mut utf8).bytes().for_each(|byte| push_escaped(&mut text, byte));
+            }
+            c => text.push(c),
+        }
+    }
+    Cow::Owned(text)
+}
+
 fn push_escaped(text: &mut String, byte: u8) {
     text.push_str(&format!("\\x{byte:02x}"));
 }
@@ -226,6 +248,12 @@ mod tests {
         assert_eq!(printable("dir/fü".as_bytes()), "dir/fü");
         assert_eq!(printable(b"a\nb\tc\\n\x1b[31m\xff\x7f"), "a\\nb\\tc\\\\n\\x1b[31m\\xff\\x7f");
         assert_eq!(printable("\u{9b}".as_bytes()), "\\xc2\\x9b");
+    }
+
+    #[test]
+    fn messages_are_one_line_whatever_they_quote() {
+        assert_eq!(one_line(r"cannot read C:\dir: ü"), r"cannot read C:\dir: ü");
+        assert_eq!(one_line("a\x1b[2Jb\nstook: all is well\u{9b}"), r"a\x1b[2Jb\nstook: all is well\xc2\x9b");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use stook::report::units::{self, bytes_decimal, count};
 
 use crate::context::Context;
 use crate::exit::{self, INTERRUPTED, chain};
+use crate::output::printable;
 use crate::progress::Unit;
 use crate::{interrupt, packs};
 
@@ -200,7 +201,11 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
         return Ok(output.finish()?);
     }
     for step in &plan.steps {
-        let group = if step.group.is_empty() { String::new() } else { format!(" of group {}", step.group) };
+        let group = if step.group.is_empty() {
+            String::new()
+        } else {
+            format!(" of group {}", printable(step.group.as_bytes()))
+        };
         let order = if step.in_order { "" } else { ", puts them in order" };
         output.line(format_args!(
             "{} segments{group}: keeps {}, wins {}{order}",

@@ -48,6 +48,9 @@ const BATCH_KEYS: usize = 4096;
 const BATCH_LEN: u64 = 64 << 20;
 const SHORT_LEN: u64 = 4 << 20;
 
+/// The longest target of a link, symbolic or hard: a key.
+const LINK_LEN_MAX: usize = u16::MAX as usize;
+
 /// What `stook get` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -205,7 +208,8 @@ impl Getter<'_> {
     }
 
     fn failed(&mut self, key: &Key, error: Error) -> anyhow::Result<()> {
-        let Error::Damaged(_) = error else { return Err(error.into()) };
+        // A link that leads nowhere is of no use, and no reason to do without the others.
+        let (Error::Damaged(_) | Error::Invalid(_)) = error else { return Err(error.into()) };
         self.totals.failures += 1;
         self.context.failure(&error);
         self.line(key, "damaged", None, None, Some(exit::chain(&error)))
@@ -337,17 +341,25 @@ fn is_hard_link(head: &RecordHead) -> bool {
     head.attributes.file_kind() == Some(FileKind::HardLink)
 }
 
+/// What a link leads to: its body, which is short. One that is not is no link, however long a body somebody put there.
+pub(super) fn target_of(reader: &mut RecordReader<'_>) -> Result<Vec<u8>, Error> {
+    let mut target = Vec::new();
+    while let Some(chunk) = reader.next_chunk()? {
+        target.extend_from_slice(chunk);
+        if target.len() > LINK_LEN_MAX {
+            return Err(Error::Invalid(format!("what the link {} leads to is too long", reader.head().key)));
+        }
+    }
+    Ok(target)
+}
+
 /// The record with a key, or, when it is a further name of a file, that file.
 pub(super) fn open<'p>(pack: &'p Pack, key: &Key) -> Result<Option<RecordReader<'p>>, Error> {
     let Some(mut reader) = pack.open_record(key)? else { return Ok(None) };
     if !is_hard_link(reader.head()) {
         return Ok(Some(reader));
     }
-    let mut first = Vec::new();
-    while let Some(chunk) = reader.next_chunk()? {
-        first.extend_from_slice(chunk);
-    }
-    let first = Key::bytes(&first)?;
+    let first = Key::bytes(&target_of(&mut reader)?)?;
     match pack.open_record(&first)? {
         Some(file) if !is_hard_link(file.head()) => Ok(Some(file)),
         _ => Err(Error::Invalid(format!("{key} is a further name of {first}, and there is no such file"))),

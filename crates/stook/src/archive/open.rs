@@ -125,7 +125,7 @@ impl Archive {
             return Ok(Self { file, index, origin: Origin::Directory, options });
         }
         let not_kept = match has_sidecar {
-            true => sidecar::publish(path, &index, &options.engines).err(),
+            true => sidecar::publish(path, &index).err(),
             false => Some("it was not wanted".into()),
         };
         Ok(Self { file, index, origin: Origin::Made { useless, not_kept }, options })

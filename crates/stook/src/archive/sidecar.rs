@@ -1,17 +1,22 @@
 //! The index beside an archive: read when it is of this archive, published when it was made anew.
 
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::error::Result;
 use super::format::Format;
 use super::index::Index;
-use crate::engine::{Access, EngineFactory};
+use crate::engine::{Access, EngineFactory, File};
 use crate::error::Error as CoreError;
 use crate::extent::ByteRange;
 use crate::source::{FileSource, Identity, Source, read_range};
-use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
+use crate::tree::{Folder, Refused};
 
 /// What the name of an index has behind that of its archive.
 pub const SUFFIX: &str = ".stook-index";
@@ -43,10 +48,10 @@ pub(super) fn look(
     engines: &dyn EngineFactory,
 ) -> Found {
     let path = path_of(archive);
-    match read(&path, max_bytes, engines) {
+    match read(&path, archive, max_bytes, engines) {
         Ok(None) => Found::Nothing,
         // Whatever keeps it from being read, the archive itself still can be.
-        Err(error) => Found::Useless(error.to_string()),
+        Err(error) => Found::Useless(told(&error)),
         Ok(Some(bytes)) => match Index::decode(bytes) {
             Err(fault) => Found::Useless(format!("at offset {}: {}", fault.offset, fault.what)),
             Ok(index) if index.summary().format != format => {
@@ -65,50 +70,65 @@ pub(super) fn without_device(identity: &Identity) -> Identity {
     Identity { device: 0, ..identity.clone() }
 }
 
-fn read(path: &Path, max_bytes: u64, engines: &dyn EngineFactory) -> Result<Option<bytes::Bytes>, CoreError> {
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => {
-            let source = std::io::Error::new(ErrorKind::InvalidInput, "it is no regular file");
-            return Err(CoreError::io("read", path, source));
-        }
+/// Reads what is beside an archive. An index that somebody else put there would say what is in the archive: only that of
+/// the archive's owner, of the user, or of root is believed, and no link is followed.
+fn read(
+    path: &Path,
+    archive: &Path,
+    max_bytes: u64,
+    engines: &dyn EngineFactory,
+) -> Result<Option<bytes::Bytes>, CoreError> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path, flags, Mode::empty()) {
         // A name that is too long is told when it cannot be published.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidFilename) => {
-            return Ok(None);
-        }
-        _ => {}
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
+        opened => opened.map(std::fs::File::from),
+    };
+    let io = |error| CoreError::io("read", path, error);
+    let refused = |kind, why: &str| Err(io(std::io::Error::new(kind, why.to_owned())));
+    let opened = match opened {
+        Err(Errno::LOOP) => return refused(ErrorKind::InvalidInput, "it is a link"),
+        opened => opened.map_err(|errno| io(errno.into()))?,
+    };
+    let found = opened.metadata().map_err(io)?;
+    if !found.is_file() {
+        return refused(ErrorKind::InvalidInput, "it is no regular file");
     }
-    let source = FileSource::open(path)?;
+    let owner = std::fs::metadata(archive).map_err(io)?.uid();
+    if ![0, owner, rustix::process::geteuid().as_raw()].contains(&found.uid()) {
+        return refused(ErrorKind::PermissionDenied, "it belongs to somebody else");
+    }
+    let source = FileSource::new(Arc::new(File::from_std(opened, path, false)))?;
     if source.len() > max_bytes {
-        let source = std::io::Error::new(ErrorKind::FileTooLarge, "it is longer than an index may be");
-        return Err(CoreError::io("read", path, source));
+        return refused(ErrorKind::FileTooLarge, "it is longer than an index may be");
     }
     read_range(engines, &source, ByteRange::to(source.len()), Access::Cached).map(Some)
 }
 
-/// Puts an index beside its archive, in place of any other.
+/// Puts an index beside its archive, in place of any other, for those to read who may read the archive: it has the names of
+/// all that is in there.
 ///
 /// # Errors
 /// What keeps it from being there, for people to read.
-pub(super) fn publish(archive: &Path, index: &Index, engines: &Arc<dyn EngineFactory>) -> Result<(), String> {
+pub(super) fn publish(archive: &Path, index: &Index) -> Result<(), String> {
     let path = path_of(archive);
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or("its name would not be UTF-8")?;
+    let name = path.file_name().ok_or("the archive has no name")?;
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    let told = |error: CoreError| {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        format!("{error}{}", cause.unwrap_or_default())
+    let put = || -> Result<(), Refused> {
+        let found = std::fs::metadata(archive).map_err(|error| CoreError::io("look at", archive, error))?;
+        let mut draft = Folder::open(folder)?.file(name.as_bytes())?;
+        draft.set_mode(found.mode() & 0o666)?;
+        draft.write(index.bytes())?;
+        Ok(draft.sync_and_finish()?)
     };
-    let options = LocalStorageOptions { engine: engines.clone(), ..LocalStorageOptions::default() };
-    let storage = LocalStorage::open(folder, options).map_err(told)?;
-    match storage.unlink(name) {
-        Err(error) if error.io_kind() != Some(ErrorKind::NotFound) => return Err(told(error)),
-        _ => {}
-    }
-    match storage.publish_if_absent(name, index.bytes()) {
-        // Somebody else was a moment faster.
-        Ok(()) | Err(CoreError::AlreadyExists { .. }) => Ok(()),
-        Err(error) => Err(told(error)),
-    }
+    put().map_err(|error| told(&error))
+}
+
+/// An error and its cause.
+fn told(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
 }

@@ -11,6 +11,7 @@ use stook::pack::tree::{Failure, UnpackSummary};
 use stook::pack::{Error, FileKind, Key, KeyEntry, Pack, RecordHead};
 
 use crate::commands::get::files::{Place, Target};
+use crate::commands::get::target_of;
 use crate::commands::unpack::{Args, print};
 use crate::context::Context;
 use crate::exit::code_for;
@@ -117,10 +118,11 @@ impl Export<'_> {
         let mut names: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
         self.each(&mut |export, head| {
             if head.attributes.file_kind() == Some(FileKind::HardLink)
-                && let Some(record) = export.pack.get(&head.key)?
+                && let Ok(Some(first)) = export.link(&head.key)
             {
+                // One that cannot be read is told when its turn comes.
                 let own = head.key.as_bytes().unwrap_or_default().to_vec();
-                names.entry(record.body.to_vec()).or_default().insert(own);
+                names.entry(first).or_default().insert(own);
             }
             Ok(())
         })?;
@@ -186,16 +188,21 @@ impl Export<'_> {
                 self.write(&Head { kind: MemberKind::Directory, ..head }.encode())
             }
             Some(FileKind::Symlink) => {
-                let body = self.pack.get(&record.key)?.map(|record| record.body).unwrap_or_default();
+                let body = self.link(&record.key)?.unwrap_or_default();
                 self.summary.symlinks += 1;
                 self.write(&Head { kind: MemberKind::Symlink, link: &body, ..head }.encode())
             }
             Some(FileKind::HardLink) => {
-                let first = self.pack.get(&record.key)?.map(|record| record.body).unwrap_or_default();
+                let first = self.link(&record.key)?.unwrap_or_default();
                 self.file(&Key::bytes(&first)?, &head)
             }
             Some(FileKind::File) | None => self.file(&record.key, &head),
         }
+    }
+
+    /// What a link leads to.
+    fn link(&self, key: &Key) -> Result<Option<Vec<u8>>, Error> {
+        self.pack.open_record(key)?.map(|mut reader| target_of(&mut reader)).transpose()
     }
 
     /// A file with the bytes of a record. A tar says the length first, so a record that does not is read twice; and

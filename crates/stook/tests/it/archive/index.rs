@@ -146,3 +146,32 @@ fn a_tar_that_changes_while_it_is_read_is_noticed() {
     fs::write(&place.tar, b"something else").unwrap();
     assert!(archive.read(vec![0]).is_err());
 }
+
+#[test]
+fn what_somebody_else_put_beside_an_archive_is_neither_believed_nor_waited_for() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+    let place = place();
+    open(&place.tar);
+    let bytes = fs::read(&place.index).unwrap();
+    let elsewhere = place.dir.path().join("elsewhere");
+    fs::rename(&place.index, &elsewhere).unwrap();
+    symlink(&elsewhere, &place.index).unwrap();
+    assert!(useless(&open(&place.tar)).contains("it is a link"));
+    assert_eq!(fs::read(&elsewhere).unwrap(), bytes, "what a link leads to is not touched");
+    assert!(fs::symlink_metadata(&place.index).unwrap().is_file());
+    fs::remove_file(&place.index).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &place.index, mode).unwrap();
+    assert!(useless(&open(&place.tar)).contains("it is no regular file"));
+    // Only root can give a file away, so only root can try.
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&place.index, Some(12_345), None).unwrap();
+        assert!(useless(&open(&place.tar)).contains("it belongs to somebody else"));
+        assert_eq!(fs::metadata(&place.index).unwrap().uid(), 0);
+    }
+    // Names of what only its owner may read are not for others to see.
+    fs::remove_file(&place.index).unwrap();
+    fs::set_permissions(&place.tar, fs::Permissions::from_mode(0o600)).unwrap();
+    open(&place.tar);
+    assert_eq!(fs::metadata(&place.index).unwrap().mode() & 0o777, 0o600);
+}
