@@ -1,6 +1,7 @@
 //! Errors of the library as exceptions: the classes of `stook._errors`, each with the whole chain as its message.
 
 use std::error::Error as StdError;
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -120,6 +121,20 @@ pub(crate) fn damaged(damage: &pack::Damage, message: String) -> PyErr {
     let (file, offset, what) = (damage.file.clone(), damage.offset, damage.what.clone());
     let key = damage.key.clone();
     exception("DamagedError", message, move |fields| set_damage(fields, file, offset, key.as_ref(), &what))
+}
+
+/// Warns of damage that opening a pack met: nobody is to find out by what is missing.
+pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> PyResult<()> {
+    let Some(first) = damages.first() else { return Ok(()) };
+    let more = match damages.len() {
+        1 => String::new(),
+        many => format!(" (and {} more)", many - 1),
+    };
+    let text = format!("{} is damaged: {first}{more}; Pack.check lists all damage", path.display());
+    // Zeros would end it.
+    let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
+    let class = py.import("stook._errors")?.getattr("DamageWarning")?;
+    PyErr::warn(py, &class, &text, 1)
 }
 
 fn set_damage(

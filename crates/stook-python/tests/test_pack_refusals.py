@@ -306,3 +306,29 @@ def test_trees_that_cannot_be_packed(tmp_path: Path, filled: Path) -> None:
         stook.unpack(filled, "out", progress=5)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         stook.unpack("none", "out")
+
+
+def test_a_lost_segment_is_no_silence(filled: Path) -> None:
+    (lost,) = filled.glob("segment-0000000000000001")
+    lost.unlink()
+    with pytest.warns(stook.DamageWarning, match="is damaged: .*missing"):
+        pack = stook.Pack(filled)
+    with pack:
+        assert [Path(damage.file or "") for damage in pack.damages] == [lost]
+        for scan in (pack.items, pack.values, pack.scan):
+            with pytest.raises(stook.DamagedError, match="missing"):
+                list(scan())
+        skipping = pack.scan(on_damage="skip")
+        whole = list(skipping)
+        assert len(whole) < 3 and [damage.file for damage in skipping.damages] == [str(lost)]
+    with pytest.warns(stook.DamageWarning):
+        report = stook.unpack(filled, "copy")
+    assert report.failures and [damage.file for damage in report.damages] == [str(lost)]
+    Path("tree").mkdir()
+    Path("tree/new").write_bytes(b"new")
+    with pytest.warns(stook.DamageWarning):
+        packed = stook.pack_tree("tree", filled)
+    assert packed.files == 1 and [damage.file for damage in packed.damages] == [str(lost)]
+    with pytest.warns(stook.DamageWarning), stook.Pack(filled, "a") as pack:
+        pack["more"] = b"is written nevertheless"
+        assert pack.damages

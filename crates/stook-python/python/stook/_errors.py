@@ -29,6 +29,14 @@ class DamagedError(Error, OSError):
     what: str = ""
 
 
+class DamageWarning(UserWarning):
+    """A pack is damaged: records may be missing, or of an earlier state.
+
+    Warned of when such a pack is opened. `Pack.damages` lists what was met, `Pack.check` looks for all.
+    ``warnings.simplefilter("error", stook.DamageWarning)`` makes an exception of it.
+    """
+
+
 class NotAPackError(Error, OSError):
     """There is no pack at this place."""
 

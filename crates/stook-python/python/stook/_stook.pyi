@@ -158,6 +158,9 @@ class Pack:
         stook.NoSuchStateError: There is no such generation, or history does not go back so far.
         stook.DamagedError: Its manifest is not what was written.
 
+    Warns:
+        stook.DamageWarning: Something else of it is damaged, so that records may be missing: `Pack.damages` says what.
+
     Examples:
         >>> import stook
         >>> with stook.Pack("data.stook", "a") as pack:
@@ -184,6 +187,9 @@ class Pack:
     @property
     def mode(self) -> str:
         """The mode in which it was opened."""
+    @property
+    def damages(self) -> list[DamagedError]:
+        """The damage that was met when it was opened, as exceptions: records may be missing. `check` looks for all damage."""
     @property
     def closed(self) -> bool:
         """Whether it was closed."""

@@ -128,6 +128,7 @@ class PackTreeReport:
         without_xattrs: Files and directories that were added without their extended attributes, which packs do not hold.
         special: Pipes, sockets and devices, which are left out.
         failures: What could not be packed.
+        damages: Damage of the pack that was met, as exceptions. What was packed is in it nevertheless.
     """
 
     files: int
@@ -141,6 +142,7 @@ class PackTreeReport:
     without_xattrs: int
     special: list[str]
     failures: list[Failure]
+    damages: list[DamagedError]
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ class UnpackReport:
         bytes: Bytes of files written.
         kept: What was there already, and stayed as it was.
         failures: What could not be unpacked, damaged records included.
+        damages: Damage that was met when the pack was opened, as exceptions: files may be missing.
     """
 
     files: int
@@ -164,3 +167,4 @@ class UnpackReport:
     bytes: int
     kept: list[str]
     failures: list[Failure]
+    damages: list[DamagedError]

@@ -20,7 +20,7 @@ pub(crate) fn make<'py>(
     py.import("stook._types")?.getattr(class)?.call((), Some(fields))
 }
 
-fn damages<'py>(py: Python<'py>, damages: &[Damage]) -> PyResult<Bound<'py, PyList>> {
+pub(crate) fn damages<'py>(py: Python<'py>, damages: &[Damage]) -> PyResult<Bound<'py, PyList>> {
     PyList::new(py, damages.iter().map(|damage| damaged(damage, damage.to_string()).into_value(py)))
 }
 
@@ -101,7 +101,11 @@ fn keys<'py, 'k>(
     Ok(list)
 }
 
-pub(crate) fn pack_report<'py>(py: Python<'py>, summary: &PackSummary) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn pack_report<'py>(
+    py: Python<'py>,
+    summary: &PackSummary,
+    met: &[Damage],
+) -> PyResult<Bound<'py, PyAny>> {
     let fields = PyDict::new(py);
     fields.set_item("files", summary.files)?;
     fields.set_item("directories", summary.directories)?;
@@ -114,10 +118,15 @@ pub(crate) fn pack_report<'py>(py: Python<'py>, summary: &PackSummary) -> PyResu
     fields.set_item("without_xattrs", summary.without_xattrs)?;
     fields.set_item("special", keys(py, summary.special.iter().map(|(key, _)| key))?)?;
     fields.set_item("failures", failures(py, &summary.failures)?)?;
+    fields.set_item("damages", damages(py, met)?)?;
     make(py, "PackTreeReport", &fields)
 }
 
-pub(crate) fn unpack_report<'py>(py: Python<'py>, summary: &UnpackSummary) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn unpack_report<'py>(
+    py: Python<'py>,
+    summary: &UnpackSummary,
+    met: &[Damage],
+) -> PyResult<Bound<'py, PyAny>> {
     let fields = PyDict::new(py);
     fields.set_item("files", summary.files)?;
     fields.set_item("directories", summary.directories)?;
@@ -126,5 +135,6 @@ pub(crate) fn unpack_report<'py>(py: Python<'py>, summary: &UnpackSummary) -> Py
     fields.set_item("bytes", summary.bytes)?;
     fields.set_item("kept", keys(py, &summary.kept)?)?;
     fields.set_item("failures", failures(py, &summary.failures)?)?;
+    fields.set_item("damages", damages(py, met)?)?;
     make(py, "UnpackReport", &fields)
 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use stook::pack;
 
+use super::info;
 use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of};
 use super::writer::Writer;
-use crate::errors::{OrRaise as _, closed, exception, invalid};
+use crate::errors::{OrRaise as _, closed, exception, invalid, warn_of};
 use crate::numbers::{whole_or_none, whole_u64};
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
@@ -41,6 +42,9 @@ use crate::numbers::{whole_or_none, whole_u64};
 ///     stook.NoSuchStateError: There is no such generation, or history does not go back so far.
 ///     stook.DamagedError: Its manifest is not what was written.
 ///
+/// Warns:
+///     stook.DamageWarning: Something else of it is damaged, so that records may be missing: `Pack.damages` says what.
+///
 /// Examples:
 ///     >>> import stook
 ///     >>> with stook.Pack("data.stook", "a") as pack:
@@ -62,14 +66,28 @@ struct State {
 
 impl Pack {
     pub(super) fn open(py: Python<'_>, settings: Settings) -> PyResult<Self> {
-        let state = py.detach(|| {
+        let (state, damages) = py.detach(|| {
+            let mut damages = Vec::new();
             let writer = match settings.mode {
                 Mode::Read => None,
-                _ => Some(Arc::new(Writer::new(settings.open_writer()?, settings.durability))),
+                _ => {
+                    let writer = settings.open_writer()?;
+                    damages.extend_from_slice(&writer.recovery().damages);
+                    Some(Arc::new(Writer::new(writer, settings.durability)))
+                }
             };
             let reader = Arc::new(settings.open_reader().or_raise()?);
-            PyResult::Ok(State { reader, writer })
+            damages.extend(
+                reader
+                    .damages()
+                    .iter()
+                    .filter(|damage| !damages.contains(damage))
+                    .cloned()
+                    .collect::<Vec<_>>(),
+            );
+            PyResult::Ok((State { reader, writer }, damages))
         })?;
+        warn_of(py, &settings.path, &damages)?;
         Ok(Self { settings, state: RwLock::new(Some(state)) })
     }
 
@@ -185,6 +203,12 @@ impl Pack {
     #[getter]
     fn mode(&self) -> &'static str {
         self.settings.mode.as_str()
+    }
+
+    /// The damage that was met when it was opened, as exceptions: records may be missing. `check` looks for all damage.
+    #[getter]
+    fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        info::damages(py, self.reader(py)?.damages())
     }
 
     /// Whether it was closed.

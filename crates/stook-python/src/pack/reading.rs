@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySequence, PyString};
-use stook::pack::{self, Key, KeyRange, ScanOptions, ScanOrder};
+use stook::pack::{self, Key, KeyRange, OnDamage, ScanOptions, ScanOrder};
 
 use super::info;
 use super::keys::{Items, Keys};
@@ -15,7 +15,7 @@ use super::record::Record;
 use super::scan::{Scan, on_damage_of};
 use super::split::{Split, parse_cursor};
 use super::writer::Lately;
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::{OrRaise as _, damaged, invalid};
 use crate::key;
 use crate::memory::bytes_of;
 use crate::numbers::whole_usize;
@@ -356,6 +356,7 @@ impl Pack {
         let keys = key::range(prefix, start, end)?;
         let options = ScanOptions { groups: groups_of(group)?, on_damage, order, keys };
         let reader = self.reader(py)?;
+        refuse_loss(&reader, on_damage)?;
         if let Some(cursor) = cursor {
             let alone = ScanOptions { on_damage, order: ScanOrder::Disk, ..ScanOptions::default() };
             if options != alone || split.is_some() {
@@ -475,7 +476,19 @@ impl Pack {
     fn scan_by_key(&self, py: Python<'_>) -> PyResult<Scan> {
         let reader = self.reader(py)?;
         let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
+        refuse_loss(&reader, options.on_damage)?;
         py.detach(|| Scan::new(reader, 0, |pack| begin_scan(pack, None, options))).or_raise()
+    }
+}
+
+/// A scan that is to stop at damage does not begin where records may be missing: nobody would be told of those.
+fn refuse_loss(reader: &pack::Pack, on_damage: OnDamage) -> PyResult<()> {
+    match reader.damages().first() {
+        Some(damage) if on_damage == OnDamage::Stop => {
+            let text = format!("{damage}; scan(on_damage=\"skip\") gives what is whole");
+            Err(damaged(damage, text))
+        }
+        _ => Ok(()),
     }
 }
 

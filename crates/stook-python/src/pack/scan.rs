@@ -196,7 +196,7 @@ impl Inner {
         let (begun, filled, damages) = self.cell.with_dependent_mut(|_, scan| {
             let begun = scan.cursor();
             let filled = fill_from(scan, &mut memory, &mut drafts);
-            (begun, filled, scan.damages().to_vec())
+            (begun, filled, met_by(&self.pack, scan))
         });
         self.begun = Some(begun);
         self.handed_out = 0;
@@ -313,6 +313,12 @@ pub(crate) fn check_process(process: u32) -> PyResult<()> {
             Err(invalid("this was begun in the process that this one was forked from; begin it again here"))
         }
     }
+}
+
+/// All damage that is known of what a scan goes through. Some is met when the pack is opened and once more by the scan.
+fn met_by(pack: &pack::Pack, scan: &pack::Scan<'_>) -> Vec<pack::Damage> {
+    let before = pack.damages();
+    before.iter().chain(scan.damages().iter().filter(|damage| !before.contains(damage))).cloned().collect()
 }
 
 /// What is done about damage.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
-use stook::pack::{Error, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{Damage, Error, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::walk::Decision;
 
 use super::info;
 use super::open::is_empty;
 use super::reading::groups_of;
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key::text_of;
 use crate::numbers::whole_usize;
 use crate::wait::{Telling, interruptible_telling};
@@ -85,7 +85,10 @@ pub(crate) fn pack_tree<'py>(
         return Err(error);
     }
     told.finish()?;
-    info::pack_report(py, &packed?.or_raise()?)
+    let (packed, damages) = packed?;
+    let summary = packed.or_raise()?;
+    warn_of(py, &pack, &damages)?;
+    info::pack_report(py, &summary, &damages)
 }
 
 /// What `progress` says: a callable, or `True` for a bar.
@@ -133,13 +136,14 @@ fn pack_into(
     tree: &mut PackTree<'_>,
     path: &PathBuf,
     told: &mut Telling,
-) -> PyResult<stook::pack::Result<PackSummary>> {
+) -> PyResult<(stook::pack::Result<PackSummary>, Vec<Damage>)> {
     for root in &tree.roots {
         // Before anything is made.
         root.symlink_metadata().map_err(|error| stook::Error::io("read", root, error)).or_raise()?;
     }
     tree.check().or_raise()?;
     let (mut writer, before) = open_for_tree(tree, path)?;
+    let damages = writer.recovery().damages.clone();
     tree.own = Some(path.clone());
     let packed =
         tree.run(Some(&mut writer), before.as_ref(), &mut |entries, bytes| told.go_on(&[entries, bytes]));
@@ -151,7 +155,7 @@ fn pack_into(
         let building = before.as_ref().is_none_or(|before| !before.is_complete());
         writer.finish(building && complete).or_raise()?;
     }
-    Ok(packed)
+    Ok((packed, damages))
 }
 
 fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, Option<Pack>)> {
@@ -214,7 +218,7 @@ pub(crate) fn unpack<'py>(
     }
     let selected = select.map(Selecting::new);
     let groups = groups_of(group)?;
-    let (unpacked, selected) = interruptible_telling(py, progress_of(progress)?, move |told| {
+    let (unpacked, selected, pack) = interruptible_telling(py, progress_of(progress)?, move |told| {
         let select = |key: &[u8]| selected.as_ref().is_none_or(|select| select.decide(key) == Decision::Take);
         let tree = UnpackTree {
             target,
@@ -224,13 +228,17 @@ pub(crate) fn unpack<'py>(
             threads,
             select: Box::new(select),
         };
-        let unpacked = Pack::open_path(&pack, OpenOptions::default())
-            .and_then(|pack| tree.run(&pack, &mut |records, bytes| told(&[records, bytes])));
+        let unpacked = Pack::open_path(&pack, OpenOptions::default()).and_then(|pack| {
+            let damages = pack.damages().to_vec();
+            Ok((tree.run(&pack, &mut |records, bytes| told(&[records, bytes]))?, damages))
+        });
         drop(tree);
-        (unpacked, selected)
+        (unpacked, selected, pack)
     })?;
     if let Some(error) = selected.and_then(Selecting::into_error) {
         return Err(error);
     }
-    info::unpack_report(py, &unpacked.or_raise()?)
+    let (summary, damages) = unpacked.or_raise()?;
+    warn_of(py, &pack, &damages)?;
+    info::unpack_report(py, &summary, &damages)
 }
