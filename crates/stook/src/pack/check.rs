@@ -7,17 +7,14 @@ use super::batches::BatchWatch;
 use super::error::{Damage, Error, Result};
 use super::format::frame::FrameKind;
 use super::format::index::Place;
-use super::format::manifest::{Manifest, SegmentState};
 use super::frames::{Frames, Step, Trouble};
-use super::host::{Host as _, SystemHost};
-use super::names::{Name, named_by};
+use super::names::Name;
 use super::open::Pack;
 use super::recover::go_behind;
 use super::route::Route;
 use super::run::Run;
 use super::segment::{Life, Segment};
 use super::snapshot::read_manifest;
-use crate::storage::EntryKind;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,78 +82,39 @@ impl Pack {
         if !self.is_complete() {
             report.notes.push("the pack is incomplete: what built it has not come to its end".into());
         }
-        self.note_clock(report);
-        self.note_files(report)
-    }
-
-    /// A clock that was ahead once keeps all later times from telling anything.
-    fn note_clock(&self, report: &mut CheckReport) {
-        let last_ns = self.snapshot.manifest.time_last_ns;
-        let ahead = super::host::clock_is_behind(SystemHost.now_ns(), last_ns);
-        report.notes.extend(ahead);
-    }
-
-    /// Files that have no place in this generation or the ones before, and manifests that cannot be read.
-    fn note_files(&self, report: &mut CheckReport) -> Result<()> {
-        let mut named = named_by(&self.snapshot.manifest);
         for file in &self.snapshot.files {
-            if let Some(Name::Manifest(generation)) = Name::parse(&file.name)
-                && generation != self.generation()
-            {
-                named.extend(self.check_old_manifest(generation, report)?.iter().flat_map(named_by));
+            match Name::parse(&file.name) {
+                None => report.notes.push(format!("{} is no file of a pack", file.name)),
+                Some(Name::Manifest(generation)) if generation != self.generation() => {
+                    self.check_old_manifest(generation, report)?;
+                }
+                Some(Name::Segment(id))
+                    if !self.snapshot.manifest.segments.iter().any(|entry| entry.id == id) =>
+                {
+                    report.notes.push(format!("{} is not named by the manifest", file.name));
+                }
+                Some(_) => {}
             }
-        }
-        for file in &self.snapshot.files {
-            let note = match Name::parse(&file.name) {
-                None => "is no file of a pack",
-                Some(Name::Segment(_) | Name::Deletes(..)) if file.kind != EntryKind::File => "is no file",
-                Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !named.contains(&name) => {
-                    "is not named by the manifest"
-                }
-                Some(Name::OrphanSegment(_) | Name::OrphanDeletes(..)) => {
-                    "belongs to a generation whose manifest is gone, and was set aside: put the newest manifest of the \
-                     same backup back, or remove it if it is not needed"
-                }
-                Some(Name::Checkpoint(id, from)) if !self.uses_checkpoint(id, from) => {
-                    "is not used by any segment"
-                }
-                Some(_) => continue,
-            };
-            report.notes.push(format!("{} {note}", file.name));
         }
         Ok(())
     }
 
-    fn uses_checkpoint(&self, id: u64, from: u64) -> bool {
-        let segment = self.snapshot.segments.iter().find(|segment| segment.entry.id == id);
-        segment.is_some_and(|segment| {
-            segment.entry.state == SegmentState::Active
-                && from < segment.checkpointed_len
-                && segment.runs.iter().any(|run| run.frames.start() == from)
-        })
-    }
-
-    /// The manifest of an older generation, if it is there and can be read.
-    fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<Option<Manifest>> {
-        let path = self.storage.path(&Name::Manifest(generation).to_string());
-        let damage = match read_manifest(self.storage.as_ref(), &self.reader, generation) {
-            Ok(read) => {
-                report.damages.extend(read.damages);
-                return Ok(Some(read.value));
-            }
+    fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<()> {
+        match read_manifest(self.storage.as_ref(), &self.reader, generation) {
+            Ok(read) => report.damages.extend(read.damages),
+            Err(Error::Damaged(damage)) => report.damages.push(damage),
             // A writer took it away since this pack was opened.
-            Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {
-                return Ok(None);
+            Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {}
+            Err(Error::Core(error)) => {
+                let path = self.storage.path(&Name::Manifest(generation).to_string());
+                report.damages.push(Damage::of_unopened(error, path)?);
             }
-            Err(Error::Core(error)) => Damage::of_unopened(error, path)?,
-            Err(Error::Damaged(damage)) => damage,
-            Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) => {
-                Damage { file: path, offset: 0, key: None, what: error.to_string() }
+            Err(Error::Unsupported { path: file, what }) => {
+                report.damages.push(Damage { file, offset: 0, key: None, what });
             }
             Err(error) => return Err(error),
-        };
-        report.damages.push(damage);
-        Ok(None)
+        }
+        Ok(())
     }
 
     fn walk(

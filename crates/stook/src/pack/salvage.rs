@@ -46,8 +46,7 @@ impl Snapshot {
             segments.extend(Segment::open(&opening, number, &mut findings)?);
         }
         let Findings { damages, torn, .. } = findings;
-        let snapshot =
-            Self { manifest, segments, torn, damages, files, sequence_committed: 0, hold: None, at_ns: None };
+        let snapshot = Self { manifest, segments, torn, damages, files, hold: None, at_ns: None };
         Ok((snapshot, vec![note]))
     }
 }

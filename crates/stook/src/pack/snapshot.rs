@@ -33,8 +33,6 @@ pub(crate) struct Snapshot {
     pub(crate) files: Vec<Entry>,
     /// The earlier time whose state it is, ns, if it is one.
     pub(crate) at_ns: Option<i64>,
-    /// The sequence number that the generation says comes next: those behind it were found.
-    pub(crate) sequence_committed: u64,
     /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none to keep.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) hold: Option<Box<dyn Lock>>,
@@ -115,9 +113,7 @@ impl Snapshot {
         }
         let Findings { damages, torn, fresh } = findings;
         let at_ns = view.at_ns;
-        let sequence_committed = manifest.sequence_next;
-        let mut snapshot =
-            Self { manifest, segments, torn, damages, files, at_ns, sequence_committed, hold: Some(hold) };
+        let mut snapshot = Self { manifest, segments, torn, damages, files, at_ns, hold: Some(hold) };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;

@@ -6,10 +6,8 @@
 mod active;
 mod batch;
 mod body;
-mod bounds;
 mod compact;
 mod known;
-mod leftovers;
 mod links;
 mod publish;
 mod shared;
@@ -24,21 +22,21 @@ pub use body::RecordWriter;
 pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge};
 pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
-use leftovers::{Committed, Named};
 use links::Links;
+use publish::Named;
 pub use shared::SharedWriter;
 
 use super::error::{Damage, Error, Result};
 use super::format::SEGMENT_LEN_MAX;
 use super::format::attributes::Attributes;
-use super::format::deletes::{DELETES_LEN_MAX, Death, Deaths};
+use super::format::deletes::{Death, Deaths};
 use super::format::frame::{HEADER_LEN, checksums_len};
 use super::format::index::Place;
-use super::format::manifest::{MANIFEST_LEN_MAX, Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
+use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::segment::{CHUNK_LOG2, SegmentHeader};
-use super::host::{Host, SystemHost, clock_is_behind};
+use super::host::{Host, SystemHost};
 use super::key::Key;
-use super::names::{self, Name, next_free, take_number};
+use super::names::{self, Name};
 use super::reader::Reader;
 use super::recover::TornTail;
 use super::segment::Segment;
@@ -70,9 +68,6 @@ pub struct WriterOptions {
     /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more than that is
     /// scanned after a crash. The first of a new segment comes after 16 MiB, or what was written would be lost.
     pub checkpoint_len: u64,
-    /// The longest manifest and the longest list of the dead records of a segment that are written, in bytes: as long as
-    /// readers take. What would need more is refused until the pack was compacted.
-    pub list_len_max: u64,
     /// Makes engines for reading what is there.
     pub engines: Arc<dyn EngineFactory>,
     /// Clock, randomness, name of this process.
@@ -95,7 +90,6 @@ impl Default for WriterOptions {
             segment_len: 4 << 30,
             chunk_log2: 16,
             checkpoint_len: 64 << 20,
-            list_len_max: DELETES_LEN_MAX.min(MANIFEST_LEN_MAX),
             engines: Arc::new(Backend::Auto),
             host: Arc::new(SystemHost),
         }
@@ -109,21 +103,8 @@ pub struct Recovery {
     pub torn: Vec<TornTail>,
     /// Damage, which was left as it is.
     pub damages: Vec<Damage>,
-    /// Files that were set aside: no generation names them, but one did that is gone.
-    pub set_aside: Vec<SetAside>,
-    /// The clock is behind the last record: what there is to say about that.
-    pub clock: Option<String>,
     /// The writer before, as it had named itself, that had been killed and whose end had to be waited for.
     pub waited_for: Option<String>,
-}
-
-/// A file that holds what a newer generation had, while only an older one is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetAside {
-    /// Its name.
-    pub name: String,
-    /// The name that it has now. Readers and writers leave it alone.
-    pub kept_as: String,
 }
 
 impl Recovery {
@@ -139,14 +120,7 @@ impl Recovery {
                 torn.len, torn.segment
             )
         });
-        let set_aside = self.set_aside.iter().map(|file| {
-            format!(
-                "{} belongs to a newer generation, whose manifest is gone (was an older one restored from a backup?); it was \
-                 kept as {}",
-                file.name, file.kept_as
-            )
-        });
-        waited.chain(torn).chain(set_aside).chain(self.clock.clone()).collect()
+        waited.chain(torn).collect()
     }
 }
 
@@ -164,8 +138,6 @@ struct Dead {
     bytes: u64,
     vector: Option<VectorRef>,
     dirty: bool,
-    /// The most bytes that its list takes, once that was counted.
-    len_max: Option<u64>,
 }
 
 /// The one writer of a pack.
@@ -178,8 +150,8 @@ pub struct PackWriter {
     manifest: Manifest,
     /// The generations before that one that are still there, with the files that they name.
     older: BTreeMap<u64, Named>,
-    /// Higher than any generation that a file was ever seen to be of.
-    generation_next: u64,
+    /// The highest generation that any file was ever seen to be of.
+    generation_last: u64,
     /// Which of [`Manifest::groups`] a name is.
     groups: HashMap<String, u32>,
     active: BTreeMap<u32, Active>,
@@ -269,9 +241,7 @@ impl PackWriter {
         manifest.writer_nonce = nonce;
         let mut writer = Self::with(storage, options, manifest, lock);
         let waited_for = writer.lock.waited_for().map(str::to_owned);
-        let (torn, damages) = (snapshot.torn, snapshot.damages);
-        writer.recovery = Recovery { torn, damages, waited_for, ..Recovery::default() };
-        writer.recovery.clock = clock_is_behind(writer.options.host.now_ns(), writer.manifest.time_last_ns);
+        writer.recovery = Recovery { torn: snapshot.torn, damages: snapshot.damages, waited_for };
         writer.unpublished = !writer.recovery.torn.is_empty();
         for segment in snapshot.segments {
             writer.adopt(segment)?;
@@ -284,31 +254,25 @@ impl PackWriter {
                 writer.sealed.insert(entry.id, Sealed { entry: *entry, segment: None });
             }
         }
-        let committed = Committed {
-            segment_next: writer.manifest.segment_next,
-            sequence_next: snapshot.sequence_committed,
-        };
         writer.step_over_names(&snapshot.files);
-        writer.find_leftovers(&snapshot.files, committed)?;
+        writer.find_leftovers(&snapshot.files)?;
         Ok(writer)
     }
 
     /// A name that a file had is not given to another, even though no manifest came to speak of it: whether it
     /// is gone for good cannot be known when a sync of the directory failed.
     fn step_over_names(&mut self, files: &[Entry]) {
-        let names = || files.iter().filter_map(|file| Name::parse(&file.name));
-        let ids = names().filter_map(|name| match name {
-            Name::Segment(id) | Name::OrphanSegment(id) => Some(id),
-            _ => None,
-        });
-        let generations = names().filter_map(|name| match name {
-            Name::Manifest(generation)
-            | Name::Deletes(_, generation)
-            | Name::OrphanDeletes(_, generation) => Some(generation),
-            _ => None,
-        });
-        self.manifest.segment_next = next_free(self.manifest.segment_next, ids);
-        self.generation_next = next_free(self.generation_next, generations);
+        for name in files.iter().filter_map(|file| Name::parse(&file.name)) {
+            match name {
+                Name::Segment(id) => {
+                    self.manifest.segment_next = self.manifest.segment_next.max(id.saturating_add(1));
+                }
+                Name::Manifest(generation) | Name::Deletes(_, generation) => {
+                    self.generation_last = self.generation_last.max(generation);
+                }
+                Name::Checkpoint(..) | Name::Lock => {}
+            }
+        }
     }
 
     fn with(
@@ -323,8 +287,7 @@ impl PackWriter {
             storage,
             options,
             older: BTreeMap::new(),
-            // A manifest that is read says a number far from the last there is.
-            generation_next: manifest.generation + 1,
+            generation_last: manifest.generation,
             own_segments: manifest.segment_next,
             manifest,
             groups,
@@ -358,7 +321,6 @@ impl PackWriter {
             bytes: entry.dead_bytes,
             vector: entry.vector,
             dirty: segment.replayed || segment.vector_hurt,
-            len_max: None,
         };
         self.unpublished |= dead.dirty;
         self.dead.insert(entry.id, dead);
@@ -446,11 +408,10 @@ impl PackWriter {
         self.check_usable()?;
         let old = self.find(key)?;
         if let Some(old) = old {
-            self.check_death(old, 0)?;
             self.free_content(key, old, group)?;
         }
         let group = self.ready(group, frame_len as u64)?;
-        let sequence = self.next_sequence()?;
+        let sequence = self.next_sequence();
         let time_ns = self.next_time();
         let parts = Parts { key, attributes, sequence, time_ns };
         self.links.note(key, attributes, body);
@@ -479,7 +440,6 @@ impl PackWriter {
         self.check_usable()?;
         let old = self.find(key)?;
         if let Some(old) = old {
-            self.check_death(old, 0)?;
             self.free_content(key, old, group)?;
         }
         let group = self.ready(group, room)?;
@@ -494,13 +454,12 @@ impl PackWriter {
     pub fn delete(&mut self, key: &Key) -> Result<bool> {
         self.check_usable()?;
         let Some(old) = self.find(key)? else { return Ok(false) };
-        self.check_death(old, 0)?;
         // Beside what it deletes: a group that is copied alone takes its deletions along.
         let group = self.group_of(old.segment)?;
         let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
         self.free_content(key, old, &name)?;
         self.ready_group(group, (HEADER_LEN + key.sort_form().len()) as u64)?;
-        let (sequence, time_ns) = (self.next_sequence()?, self.next_time());
+        let (sequence, time_ns) = (self.next_sequence(), self.next_time());
         self.change(|writer| {
             let parts = Parts { key, attributes: &[], sequence, time_ns };
             writer.active_of(group)?.append_deletion(parts)?;
@@ -561,24 +520,17 @@ impl PackWriter {
     fn ready(&mut self, group: &str, frame_len: u64) -> Result<u32> {
         self.check_usable()?;
         check_segment_len(frame_len)?;
-        if !self.groups.contains_key(group) {
-            self.check_segment(group)?;
-        }
         let group = self.group(group)?;
         self.ready_group(group, frame_len)?;
         Ok(group)
     }
 
     fn ready_group(&mut self, group: u32, frame_len: u64) -> Result<()> {
-        let segment_len = self.manifest.segment_len;
-        let active = self.active.get(&group);
-        let full = active.is_some_and(|active| {
-            active.tally().records > 0 && active.len().saturating_add(frame_len) > segment_len
-        });
-        if full || active.is_none() {
-            self.check_segment("")?;
-        }
         self.change(|writer| {
+            let segment_len = writer.manifest.segment_len;
+            let full = writer.active.get(&group).is_some_and(|active| {
+                active.tally().records > 0 && active.len().saturating_add(frame_len) > segment_len
+            });
             if full {
                 writer.seal_group(group)?;
             }
@@ -614,7 +566,7 @@ impl PackWriter {
         let header = SegmentHeader {
             chunk_log2: self.manifest.chunk_log2,
             group: self.manifest.groups.get(group as usize).cloned().unwrap_or_default(),
-            id: take_number("the id of a segment", &mut self.manifest.segment_next)?,
+            id: self.manifest.segment_next,
             pack_nonce: self.manifest.pack_nonce,
             nonce,
             marker: u32::from_le_bytes(marker).max(1),
@@ -622,6 +574,7 @@ impl PackWriter {
             created_ns: self.options.host.now_ns(),
             by_key: false,
         };
+        self.manifest.segment_next += 1;
         self.dead.insert(header.id, Dead::default());
         self.links.begin_segment(header.id, 0);
         let active = Active::create(self.storage.as_ref(), header, group)?;
@@ -642,8 +595,10 @@ impl PackWriter {
         self.active.get_mut(&group).ok_or_else(|| Error::Invalid("the group has no active segment".into()))
     }
 
-    fn next_sequence(&mut self) -> Result<u64> {
-        take_number("the sequence number of a record", &mut self.manifest.sequence_next)
+    fn next_sequence(&mut self) -> u64 {
+        let sequence = self.manifest.sequence_next;
+        self.manifest.sequence_next += 1;
+        sequence
     }
 
     /// The time for the next record. It never falls, whatever the clock does.
@@ -665,7 +620,6 @@ impl PackWriter {
     fn note_death(&mut self, old: At, sequence: u64, time_ns: i64) {
         let dead = self.dead.entry(old.segment).or_default();
         dead.deaths.insert(old.place.offset, Death { sequence, time_ns });
-        dead.note_growth();
         dead.records += 1;
         dead.bytes = dead.bytes.saturating_add(old.place.len_min());
         dead.dirty = true;

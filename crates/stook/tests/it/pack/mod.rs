@@ -1,7 +1,6 @@
 //! Properties of packs.
 
 mod bound;
-mod bounds;
 mod chunks;
 mod clock;
 mod compaction;
@@ -20,13 +19,11 @@ mod lost;
 mod mapped;
 mod model;
 mod repair;
-mod restored;
 mod roundtrip;
 mod scans;
 mod shapes;
 mod shared;
 mod snapshots;
-mod strays;
 mod tree;
 mod truncate;
 mod unreadable;

@@ -12,7 +12,6 @@ use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::key::Key;
 use crate::pack::names::Name;
 use crate::pack::writer::active::index_file;
-use crate::pack::writer::bounds::list_len;
 use crate::storage::{Appender, Storage};
 
 const PADDING: [u8; 8] = [0; 8];
@@ -59,8 +58,6 @@ impl Output {
     pub(super) fn create(storage: &dyn Storage, header: SegmentHeader, group: u32) -> Result<Self> {
         let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
         appender.append(&[&header.encode()])?;
-        // By its header the segment is known as this pack's if the writer dies.
-        appender.flush()?;
         let salt = header.salt();
         Ok(Self {
             header,
@@ -79,11 +76,6 @@ impl Output {
     /// Bytes in it.
     pub(super) fn len(&self) -> u64 {
         self.appender.len()
-    }
-
-    /// The most bytes that the list of its dead takes with one more.
-    pub(super) fn list_len(&self) -> u64 {
-        list_len(self.deaths.len().saturating_add(1))
     }
 
     /// Whether a version of this key was the last that was put.
