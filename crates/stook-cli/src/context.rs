@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stook::pack::{Damage, Error};
+use stook::pack::{Damage, DamageLog, Error};
 
 use crate::cli::Global;
 use crate::output::{Output, one_line};
@@ -22,6 +22,8 @@ pub struct Context {
 /// Damage that was met: no command may end as if there were none.
 #[derive(Debug, Default)]
 struct Known {
+    /// What packs that were opened go on to meet.
+    logs: Vec<DamageLog>,
     all: Vec<Damage>,
     seen: HashSet<Damage>,
     told: HashSet<Damage>,
@@ -68,6 +70,11 @@ impl Context {
         }
         let chain = crate::exit::chain(error);
         let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {}\n", one_line(&chain)));
+    }
+
+    /// Notes the damage that a pack has met, and what it will meet.
+    pub fn watch(&self, log: DamageLog) {
+        self.known().logs.push(log);
     }
 
     /// Damage that opening or reading a pack found. Unless the command tells it in its own way, it is told when it ends;
@@ -121,7 +128,14 @@ impl Context {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let met: Vec<Damage> = known.logs.iter().flat_map(DamageLog::all).collect();
+        for damage in met {
+            if known.seen.insert(damage.clone()) {
+                known.all.push(damage);
+            }
+        }
+        known
     }
 
     /// A progress bar for that many units, or for an unknown number. It draws only on a terminal, only

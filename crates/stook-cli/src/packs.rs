@@ -26,13 +26,24 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
 }
 
+/// Opens what is left of a pack, to check it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_what_is_left(path: &Path, context: &Context) -> anyhow::Result<Pack> {
+    let storage = Arc::new(LocalStorage::open(path, LocalStorageOptions::default())?);
+    let pack = Pack::open_what_is_left(storage, OpenOptions::default())?;
+    context.watch(pack.damage_log());
+    Ok(pack)
+}
+
 /// Opens a pack in some way. Every command comes by here, so that none ends as if damage were not known.
 ///
 /// # Errors
 /// As [`open`].
 pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result<Pack, Error> {
     let pack = Pack::open_path(path, options)?;
-    context.damaged(pack.damages());
+    context.watch(pack.damage_log());
     Ok(pack)
 }
 
@@ -42,7 +53,7 @@ pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result
 /// As [`open`].
 pub fn open_in(storage: Arc<dyn Storage>, context: &Context) -> Result<Pack, Error> {
     let pack = Pack::open(storage, OpenOptions::default())?;
-    context.damaged(pack.damages());
+    context.watch(pack.damage_log());
     Ok(pack)
 }
 
@@ -99,7 +110,7 @@ pub fn writer_in(
     context: &Context,
 ) -> Result<PackWriter, Error> {
     let writer = PackWriter::open(storage, options)?;
-    context.damaged(&writer.recovery().damages);
+    context.watch(writer.damage_log());
     for remark in writer.recovery().remarks() {
         context.remark(remark);
     }

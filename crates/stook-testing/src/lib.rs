@@ -3,6 +3,8 @@
 pub mod conformance;
 pub mod device;
 pub mod fault;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+pub mod fuse;
 pub mod fuzz;
 pub mod model;
 #[cfg(feature = "s3")]

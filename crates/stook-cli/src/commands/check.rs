@@ -60,7 +60,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(new) = &args.repair {
         return repair::run(&args.pack, new, context);
     }
-    let pack = packs::open(&args.pack, context)?;
+    let pack = packs::open_what_is_left(&args.pack, context)?;
     let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("checking", Unit::Bytes, Some(total));
     let report = pack.check(|passed| {

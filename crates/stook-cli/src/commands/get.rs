@@ -189,9 +189,9 @@ impl Getter<'_> {
 
     fn missing(&mut self, key: &Key) -> anyhow::Result<()> {
         // A record that was hit where no index stands behind it yet is met only when the pack is opened.
-        let hit = self.pack.damages().iter().find(|damage| damage.key.as_ref() == Some(key));
+        let hit = self.pack.damages().into_iter().find(|damage| damage.key.as_ref() == Some(key));
         if let Some(damage) = hit {
-            return self.failed(key, Error::Damaged(damage.clone()));
+            return self.failed(key, Error::Damaged(damage));
         }
         self.totals.failures += 1;
         let in_group = match self.args.groups.as_slice() {

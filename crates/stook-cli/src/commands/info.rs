@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::{Pack, SegmentInfo, TornTail};
+use stook::pack::{Damage, Pack, SegmentInfo, TornTail};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count, percent, significant};
 
@@ -135,8 +135,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let pack = packs::open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
-    let info = gather(&pack, &args.groups);
-    context.told(pack.damages());
+    let damages = pack.damages();
+    let info = gather(&pack, &args.groups, &damages);
+    context.told(&damages);
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("info", info))?;
@@ -147,7 +148,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn gather<'a>(pack: &'a Pack, only: &[String]) -> Info<'a> {
+fn gather<'a>(pack: &'a Pack, only: &[String], damages: &'a [Damage]) -> Info<'a> {
     let mut segments = pack.segments();
     segments.retain(|segment| only.is_empty() || only.contains(&segment.group));
     let mut total = Sums::default();
@@ -175,7 +176,7 @@ fn gather<'a>(pack: &'a Pack, only: &[String]) -> Info<'a> {
         groups: groups.into_iter().map(group).collect(),
         segments: segments.iter().map(segment).collect(),
         torn_tails: pack.torn_tails().iter().map(torn).collect(),
-        damages: packs::JsonDamage::all(pack.damages()),
+        damages: packs::JsonDamage::all(damages),
         roots: pack.roots().iter().map(|root| Root { path: TextOrBytes::new("path", root) }).collect(),
         action,
         action_text,

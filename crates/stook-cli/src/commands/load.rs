@@ -180,7 +180,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 /// Damage met when opening the pack counts too; what was met twice is told once.
 fn add_damages(pack: &Pack, outcome: &mut Outcome) {
     let met = std::mem::take(&mut outcome.damages);
-    for damage in pack.damages().iter().cloned().chain(met) {
+    for damage in pack.damages().into_iter().chain(met) {
         if !outcome.damages.contains(&damage) {
             outcome.damages.push(damage);
         }

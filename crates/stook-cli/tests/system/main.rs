@@ -15,3 +15,4 @@ mod study;
 mod throttle;
 #[path = "../it/trees.rs"]
 mod trees;
+mod unreadable;

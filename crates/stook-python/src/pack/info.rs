@@ -59,7 +59,7 @@ pub(crate) fn pack_info<'py>(py: Python<'py>, path: &Path, pack: &Pack) -> PyRes
     fields.set_item("dead_bytes", segments.iter().map(|segment| segment.dead_bytes).sum::<u64>())?;
     fields.set_item("groups", pack.groups())?;
     fields.set_item("history_from_ns", pack.history_from_ns())?;
-    fields.set_item("damages", damages(py, pack.damages())?)?;
+    fields.set_item("damages", damages(py, &pack.damages())?)?;
     let segments: PyResult<Vec<_>> = segments.iter().map(|segment| segment_info(py, segment)).collect();
     fields.set_item("segments", segments?)?;
     make(py, "PackInfo", &fields)

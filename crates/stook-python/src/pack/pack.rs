@@ -208,7 +208,7 @@ impl Pack {
     /// The damage that was met when it was opened, as exceptions: records may be missing. `check` looks for all damage.
     #[getter]
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        info::damages(py, self.reader(py)?.damages())
+        info::damages(py, &self.reader(py)?.damages())
     }
 
     /// Whether it was closed.

@@ -279,6 +279,7 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
     }
     scan_what_is_whole(pack, &mut told);
     load_what_is_whole(pack, &mut told);
+    told.complaints.extend(pack.damages().iter().map(ToString::to_string));
     match pack.check(|_| {}) {
         Err(error) => told.complaints.push(format!("check: {error}")),
         Ok(report) => told.complaints.extend(report.damages.iter().map(|damage| format!("check: {damage}"))),

@@ -1,20 +1,29 @@
 //! Looks at every byte of a pack that carries meaning, and lists all that is wrong.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::batches::BatchWatch;
+use super::copies::{Layout, read_copies};
 use super::error::{Damage, Error, Result};
+use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVector};
 use super::format::frame::FrameKind;
 use super::format::index::Place;
+use super::format::manifest::SegmentEntry;
 use super::frames::{Frames, Step, Trouble};
+use super::key::Key;
 use super::names::Name;
-use super::open::Pack;
+use super::open::{OpenOptions, Pack};
+use super::reader::Reader;
 use super::recover::go_behind;
 use super::route::Route;
-use super::run::Run;
+use super::run::MergeCursor;
 use super::segment::{Life, Segment};
-use super::snapshot::read_manifest;
+use super::snapshot::{Snapshot, read_manifest};
+use crate::extent::ByteRange;
+use crate::storage::Storage;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,19 +40,55 @@ pub struct CheckReport {
     pub notes: Vec<String>,
 }
 
-/// A record found by walking the frames.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    form_hash: u64,
-    len: u64,
-    listed: bool,
+/// Bytes of frames that are held against the index as one. Only where they differ the records are gone through one by one,
+/// which is when they are in memory: at most 350,000 of them.
+const STRETCH_LEN: u64 = 16 << 20;
+
+/// Stretches of a segment that are gone through one by one; of more, only that they differ is told.
+const NARROWED_MAX: usize = 64;
+
+/// A set of records, of which only is known how many they are and what their hashes add up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sum {
+    count: u64,
+    hashes: u64,
 }
 
-/// Records of one segment by offset, and frames that are broken.
+impl Sum {
+    fn add(&mut self, hasher: &RandomState, form: &[u8], place: Place) {
+        self.count += 1;
+        self.hashes = self.hashes.wrapping_add(hasher.hash_one((form, place.offset, place.len)));
+    }
+}
+
+/// A stretch of a segment, as its frames have it and as its index does.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stretch {
+    /// Its first frame.
+    first: Option<u64>,
+    frames: Sum,
+    index: Sum,
+    /// Records that the deletion vector has.
+    dead: u64,
+}
+
+/// What a walk over the frames of a segment found.
 #[derive(Debug, Default)]
 struct Walked {
-    records: HashMap<u64, Seen>,
-    broken: Vec<u64>,
+    stretches: BTreeMap<u64, Stretch>,
+    /// Where frames are broken, to the next whole one.
+    broken: Vec<ByteRange>,
+}
+
+impl Walked {
+    fn stretch(&mut self, offset: u64) -> &mut Stretch {
+        self.stretches.entry(offset / STRETCH_LEN).or_default()
+    }
+
+    fn is_broken(&self, offset: u64) -> bool {
+        let at = self.broken.partition_point(|range| range.end() <= offset);
+        self.broken.get(at).is_some_and(|range| range.start() <= offset)
+    }
 }
 
 impl Pack {
@@ -53,7 +98,7 @@ impl Pack {
     /// # Errors
     /// What reading meets. Damage is not an error here; it is what the report is for.
     pub fn check(&self, mut progress: impl FnMut(u64)) -> Result<CheckReport> {
-        let mut report = CheckReport { damages: self.damages().to_vec(), ..CheckReport::default() };
+        let mut report = CheckReport { damages: self.damages(), ..CheckReport::default() };
         self.note_state(&mut report)?;
         let hasher = RandomState::new();
         let mut passed = 0;
@@ -61,17 +106,29 @@ impl Pack {
             let mut walked = Walked::default();
             self.walk(segment, &hasher, &mut walked, &mut report, &mut |at| progress(passed + at))?;
             passed += segment.frames().len();
-            for run in &segment.runs {
-                self.check_run(segment, run, &hasher, &mut walked, &mut report)?;
-            }
-            check_agreement(segment, &walked, &mut report);
+            self.check_index(segment, &hasher, &mut walked)?;
+            self.check_agreement(segment, &walked, &mut report)?;
         }
         self.check_unique(&mut report)?;
+        // Pages that were lost, and whatever else was gone around.
+        report.damages.append(&mut self.damages());
         dedup(&mut report.damages);
         Ok(report)
     }
 
+    /// Opens what is left of a pack for [`check`](Self::check), also where its newest manifest cannot be read: by an older one,
+    /// or by its segments alone. What that means is in the notes of the report.
+    ///
+    /// # Errors
+    /// [`Error::NotAPack`], what the storage meets.
+    pub fn open_what_is_left(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
+        let reader = Reader::new(options.engines);
+        let (snapshot, notes) = Snapshot::salvage(storage.as_ref(), &reader)?;
+        Ok(Self { storage, reader, snapshot, access: options.access, maps: Vec::new(), notes })
+    }
+
     fn note_state(&self, report: &mut CheckReport) -> Result<()> {
+        report.notes.clone_from(&self.notes);
         for torn in self.torn_tails() {
             let what = format!(
                 "segment {:016x} has an unfinished end of {} bytes at offset {}; the next writer cuts it off",
@@ -88,6 +145,9 @@ impl Pack {
                 Some(Name::Manifest(generation)) if generation != self.generation() => {
                     self.check_old_manifest(generation, report)?;
                 }
+                Some(Name::Deletes(id, generation)) if !self.names_vector(id, generation) => {
+                    self.check_old_vector(&file.name, report)?;
+                }
                 Some(Name::Segment(id))
                     if !self.snapshot.manifest.segments.iter().any(|entry| entry.id == id) =>
                 {
@@ -99,22 +159,25 @@ impl Pack {
         Ok(())
     }
 
+    fn names_vector(&self, id: u64, generation: u64) -> bool {
+        let vector = |entry: &SegmentEntry| entry.vector.map(|vector| (entry.id, vector.generation));
+        self.snapshot.manifest.segments.iter().any(|entry| vector(entry) == Some((id, generation)))
+    }
+
     fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<()> {
-        match read_manifest(self.storage.as_ref(), &self.reader, generation) {
-            Ok(read) => report.damages.extend(read.damages),
-            Err(Error::Damaged(damage)) => report.damages.push(damage),
-            // A writer took it away since this pack was opened.
-            Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {}
-            Err(Error::Core(error)) => {
-                let path = self.storage.path(&Name::Manifest(generation).to_string());
-                report.damages.push(Damage::of_unopened(error, path)?);
-            }
-            Err(Error::Unsupported { path: file, what }) => {
-                report.damages.push(Damage { file, offset: 0, key: None, what });
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        let read = read_manifest(self.storage.as_ref(), &self.reader, generation);
+        let path = self.storage.path(&Name::Manifest(generation).to_string());
+        note_old(path, read.map(|read| read.damages), report)
+    }
+
+    /// A deletion vector that only an older generation names.
+    fn check_old_vector(&self, name: &str, report: &mut CheckReport) -> Result<()> {
+        let layout = Layout { len_at: DELETES_LEN_AT, len_max: DELETES_LEN_MAX, copy_len: None };
+        let read =
+            self.storage.open(name).map_err(Error::from).and_then(|source| {
+                read_copies(&self.reader, source.as_ref(), layout, DeletionVector::decode)
+            });
+        note_old(self.storage.path(name), read.map(|read| read.damages), report)
     }
 
     fn walk(
@@ -142,23 +205,29 @@ impl Pack {
             let broken = match frames.step()? {
                 Step::End => break,
                 Step::Invalid(broken) => broken,
-                Step::Frame => match frames.finish_frame() {
-                    Ok(body_len) => {
-                        report.damages.extend(batches.take(&frames).map(damage));
-                        if let Some(body_len) = body_len {
-                            note_record(segment, &frames, body_len, hasher, walked, report);
+                Step::Frame => {
+                    let offset = frames.head().offset;
+                    walked.stretch(offset).first.get_or_insert(offset);
+                    match frames.finish_frame() {
+                        Ok(body_len) => {
+                            report.damages.extend(batches.take(&frames).map(damage));
+                            if let Some(body_len) = body_len {
+                                note_record(segment, &frames, body_len, hasher, walked, report);
+                            }
+                            continue;
                         }
-                        continue;
+                        Err(Trouble::Source(error)) => return Err(error.into()),
+                        Err(Trouble::Broken(broken)) => broken,
                     }
-                    Err(Trouble::Source(error)) => return Err(error.into()),
-                    Err(Trouble::Broken(broken)) => broken,
-                },
+                }
             };
             let (frame, next) = (broken.frame, broken.next);
-            walked.broken.push(frame);
             batches.note_damage();
             report.damages.push(broken.into_damage(segment.source.path()));
-            if !go_behind(&mut frames, frame, next)? {
+            let goes_on = go_behind(&mut frames, frame, next)?;
+            let end = if goes_on { frames.window.pos() } else { range.end() };
+            walked.broken.extend(ByteRange::new(frame, end));
+            if !goes_on {
                 break;
             }
         }
@@ -170,40 +239,127 @@ impl Pack {
         Ok(())
     }
 
-    /// Every page of a run, and whether every entry names a record that is there.
-    fn check_run(
-        &self,
-        segment: &Segment,
-        run: &Run,
-        hasher: &RandomState,
-        walked: &mut Walked,
-        report: &mut CheckReport,
-    ) -> Result<()> {
-        let mut buffer = Vec::new();
-        for number in 0..run.pages() {
-            let page = match run.page(number, &self.reader) {
-                Ok(page) => page,
-                Err(Error::Damaged(damage)) => {
-                    report.damages.push(damage);
-                    // What its entries were cannot be told: none of them is to be reported as missing.
-                    walked.records.values_mut().for_each(|seen| seen.listed = true);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let mut entries = page.entries_in(std::mem::take(&mut buffer));
-            while let Some(place) = entries.place() {
-                let form = entries.form();
-                if let Some(what) = disagreement(walked, place, hasher.hash_one(form)) {
-                    let key = super::key::Key::from_sort_form(form);
-                    let file = segment.source.path().to_path_buf();
-                    report.damages.push(Damage { file, offset: place.offset, key, what: what.into() });
-                }
-                entries.advance();
+    /// Every page of the index, whose entries are added up.
+    fn check_index(&self, segment: &Segment, hasher: &RandomState, walked: &mut Walked) -> Result<()> {
+        let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
+        while let Some((_, entry)) = cursor.peek() {
+            let place = entry.place();
+            if !walked.is_broken(place.offset) {
+                walked.stretch(place.offset).index.add(hasher, entry.form(), place);
             }
-            buffer = entries.into_buffer();
+            cursor.advance()?;
         }
         Ok(())
+    }
+
+    /// Whether frames, index and deletions speak of the same records.
+    fn check_agreement(&self, segment: &Segment, walked: &Walked, report: &mut CheckReport) -> Result<()> {
+        let mut narrowed = 0;
+        let last_death = segment.deaths.keys().next_back().map_or(0, |last| last / STRETCH_LEN);
+        let last = walked.stretches.keys().next_back().copied().unwrap_or(0).max(last_death);
+        for number in 0..=last {
+            let stretch = walked.stretches.get(&number).copied().unwrap_or_default();
+            let start = number * STRETCH_LEN;
+            let range = ByteRange::at(start, STRETCH_LEN).unwrap_or_default();
+            let dead = segment.deaths.range(range.start()..range.end());
+            let dead = dead.filter(|(offset, _)| !walked.is_broken(**offset)).count() as u64;
+            if stretch.frames == stretch.index && stretch.dead == dead {
+                continue;
+            }
+            narrowed += 1;
+            if narrowed > NARROWED_MAX {
+                let what = format!("the index and the {STRETCH_LEN} bytes of records here do not agree");
+                let file = segment.source.path().to_path_buf();
+                report.damages.push(Damage { file, offset: start, key: None, what });
+            } else {
+                self.narrow(segment, walked, range, stretch.first, report)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells what does not agree in a stretch.
+    fn narrow(
+        &self,
+        segment: &Segment,
+        walked: &Walked,
+        stretch: ByteRange,
+        first: Option<u64>,
+        report: &mut CheckReport,
+    ) -> Result<()> {
+        let file = segment.source.path();
+        let mut tell = |offset, key, what: &str| {
+            report.damages.push(Damage { file: file.to_path_buf(), offset, key, what: what.into() });
+        };
+        let mut records = self.records_in(segment, stretch, first)?;
+        let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
+        while let Some((_, entry)) = cursor.peek() {
+            let place = entry.place();
+            if stretch.contains(place.offset) && !walked.is_broken(place.offset) {
+                let key = || Key::from_sort_form(entry.form());
+                match records.get_mut(&place.offset) {
+                    None => tell(place.offset, key(), "the index names a record here, and there is none"),
+                    Some(seen) => {
+                        seen.listed = true;
+                        if seen.form.as_ref() != entry.form() || seen.len != place.len {
+                            tell(place.offset, key(), "the index names another record here");
+                        }
+                    }
+                }
+            }
+            cursor.advance()?;
+        }
+        for (&offset, _) in segment.deaths.range(stretch.start()..stretch.end()) {
+            if !records.contains_key(&offset) && !walked.is_broken(offset) {
+                tell(offset, None, "a deletion speaks of a record here, and there is none");
+            }
+        }
+        for (offset, seen) in records.into_iter().filter(|(_, seen)| !seen.listed) {
+            tell(offset, Key::from_sort_form(&seen.form), "a record here is missing from the index");
+        }
+        Ok(())
+    }
+
+    /// The records of a stretch, by their offsets.
+    fn records_in(
+        &self,
+        segment: &Segment,
+        stretch: ByteRange,
+        first: Option<u64>,
+    ) -> Result<BTreeMap<u64, Seen>> {
+        let mut records = BTreeMap::new();
+        let Some(range) = first.and_then(|first| ByteRange::new(first, segment.frames_end)) else {
+            return Ok(records);
+        };
+        let route = Route::new(self.access, segment.source.as_ref(), range);
+        let mut frames = Frames::new(
+            self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?,
+            segment.salt,
+        );
+        while frames.window.pos() < stretch.end() {
+            let broken = match frames.step()? {
+                Step::End => break,
+                Step::Invalid(broken) => broken,
+                Step::Frame => match frames.finish_frame() {
+                    Ok(None) => continue,
+                    Ok(Some(_)) => {
+                        let head = frames.head();
+                        let Some(key) = head.key() else { continue };
+                        let len = Place::new(head.offset, frames.window.pos() - head.offset).len;
+                        let seen = Seen { form: key.sort_form().into(), len, listed: false };
+                        records.insert(head.offset, seen);
+                        continue;
+                    }
+                    Err(Trouble::Source(error)) => return Err(error.into()),
+                    Err(Trouble::Broken(broken)) => broken,
+                },
+            };
+            if !go_behind(&mut frames, broken.frame, broken.next)? {
+                break;
+            }
+        }
+        self.reader.give_back(frames.window.into_engine()?);
+        Ok(records)
     }
 
     fn check_unique(&self, report: &mut CheckReport) -> Result<()> {
@@ -211,9 +367,13 @@ impl Pack {
         for entry in self.keys(&[])? {
             let entry = match entry {
                 Ok(entry) => entry,
-                // The list of the dead that is lost has been reported, or the page; what is behind that cannot be compared.
+                // The list of the dead that is lost has been reported.
                 Err(Error::Damaged(damage)) if damage.key.is_some() => continue,
-                Err(Error::Damaged(_)) => break,
+                Err(Error::Damaged(damage)) => {
+                    // What is behind it cannot be compared.
+                    report.damages.push(damage);
+                    break;
+                }
                 Err(error) => return Err(error),
             };
             if before.as_ref() == Some(&entry.key) {
@@ -230,15 +390,28 @@ impl Pack {
     }
 }
 
-/// What is wrong with an entry of an index; it counts as listed where there is a record.
-fn disagreement(walked: &mut Walked, place: Place, form_hash: u64) -> Option<&'static str> {
-    let Some(seen) = walked.records.get_mut(&place.offset) else {
-        let known = is_broken(&walked.broken, place.offset);
-        return (!known).then_some("the index names a record here, and there is none");
-    };
-    seen.listed = true;
-    let same = seen.form_hash == form_hash && place.len.is_none_or(|len| len == seen.len);
-    (!same).then_some("the index names another record here")
+/// A record of a stretch whose records are gone through one by one.
+#[derive(Debug)]
+struct Seen {
+    form: Box<[u8]>,
+    len: Option<u64>,
+    listed: bool,
+}
+
+/// What reading a file of an older generation came to.
+fn note_old(path: PathBuf, read: Result<Vec<Damage>>, report: &mut CheckReport) -> Result<()> {
+    match read {
+        Ok(damages) => report.damages.extend(damages),
+        Err(Error::Damaged(damage)) => report.damages.push(damage),
+        // A writer took it away since this pack was opened.
+        Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {}
+        Err(Error::Core(error)) => report.damages.push(Damage::of_unopened(error, path)?),
+        Err(Error::Unsupported { path: file, what }) => {
+            report.damages.push(Damage { file, offset: 0, key: None, what });
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 fn note_record(
@@ -259,35 +432,12 @@ fn note_record(
     debug_assert_eq!(head.header.kind, FrameKind::Record);
     report.records += 1;
     report.body_bytes += body_len;
+    let stretch = walked.stretch(head.offset);
+    stretch.frames.add(hasher, key.sort_form(), Place::new(head.offset, frames.window.pos() - head.offset));
+    stretch.dead += u64::from(segment.deaths.contains_key(&head.offset));
     if segment.life(head.offset) == Life::Alive {
         report.live_records += 1;
     }
-    let len = frames.window.pos() - head.offset;
-    let seen = Seen { form_hash: hasher.hash_one(key.sort_form()), len, listed: false };
-    walked.records.insert(head.offset, seen);
-}
-
-/// Records that no index lists, and deletions of records that do not exist.
-fn check_agreement(segment: &Segment, walked: &Walked, report: &mut CheckReport) {
-    let file = segment.source.path();
-    let damage =
-        |offset, what: &str| Damage { file: file.to_path_buf(), offset, key: None, what: what.into() };
-    let mut unlisted: Vec<u64> =
-        walked.records.iter().filter(|(_, seen)| !seen.listed).map(|(offset, _)| *offset).collect();
-    unlisted.sort_unstable();
-    report
-        .damages
-        .extend(unlisted.into_iter().map(|offset| damage(offset, "a record here is missing from the index")));
-    for &offset in segment.deaths.keys() {
-        if !walked.records.contains_key(&offset) && !is_broken(&walked.broken, offset) {
-            report.damages.push(damage(offset, "a deletion speaks of a record here, and there is none"));
-        }
-    }
-}
-
-/// Whether a frame may be lost in damage that was reported at or before it.
-fn is_broken(broken: &[u64], offset: u64) -> bool {
-    broken.iter().any(|&at| at <= offset)
 }
 
 /// The same damage is met when a pack is opened and when its records are walked.

@@ -158,6 +158,11 @@ impl Frames {
         Self { window, salt, head, body: BodyState::Done, looked: ByteRange::default(), digest: 0 }
     }
 
+    /// The salt of the checksums.
+    pub(crate) fn salt(&self) -> Salt {
+        self.salt
+    }
+
     /// Says of bytes that are not what was written why, where they could not be read at all.
     fn told(&self, broken: Broken) -> Broken {
         match self.window.holes().first_in(self.looked) {

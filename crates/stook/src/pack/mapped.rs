@@ -352,7 +352,7 @@ impl Pack {
                 }
             }
         }
-        Ok(None)
+        self.counted(key, 0, Newest::Absent)
     }
 
     /// Where the live record of a key is, given what a quick search said of the newest segment that may have it.
@@ -360,10 +360,10 @@ impl Pack {
     fn counted(&self, key: &Key, segment: usize, newest: Newest) -> Result<Option<Found>> {
         let life = |place: Place| Some(self.snapshot.segments.get(segment)?.life(place.offset));
         match newest {
-            Newest::Absent => Ok(None),
+            Newest::Absent if self.snapshot.log.is_empty() => Ok(None),
             Newest::At(place) if life(place) == Some(Life::Alive) => Ok(Some(Found { segment, place })),
-            // Another version may count.
-            Newest::At(_) | Newest::Unsure => self.find(key),
+            // Another version may count, or damage may hide it.
+            Newest::At(_) | Newest::Unsure | Newest::Absent => self.find(key),
         }
     }
 }

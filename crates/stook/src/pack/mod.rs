@@ -7,6 +7,7 @@ mod around;
 mod batches;
 mod check;
 mod copies;
+mod damages;
 mod error;
 mod follow;
 pub mod format;
@@ -40,6 +41,7 @@ mod writer;
 
 pub use crate::source::AccessRule;
 pub use check::CheckReport;
+pub use damages::DamageLog;
 pub use error::{Damage, Error, Result};
 pub use format::attributes::{Attributes, FileKind};
 pub use host::{Host, SystemHost};

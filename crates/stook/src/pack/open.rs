@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::footer::Tally;
 use super::format::index::Place;
@@ -67,6 +68,8 @@ pub struct Pack {
     pub(crate) access: AccessRule,
     /// For each segment its bytes, if they are mapped; empty when none are to be.
     pub(super) maps: Vec<Option<Bytes>>,
+    /// How it was opened in spite of what is lost.
+    pub(super) notes: Vec<String>,
 }
 
 /// A key and where its record is, without anything read of the record.
@@ -132,12 +135,18 @@ impl Pack {
         let view = View { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
-        Ok(Self { storage, reader, snapshot, access: options.access, maps })
+        Ok(Self { storage, reader, snapshot, access: options.access, maps, notes: Vec::new() })
     }
 
-    /// What opening it found damaged.
-    pub fn damages(&self) -> &[Damage] {
-        &self.snapshot.damages
+    /// What was found damaged so far: when it was opened, and since, where no error came of it because there was a way
+    /// around.
+    pub fn damages(&self) -> Vec<Damage> {
+        self.snapshot.log.all()
+    }
+
+    /// The log of that, which goes on as long as anybody reads.
+    pub fn damage_log(&self) -> DamageLog {
+        self.snapshot.log.clone()
     }
 
     /// Unfinished ends that are ignored, and that the next writer cuts.
@@ -256,8 +265,8 @@ impl Pack {
                 let missing: Vec<_> = missing.collect();
                 let reads = missing.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
                 for ((page, _), bytes) in missing.iter().zip(self.reader.read_many(reads)?) {
-                    match bytes.and_then(|bytes| run.supply(*page, bytes)) {
-                        // Whoever looks something up in it is told.
+                    match run.supply(*page, bytes) {
+                        // Whoever looks something up in it has it made anew.
                         Ok(()) | Err(Error::Damaged(_)) => {}
                         Err(error) => return Err(error),
                     }

@@ -5,11 +5,14 @@ use std::path::Path;
 
 use super::error::{Damage, Result};
 use super::format::batch::BatchSum;
+use super::format::footer::Tally;
 use super::format::frame::{BodyLen, FrameHeader, FrameKind};
 use super::format::index::Place;
 use super::frames::{Broken, Frames, Step, Trouble};
 use super::key::Key;
+use super::run::Run;
 use super::tail::Tail;
+use crate::extent::ByteRange;
 
 /// What a writer that died had not yet made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +38,10 @@ pub(crate) struct Fresh {
 /// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// Index of the records.
+    /// Where it began.
+    pub(crate) start: u64,
+    /// Index of the records, in stretches; that of the last is not encoded yet.
+    pub(crate) runs: Vec<Run>,
     pub(crate) tail: Tail,
     /// Those behind the committed length, in order.
     pub(crate) fresh: Vec<Fresh>,
@@ -47,6 +53,8 @@ pub(crate) struct Recovered {
     pub(crate) torn: Option<TornTail>,
     /// What should be there and is not.
     pub(crate) damages: Vec<Damage>,
+    /// The first frame that is not what was written and does not even tell its key.
+    pub(crate) doubt: Option<Damage>,
     /// The batch whose end was not met yet.
     pub(crate) batch: Option<OpenBatch>,
     /// What comes next may be the rest of a batch that began in what could not be read.
@@ -54,14 +62,15 @@ pub(crate) struct Recovered {
 }
 
 /// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
-/// that a later sync mark vouches for, is damage; else it is a torn tail.
+/// that a later sync mark vouches for, is damage; else it is a torn tail. An index is encoded for every `run_len` bytes.
 pub(crate) fn recover(
     frames: &mut Frames,
     segment: u64,
     path: &Path,
     committed_len: u64,
+    run_len: u64,
 ) -> Result<Recovered> {
-    let mut found = Recovered::default();
+    let mut found = Recovered { start: frames.window.pos(), ..Recovered::default() };
     loop {
         let broken = match frames.step()? {
             Step::End => {
@@ -74,6 +83,7 @@ pub(crate) fn recover(
                     let frame = frames.head().offset;
                     let Some(foreign) = found.take_foreign(frames) else {
                         found.take(frames, body_len, committed_len);
+                        found.end_run(frames, run_len)?;
                         continue;
                     };
                     if !vouched_for(frames, foreign.batch.offset)? {
@@ -99,7 +109,11 @@ pub(crate) fn recover(
             return Ok(found);
         }
         let next = broken.next;
-        found.damages.push(broken.into_damage(path));
+        let damage = broken.into_damage(path);
+        if header.is_none() {
+            found.doubt.get_or_insert_with(|| damage.clone());
+        }
+        found.damages.push(damage);
         match &mut found.batch {
             Some(batch) => batch.is_hurt = true,
             None => found.follows_damage = true,
@@ -145,6 +159,24 @@ struct Foreign {
 }
 
 impl Recovered {
+    /// All records.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = self.tail.tally;
+        self.runs.iter().for_each(|run| tally.join(&run.tally));
+        tally
+    }
+
+    /// Encodes the index of what was gone through since the last time, if that is enough.
+    fn end_run(&mut self, frames: &Frames, run_len: u64) -> Result<()> {
+        let start = self.runs.last().map_or(self.start, |run| run.frames.end());
+        let range = ByteRange::new(start, frames.window.pos()).unwrap_or_default();
+        if range.len() >= run_len && self.batch.is_none() {
+            let tail = std::mem::take(&mut self.tail);
+            self.runs.extend(tail.to_run(range, frames.salt().crc)?);
+        }
+        Ok(())
+    }
+
     /// Takes the open batch away if the frame at hand, which is whole, is not its end and cannot be in it.
     fn take_foreign(&mut self, frames: &Frames) -> Option<Foreign> {
         let head = frames.head();

@@ -100,6 +100,7 @@ pub fn repair(
     let mut passed = 0;
     for (number, segment) in snapshot.segments.iter().enumerate() {
         survey.walk(number, segment, &reader, &mut |at| progress(passed + at))?;
+        segment.runs.iter().try_for_each(|run| run.look_at_all(&reader))?;
         for torn in snapshot.torn.iter().filter(|torn| torn.segment == segment.entry.id) {
             let (id, offset, len) = (torn.segment, torn.offset, torn.len);
             let what = format!(
@@ -119,7 +120,7 @@ pub fn repair(
     }
     survey.settle(&snapshot.segments);
     write(&mut writer, &snapshot, &survey, &reader, &mut repaired, &mut |bytes| progress(passed + bytes))?;
-    repaired.damages = snapshot.damages;
+    repaired.damages = snapshot.log.all();
     repaired.damages.append(&mut survey.damages);
     let mut seen = std::collections::HashSet::new();
     repaired.damages.retain(|damage| seen.insert(damage.clone()));

@@ -1,6 +1,7 @@
 //! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
 
 use super::copies::{Copies, Layout, read_copies};
+use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::UNIT;
 use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVector};
@@ -37,22 +38,34 @@ impl Snapshot {
             loaded => return loaded.map(|snapshot| (snapshot, Vec::new())),
         };
         let files = storage.list()?;
-        let (mut manifest, note) = best_manifest(storage, reader, &files)?;
+        let (mut manifest, note) = best_manifest(storage, reader, &files, &damage)?;
         let mut findings = Findings { damages: vec![damage], ..Findings::default() };
         add_unnamed(storage, reader, &files, &mut manifest, &mut findings.damages)?;
         let mut segments = Vec::new();
-        let opening = Opening { storage, reader, manifest: &manifest, committed_only: false };
+        let log = DamageLog::default();
+        let opening =
+            Opening { storage, reader, manifest: &manifest, committed_only: false, log: log.clone() };
+        let mut lost = Vec::new();
         for number in 0..manifest.segments.len() {
-            segments.extend(Segment::open(&opening, number, &mut findings)?);
+            match Segment::open(&opening, number, &mut findings)? {
+                Some(segment) => segments.push(segment),
+                None => lost.extend(findings.damages.last().cloned()),
+            }
         }
         let Findings { damages, torn, .. } = findings;
-        let snapshot = Self { manifest, segments, torn, damages, files, hold: None, at_ns: None };
+        log.note(damages);
+        let snapshot = Self { manifest, segments, torn, log, lost, files, hold: None, at_ns: None };
         Ok((snapshot, vec![note]))
     }
 }
 
 /// The newest manifest that can be read, or one without segments.
-fn best_manifest(storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Result<(Manifest, String)> {
+fn best_manifest(
+    storage: &dyn Storage,
+    reader: &Reader,
+    files: &[Entry],
+    damage: &Damage,
+) -> Result<(Manifest, String)> {
     let mut generations: Vec<u64> = files
         .iter()
         .filter_map(|file| match Name::parse(&file.name) {
@@ -65,7 +78,9 @@ fn best_manifest(storage: &dyn Storage, reader: &Reader, files: &[Entry]) -> Res
         match read_manifest(storage, reader, generation) {
             Ok(Copies { value: manifest, .. }) => {
                 let note = format!(
-                    "the newest manifest cannot be read; generation {generation} was used, and what else there is was searched"
+                    "{} is damaged, and the newest state cannot be opened; generation {generation} was used, and what else \
+                     there is was searched",
+                    damage.file.display()
                 );
                 return Ok((manifest, note));
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::copies::{Copies, Layout, read_copies};
+use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, Death, Deaths, DeletionVector};
 use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
@@ -15,7 +16,7 @@ use super::frames::{Frames, Head, Step, Trouble};
 use super::names::Name;
 use super::reader::Reader;
 use super::recover::{Fresh, Recovered, TornTail, go_behind, recover};
-use super::run::Run;
+use super::run::{Run, Sealed, rebuild};
 use super::snapshot::Opening;
 use crate::engine::Access;
 use crate::extent::ByteRange;
@@ -24,6 +25,10 @@ use crate::storage::Storage;
 
 /// Read at once from the end of a sealed segment: nearly always footer and top are in it.
 const TAIL_READ_LEN: u64 = 64 * 1024;
+
+/// Where an index is made out of all frames of a sealed segment, it is made in runs of so many bytes: what is not encoded yet
+/// takes ten times the memory.
+const RUN_LEN: u64 = 64 << 20;
 
 /// Longest top of an index that is read, in bytes.
 const TOP_LEN_MAX: u64 = 1 << 30;
@@ -59,6 +64,8 @@ pub(crate) struct Segment {
     pub(crate) vector_lost: bool,
     /// One copy of its deletion vector could not be read: it is to be written anew.
     pub(crate) vector_hurt: bool,
+    /// A frame of which nothing is known, not even the key, where no index says what it was.
+    doubt: Option<Damage>,
 }
 
 /// Whether a record still counts, as far as its own segment tells.
@@ -110,6 +117,11 @@ impl Segment {
         Ok(places)
     }
 
+    /// Why a key that is not found in it may be there all the same.
+    pub(crate) fn doubt(&self, form: &[u8]) -> Option<&Damage> {
+        self.doubt.as_ref().or_else(|| self.runs.iter().find_map(|run| run.doubt(form)))
+    }
+
     /// Whether the index has the record of this frame.
     pub(crate) fn lists(&self, head: &Head, reader: &Reader) -> Result<bool> {
         let Some(key) = head.key() else { return Ok(false) };
@@ -122,7 +134,7 @@ impl Segment {
         number: usize,
         findings: &mut Findings,
     ) -> Result<Option<Self>> {
-        let &Opening { storage, reader, manifest, committed_only } = opening;
+        let &Opening { storage, reader, manifest, committed_only, .. } = opening;
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = Name::Segment(entry.id).to_string();
         let path = storage.path(&name);
@@ -160,6 +172,7 @@ impl Segment {
             durable_len: entry.committed_len,
             vector_lost: false,
             vector_hurt: false,
+            doubt: None,
             entry,
             source,
         };
@@ -170,10 +183,12 @@ impl Segment {
                 segment.source.len(),
                 entry.committed_len
             );
-            findings.damages.push(damage(segment.source.len(), what));
+            let cut = damage(segment.source.len(), what);
+            segment.doubt = (segment.source.len() < entry.frames_end).then(|| cut.clone());
+            findings.damages.push(cut);
         }
         match entry.state {
-            SegmentState::Sealed => segment.open_sealed(reader, findings)?,
+            SegmentState::Sealed => segment.open_sealed(reader, &opening.log, findings)?,
             SegmentState::Active => {
                 segment.open_checkpoints(storage, reader)?;
                 let end = if committed_only { segment.frames_end } else { segment.source.len() };
@@ -251,8 +266,8 @@ impl Segment {
         }
     }
 
-    fn open_sealed(&mut self, reader: &Reader, findings: &mut Findings) -> Result<()> {
-        match self.read_index(reader, FooterKind::Sealed, self.source.clone()) {
+    fn open_sealed(&mut self, reader: &Reader, log: &DamageLog, findings: &mut Findings) -> Result<()> {
+        let damage = match self.read_index(reader, FooterKind::Sealed, self.source.clone(), Some(log)) {
             Ok(run) if (run.frames.start(), run.frames.end()) != (UNIT as u64, self.entry.frames_end) => {
                 let what = format!(
                     "the footer speaks of frames {}, the manifest of frames up to {}",
@@ -260,27 +275,44 @@ impl Segment {
                 );
                 let file = self.source.path().to_path_buf();
                 let offset = self.source.len().saturating_sub(FOOTER_LEN as u64);
-                findings.damages.push(Damage { file, offset, key: None, what });
-                self.open_tail(reader, self.frames_end, usize::MAX, findings)
+                Damage { file, offset, key: None, what }
             }
             Ok(run) => {
-                self.frames_end = run.frames.end();
-                self.checkpointed_len = self.frames_end;
-                self.tally = run.tally;
-                self.runs.push(run);
+                self.take_index(run);
+                return Ok(());
+            }
+            Err(Error::Damaged(damage)) => damage,
+            Err(other) => return Err(other),
+        };
+        findings.damages.push(damage);
+        let (source, frames) = (&self.source, self.frames());
+        let tally = self.entry.tally;
+        match rebuild(&Sealed { source, frames, tally, salt: self.salt, log }, reader)? {
+            Some(run) => {
+                self.take_index(run);
                 Ok(())
             }
-            Err(Error::Damaged(damage)) => {
-                // The records can still be found by looking at all of them.
-                findings.damages.push(damage);
-                self.open_tail(reader, self.frames_end, usize::MAX, findings)
-            }
-            Err(other) => Err(other),
+            // The records can still be found by looking at all of them.
+            None => self.open_tail(reader, self.frames_end, usize::MAX, findings),
         }
     }
 
+    /// Takes the index of all its frames.
+    fn take_index(&mut self, run: Run) {
+        self.frames_end = run.frames.end();
+        self.checkpointed_len = self.frames_end;
+        self.tally = run.tally;
+        self.runs.push(run);
+    }
+
     /// The run of a sealed segment or of a checkpoint file.
-    fn read_index(&self, reader: &Reader, kind: FooterKind, source: Arc<dyn Source>) -> Result<Run> {
+    fn read_index(
+        &self,
+        reader: &Reader,
+        kind: FooterKind,
+        source: Arc<dyn Source>,
+        log: Option<&DamageLog>,
+    ) -> Result<Run> {
         let len = source.len();
         let tail_at = len.saturating_sub(TAIL_READ_LEN);
         let range = ByteRange::new(tail_at, len).unwrap_or_default();
@@ -316,7 +348,8 @@ impl Segment {
         let top = Top::decode(&top, salt_crc, footer.index.len()).map_err(|invalid| {
             holes.explain(source.as_ref(), footer.top, refused(source.as_ref(), footer.top.start(), invalid))
         })?;
-        Ok(Run::on_disk(source, footer.index, top, footer.frames, footer.tally, salt_crc))
+        let home = (source, footer.index, top);
+        Ok(Run::on_disk(home, footer.frames, footer.tally, self.salt, log.cloned()))
     }
 
     /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan. They are read whole:
@@ -333,7 +366,7 @@ impl Segment {
                     Err(error) => return Err(error.into()),
                 },
             };
-            match self.read_index(reader, FooterKind::Checkpoint, source) {
+            match self.read_index(reader, FooterKind::Checkpoint, source, None) {
                 Ok(run)
                     if run.frames.start() == self.checkpointed_len
                         && run.frames.end() > self.checkpointed_len
@@ -362,7 +395,11 @@ impl Segment {
                     reader.window(self.source.clone(), range, Access::Cached, self.salt.chunk_len)?;
                 let mut frames = Frames::new(window, self.salt);
                 let committed_len = self.entry.frames_end;
-                let recovered = recover(&mut frames, self.entry.id, self.source.path(), committed_len);
+                // The tail of a segment that grows is one run, which its writer goes on with.
+                let is_sealed = self.entry.state == SegmentState::Sealed;
+                let run_len = if is_sealed { RUN_LEN } else { u64::MAX };
+                let recovered =
+                    recover(&mut frames, self.entry.id, self.source.path(), committed_len, run_len);
                 reader.give_back(frames.window.into_engine()?);
                 recovered?
             }
@@ -370,9 +407,12 @@ impl Segment {
         };
         self.frames_end = recovered.frames_end;
         self.tally = if from == UNIT as u64 { Tally::default() } else { self.tally };
-        self.tally.join(&recovered.tail.tally);
+        self.tally.join(&recovered.tally());
+        let from = recovered.runs.last().map_or(from, |run| run.frames.end());
         let range = ByteRange::new(from, self.frames_end).unwrap_or_default();
-        self.runs.extend(recovered.tail.to_run(range, self.salt.crc)?);
+        let last = recovered.tail.to_run(range, self.salt.crc)?;
+        self.runs.extend(recovered.runs.into_iter().chain(last));
+        self.doubt = self.doubt.take().or(recovered.doubt);
         self.durable_len = self.durable_len.max(recovered.durable_len);
         self.damaged |= !recovered.damages.is_empty();
         findings.damages.extend(recovered.damages);

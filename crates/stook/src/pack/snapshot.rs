@@ -1,6 +1,7 @@
 //! The state of a pack at one generation, with what was found behind it.
 
 use super::copies::{Copies, Layout, read_copies};
+use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::Invalid;
 use super::format::deletes::Death;
@@ -27,8 +28,10 @@ pub(crate) struct Snapshot {
     pub(crate) segments: Vec<Segment>,
     /// Unfinished ends.
     pub(crate) torn: Vec<TornTail>,
-    /// What opening it found damaged.
-    pub(crate) damages: Vec<Damage>,
+    /// What opening it found damaged, and what was met since.
+    pub(crate) log: DamageLog,
+    /// Segments that could not be opened: what may be in them is not known to be nowhere.
+    pub(crate) lost: Vec<Damage>,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
     /// The earlier time whose state it is, ns, if it is one.
@@ -54,6 +57,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) manifest: &'a Manifest,
     /// What was appended since the generation was published is not looked at.
     pub(crate) committed_only: bool,
+    pub(crate) log: DamageLog,
 }
 
 /// Where a live record is.
@@ -97,9 +101,10 @@ impl Snapshot {
         let hold = storage.hold(&name).map_err(Error::of_opening)?;
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
         let committed_only = generation != last;
-        let opening = Opening { storage, reader, manifest: &manifest, committed_only };
+        let log = DamageLog::default();
+        let opening = Opening { storage, reader, manifest: &manifest, committed_only, log: log.clone() };
         let mut findings = Findings { damages, ..Findings::default() };
-        let mut segments = Vec::with_capacity(manifest.segments.len());
+        let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
         for number in 0..manifest.segments.len() {
             let at = findings.fresh.len();
             if let Some(segment) = Segment::open(&opening, number, &mut findings)? {
@@ -109,11 +114,13 @@ impl Snapshot {
                 segments.push(segment);
             } else {
                 findings.fresh.truncate(at);
+                lost.extend(findings.damages.last().cloned());
             }
         }
         let Findings { damages, torn, fresh } = findings;
+        log.note(damages);
         let at_ns = view.at_ns;
-        let mut snapshot = Self { manifest, segments, torn, damages, files, at_ns, hold: Some(hold) };
+        let mut snapshot = Self { manifest, segments, torn, log, lost, files, at_ns, hold: Some(hold) };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;
@@ -183,13 +190,15 @@ impl Snapshot {
     /// The live record with this key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted; what reading the index meets.
+    /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted, or damage may hide it; what reading
+    /// the index meets.
     pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
         let Versions { alive, untold } = self.versions(form, reader, |_, _| true)?;
-        match untold.first().filter(|_| alive.is_none()).and_then(|found| self.refused(form, *found)) {
-            Some(damage) => Err(Error::Damaged(damage)),
-            None => Ok(alive),
+        if alive.is_some() {
+            return Ok(alive);
         }
+        let refused = untold.first().and_then(|found| self.refused(form, *found));
+        refused.or_else(|| self.doubt(form)).map_or(Ok(None), |damage| Err(Error::Damaged(damage)))
     }
 
     /// Why the record of a frame is not handed out, of which its segment cannot tell whether it counts; `None` when it is dead
@@ -251,6 +260,17 @@ impl Snapshot {
             }
         }
         Ok(versions)
+    }
+
+    /// Why a record that is not found may be there all the same.
+    fn doubt(&self, form: &[u8]) -> Option<Damage> {
+        if self.log.is_empty() {
+            return None;
+        }
+        let doubt =
+            self.lost.first().or_else(|| self.segments.iter().find_map(|segment| segment.doubt(form)))?;
+        let what = format!("{}; the record may be in there", doubt.what);
+        Some(Damage { what, key: Key::from_sort_form(form), ..doubt.clone() })
     }
 }
 

@@ -46,7 +46,7 @@ impl Tail {
     /// A tail with the records of a run.
     pub(crate) fn from_run(run: &Run, reader: &Reader) -> Result<Self> {
         let mut tail = Self { tally: run.tally, ..Self::default() };
-        let mut cursor = RunCursor::seek(run, reader, &[], None)?;
+        let mut cursor = RunCursor::seek(run, reader, &[])?;
         while let Some(entry) = cursor {
             tail.places.insert((entry.form().into(), Reverse(entry.place().offset)), entry.place().len);
             cursor = entry.next()?;

@@ -7,8 +7,8 @@ use super::{Decoded, Invalid, UNIT};
 const TOP_HEAD_LEN: usize = 16;
 /// Stored in place of the length of a frame that is too long to be stored.
 pub(super) const SPAN_LONG: u32 = u32::MAX;
-/// Units of a page: its only entry may have the longest key.
-const PAGE_UNITS: std::ops::RangeInclusive<u32> = 1..=17;
+/// Units of a page at most: its only entry may have the longest key.
+pub(crate) const PAGE_UNITS_MAX: u32 = 17;
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,7 +177,7 @@ impl Top {
             separator_ends.is_sorted() && separator_ends.last().copied().unwrap_or(0) == separators_len;
         let mut steps = first_units.iter().zip(first_units.iter().skip(1));
         let units_rise =
-            steps.all(|(a, b)| b.checked_sub(*a).is_some_and(|units| PAGE_UNITS.contains(&units)));
+            steps.all(|(a, b)| b.checked_sub(*a).is_some_and(|units| (1..=PAGE_UNITS_MAX).contains(&units)));
         if !ends_rise || !units_rise || first_units.first() != Some(&0) && pages > 0 {
             return Err(Invalid::damaged(16, "the pages of the index do not follow one another"));
         }
@@ -215,11 +215,87 @@ impl Top {
         number < self.pages() && self.separator(number).strip_suffix(&[0]) == Some(form)
     }
 
-    pub(super) fn separator(&self, number: usize) -> &[u8] {
+    /// What parts a page from the one before.
+    pub(crate) fn separator(&self, number: usize) -> &[u8] {
         let start =
             number.checked_sub(1).and_then(|before| self.separator_ends.get(before)).copied().unwrap_or(0);
         let end = self.separator_ends.get(number).copied().unwrap_or(start);
         self.separators.get(start as usize..end as usize).unwrap_or_default()
+    }
+}
+
+/// Bytes of the top level that begins so, if it is one of an index of `index_len` bytes; its checksum tells whether it is.
+pub(crate) fn units_of_top(head: &[u8], index_len: u64) -> Option<u64> {
+    let mut cursor = Cursor::new(head);
+    cursor.u32().ok()?;
+    let (pages, separators_len, units) = (cursor.u32().ok()?, cursor.u32().ok()?, cursor.u32().ok()?);
+    let is_of_it = pages > 0 && pages <= units && u64::from(units) * UNIT as u64 == index_len;
+    is_of_it.then_some(TOP_HEAD_LEN as u64 + 8 * u64::from(pages) + u64::from(separators_len))
+}
+
+/// Makes a top anew out of the pages that are left.
+#[derive(Debug, Default)]
+pub(crate) struct TopBuilder {
+    separators: Vec<u8>,
+    separator_ends: Vec<u32>,
+    first_units: Vec<u32>,
+    /// The last sort form of the page before.
+    last: Vec<u8>,
+}
+
+impl TopBuilder {
+    /// Pages so far.
+    pub(crate) fn pages(&self) -> usize {
+        self.first_units.len()
+    }
+
+    /// The last sort form of the page that was added.
+    pub(crate) fn set_last(&mut self, form: &[u8]) {
+        self.last.clear();
+        self.last.extend_from_slice(form);
+    }
+
+    /// Adds a page that begins with this sort form right behind the one before.
+    pub(crate) fn add(&mut self, first: &[u8], unit: u32) {
+        if self.first_units.is_empty() {
+            // Nothing is before the first page.
+        } else if first == self.last {
+            self.separators.extend_from_slice(first);
+            self.separators.push(0);
+        } else {
+            let len = common_len(first, &self.last) + 1;
+            self.separators.extend_from_slice(first.get(..len).unwrap_or(first));
+        }
+        self.push(unit);
+    }
+
+    /// Adds the place of pages that are lost. Whatever follows the last key before it may be in there, more versions of that
+    /// key, too.
+    pub(crate) fn add_lost(&mut self, unit: u32) {
+        if !self.first_units.is_empty() {
+            self.separators.extend_from_slice(&self.last);
+            self.separators.push(0);
+        }
+        self.push(unit);
+    }
+
+    /// Adds a page behind such a place, in which newer versions of its first key may be.
+    pub(crate) fn add_behind_lost(&mut self, first: &[u8], unit: u32) {
+        self.separators.extend_from_slice(first);
+        self.separators.push(0);
+        self.push(unit);
+    }
+
+    fn push(&mut self, unit: u32) {
+        self.separator_ends.push(self.separators.len() as u32);
+        self.first_units.push(unit);
+    }
+
+    /// The top of an index of so many units.
+    pub(crate) fn finish(mut self, units: u32) -> Top {
+        self.first_units.push(units);
+        let Self { separators, separator_ends, first_units, .. } = self;
+        Top { separators, separator_ends, first_units }
     }
 }
 

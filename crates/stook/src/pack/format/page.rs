@@ -352,6 +352,11 @@ impl<'a> Page<'a> {
         self.entries_in(Vec::new())
     }
 
+    /// A cursor where another left off.
+    pub(crate) fn resume(self, state: PageState) -> PageCursor<'a> {
+        PageCursor { page: self, number: state.number, next: state.next, form: state.form }
+    }
+
     /// The same, with a buffer that was used before.
     pub fn entries_in(self, form: Vec<u8>) -> PageCursor<'a> {
         PageCursor::at_restart(self, 0, form)
@@ -506,6 +511,28 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Where a cursor is, without the page.
+#[derive(Debug, Default)]
+pub(crate) struct PageState {
+    number: usize,
+    next: usize,
+    form: Vec<u8>,
+}
+
+impl PageState {
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    pub(crate) fn form(&self) -> &[u8] {
+        &self.form
+    }
+
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.form
+    }
+}
+
 /// Goes through the entries of a page in order, with one buffer for all their sort forms.
 #[derive(Debug)]
 pub struct PageCursor<'a> {
@@ -543,6 +570,11 @@ impl<'a> PageCursor<'a> {
     pub fn advance(&mut self) {
         self.number = self.number.saturating_add(1);
         self.enter();
+    }
+
+    /// Where it is.
+    pub(crate) fn into_state(self) -> PageState {
+        PageState { number: self.number, next: self.next, form: self.form }
     }
 
     /// The buffer, for another page.

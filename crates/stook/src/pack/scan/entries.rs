@@ -1,7 +1,5 @@
 //! Walks the indexes of many segments as one, in the order of keys.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use super::range::KeyRange;
 use super::view::View;
 use crate::pack::error::{Damage, Error, Result};
@@ -30,8 +28,8 @@ pub(in crate::pack) struct Entries<'p> {
     range: KeyRange,
     view: View,
     behind: Option<Behind>,
-    /// Pages that could not be read and were stepped over, where that is wanted.
-    skipped: Option<Arc<Mutex<Vec<Damage>>>>,
+    /// Records that are refused and were stepped over, where that is wanted.
+    skipped: Option<Vec<Damage>>,
 }
 
 impl<'p> Entries<'p> {
@@ -47,7 +45,7 @@ impl<'p> Entries<'p> {
         Self::seek(pack, is_it, range, pack.view(), None, false)
     }
 
-    /// Those of some segments, behind the one at which another walk stopped. Pages that are damaged end it, unless
+    /// Those of some segments, behind the one at which another walk stopped. Records that are refused are errors, unless
     /// they are to be skipped.
     pub(super) fn seek(
         pack: &'p Pack,
@@ -65,9 +63,9 @@ impl<'p> Entries<'p> {
                 runs.extend(&segment.runs);
             }
         }
-        let skipped = skips.then(Arc::default);
         let start = behind.as_ref().map_or(range.start(), |behind| behind.form.as_slice()).max(range.start());
-        let cursor = MergeCursor::seek_past_damage(runs.into_iter(), &pack.reader, start, skipped.as_ref())?;
+        let cursor = MergeCursor::seek(runs.into_iter(), &pack.reader, start)?;
+        let skipped = skips.then(Vec::new);
         Ok(Self { pack, cursor, segment_of_run, range, view, behind, skipped })
     }
 
@@ -97,8 +95,8 @@ impl<'p> Entries<'p> {
             let key = if life == Life::Alive { Key::from_sort_form(form) } else { None };
             self.cursor.advance()?;
             if let Some(damage) = refusal {
-                match &self.skipped {
-                    Some(skipped) => skipped.lock().unwrap_or_else(PoisonError::into_inner).push(damage),
+                match &mut self.skipped {
+                    Some(skipped) => skipped.push(damage),
                     None => return Err(Error::Damaged(damage)),
                 }
             }
@@ -111,8 +109,7 @@ impl<'p> Entries<'p> {
 
     /// Damage that was stepped over since this was asked last.
     pub(super) fn take_skipped(&mut self) -> Vec<Damage> {
-        let Some(skipped) = &self.skipped else { return Vec::new() };
-        std::mem::take(&mut *skipped.lock().unwrap_or_else(PoisonError::into_inner))
+        self.skipped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 

@@ -88,31 +88,29 @@ impl<'p> Gather<'p> {
     }
 
     /// The records of a stretch that the index names, in the order in which they are there. `None` when it is better to
-    /// look at the frames: they are too many, or the index is damaged.
+    /// look at the frames: they are too many, or some are refused.
     pub(super) fn by_place(pack: &'p Pack, stretch: &Stretch<'p>, wish: &Wish) -> Result<Option<Self>> {
         let is_it = |segment: &Segment| std::ptr::eq(segment, stretch.segment);
-        let places = || {
-            let mut entries = Entries::seek(pack, is_it, wish.keys.clone(), wish.view, None, false)?;
-            let mut places = Vec::new();
-            while let Some((_, found)) = entries.next()? {
-                let is_new = stretch.behind.is_none_or(|behind| found.place.offset > behind);
-                if is_new && stretch.range.contains(found.place.offset) {
-                    if places.len() == SORTED_MAX {
-                        return Ok(None);
-                    }
-                    places.push(found.place);
+        let mut entries = Entries::seek(pack, is_it, wish.keys.clone(), wish.view, None, false)?;
+        let mut places = Vec::new();
+        loop {
+            let found = match entries.next() {
+                Ok(Some((_, found))) => found,
+                Ok(None) => break,
+                // Some are refused: the frames are walked, which tells each.
+                Err(Error::Damaged(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let is_new = stretch.behind.is_none_or(|behind| found.place.offset > behind);
+            if is_new && stretch.range.contains(found.place.offset) {
+                if places.len() == SORTED_MAX {
+                    return Ok(None);
                 }
+                places.push(found.place);
             }
-            places.sort_unstable_by_key(|place| place.offset);
-            Ok(Some(places))
-        };
-        match places() {
-            Ok(Some(places)) => {
-                Ok(Some(Self::new(pack, Order::Places(stretch.number, places.into_iter()), None)))
-            }
-            Ok(None) | Err(Error::Damaged(_)) => Ok(None),
-            Err(error) => Err(error),
         }
+        places.sort_unstable_by_key(|place| place.offset);
+        Ok(Some(Self::new(pack, Order::Places(stretch.number, places.into_iter()), None)))
     }
 
     fn new(pack: &'p Pack, order: Order<'p>, within: Option<Vec<(usize, ByteRange)>>) -> Self {

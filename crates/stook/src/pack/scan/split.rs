@@ -194,7 +194,7 @@ impl Pack {
         }
         let mut nearest = vec![segment.frames_end; wanted.len()];
         for run in &segment.runs {
-            let mut cursor = RunCursor::seek(run, &self.reader, &[], None)?;
+            let mut cursor = RunCursor::seek(run, &self.reader, &[])?;
             while let Some(entry) = cursor {
                 let offset = entry.place().offset;
                 let last = wanted.partition_point(|&at| at <= offset).checked_sub(1);

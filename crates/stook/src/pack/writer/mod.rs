@@ -26,6 +26,7 @@ use links::Links;
 use publish::Named;
 pub use shared::SharedWriter;
 
+use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::SEGMENT_LEN_MAX;
 use super::format::attributes::Attributes;
@@ -164,6 +165,7 @@ pub struct PackWriter {
     /// Segments from this one on hold nothing but what this writer put.
     own_segments: u64,
     recovery: Recovery,
+    log: DamageLog,
     synced_at: Instant,
     /// Something the last manifest does not say.
     unpublished: bool,
@@ -241,7 +243,8 @@ impl PackWriter {
         manifest.writer_nonce = nonce;
         let mut writer = Self::with(storage, options, manifest, lock);
         let waited_for = writer.lock.waited_for().map(str::to_owned);
-        writer.recovery = Recovery { torn: snapshot.torn, damages: snapshot.damages, waited_for };
+        writer.recovery = Recovery { torn: snapshot.torn, damages: snapshot.log.all(), waited_for };
+        writer.log = snapshot.log;
         writer.unpublished = !writer.recovery.torn.is_empty();
         for segment in snapshot.segments {
             writer.adopt(segment)?;
@@ -297,6 +300,7 @@ impl PackWriter {
             known: Known::default(),
             links: Links::default(),
             recovery: Recovery::default(),
+            log: DamageLog::default(),
             synced_at: Instant::now(),
             unpublished: false,
             stopped: false,
@@ -358,6 +362,11 @@ impl PackWriter {
     /// What opening the pack found.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
+    }
+
+    /// Damage that it met so far, and goes on to meet.
+    pub fn damage_log(&self) -> DamageLog {
+        self.log.clone()
     }
 
     /// Whether the generation on the medium says that whatever built it came to its end.

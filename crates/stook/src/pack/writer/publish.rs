@@ -92,6 +92,7 @@ impl PackWriter {
             reader: &self.reader,
             manifest: &self.manifest,
             committed_only: true,
+            log: self.log.clone(),
         };
         let segment = Segment::open(&opening, number.unwrap_or(usize::MAX), &mut findings)?;
         if let Some(damage) = findings.damages.into_iter().next() {

@@ -347,7 +347,7 @@ fn thousands_of_versions_of_one_key_go_through_little_memory_in_the_order_in_whi
         ..CompactOptions::default()
     };
     let body = |version: i64| pattern(version as usize % 700, version as u64);
-    let mut put = |writer: &mut PackWriter, version: i64| {
+    let put = |writer: &mut PackWriter, version: i64| {
         host.set_clock(1_000 + version * 10);
         writer.put("", &key(5), &Attributes::new(), &body(version)).unwrap();
         if version % 3 == 0 {

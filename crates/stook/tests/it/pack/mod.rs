@@ -16,6 +16,7 @@ mod index_pages;
 mod limits;
 mod links;
 mod lost;
+mod lost_index;
 mod mapped;
 mod model;
 mod repair;

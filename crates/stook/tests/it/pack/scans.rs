@@ -405,7 +405,7 @@ fn forged_frames_in_a_body_are_no_records_of_splits_nor_of_scans_behind_damage()
 }
 
 #[test]
-fn a_damaged_page_of_an_index_hides_its_keys_from_scans_by_key_only_and_is_told() {
+fn a_damaged_page_of_an_index_hides_no_key_and_is_told() {
     let storage = SimStorage::new();
     let options =
         WriterOptions { segment_len: 8 << 20, checkpoint_len: 8 << 20, ..tiny_writer(ScriptedHost::new(1)) };
@@ -436,16 +436,16 @@ fn a_damaged_page_of_an_index_hides_its_keys_from_scans_by_key_only_and_is_told(
     while on_disk.next().unwrap().is_some() {
         count += 1;
     }
-    assert_eq!((count, on_disk.damages().len()), (3000, 0), "frames are walked where the index cannot tell");
+    assert_eq!((count, on_disk.damages().len()), (3000, 0));
     let mut ordered = pack.scan(ScanOptions { order: ScanOrder::Key, ..skipping.clone() });
     let mut found = Vec::new();
     while let Some((key, _)) = next_of(&mut ordered).unwrap() {
         found.push(key);
     }
-    assert_eq!(ordered.damages().len(), 1);
-    assert!(found.len() > 1000 && found.len() < 3000 && found.is_sorted(), "{}", found.len());
+    assert!(found.len() == 3000 && found.is_sorted(), "{}", found.len());
     let stopping = ScanOptions { on_damage: OnDamage::Stop, order: ScanOrder::Key, ..skipping };
-    assert!(rest_of(pack.scan(stopping)).is_err());
+    assert_eq!(rest_of(pack.scan(stopping)).unwrap().len(), 3000);
+    assert_eq!(pack.damages().len(), 1, "it is told once: {:?}", pack.damages());
 }
 
 fn local(directory: &std::path::Path) -> Arc<dyn stook::storage::Storage> {

@@ -116,13 +116,6 @@ impl Sample {
         blocks.collect()
     }
 
-    fn is_in_an_index(&self, name: &str, bad: ByteRange) -> bool {
-        let segments = open_simulated(&self.storage).unwrap().segments();
-        segments.iter().any(|segment| {
-            format!("segment-{:016x}", segment.id) == name && bad.start() >= BLOCK + segment.frame_bytes
-        })
-    }
-
     fn spoiled(&self, name: &str, bad: ByteRange) -> UnreadableStorage {
         let storage = UnreadableStorage::new(Arc::new(self.storage.clone()));
         storage.spoil(name, bad);
@@ -153,11 +146,9 @@ fn a_bad_block_costs_the_records_in_it_and_no_other_in_any_way_of_reading() {
     for (name, bad) in blocks {
         let storage = sample.spoiled(&name, bad);
         let what = format!("{name} at {}", bad.start());
-        if name.starts_with("manifest-") || name.starts_with("deletes-") || sample.is_in_an_index(&name, bad)
-        {
-            continue;
-        }
         let pack = open(&storage).unwrap_or_else(|error| panic!("{what}: {error}"));
+        // Files of an older generation are looked at by a check only.
+        let is_older = !name.starts_with("segment-") && pack.damages().is_empty();
         let told = read_in_every_way(&pack, &sample.keys);
         let untouched = sample.untouched(&name, bad);
         for (key, body) in &told.given {
@@ -177,6 +168,6 @@ fn a_bad_block_costs_the_records_in_it_and_no_other_in_any_way_of_reading() {
             untouched.iter().all(|key| saved.get(key) == sample.model.get(key)),
             "{what}: repair lost some"
         );
-        assert!(silent || damages > 0, "{what}: repair tells nothing");
+        assert!(silent || is_older || damages > 0, "{what}: repair tells nothing");
     }
 }

@@ -1,17 +1,28 @@
 //! A run: the index of one stretch of a segment, in memory or on disk.
 //!
-//! Pages of a run on disk are read when they are first touched and kept; each is verified once.
+//! Pages of a run on disk are read when something is looked up in them, and kept; walks over all of them keep none. A page
+//! that is not what was written, or cannot be read, is made anew out of the frames: see [`mend`].
+
+mod cursor;
+mod mend;
+mod rebuild;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 
+pub(crate) use cursor::{MergeCursor, RunCursor, merge};
+use mend::{Mended, Mending};
+pub(crate) use rebuild::{Sealed, rebuild};
+
+use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::finder::{Finder, TopFinder};
 use super::format::footer::Tally;
-use super::format::index::{EncodedIndex, IndexBuilder, Place, Top};
-use super::format::page::{Page, PageCursor};
+use super::format::index::{EncodedIndex, Place, Top};
+use super::format::page::Page;
+use super::format::segment::Salt;
 use super::format::{Invalid, UNIT};
 use super::reader::{DEPTH, Reader};
 use crate::engine::{Access, prefetch};
@@ -27,12 +38,21 @@ pub(crate) struct Run {
     pub(crate) tally: Tally,
     salt_crc: u32,
     top: Top,
-    pages: Vec<OnceLock<Bytes>>,
+    pages: Vec<OnceLock<Held>>,
     /// How many of the pages are here.
     held: AtomicUsize,
     home: Option<Home>,
     /// Made when the first key is looked for in this way.
     finders: OnceLock<Finders>,
+}
+
+/// A page in memory.
+#[derive(Debug)]
+enum Held {
+    /// As it was written.
+    Page(Bytes),
+    /// What takes the place of one that is lost.
+    Mended(Box<Mended>),
 }
 
 /// What makes searches quick, as far as it was asked for.
@@ -58,6 +78,8 @@ pub(crate) enum Newest {
 struct Home {
     source: Arc<dyn Source>,
     index: ByteRange,
+    /// Where the frames are in the same file, what is needed to make a page out of them.
+    mending: Option<Mending>,
 }
 
 impl Run {
@@ -72,33 +94,37 @@ impl Run {
         let all = Bytes::from(index.pages);
         let pages = (0..top.pages()).filter_map(|number| top.page(number)).map(|(first, len)| {
             let start = first as usize * UNIT;
-            OnceLock::from(all.slice(start..start + len))
+            OnceLock::from(Held::Page(all.slice(start..start + len)))
         });
         let pages: Vec<_> = pages.collect();
         let held = AtomicUsize::new(pages.len());
         Ok(Self { frames, tally, salt_crc, top, pages, held, home: None, finders: OnceLock::new() })
     }
 
-    /// A run whose pages are in a file.
+    /// A run whose pages are in a file; `log` when the frames are in the same one, so that pages can be made out of them.
     pub(crate) fn on_disk(
-        source: Arc<dyn Source>,
-        index: ByteRange,
-        top: Top,
+        (source, index, top): (Arc<dyn Source>, ByteRange, Top),
         frames: ByteRange,
         tally: Tally,
-        salt_crc: u32,
+        salt: Salt,
+        log: Option<DamageLog>,
     ) -> Self {
         let pages = (0..top.pages()).map(|_| OnceLock::new()).collect();
         let held = AtomicUsize::new(0);
-        let home = Some(Home { source, index });
-        Self { frames, tally, salt_crc, top, pages, held, home, finders: OnceLock::new() }
+        let mending = log.map(|log| Mending { salt, log, lost: Mutex::default(), at_work: Mutex::default() });
+        let home = Some(Home { source, index, mending });
+        Self { frames, tally, salt_crc: salt.crc, top, pages, held, home, finders: OnceLock::new() }
     }
 
     /// Bytes of anonymous memory it takes now.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let pages: usize = self.pages.iter().map(|page| page.get().map_or(0, Bytes::len)).sum();
+        let held = |held: &Held| match held {
+            Held::Page(bytes) => bytes.len(),
+            Held::Mended(mended) => mended.memory_bytes(),
+        };
+        let pages: usize = self.pages.iter().map(|page| page.get().map_or(0, held)).sum();
         let finders = self.finders.get().map_or(0, Finders::memory_bytes);
-        pages + self.pages.len() * size_of::<OnceLock<Bytes>>() + self.top.memory_bytes() + finders
+        pages + self.pages.len() * size_of::<OnceLock<Held>>() + self.top.memory_bytes() + finders
     }
 
     /// How many pages it has.
@@ -116,38 +142,89 @@ impl Run {
         self.held.load(Ordering::Relaxed) == self.pages.len()
     }
 
-    /// Where a page is to be read from, unless it is here already.
+    /// Where a page is to be read from, unless it is here already or known to be lost.
     pub(crate) fn missing(&self, number: usize) -> Option<(&dyn Source, ByteRange)> {
-        if self.pages.get(number)?.get().is_some() {
+        if self.pages.get(number)?.get().is_some() || self.is_lost(number) {
             return None;
         }
         let home = self.home.as_ref()?;
-        let (first, len) = self.top.page(number)?;
-        let start = home.index.start().checked_add(u64::from(first) * UNIT as u64)?;
-        Some((home.source.as_ref(), ByteRange::at(start, len as u64)?))
+        Some((home.source.as_ref(), self.range_of(number)?))
     }
 
-    /// Verifies bytes that were read for a page and keeps them.
-    pub(crate) fn supply(&self, number: usize, bytes: Bytes) -> Result<()> {
-        let (Some(slot), Some((first, _))) = (self.pages.get(number), self.top.page(number)) else {
-            return Ok(());
-        };
-        if let Err(invalid) = Page::verify(&bytes, self.salt_crc, first) {
-            return Err(self.damaged(first, invalid));
+    /// Where a page is in its file.
+    fn range_of(&self, number: usize) -> Option<ByteRange> {
+        let home = self.home.as_ref()?;
+        let (first, len) = self.top.page(number)?;
+        let start = home.index.start().checked_add(u64::from(first) * UNIT as u64)?;
+        ByteRange::at(start, len as u64)
+    }
+
+    /// What was read for a page, if it is what was written; else it is lost, which is noted where it can be mended.
+    fn verified(&self, number: usize, read: Result<Bytes>) -> Result<Bytes> {
+        let first = self.top.page(number).map_or(0, |(first, _)| first);
+        let verified = read.and_then(|bytes| match Page::verify(&bytes, self.salt_crc, first) {
+            Ok(_) => Ok(bytes),
+            Err(invalid) => Err(self.damaged(first, invalid)),
+        });
+        if let Err(Error::Damaged(damage)) = &verified {
+            self.lose(number, Some(damage));
         }
-        // Another thread may have supplied the same bytes meanwhile.
-        if slot.set(bytes).is_ok() {
-            self.held.fetch_add(1, Ordering::Relaxed);
-        }
+        verified
+    }
+
+    /// Takes what was read for a page and keeps it.
+    pub(crate) fn supply(&self, number: usize, read: Result<Bytes>) -> Result<()> {
+        let bytes = self.verified(number, read)?;
+        self.keep(number, Held::Page(bytes));
         Ok(())
     }
 
-    /// A page, read if it must be.
-    pub(crate) fn page(&self, number: usize, reader: &Reader) -> Result<Page<'_>> {
-        if let Some((source, range)) = self.missing(number) {
-            self.supply(number, reader.read(source, range)?)?;
+    fn keep(&self, number: usize, held: Held) {
+        // Another thread may have supplied the same meanwhile.
+        if self.pages.get(number).is_some_and(|slot| slot.set(held).is_ok()) {
+            self.held.fetch_add(1, Ordering::Relaxed);
         }
-        let bytes = self.pages.get(number).and_then(OnceLock::get).map_or(&[][..], |bytes| bytes);
+    }
+
+    /// A page, read or made anew if it must be, and kept.
+    fn held(&self, number: usize, reader: &Reader) -> Result<&Held> {
+        if let Some((source, range)) = self.missing(number) {
+            match self.supply(number, reader.read(source, range)) {
+                Err(Error::Damaged(_)) if self.is_lost(number) => {}
+                supplied => supplied?,
+            }
+        }
+        let slot = self.pages.get(number);
+        if slot.is_some_and(|slot| slot.get().is_none()) {
+            self.mend(number, reader)?;
+        }
+        slot.and_then(OnceLock::get).ok_or_else(|| self.damaged(0, Invalid::damaged(0, "a page is missing")))
+    }
+
+    /// A page, or, of one that was lost, one of those in its place. What is not here is not kept.
+    fn part(&self, number: usize, part: usize, reader: &Reader) -> Result<Option<Bytes>> {
+        if part == 0
+            && let Some((source, range)) = self.missing(number)
+        {
+            match self.verified(number, reader.read(source, range)) {
+                Err(Error::Damaged(_)) if self.is_lost(number) => {}
+                verified => return verified.map(Some),
+            }
+        }
+        Ok(match self.pages.get(number).and_then(OnceLock::get) {
+            Some(Held::Page(bytes)) => (part == 0).then(|| bytes.clone()),
+            Some(Held::Mended(mended)) => mended.page(part),
+            // It is not known to be lost, and was given as part 0.
+            None if part > 0 && !self.is_lost(number) => None,
+            None => match self.held(number, reader)? {
+                Held::Page(bytes) => (part == 0).then(|| bytes.clone()),
+                Held::Mended(mended) => mended.page(part),
+            },
+        })
+    }
+
+    /// A page that was verified.
+    fn parsed<'b>(&self, number: usize, bytes: &'b [u8]) -> Result<Page<'b>> {
         let first = self.top.page(number).map_or(0, |(first, _)| first);
         Page::parse(bytes).map_err(|invalid| self.damaged(first, invalid))
     }
@@ -161,7 +238,7 @@ impl Run {
             let batch: Vec<_> = (number..self.pages.len()).take(DEPTH).filter_map(missing).collect();
             let reads = batch.iter().map(|&(_, (source, range))| (source, range, Access::Cached));
             for ((n, _), bytes) in batch.iter().zip(reader.read_many(reads)?) {
-                match bytes.and_then(|bytes| self.supply(*n, bytes)) {
+                match self.supply(*n, bytes) {
                     Err(Error::Damaged(_)) => return Ok(false),
                     other => other?,
                 }
@@ -171,21 +248,52 @@ impl Run {
         Ok(true)
     }
 
+    /// Reads every page, so that damage is noted.
+    pub(crate) fn look_at_all(&self, reader: &Reader) -> Result<()> {
+        for number in 0..self.pages.len() {
+            if let Some((source, range)) = self.missing(number) {
+                match self.verified(number, reader.read(source, range)) {
+                    Ok(_) | Err(Error::Damaged(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The places of all versions of a key, newest first.
     pub(crate) fn versions(&self, form: &[u8], reader: &Reader) -> Result<Vec<Place>> {
         let mut places = Vec::new();
         let mut number = self.page_of(form);
         while number < self.pages.len() {
-            let page = self.page(number, reader)?;
-            let found = page.find(form);
-            places.extend(found.clone().filter_map(|entry| page.place(entry)));
+            let ended = match self.held(number, reader)? {
+                Held::Page(bytes) => {
+                    let page = self.parsed(number, bytes)?;
+                    let found = page.find(form);
+                    places.extend(found.clone().filter_map(|entry| page.place(entry)));
+                    found.end < page.len()
+                }
+                Held::Mended(mended) => {
+                    places.extend(mended.versions(form, reader)?);
+                    false
+                }
+            };
             number += 1;
             // Only a page that ends in this key can have more of it behind it, and the top tells whether it has.
-            if found.end < page.len() || !self.top.continues(number, form) {
+            if ended || !self.top.continues(number, form) {
                 break;
             }
         }
         Ok(places)
+    }
+
+    /// Why a key that is not found may be there all the same: the page where it would be was lost, and so was the head of some
+    /// frame.
+    pub(crate) fn doubt(&self, form: &[u8]) -> Option<&Damage> {
+        match self.pages.get(self.page_of(form))?.get()? {
+            Held::Page(_) => None,
+            Held::Mended(mended) => mended.doubt(),
+        }
     }
 
     /// The page in which the newest version of a key would be, which is fetched.
@@ -224,9 +332,11 @@ impl Run {
         let finder = match slot.get() {
             Some(finder) => finder,
             None => {
-                self.page(number, reader)?;
-                let bytes = self.pages.get(number).and_then(OnceLock::get);
-                slot.get_or_init(|| bytes.and_then(Finder::of))
+                let held = self.held(number, reader)?;
+                slot.get_or_init(|| match held {
+                    Held::Page(bytes) => Finder::of(bytes),
+                    Held::Mended(_) => None,
+                })
             }
         };
         Ok(match finder {
@@ -256,152 +366,4 @@ impl Finders {
         let top = self.top.as_ref().map_or(0, TopFinder::memory_bytes);
         pages.sum::<usize>() + size_of_val(&*self.pages) + top
     }
-}
-
-/// Goes through a run in order of keys.
-#[derive(Debug)]
-pub(crate) struct RunCursor<'a> {
-    run: &'a Run,
-    reader: &'a Reader,
-    page: usize,
-    entries: PageCursor<'a>,
-    place: Place,
-    skipped: Option<Skipped>,
-}
-
-/// Where damage of pages that are stepped over is noted.
-pub(crate) type Skipped = Arc<Mutex<Vec<Damage>>>;
-
-impl<'a> RunCursor<'a> {
-    /// At the first entry that is not before `from`; `None` when there is none. Pages that are damaged end it, unless
-    /// there is a place to note them.
-    pub(crate) fn seek(
-        run: &'a Run,
-        reader: &'a Reader,
-        from: &[u8],
-        skipped: Option<&Skipped>,
-    ) -> Result<Option<Self>> {
-        let mut page = run.page_of(from);
-        while page < run.pages() {
-            if let Some(found) = whole_page(run, page, reader, skipped)? {
-                let entries = found.seek(from);
-                let place = Place { offset: 0, len: None };
-                return Self { run, reader, page, entries, place, skipped: skipped.cloned() }.settle();
-            }
-            page += 1;
-        }
-        Ok(None)
-    }
-
-    /// The next entry; `None` after the last.
-    pub(crate) fn next(mut self) -> Result<Option<Self>> {
-        self.entries.advance();
-        self.settle()
-    }
-
-    /// Sort form of the current entry.
-    pub(crate) fn form(&self) -> &[u8] {
-        self.entries.form()
-    }
-
-    /// Place of the current entry.
-    pub(crate) fn place(&self) -> Place {
-        self.place
-    }
-
-    fn settle(mut self) -> Result<Option<Self>> {
-        loop {
-            if let Some(place) = self.entries.place() {
-                self.place = place;
-                return Ok(Some(self));
-            }
-            self.page += 1;
-            if self.page >= self.run.pages() {
-                return Ok(None);
-            }
-            if let Some(page) = whole_page(self.run, self.page, self.reader, self.skipped.as_ref())? {
-                self.entries = page.entries_in(self.entries.into_buffer());
-            }
-        }
-    }
-}
-
-/// A page, or `None` when it is damaged and was noted.
-fn whole_page<'a>(
-    run: &'a Run,
-    number: usize,
-    reader: &Reader,
-    skipped: Option<&Skipped>,
-) -> Result<Option<Page<'a>>> {
-    match (run.page(number, reader), skipped) {
-        (Err(Error::Damaged(damage)), Some(skipped)) => {
-            skipped.lock().unwrap_or_else(PoisonError::into_inner).push(damage);
-            Ok(None)
-        }
-        (page, _) => page.map(Some),
-    }
-}
-
-/// Goes through several runs as one: by key, versions of one key newest (highest offset) first.
-#[derive(Debug)]
-pub(crate) struct MergeCursor<'a> {
-    /// Kept so that the entry that is next stands last.
-    cursors: Vec<(usize, RunCursor<'a>)>,
-}
-
-impl<'a> MergeCursor<'a> {
-    /// Over these runs, from the first key not before `from`.
-    pub(crate) fn seek(runs: impl Iterator<Item = &'a Run>, reader: &'a Reader, from: &[u8]) -> Result<Self> {
-        Self::seek_past_damage(runs, reader, from, None)
-    }
-
-    /// The same, stepping over damaged pages if there is a place to note them.
-    pub(crate) fn seek_past_damage(
-        runs: impl Iterator<Item = &'a Run>,
-        reader: &'a Reader,
-        from: &[u8],
-        skipped: Option<&Skipped>,
-    ) -> Result<Self> {
-        let mut cursors = Vec::new();
-        for (number, run) in runs.enumerate() {
-            cursors.extend(RunCursor::seek(run, reader, from, skipped)?.map(|cursor| (number, cursor)));
-        }
-        cursors.sort_by(|a, b| Self::order(b, a));
-        Ok(Self { cursors })
-    }
-
-    /// Number of the run, and its cursor, of the entry that is next.
-    pub(crate) fn peek(&self) -> Option<(usize, &RunCursor<'a>)> {
-        self.cursors.last().map(|(number, cursor)| (*number, cursor))
-    }
-
-    /// Steps over the entry that was next.
-    pub(crate) fn advance(&mut self) -> Result<()> {
-        let Some((number, cursor)) = self.cursors.pop() else { return Ok(()) };
-        if let Some(cursor) = cursor.next()? {
-            let moved = (number, cursor);
-            let at = self.cursors.partition_point(|other| Self::order(other, &moved).is_gt());
-            self.cursors.insert(at, moved);
-        }
-        Ok(())
-    }
-
-    fn order(a: &(usize, RunCursor<'a>), b: &(usize, RunCursor<'a>)) -> std::cmp::Ordering {
-        a.1.form().cmp(b.1.form()).then(b.1.place.offset.cmp(&a.1.place.offset)).then(b.0.cmp(&a.0))
-    }
-}
-
-/// One index out of several runs of a segment.
-pub(crate) fn merge<'a>(
-    runs: impl Iterator<Item = &'a Run>,
-    reader: &'a Reader,
-    salt_crc: u32,
-) -> Result<Option<EncodedIndex>> {
-    let mut builder = IndexBuilder::new(salt_crc);
-    let mut cursor = MergeCursor::seek(runs, reader, &[])?;
-    while let Some((_, entry)) = cursor.peek() {
-        builder.push(entry.form(), entry.place());
-        cursor.advance()?;
-    }
-    Ok(builder.finish())
 }
