@@ -90,6 +90,9 @@ def test_a_callback_that_wants_the_writer_is_told_so() -> None:
         told: list[Exception] = []
 
         def use(_: int) -> None:
+            # The last number is told when the writer is free again.
+            if told:
+                return
             assert pack[1] == b"x" * 2000
             calls: list[Callable[[], object]] = [
                 lambda: pack.put("k", b""),
