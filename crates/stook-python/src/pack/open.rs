@@ -58,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) access: AccessRule,
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
+    /// Where the writer writes, once there is one.
+    pub(crate) written: Option<Arc<dyn Storage>>,
 }
 
 /// How reads go: by rule, past the page cache, through it.
@@ -134,11 +136,15 @@ impl Settings {
             map: if self.map { MapRule::Sealed } else { MapRule::Never },
             ..OpenOptions::default()
         };
-        pack::Pack::open_path(&self.path, options)
+        match &self.written {
+            // The same directory as the writer's, whatever has its path by now.
+            Some(storage) => pack::Pack::open(storage.clone(), options),
+            None => pack::Pack::open_path(&self.path, options),
+        }
     }
 
-    /// Opens the pack for writing, or makes it.
-    pub(crate) fn open_writer(&self) -> PyResult<PackWriter> {
+    /// Opens the pack for writing, or makes it. Readers that are opened from then on read the same directory.
+    pub(crate) fn open_writer(&mut self) -> PyResult<PackWriter> {
         if self.at_ns.is_some() || self.generation.is_some() {
             return Err(invalid("a state of the past can only be read: mode 'r'"));
         }
@@ -155,6 +161,7 @@ impl Settings {
             ..WriterOptions::default()
         };
         let storage: Arc<dyn Storage> = Arc::new(storage);
+        self.written = Some(storage.clone());
         if self.mode != Mode::Create {
             match PackWriter::open(storage.clone(), options.clone()) {
                 Err(pack::Error::NotAPack { .. }) if self.mode == Mode::Append && is_empty(&self.path)? => {}

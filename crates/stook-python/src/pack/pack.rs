@@ -65,7 +65,7 @@ struct State {
 }
 
 impl Pack {
-    pub(super) fn open(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+    pub(super) fn open(py: Python<'_>, mut settings: Settings) -> PyResult<Self> {
         let (state, damages) = py.detach(|| {
             let mut damages = Vec::new();
             let writer = match settings.mode {
@@ -186,6 +186,7 @@ impl Pack {
             access: access_of(access)?,
             durability: durability.map(durability_of).transpose()?.unwrap_or_default(),
             segment_bytes,
+            written: None,
         };
         if segment_bytes < 1 << 20 {
             return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));

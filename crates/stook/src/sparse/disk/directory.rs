@@ -97,7 +97,8 @@ impl Directory {
 
     /// Opens a file that is there.
     pub(super) fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // Without waiting: a pipe that somebody put there is not read, and nothing waits for its other end.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         Ok(retry_on_intr(|| rustix::fs::openat(&self.fd, name, flags, FILE_MODE))?.into())
     }
 

@@ -55,7 +55,7 @@ impl Live {
     ) -> io::Result<Found> {
         let index_name = super::index_name(name);
         for _ in 0..TRIES {
-            let index = match directory.open_file(&index_name, OFlags::RDONLY | OFlags::NONBLOCK) {
+            let index = match directory.open_file(&index_name, OFlags::RDONLY) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
                 index => index?,
             };
@@ -152,11 +152,11 @@ impl Live {
 
 /// Opens a data file, for reading only where nobody may write; `None` where it is gone.
 fn open_data(directory: &Directory, name: &str) -> io::Result<Option<(File, bool)>> {
-    let opened = match directory.open_file(name, OFlags::RDWR | OFlags::NONBLOCK) {
+    let opened = match directory.open_file(name, OFlags::RDWR) {
         Ok(file) => return Ok(Some((file, true))),
         Err(error) => match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                directory.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK)
+                directory.open_file(name, OFlags::RDONLY)
             }
             _ => Err(error),
         },

@@ -134,7 +134,7 @@ impl DiskCache {
     }
 
     fn index_of(&self, name: &str) -> io::Result<Option<CacheIndex>> {
-        match self.directory.open_file(&index_name(name), OFlags::RDONLY | OFlags::NONBLOCK) {
+        match self.directory.open_file(&index_name(name), OFlags::RDONLY) {
             Ok(file) => whole_index(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -174,7 +174,7 @@ impl DiskCache {
     ) -> io::Result<Option<u64>> {
         let Some(mut index) = whole_index(&locked.file)? else { return Ok(None) };
         let nonce = index.header.nonce;
-        let data = self.directory.open_file(&data_name(name, nonce), OFlags::RDWR | OFlags::NONBLOCK)?;
+        let data = self.directory.open_file(&data_name(name, nonce), OFlags::RDWR)?;
         let before = directory::about(&data)?;
         let mut dropped = ExtentMap::new();
         let cut = index.records.iter().position(|record| {
