@@ -21,7 +21,7 @@ PAGE_UNITS_MAX = 17
 RESTART = 16
 FOOTER_LEN = 256
 LONG_FRAME = 0xFFFFFFFF
-SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid", 6: "names"}
+SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid", 6: "names", 8: "ctime_ns", 9: "inode"}
 FIXED_TYPES = {1: "<Q", 2: "<q", 3: "<I", 4: "<B"}
 
 

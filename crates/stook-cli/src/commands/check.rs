@@ -101,6 +101,11 @@ fn print_text(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
         output.line(damage)?;
     }
     if !context.quiet() {
+        if report.damages.iter().any(|damage| damage.key.is_some()) {
+            output.line(
+                "note: `stook pack --checksum DIR PACK` packs what is damaged again where the file is still there",
+            )?;
+        }
         for note in &report.notes {
             output.line(format_args!("note: {}", printable(note.as_bytes())))?;
         }

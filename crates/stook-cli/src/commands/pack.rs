@@ -39,6 +39,7 @@ Examples:
   stook pack photos photos.stook                 again: adds what is new or changed since, and
                                                  finishes what was interrupted
   stook pack photos photos.stook --delete        and deletes the records of what is gone from photos
+  stook pack photos photos.stook --checksum      and looks at the bytes of every file, not at its times
   stook pack logs logs.stook --move              and removes from logs what the pack then holds
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
@@ -74,6 +75,9 @@ pub struct Args {
     /// Remove what was packed, when the pack was read back and holds the same; directories when they are empty
     #[arg(long = "move", conflicts_with = "delete")]
     move_: bool,
+    /// Compare the bytes of every file, whatever its times say; packs again what is damaged in the pack
+    #[arg(long)]
+    pub(super) checksum: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -159,6 +163,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         select: Box::new(|key, kind| select(&selection, key, kind)),
         own: args.pack.exists().then(|| args.pack.clone()),
         delete: delete(&args),
+        checksum: args.checksum,
     };
     tree.check()?;
     let opened = if args.dry_run { dry(&args, context)? } else { open(&args, &tree, context)? };

@@ -347,3 +347,100 @@ fn a_member_that_is_a_hole_is_got_as_one() {
     let (code, stdout, _) = ended(stook(["load", "t.tar"]).current_dir(dir.path()));
     assert!(code == 0 && stdout.starts_with("1 record, 1.10 TB"), "{stdout}");
 }
+
+/// Makes an archive whose members have the time that they always have.
+const FIXED: &str = "
+import io, sys, tarfile, zipfile
+path, *members = sys.argv[1:]
+members = [(name, text.encode() * int(times)) for name, text, times in zip(*[iter(members)] * 3)]
+if path.endswith('.zip'):
+    with zipfile.ZipFile(path, 'w') as out:
+        for name, body in members:
+            out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), body)
+else:
+    with tarfile.open(path, 'w') as out:
+        for name, body in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(body)
+            out.addfile(info, io.BytesIO(body))
+";
+
+fn fixed(place: &Place, name: &str, members: &[&str]) {
+    let made = Command::new("python3")
+        .args(["-c", FIXED, name])
+        .args(members)
+        .current_dir(place.dir.path())
+        .status();
+    assert!(made.unwrap().success());
+}
+
+/// Packs an archive, by its name or through stdin, and gives what was said.
+fn import(place: &Place, name: &str, through_stdin: bool, options: &[&str]) -> serde_json::Value {
+    let mut command = stook(["pack"]);
+    command.args(options).args([if through_stdin { "-" } else { name }, "p.stook", "--json"]);
+    command.current_dir(place.dir.path());
+    let (code, stdout, stderr) = match through_stdin {
+        true => super::packs::fed(&mut command, &fs::read(place.path(name)).unwrap()),
+        false => {
+            let (code, stdout, stderr) = ended(&mut command);
+            (code, stdout.into_bytes(), stderr)
+        }
+    };
+    assert_eq!(code, 0, "{name}: {stderr}");
+    serde_json::from_slice(&stdout).unwrap()
+}
+
+#[test]
+fn a_member_that_changed_is_packed_again_whatever_its_time_says() {
+    for (name, through_stdin) in [("x.zip", false), ("x.tar", false), ("x.tar", true)] {
+        let place = Place::new();
+        let told = |report: &serde_json::Value| {
+            ["files", "unchanged", "replaced"].map(|field| report[field].as_u64().unwrap())
+        };
+        let long = ["same", "s", "5", "short", "a", "5", "long", "a", "5000000"];
+        fixed(&place, name, &long);
+        assert_eq!(told(&import(&place, name, through_stdin, &[])), [3, 0, 0], "{name}");
+        assert_eq!(told(&import(&place, name, through_stdin, &[])), [0, 3, 0], "{name}");
+        assert_eq!(told(&import(&place, name, through_stdin, &["--checksum"])), [0, 3, 0], "{name}");
+        let changed = ["same", "s", "5", "short", "b", "5", "long", "b", "5000000"];
+        fixed(&place, name, &changed);
+        if !through_stdin {
+            assert_eq!(told(&import(&place, name, through_stdin, &["--dry-run"])), [2, 1, 2], "{name}");
+        }
+        assert_eq!(told(&import(&place, name, through_stdin, &[])), [2, 1, 2], "{name}");
+        let (_, stdout, _) = ended(stook(["get", "p.stook", "short"]).current_dir(place.dir.path()));
+        assert_eq!(stdout, "bbbbb", "{name}");
+        let (_, stdout, _) = ended(stook(["get", "p.stook", "long"]).current_dir(place.dir.path()));
+        assert!(stdout.len() == 5_000_000 && stdout.bytes().all(|byte| byte == b'b'), "{name}");
+        assert_eq!(told(&import(&place, name, through_stdin, &[])), [0, 3, 0], "{name}");
+    }
+}
+
+#[test]
+fn what_one_archive_put_is_not_taken_for_what_was_there_before() {
+    let place = Place::new();
+    fixed(&place, "old.tar", &["m", "a", "5"]);
+    fixed(&place, "new.tar", &["m", "b", "5"]);
+    import(&place, "old.tar", false, &[]);
+    let mut command = stook(["pack", "new.tar", "old.tar", "p.stook"]);
+    assert_eq!(ended(command.current_dir(place.dir.path())).0, 0);
+    let (_, stdout, _) = ended(stook(["get", "p.stook", "m"]).current_dir(place.dir.path()));
+    assert_eq!(stdout, "aaaaa", "the last one counts");
+}
+
+#[test]
+fn names_of_a_tar_from_stdin_keep_their_content_too() {
+    let place = Place::new();
+    fs::create_dir(place.path("u")).unwrap();
+    fs::write(place.path("u/a"), "shared").unwrap();
+    fs::hard_link(place.path("u/a"), place.path("u/b")).unwrap();
+    let made =
+        Command::new("tar").args(["cf", "x.tar", "-C", "u", "a", "b"]).current_dir(place.dir.path()).status();
+    assert!(made.unwrap().success());
+    import(&place, "x.tar", true, &[]);
+    assert_eq!(import(&place, "x.tar", true, &[])["unchanged"], 2);
+    fs::write(place.path("new"), "newer").unwrap();
+    assert_eq!(ended(stook(["put", "p.stook", "a", "new"]).current_dir(place.dir.path())).0, 0);
+    assert_eq!(ended(stook(["unpack", "p.stook", "out"]).current_dir(place.dir.path())).0, 0);
+    assert_eq!(fs::read_to_string(place.path("out/b")).unwrap(), "shared");
+}

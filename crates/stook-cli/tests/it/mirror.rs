@@ -3,7 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+
+use stook::pack::format::attributes::{CTIME_NS, INODE, Name, Value};
+use stook::pack::{OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions};
 
 use super::packs::{Place, documented};
 use super::{ended, stook};
@@ -319,15 +324,10 @@ fn what_the_pack_does_not_hold_is_not_removed() {
     let large: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
     write(&place, "tree/large", &large);
     run(&place, &["pack", "tree", "p.stook"]);
-    // Other bytes of the same length and time: packing takes them for unchanged.
-    let disguise = |name: &str, bytes: &[u8]| {
-        let path = place.path(name);
-        let time = path.metadata().unwrap().modified().unwrap();
-        fs::write(&path, bytes).unwrap();
-        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-    };
-    disguise("tree/sub/secret", b"tree/sub/SECRET");
-    disguise("tree/large", &[&large[..large.len() - 1], b"x"].concat());
+    // Records that say to be of these very inodes, with other bytes: packing takes the files for unchanged.
+    forge(&place, "sub/secret", b"tree/sub/SECRET");
+    forge(&place, "large", &[&large[..large.len() - 1], b"x"].concat());
+    forge(&place, "sub/hurt", b"tree/sub/hurt");
     place.hurt(&super::packs::key("sub/hurt"), 3);
     let (code, report) = json(&place, &["pack", "tree", "p.stook", "--move"]);
     assert_eq!((code, &report["moved"]["files"]), (1, &1.into()), "{report}");
@@ -338,7 +338,27 @@ fn what_the_pack_does_not_hold_is_not_removed() {
         assert!(failed.contains(&key), "{report}");
     }
     assert_eq!(paths(&place, "tree"), ["tree/large", "tree/sub", "tree/sub/hurt", "tree/sub/secret"]);
-    assert_eq!(fs::read(place.path("tree/sub/secret")).unwrap(), b"tree/sub/SECRET");
+    assert_eq!(fs::read(place.path("tree/sub/secret")).unwrap(), b"tree/sub/secret");
+    // Compared by their bytes they are packed, and may go.
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--move", "--checksum"]);
+    assert_eq!((code, &report["files"], &report["moved"]["files"]), (0, &3.into(), &3.into()), "{report}");
+}
+
+/// Puts a record for a file of the tree that says to be of its inode as it is.
+fn forge(place: &Place, key: &str, body: &[u8]) {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = fs::metadata(place.path("tree").join(key)).unwrap();
+    let key = super::packs::key(key);
+    let path = place.path("p.stook");
+    let pack = Pack::open_path(&path, OpenOptions::default()).unwrap();
+    let mut attributes = pack.get(&key).unwrap().unwrap().head.attributes;
+    let changed_ns = metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec();
+    attributes.set(Name::Id(CTIME_NS), Value::I64(changed_ns));
+    attributes.set(Name::Id(INODE), Value::U64(metadata.ino()));
+    let storage = Arc::new(LocalStorage::open(&path, LocalStorageOptions::default()).unwrap());
+    let mut writer = PackWriter::open(storage, WriterOptions::default()).unwrap();
+    writer.put("", &key, &attributes, body).unwrap();
+    writer.finish(true).unwrap();
 }
 
 #[test]

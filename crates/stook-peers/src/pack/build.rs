@@ -87,6 +87,7 @@ fn build(tree: &Path, path: &Path) -> anyhow::Result<()> {
         select: Box::new(|_, _| Decision::Take),
         own: None,
         delete: Delete::Nothing,
+        checksum: false,
     };
     let summary = tree.run(Some(&mut writer), None, &mut |_, _| true)?;
     anyhow::ensure!(summary.failures.is_empty(), "{} files were not packed", summary.failures.len());

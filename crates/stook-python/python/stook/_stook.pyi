@@ -410,7 +410,8 @@ class Pack:
             key: The key.
             value: The value: `bytes` or anything with a buffer in one piece.
             attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The names ``kind``, ``mode``,
-                ``mtime_ns``, ``user_id``, ``group_id`` and ``names`` are those of packed files, and take what those have.
+                ``mtime_ns``, ``user_id``, ``group_id``, ``names``, ``ctime_ns`` and ``inode`` are those of packed files,
+                and take what those have.
             group: The group to put it into.
 
         Returns:
@@ -540,6 +541,7 @@ def pack_tree(
     *,
     group: str = "",
     delete: bool = False,
+    checksum: bool = False,
     select: Union[Callable[[str], object], None] = None,
     threads: int = 128,
     progress: Union[Callable[[int, int], object], bool, None] = None,
@@ -553,6 +555,8 @@ def pack_tree(
         pack: The pack: made if it is not there.
         group: The group to put everything into.
         delete: Whether records of files that are gone from the tree are deleted.
+        checksum: Whether the bytes of every file are compared, whatever its times say. What is damaged in the pack is packed
+            again.
         select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
             out, directories with all that is in them.
         threads: Threads that walk and read.

@@ -3,19 +3,23 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
-use stook::pack::format::attributes::{GROUP_ID, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value};
+use stook::pack::format::attributes::{
+    CTIME_NS, GROUP_ID, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value,
+};
 use stook::pack::{Attributes, FileKind};
 
 use crate::errors::invalid;
 
 /// Numbers that the format defines, and what they are called here.
-const KNOWN: [(u8, &str); 6] = [
+const KNOWN: [(u8, &str); 8] = [
     (KIND, "kind"),
     (MODE, "mode"),
     (MTIME_NS, "mtime_ns"),
     (USER_ID, "user_id"),
     (GROUP_ID, "group_id"),
     (NAMES, "names"),
+    (CTIME_NS, "ctime_ns"),
+    (INODE, "inode"),
 ];
 
 const KINDS: [(FileKind, &str); 4] = [
@@ -95,7 +99,8 @@ fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
             Ok(Value::U8(kind.0.code()))
         }
         Name::Id(MODE | USER_ID | GROUP_ID | NAMES) => Ok(Value::U32(number("a number of 32 bits")?)),
-        Name::Id(MTIME_NS) => {
+        Name::Id(INODE) => value.extract().map(Value::U64).map_err(|_| wrong("a number of 64 bits")),
+        Name::Id(MTIME_NS | CTIME_NS) => {
             value.extract().map(Value::I64).map_err(|_| wrong("nanoseconds since 1970 as an int"))
         }
         _ => any_value(name, value),

@@ -26,6 +26,8 @@ use crate::wait::{Telling, interruptible_telling};
 ///     pack: The pack: made if it is not there.
 ///     group: The group to put everything into.
 ///     delete: Whether records of files that are gone from the tree are deleted.
+///     checksum: Whether the bytes of every file are compared, whatever its times say. What is damaged in the pack is packed
+///         again.
 ///     select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
 ///         out, directories with all that is in them.
 ///     threads: Threads that walk and read.
@@ -46,7 +48,7 @@ use crate::wait::{Telling, interruptible_telling};
 ///     >>> stook.Pack("photos.stook")["cat.jpg"]
 ///     b'...'
 #[pyfunction]
-#[pyo3(signature = (sources, pack, *, group="", delete=false, select=None, threads=128, progress=None))]
+#[pyo3(signature = (sources, pack, *, group="", delete=false, checksum=false, select=None, threads=128, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
@@ -54,6 +56,7 @@ pub(crate) fn pack_tree<'py>(
     pack: PathBuf,
     group: &str,
     delete: bool,
+    checksum: bool,
     select: Option<Py<PyAny>>,
     #[pyo3(from_py_with = whole_usize)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
@@ -78,6 +81,7 @@ pub(crate) fn pack_tree<'py>(
             select: Box::new(|key, _| select(key)),
             own: pack.exists().then(|| pack.clone()),
             delete: if delete { Delete::AnyGroup } else { Delete::Nothing },
+            checksum,
         };
         pack_into(&mut tree, &pack, &mut told)
     });

@@ -22,8 +22,8 @@ use crate::engine::{Backend, EngineFactory, File};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
 
-/// A file whose last change is not older than this may change again without its times telling.
-const TICK: Duration = Duration::from_millis(20);
+/// What is waited at most until a change of an archive would show.
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// The longest file that is taken for a tar without members, when it is nothing but zeroes.
 const EMPTY_TAR_MAX: u64 = 1 << 20;
@@ -274,10 +274,9 @@ impl<'a> Iterator for Members<'a> {
 /// is only made of a file that is older than that.
 fn wait_for_the_clock(identity: &Identity) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let changed = Duration::from_nanos(u64::try_from(identity.ctime_ns).unwrap_or(0));
-    let age = now.saturating_sub(changed);
-    if age < TICK {
-        std::thread::sleep(TICK - age);
+    let wait = identity.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+    if !wait.is_zero() {
+        std::thread::sleep(wait.min(WAIT_MAX));
     }
 }
 

@@ -54,7 +54,7 @@ pub use records::{RECORDS_BODY_LEN_MAX, RECORDS_MAGIC, RecordStream, StreamEntry
 pub use recover::TornTail;
 pub use repair::{Quarantine, Quarantined, Repaired, repair};
 pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split};
-pub use stream::RecordReader;
+pub use stream::{BodyComparison, RecordReader};
 pub use writer::{
     Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, PackWriter, RecordWriter,
     Recovery, SharedWriter, TooLarge, WriterOptions, chunk_sums,

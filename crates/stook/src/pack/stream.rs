@@ -54,6 +54,75 @@ impl<'p> RecordReader<'p> {
     }
 }
 
+impl<'p> RecordReader<'p> {
+    /// Compares the body, from its beginning, with bytes that come from elsewhere.
+    pub fn compare(self) -> BodyComparison<'p> {
+        BodyComparison { record: self, chunk: Vec::new(), at: 0, is_same: true }
+    }
+}
+
+/// The body of a record, compared with bytes that are given piece by piece. A body that is damaged is not the same.
+#[derive(Debug)]
+pub struct BodyComparison<'p> {
+    record: RecordReader<'p>,
+    /// The last chunk of the body, and how much of it was compared.
+    chunk: Vec<u8>,
+    at: usize,
+    is_same: bool,
+}
+
+impl BodyComparison<'_> {
+    /// Compares the next bytes; whether all so far are the same.
+    ///
+    /// # Errors
+    /// What reading the record meets, but damage.
+    pub fn take(&mut self, mut bytes: &[u8]) -> Result<bool> {
+        while self.is_same && !bytes.is_empty() {
+            let left = self.chunk.get(self.at..).unwrap_or_default();
+            if left.is_empty() {
+                self.is_same = self.next_chunk()?;
+                continue;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(left.len()));
+            self.is_same = left.starts_with(now);
+            self.at += now.len();
+            bytes = later;
+        }
+        Ok(self.is_same)
+    }
+
+    /// Whether what was given is all of the body, and the same.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn finish(mut self) -> Result<bool> {
+        while self.is_same && self.at == self.chunk.len() {
+            if !self.next_chunk()? {
+                return Ok(self.is_same);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether there is a further chunk. Where it is damaged there is none, and the bodies differ.
+    fn next_chunk(&mut self) -> Result<bool> {
+        self.chunk.clear();
+        self.at = 0;
+        match self.record.next_chunk() {
+            Ok(Some(chunk)) => {
+                self.chunk.extend_from_slice(chunk);
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(Error::Damaged(_)) => {
+                self.is_same = false;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 impl Drop for RecordReader<'_> {
     fn drop(&mut self) {
         if let Some(frames) = self.frames.take()

@@ -2,6 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than a tick of any kernel.
+const TICK: Duration = Duration::from_millis(20);
+/// The same for times that are whole seconds.
+const TICK_OF_SECONDS: Duration = Duration::from_secs(2);
 
 /// Size, times and inode of a file; size, ETag or time of an object; or the like for other sources.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -31,6 +37,25 @@ impl Identity {
             (Some(before), Some(after)) => self.len == other.len && before == after,
             _ => self == other,
         }
+    }
+
+    /// How long, from `now_ns` on (nanoseconds since 1970), a change could still leave this identity as it is: within one
+    /// tick of the clock that its times come from it could be told the same. Nothing once that has passed.
+    ///
+    /// Kernels note times a few hundred times a second. Times of whole seconds come from file systems and servers that keep
+    /// no more, some of them every other second. That their clocks agree with this machine's is taken for granted.
+    pub fn unsettled_for(&self, now_ns: i64) -> Duration {
+        if self.etag.is_some() {
+            return Duration::ZERO;
+        }
+        let clock = if self.ctime_ns == 0 { self.mtime_ns } else { self.ctime_ns };
+        let tick = if clock % 1_000_000_000 == 0 { TICK_OF_SECONDS } else { TICK };
+        // A modification time in the future was set by somebody; where there is a change time, that one is the clock's.
+        let mtime_ns =
+            if self.ctime_ns != 0 && self.mtime_ns > now_ns { self.ctime_ns } else { self.mtime_ns };
+        let settled = i128::from(mtime_ns.max(self.ctime_ns)) + tick.as_nanos().cast_signed();
+        let left = (settled - i128::from(now_ns)).max(0);
+        Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
     /// Whether there is more than a length to tell it by.
@@ -90,6 +115,27 @@ mod tests {
         assert!(!with(5, Some("\"a\""), 1).same_content(&with(5, Some("W/\"a\""), 1)));
         assert!(!with(5, Some("\"a\""), 1).same_content(&with(5, None, 1)));
         assert!(!with(5, None, 1).same_content(&with(5, None, 2)));
+    }
+
+    #[test]
+    fn a_change_within_a_tick_of_the_clock_is_not_ruled_out() {
+        let at = |mtime_ns, ctime_ns| Identity { mtime_ns, ctime_ns, ..Identity::default() };
+        let s = 1_000_000_000;
+        let left = |identity: Identity, now| identity.unsettled_for(now).as_nanos();
+        let fine = at(5 * s, 100 * s + 7);
+        assert_eq!(left(fine.clone(), 100 * s + 7), 20_000_000);
+        assert_eq!(left(fine.clone(), 100 * s + 7 + 19_999_999), 1);
+        assert_eq!(left(fine, 100 * s + 7 + 20_000_000), 0);
+        // FAT, old servers, dates of the web.
+        assert_eq!(left(at(100 * s, 100 * s), 101 * s), 1_000_000_000);
+        assert_eq!(left(at(100 * s, 100 * s), 102 * s), 0);
+        assert_eq!(left(at(100 * s, 0), 101 * s), 1_000_000_000);
+        // A modification time that somebody set to a later one says nothing.
+        assert_eq!(left(at(1000 * s, 100 * s + 7), 200 * s), 0);
+        assert!(left(at(1000 * s, 0), 200 * s) > 0);
+        assert_eq!(left(at(i64::MIN, i64::MIN), i64::MAX), 0);
+        assert!(left(at(i64::MAX, i64::MAX), i64::MIN) > 0);
+        assert_eq!(left(Identity { etag: Some("e".into()), ..at(0, 0) }, 0), 0);
     }
 
     #[test]

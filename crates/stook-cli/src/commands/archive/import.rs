@@ -1,5 +1,6 @@
 //! `stook pack x.tar OUT.stook`: the members of archives, or of a tar from stdin, as records.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,8 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stook::archive::{Member, MemberKind, Piece, Reading, recognise, tar_stream};
+use stook::pack::format::attributes::{NAMES as FURTHER_NAMES, Name, Value};
 use stook::pack::tree::{Failure, PackSummary};
-use stook::pack::{Attributes, Error, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{
+    Attributes, BodyComparison, Error, FileKind, Key, OpenOptions, Pack, PackWriter, RecordReader,
+    WriterOptions,
+};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 
 use crate::archives;
@@ -80,7 +85,9 @@ pub(in crate::commands) fn run(
         selection,
         group,
         with_owner: rustix::process::geteuid().is_root(),
+        checksum: args.checksum,
         summary: PackSummary::default(),
+        replaced: BTreeSet::new(),
         left_out: Vec::new(),
         bar: context.progress("packing", Unit::Bytes, None),
     };
@@ -141,7 +148,10 @@ struct Import<'a> {
     selection: &'a Selection,
     group: &'a str,
     with_owner: bool,
+    checksum: bool,
     summary: PackSummary,
+    /// Keys of records that this run replaced.
+    replaced: BTreeSet<Vec<u8>>,
     /// Pipes, devices, and what only its program knows.
     left_out: Vec<Vec<u8>>,
     bar: Progress,
@@ -153,6 +163,18 @@ struct Record<'a> {
     kind: FileKind,
     attributes: Attributes,
     len: u64,
+    there: There,
+    /// Of a hard link, the key of its file.
+    first: Option<&'a [u8]>,
+}
+
+/// What the pack holds under the key of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum There {
+    Nothing,
+    Other,
+    /// A record with the same attributes and length: whether its bytes are the same has to be seen.
+    Alike,
 }
 
 /// Gives the next piece of a body.
@@ -173,14 +195,14 @@ impl Import<'_> {
         members.sort_by_key(|member| member.header_at);
         for batch in members.chunks(BATCH) {
             let wanted = self.changed(batch)?;
-            let read = wanted.iter().filter(|member| member.kind != MemberKind::HardLink);
-            let mut reading = archive.read(read.map(|member| member.number).collect())?;
-            for member in &wanted {
+            let read = wanted.iter().filter(|(member, _)| member.kind != MemberKind::HardLink);
+            let mut reading = archive.read(read.map(|(member, _)| member.number).collect())?;
+            for (member, there) in &wanted {
                 if interrupted() {
                     self.summary.interrupted = true;
                     return Ok(());
                 }
-                self.member(member, &mut reading)?;
+                self.member(member, *there, &mut reading)?;
                 if self.summary.interrupted {
                     return Ok(());
                 }
@@ -189,39 +211,58 @@ impl Import<'_> {
         Ok(archive.check_unchanged()?)
     }
 
-    /// The members that are not in the pack as they are.
-    fn changed<'m>(&mut self, batch: &[Member<'m>]) -> anyhow::Result<Vec<Member<'m>>> {
-        let Some(before) = &self.before else { return Ok(batch.to_vec()) };
-        let keys: Vec<Key> = batch.iter().map(|member| Key::bytes(member.key)).collect::<Result<_, _>>()?;
-        let located = before.locate(&keys)?;
-        // What damage hides is packed again.
-        let located: Vec<_> = located.into_iter().map(|entry| entry.ok().flatten()).collect();
-        let entries: Vec<_> = located.iter().flatten().cloned().collect();
-        let mut heads = before.heads(&entries)?.into_iter();
+    /// The members that are not certain to be in the pack as they are, and what is there of each.
+    fn changed<'m>(&mut self, batch: &[Member<'m>]) -> anyhow::Result<Vec<(Member<'m>, There)>> {
+        let records: Vec<(&[u8], Attributes, u64)> = batch
+            .iter()
+            .map(|member| (member.key, attributes(member, self.with_owner), body_len(member)))
+            .collect();
+        let there = self.there(&records)?;
         let mut changed = Vec::new();
-        for (member, entry) in batch.iter().zip(&located) {
-            let head = match entry.as_ref().and_then(|_| heads.next()).transpose() {
-                Err(Error::Damaged(_)) => None,
-                head => head?,
-            };
-            let len = body_len(member);
-            let is_same = |head: &stook::pack::RecordHead| {
-                head.attributes == archives::attributes(member, self.with_owner) && head.body_len == Some(len)
-            };
-            match head.as_ref() {
-                Some(head) if is_same(head) => self.summary.unchanged += 1,
-                found => {
-                    self.summary.replaced += u64::from(found.is_some());
-                    changed.push(*member);
-                }
+        for (member, there) in batch.iter().zip(there) {
+            // A checksum vouches for the bytes of a zip; the body of a directory is empty.
+            let is_vouched_for = member.crc32.is_some() && member.kind == MemberKind::File && !self.checksum
+                || member.kind == MemberKind::Directory;
+            match there {
+                There::Alike if is_vouched_for => self.summary.unchanged += 1,
+                there => changed.push((*member, there)),
             }
         }
         Ok(changed)
     }
 
-    fn member(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> anyhow::Result<()> {
-        let attributes = archives::attributes(member, self.with_owner);
-        let record = |kind| Record { key: member.key, kind, attributes, len: body_len(member) };
+    /// What the pack holds under these keys, compared with attributes and lengths of members.
+    fn there(&self, records: &[(&[u8], Attributes, u64)]) -> anyhow::Result<Vec<There>> {
+        let Some(before) = &self.before else { return Ok(vec![There::Nothing; records.len()]) };
+        let keys: Vec<Key> = records.iter().map(|(key, ..)| Key::bytes(*key)).collect::<Result<_, _>>()?;
+        let located = before.locate(&keys)?;
+        // What damage hides is packed again.
+        let located: Vec<_> = located.into_iter().map(|entry| entry.ok().flatten()).collect();
+        let entries: Vec<_> = located.iter().flatten().cloned().collect();
+        let mut heads = before.heads(&entries)?.into_iter();
+        let mut all = Vec::with_capacity(records.len());
+        for ((key, attributes, len), entry) in records.iter().zip(&located) {
+            let head = match entry.as_ref().and_then(|_| heads.next()).transpose() {
+                Err(Error::Damaged(_)) => None,
+                head => head?,
+            };
+            // What this run put is not what was there.
+            all.push(match head {
+                _ if self.replaced.contains(*key) => There::Other,
+                Some(head) if is_alike(&head.attributes, attributes) && head.body_len == Some(*len) => {
+                    There::Alike
+                }
+                Some(_) => There::Other,
+                None => There::Nothing,
+            });
+        }
+        Ok(all)
+    }
+
+    fn member(&mut self, member: &Member<'_>, there: There, reading: &mut Reading<'_>) -> anyhow::Result<()> {
+        let attributes = attributes(member, self.with_owner);
+        let record =
+            |kind| Record { key: member.key, kind, attributes, len: body_len(member), there, first: None };
         if member.kind == MemberKind::HardLink {
             let mut given = false;
             return self.put(&record(FileKind::HardLink), &mut |take| {
@@ -272,7 +313,9 @@ impl Import<'_> {
                 Attributes::of_file(kind, entry.mode.unwrap_or(0o644), entry.mtime_ns.unwrap_or(0), owner);
             let is_link = matches!(kind, FileKind::Symlink | FileKind::HardLink);
             let len = if is_link { entry.link.len() as u64 } else { entry.len };
-            let record = Record { key: &entry.key, kind, attributes, len };
+            let there = self.there(&[(&entry.key, attributes.clone(), len)])?;
+            let there = there.first().copied().unwrap_or(There::Nothing);
+            let record = Record { key: &entry.key, kind, attributes, len, there, first: Some(&entry.link) };
             let mut link = is_link.then_some(entry.link.as_slice());
             self.put(&record, &mut |take| {
                 if is_link {
@@ -291,17 +334,38 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Puts a record. What is wrong with its bytes is a failure of it alone.
+    /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
-        if let Some(writer) = &mut self.writer
-            && let Err(error) = put(writer, self.group, record, body, &self.bar)
-        {
-            if error.is::<Interrupted>() {
+        let same = match (&self.before, record.there) {
+            (Some(before), There::Alike) => match before.open_record(&Key::bytes(record.key)?) {
+                Ok(found) => found.map(RecordReader::compare),
+                Err(Error::Damaged(_)) => None,
+                Err(error) => return Err(error.into()),
+            },
+            _ => None,
+        };
+        match put(self.writer.as_mut(), self.group, record, same, body, &self.bar) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.summary.unchanged += 1;
+                return Ok(());
+            }
+            Err(error) if error.is::<Interrupted>() => {
                 self.summary.interrupted = true;
                 return Ok(());
             }
-            self.summary.failures.push(Failure { key: record.key.to_vec(), error: of_member(error)? });
-            return Ok(());
+            Err(error) => {
+                self.summary.failures.push(Failure { key: record.key.to_vec(), error: of_member(error)? });
+                return Ok(());
+            }
+        }
+        if let (Some(writer), FileKind::HardLink, Some(first)) = (&mut self.writer, record.kind, record.first)
+        {
+            writer.mark_further_names(&Key::bytes(first)?)?;
+        }
+        if record.there != There::Nothing {
+            self.summary.replaced += 1;
+            self.replaced.insert(record.key.to_vec());
         }
         let summary = &mut self.summary;
         *match record.kind {
@@ -336,45 +400,88 @@ fn body_len(member: &Member<'_>) -> u64 {
     if member.kind == MemberKind::HardLink { member.link.len() as u64 } else { member.len }
 }
 
-/// Puts a record; one that was interrupted never existed.
+/// Whether attributes say the same, but for how many names there are: a stream tells that when they come.
+fn is_alike(one: &Attributes, other: &Attributes) -> bool {
+    let told = |(name, _): &&(Name, Value)| *name != Name::Id(FURTHER_NAMES);
+    one.iter().filter(told).eq(other.iter().filter(told))
+}
+
+/// The attributes of its record: those that packing the unpacked member would give, and the checksum of a zip, which tells
+/// the next time whether its bytes are the same.
+fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
+    let mut attributes = archives::attributes(member, with_owner);
+    if let (Some(crc32), MemberKind::File) = (member.crc32, member.kind) {
+        attributes.set(Name::Text("crc32".into()), Value::U32(crc32));
+    }
+    attributes
+}
+
+/// Puts a record, if there is a writer, unless its body is the same as another; whether it is not. One that was interrupted
+/// never existed.
 fn put(
-    writer: &mut PackWriter,
+    writer: Option<&mut PackWriter>,
     group: &str,
     record: &Record<'_>,
+    mut same: Option<BodyComparison<'_>>,
     body: &mut Body<'_>,
     bar: &Progress,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let key = Key::bytes(record.key)?;
+    let Some(writer) = writer else {
+        let Some(mut same) = same else { return Ok(true) };
+        pour(body, &mut |bytes| {
+            bar.add(bytes.len() as u64);
+            Ok(same.take(bytes).map(drop)?)
+        })?;
+        return Ok(!same.finish()?);
+    };
     if record.len <= WHOLE_MAX {
         let mut whole = Vec::new();
-        while body(&mut |piece| {
-            match piece {
-                Piece::Bytes(bytes) => whole.extend_from_slice(bytes),
-                // No hole is longer than its member, which is short.
-                Piece::Hole(len) => whole.resize(whole.len() + len as usize, 0),
-            }
+        pour(body, &mut |bytes| {
+            whole.extend_from_slice(bytes);
             Ok(())
-        })? {
-            interrupt::check()?;
+        })?;
+        bar.add(record.len);
+        if let Some(mut same) = same
+            && same.take(&whole)?
+            && same.finish()?
+        {
+            return Ok(false);
         }
         writer.put(group, &key, &record.attributes, &whole)?;
-        bar.add(record.len);
-        return Ok(());
+        return Ok(true);
     }
+    // Written while it is compared: of a stream nothing comes twice. Dropped, nothing of it stays.
     let mut long = writer.begin(group, &key, &record.attributes, Some(record.len))?;
-    let mut write = |bytes: &[u8]| -> anyhow::Result<()> {
-        interrupt::check()?;
+    pour(body, &mut |bytes| {
+        if let Some(same) = &mut same {
+            same.take(bytes)?;
+        }
         long.write(bytes)?;
         bar.add(bytes.len() as u64);
         Ok(())
+    })?;
+    if let Some(same) = same
+        && same.finish()?
+    {
+        return Ok(false);
+    }
+    long.finish()?;
+    Ok(true)
+}
+
+/// Gives all bytes of a body, those of its holes as well, until Ctrl-C.
+fn pour(body: &mut Body<'_>, take: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let mut watched = |bytes: &[u8]| {
+        interrupt::check()?;
+        take(bytes)
     };
     while body(&mut |piece| match piece {
-        Piece::Bytes(bytes) => write(bytes),
-        Piece::Hole(len) => zeroes(len).try_for_each(&mut write),
+        Piece::Bytes(bytes) => watched(bytes),
+        Piece::Hole(len) => zeroes(len).try_for_each(&mut watched),
     })? {
         interrupt::check()?;
     }
-    long.finish()?;
     Ok(())
 }
 

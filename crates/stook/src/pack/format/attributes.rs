@@ -18,6 +18,10 @@ pub const USER_ID: u8 = 4;
 pub const GROUP_ID: u8 = 5;
 /// How many names a file had, where it had several.
 pub const NAMES: u8 = 6;
+/// Change time of the inode, nanoseconds since 1970, where no later change can have it, too.
+pub const CTIME_NS: u8 = 8;
+/// Inode number, beside that.
+pub const INODE: u8 = 9;
 
 /// Up to this many attributes are compared one by one.
 const FEW: usize = 16;
@@ -147,6 +151,14 @@ impl Attributes {
     pub fn mtime_ns(&self) -> Option<i64> {
         match self.get(&Name::Id(MTIME_NS)) {
             Some(Value::I64(ns)) => Some(*ns),
+            _ => None,
+        }
+    }
+
+    /// Change time and number of the inode that a file was packed from.
+    pub fn inode(&self) -> Option<(i64, u64)> {
+        match (self.get(&Name::Id(CTIME_NS)), self.get(&Name::Id(INODE))) {
+            (Some(Value::I64(ctime_ns)), Some(Value::U64(inode))) => Some((*ctime_ns, *inode)),
             _ => None,
         }
     }

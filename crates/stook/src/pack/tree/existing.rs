@@ -11,6 +11,17 @@ use crate::walk::Metadata;
 /// Heads that are read as one batch.
 const BATCH_LEN: usize = 4096;
 
+/// What a pack holds of a regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Nothing, or another one.
+    Other,
+    /// One that looks the same: whether the bytes are has to be seen.
+    Alike,
+    /// The same inode as it was: nothing in it can have changed without its times telling.
+    Same,
+}
+
 /// What is known of a record, without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
@@ -21,14 +32,23 @@ pub(super) struct Known {
     owner: Option<(u32, u32)>,
 }
 
+/// What is kept of a record.
+#[derive(Debug)]
+struct Entry {
+    /// From 0 on.
+    number: usize,
+    known: Known,
+    /// Change time and number of the inode that it was packed from, if it says.
+    inode: Option<(i64, u64)>,
+}
+
 /// The longest target of a link that is looked at, in bytes; longer ones count as changed.
 const TARGET_LEN_MAX: u64 = 65_535;
 
 /// The file records of a pack by key.
 #[derive(Debug, Default)]
 pub(super) struct Existing {
-    /// Each with its number, from 0 on.
-    known: HashMap<Box<[u8]>, (usize, Known)>,
+    known: HashMap<Box<[u8]>, Entry>,
     /// What links lead to.
     targets: HashMap<Box<[u8]>, Box<[u8]>>,
     /// What hard links lead to.
@@ -63,7 +83,8 @@ impl Existing {
             let known = Known::of(&head.attributes, head.body_len);
             if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
                 let number = self.known.len();
-                self.known.insert(key.into(), (number, known));
+                let inode = head.attributes.inode();
+                self.known.insert(key.into(), Entry { number, known, inode });
                 if known.is_link() && known.len <= TARGET_LEN_MAX {
                     links.push(head.key);
                 }
@@ -81,7 +102,7 @@ impl Existing {
     }
 
     fn known(&self, key: &[u8]) -> Option<&Known> {
-        self.known.get(key).map(|(_, known)| known)
+        self.known.get(key).map(|entry| &entry.known)
     }
 
     /// How many there are.
@@ -91,7 +112,7 @@ impl Existing {
 
     /// The number of a record: each has another, below [`len`](Self::len).
     pub(super) fn number(&self, key: &[u8]) -> Option<usize> {
-        self.known.get(key).map(|&(number, _)| number)
+        self.known.get(key).map(|entry| entry.number)
     }
 
     /// What kind of file a record is of.
@@ -101,7 +122,7 @@ impl Existing {
 
     /// All of them in no order: number, key and kind.
     pub(super) fn all(&self) -> impl Iterator<Item = (usize, &[u8], FileKind)> {
-        self.known.iter().map(|(key, (number, known))| (*number, &**key, known.kind))
+        self.known.iter().map(|(key, entry)| (entry.number, &**key, entry.known.kind))
     }
 
     /// All hard links in no order: key, and the key that each leads to.
@@ -116,9 +137,16 @@ impl Existing {
         self.firsts.contains(key)
     }
 
-    /// Whether a regular file with this metadata is there already.
-    pub(super) fn has_file(&self, key: &[u8], metadata: &Metadata, with_owner: bool) -> bool {
-        self.known(key).is_some_and(|known| *known == Known::file(metadata, with_owner))
+    /// What is there of a regular file with this metadata.
+    pub(super) fn holds_file(&self, key: &[u8], metadata: &Metadata, rule: Rule) -> Holds {
+        let wanted = Known::file(metadata, rule.with_owner);
+        match self.known.get(key).filter(|entry| entry.known == wanted) {
+            None => Holds::Other,
+            Some(entry) if !rule.checksum && entry.inode == Some((metadata.ctime_ns, metadata.inode)) => {
+                Holds::Same
+            }
+            Some(_) => Holds::Alike,
+        }
     }
 
     /// Whether a directory with this metadata is there already.
@@ -149,6 +177,14 @@ impl Existing {
     pub(super) fn has(&self, key: &[u8]) -> bool {
         self.known.contains_key(key)
     }
+}
+
+/// What is looked at to tell whether something is in the pack as it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule {
+    pub(super) with_owner: bool,
+    /// The bytes of every file.
+    pub(super) checksum: bool,
 }
 
 /// The owner that is recorded of an entry: with set-user-id or set-group-id bits always, because without one nobody gets

@@ -3,6 +3,7 @@
 //! A tree becomes one record per entry: its key is the path relative to the root, as bytes; kind, mode,
 //! modification time and (for root) owner are attributes. Links are never followed, in neither direction.
 
+mod comparing;
 mod existing;
 mod gone;
 mod links;

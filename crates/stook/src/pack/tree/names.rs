@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use super::existing::Existing;
+use super::existing::{Existing, Holds, Rule};
 use crate::walk::{Candidate, Decision, Kind, Metadata};
 
 /// Device and inode.
@@ -22,17 +22,20 @@ pub(super) struct Claims(Mutex<HashSet<Inode>>);
 
 impl Claims {
     /// Whether a file is to be read under this name.
-    pub(super) fn wants(&self, candidate: Candidate<'_>, existing: &Existing, with_owner: bool) -> bool {
+    pub(super) fn wants(&self, candidate: Candidate<'_>, existing: &Existing, rule: Rule) -> bool {
         let Candidate { key, metadata } = candidate;
-        // What holds the content of other names is replaced last, when those have what they need.
-        if existing.is_first(key) {
-            return false;
+        match existing.holds_file(key, metadata, rule) {
+            Holds::Same => return false,
+            Holds::Alike => {}
+            // What holds the content of other names is replaced last, when those have what they need.
+            Holds::Other if existing.is_first(key) => return false,
+            Holds::Other if metadata.links > 1 && existing.has_name(key, metadata, rule.with_owner) => {
+                return false;
+            }
+            Holds::Other => {}
         }
         if metadata.links < 2 {
-            return !existing.has_file(key, metadata, with_owner);
-        }
-        if existing.has_name(key, metadata, with_owner) {
-            return false;
+            return true;
         }
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(inode(metadata))
     }
@@ -66,7 +69,7 @@ pub(super) struct Sorted {
 }
 
 impl Names {
-    /// Notes that a file was packed with its bytes.
+    /// Notes that the pack has the bytes of a file under this key: it was packed, or found to be the same.
     pub(super) fn packed(&mut self, key: &[u8], metadata: &Metadata) {
         if metadata.links > 1 {
             self.packed.entry(inode(metadata)).or_insert_with(|| key.to_vec());
@@ -82,11 +85,13 @@ impl Names {
     }
 
     /// Takes out the files of which the pack has the bytes.
-    pub(super) fn settle(&mut self, existing: &Existing, with_owner: bool) -> Vec<Sorted> {
+    pub(super) fn settle(&mut self, existing: &Existing, rule: Rule) -> Vec<Sorted> {
         let mut sorted = Vec::new();
         let packed = &self.packed;
         self.waiting.retain(|inode, names| {
-            let before = || names.iter().find(|(key, metadata)| existing.has_file(key, metadata, with_owner));
+            let is_there =
+                |key: &[u8], metadata: &Metadata| existing.holds_file(key, metadata, rule) == Holds::Same;
+            let before = || names.iter().find(|(key, metadata)| is_there(key, metadata));
             let packed = packed.get(inode);
             let Some(first) = packed.or_else(|| before().map(|(key, _)| key)).cloned() else { return true };
             let unchanged = packed.is_none();

@@ -4,16 +4,17 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
-use super::existing::{Existing, recorded_owner};
+use super::comparing::{Doubt, Doubts};
+use super::existing::{Existing, Holds, Rule, recorded_owner};
 use super::gone::{Delete, Held};
 use super::names::{Claims, FurtherName, Names, Unread};
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
+use crate::pack::format::attributes::{Attributes, CTIME_NS, FileKind, INODE, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::open::Pack;
 use crate::pack::writer::{PackWriter, chunk_sums};
 use crate::walk::{
-    Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
+    Candidate, Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
 };
 
 /// One read of a file that is streamed, in bytes.
@@ -121,6 +122,9 @@ pub struct PackTree<'a> {
     pub own: Option<PathBuf>,
     /// Whether records of what is gone are deleted.
     pub delete: Delete,
+    /// Whether the bytes of every file are compared with its record, whatever times and inode say. What is damaged in the
+    /// pack is packed again.
+    pub checksum: bool,
 }
 
 impl std::fmt::Debug for PackTree<'_> {
@@ -170,8 +174,12 @@ impl PackTree<'_> {
         let existing = before.map(Existing::read).transpose()?.unwrap_or_default();
         let mut packing = Packing {
             tree: self,
+            began_ns: writer.as_ref().map_or(i64::MIN, |writer| writer.clock_ns()),
             writer,
+            before,
             existing: &existing,
+            doubts: Doubts::default(),
+            puts_off: true,
             summary: PackSummary { own: self.own_keys()?, ..PackSummary::default() },
             names: Names::default(),
             buffer: Vec::new(),
@@ -244,10 +252,17 @@ pub(super) enum Met {
 pub(super) struct Packing<'p, 'w> {
     pub(super) tree: &'p PackTree<'p>,
     pub(super) writer: Option<&'w mut PackWriter>,
+    /// The pack as it was.
+    pub(super) before: Option<&'p Pack>,
     pub(super) existing: &'p Existing,
     pub(super) summary: PackSummary,
     names: Names,
-    buffer: Vec<u8>,
+    pub(super) doubts: Doubts,
+    /// What other names still need is put off, until they have it.
+    puts_off: bool,
+    /// When it began, ns: what is read is read later.
+    began_ns: i64,
+    pub(super) buffer: Vec<u8>,
     progress: &'p mut dyn FnMut(u64, u64) -> bool,
     seen: u64,
     /// For each record that was there, by its number.
@@ -257,15 +272,21 @@ pub(super) struct Packing<'p, 'w> {
 impl Packing<'_, '_> {
     /// Goes through the whole tree.
     fn walk(&mut self) -> Result<(), Stop> {
-        let (tree, existing, dry) = (self.tree, self.existing, self.writer.is_none());
+        let (tree, existing, dry, rule) = (self.tree, self.existing, self.writer.is_none(), self.rule());
         let own = self.summary.own.clone();
         let claims = Claims::default();
         let walk = Walk::new(&tree.roots)?
             .options(WalkOptions { threads: tree.threads, note_xattrs: true, ..WalkOptions::default() })
             .select(|key, kind| tree.decide(&own, key, kind))
-            .wanted(|candidate| !dry && claims.wants(candidate, existing, tree.with_owner))
+            .wanted(|candidate| {
+                // What would be packed anyway need not be read to be counted.
+                let Candidate { key, metadata } = candidate;
+                let is_asked = !dry || existing.holds_file(key, metadata, rule) == Holds::Alike;
+                is_asked && claims.wants(candidate, existing, rule)
+            })
             .digest(self.sums());
-        walk.run(|event| self.take_event(event)).map(drop)
+        walk.run(|event| self.take_event(event))?;
+        self.compare_waiting()
     }
 
     /// Makes the checksums that a body is stored with, in the threads that read.
@@ -277,6 +298,7 @@ impl Packing<'_, '_> {
     /// Packs the further names of files, when all names are known.
     fn link_names(&mut self) -> Result<(), Stop> {
         self.settle_names()?;
+        self.puts_off = false;
         let mut counted = Vec::new();
         for first in [true, false] {
             let unread = self.names.unread(self.existing, first);
@@ -314,20 +336,24 @@ impl Packing<'_, '_> {
             Err(error) if !unread.contains(error.key()) => Ok(()),
             _ => self.take_event(event),
         })?;
-        Ok(())
+        self.compare_waiting()
+    }
+
+    pub(super) fn rule(&self) -> Rule {
+        Rule { with_owner: self.tree.with_owner, checksum: self.tree.checksum }
     }
 
     fn settle_names(&mut self) -> Result<(), Stop> {
         let owner = self.tree.with_owner;
-        for file in self.names.settle(self.existing, owner) {
+        for file in self.names.settle(self.existing, self.rule()) {
             self.summary.unchanged += u64::from(file.unchanged);
             for FurtherName { key, metadata } in file.further {
                 if self.existing.has_link(&key, FileKind::HardLink, &metadata, &file.first, owner) {
                     self.summary.unchanged += 1;
                     continue;
                 }
-                self.put(&key, FileKind::HardLink, &metadata, &file.first, None)?;
-                self.summary.hard_links += 1;
+                let is_put = self.put(&key, FileKind::HardLink, &metadata, &file.first, None)?;
+                self.summary.hard_links += u64::from(is_put);
                 self.tell(0)?;
             }
         }
@@ -376,17 +402,17 @@ impl Packing<'_, '_> {
                 if self.existing.has_directory(&key, &metadata, owner) {
                     self.summary.unchanged += 1;
                 } else {
-                    self.put(&key, FileKind::Directory, &metadata, b"", None)?;
-                    self.summary.directories += 1;
-                    self.summary.without_xattrs += u64::from(xattrs);
+                    let is_put = self.put(&key, FileKind::Directory, &metadata, b"", None)?;
+                    self.summary.directories += u64::from(is_put);
+                    self.summary.without_xattrs += u64::from(is_put && xattrs);
                 }
             }
             (Kind::Symlink, Content::Target(target)) => {
                 if self.existing.has_link(&key, FileKind::Symlink, &metadata, &target, owner) {
                     self.summary.unchanged += 1;
                 } else {
-                    self.put(&key, FileKind::Symlink, &metadata, &target, None)?;
-                    self.summary.symlinks += 1;
+                    let is_put = self.put(&key, FileKind::Symlink, &metadata, &target, None)?;
+                    self.summary.symlinks += u64::from(is_put);
                 }
             }
             (_, content) => self.take_file(key, metadata, content, xattrs)?,
@@ -401,29 +427,89 @@ impl Packing<'_, '_> {
         content: Content,
         xattrs: bool,
     ) -> Result<(), Stop> {
+        let holds = self.existing.holds_file(&key, &metadata, self.rule());
         match content {
             Content::Bytes(bytes) => {
-                self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()))?;
-                self.names.packed(&key, &metadata);
-                self.summary.without_xattrs += u64::from(xattrs);
-                self.summary.files += 1;
-                self.summary.bytes += metadata.len;
+                let doubt = Doubt { key, metadata, bytes, xattrs };
+                if holds == Holds::Alike { self.doubt(doubt)? } else { self.pack_bytes(doubt)? }
             }
-            Content::Large(file) => match self.put_large(&key, &metadata, &file)? {
-                None => {
-                    self.names.packed(&key, &metadata);
-                    self.summary.replaced += u64::from(self.existing.has(&key));
-                    self.summary.files += 1;
-                    self.summary.bytes += metadata.len;
-                }
-                Some(error) => self.summary.failures.push(Failure { key, error }),
-            },
+            Content::Large(file) => self.take_large(key, metadata, &file, holds)?,
             _ if metadata.links > 1 => self.names.wait(key, metadata),
-            _ if self.existing.has_file(&key, &metadata, self.tree.with_owner) => self.summary.unchanged += 1,
+            _ if holds == Holds::Same => self.is_unchanged(&key, &metadata),
             _ if self.existing.is_first(&key) => self.names.wait(key, metadata),
             _ => self.count_file(&key, &metadata),
         }
         Ok(())
+    }
+
+    fn take_large(
+        &mut self,
+        key: Vec<u8>,
+        metadata: Metadata,
+        file: &LargeFile,
+        holds: Holds,
+    ) -> Result<(), Stop> {
+        if holds == Holds::Alike {
+            match self.compare_large(&key, file)? {
+                Some(false) => {}
+                Some(true) => {
+                    self.is_unchanged(&key, &metadata);
+                    return Ok(());
+                }
+                None => return Ok(()),
+            }
+        }
+        if self.is_put_off(&key, &metadata) {
+            return Ok(());
+        }
+        match self.put_large(&key, &metadata, file)? {
+            None => self.is_packed(&key, &metadata),
+            Some(error) => self.summary.failures.push(Failure { key, error }),
+        }
+        Ok(())
+    }
+
+    /// Packs a file that was read.
+    pub(super) fn pack_bytes(&mut self, file: Doubt) -> Result<(), Stop> {
+        let Doubt { key, metadata, bytes, xattrs } = file;
+        if self.is_put_off(&key, &metadata) {
+            return Ok(());
+        }
+        if self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()))? {
+            self.summary.without_xattrs += u64::from(xattrs);
+            self.is_packed(&key, &metadata);
+        }
+        Ok(())
+    }
+
+    /// Whether a file that is not what the pack holds is dealt with later, or was only counted.
+    fn is_put_off(&mut self, key: &[u8], metadata: &Metadata) -> bool {
+        if self.writer.is_none() {
+            self.count_file(key, metadata);
+            return true;
+        }
+        let is_put_off = self.puts_off && self.existing.is_first(key);
+        if is_put_off {
+            self.names.wait(key.to_vec(), *metadata);
+        }
+        is_put_off
+    }
+
+    fn is_packed(&mut self, key: &[u8], metadata: &Metadata) {
+        self.names.packed(key, metadata);
+        self.summary.files += 1;
+        self.summary.bytes += metadata.len;
+    }
+
+    pub(super) fn is_unchanged(&mut self, key: &[u8], metadata: &Metadata) {
+        self.names.packed(key, metadata);
+        self.summary.unchanged += 1;
+    }
+
+    /// Notes a failure.
+    pub(super) fn failed<T>(&mut self, key: &[u8], error: Error) -> Option<T> {
+        self.summary.failures.push(Failure { key: key.to_vec(), error });
+        None
     }
 
     /// A file that a dry run would pack.
@@ -440,10 +526,16 @@ impl Packing<'_, '_> {
             let names = u32::try_from(metadata.links).unwrap_or(u32::MAX);
             attributes.set(Name::Id(NAMES), Value::U32(names));
         }
+        // Without them the bytes are compared the next time.
+        if kind == FileKind::File && metadata.identity().unsettled_for(self.began_ns).is_zero() {
+            attributes.set(Name::Id(CTIME_NS), Value::I64(metadata.ctime_ns));
+            attributes.set(Name::Id(INODE), Value::U64(metadata.inode));
+        }
         attributes
     }
 
-    /// Puts an entry, its chunk checksums given where the walk has made them.
+    /// Puts an entry, its chunk checksums given where the walk has made them. Whether it was put: what is wrong with this
+    /// record alone is noted.
     fn put(
         &mut self,
         key: &[u8],
@@ -451,14 +543,22 @@ impl Packing<'_, '_> {
         metadata: &Metadata,
         body: &[u8],
         sums: Option<&[u8]>,
-    ) -> Result<()> {
-        self.summary.replaced += u64::from(self.existing.has(key));
+    ) -> Result<bool> {
         let attributes = self.attributes(kind, metadata).encode()?;
         let group = self.tree.grouping.of(key, kind == FileKind::Directory);
-        let Some(writer) = self.writer.as_deref_mut() else { return Ok(()) };
-        let sums = sums.map_or_else(|| chunk_sums(body, writer.chunk_log2()).into(), Cow::Borrowed);
-        writer.put_encoded(&group, &Key::bytes(key)?, &attributes, body, &sums)?;
-        Ok(())
+        if let Some(writer) = self.writer.as_deref_mut() {
+            let sums = sums.map_or_else(|| chunk_sums(body, writer.chunk_log2()).into(), Cow::Borrowed);
+            match writer.put_encoded(&group, &Key::bytes(key)?, &attributes, body, &sums) {
+                Ok(_) => {}
+                Err(error) if writer.is_stopped() => return Err(error),
+                Err(error) => {
+                    self.summary.failures.push(Failure { key: key.to_vec(), error });
+                    return Ok(false);
+                }
+            }
+        }
+        self.summary.replaced += u64::from(self.existing.has(key));
+        Ok(true)
     }
 
     /// Streams a file. Gives what the file did wrong, if it did; then nothing of it is kept. What the pack did
@@ -477,7 +577,12 @@ impl Packing<'_, '_> {
             Ok(opened) => opened,
             Err(error) => return Ok(Some(error.into())),
         };
-        let mut record = writer.begin(&group, &Key::bytes(key)?, &attributes, Some(metadata.len))?;
+        let mut record = match writer.begin(&group, &Key::bytes(key)?, &attributes, Some(metadata.len)) {
+            Ok(record) => record,
+            // What is wrong with this record alone stops nothing else.
+            Err(error @ Error::Invalid(_)) => return Ok(Some(error)),
+            Err(error) => return Err(error.into()),
+        };
         let mut done = 0;
         loop {
             let read = match opened.read(&mut self.buffer) {
@@ -502,6 +607,7 @@ impl Packing<'_, '_> {
         let has_xattrs = xattrs::any(&opened);
         match record.finish() {
             Ok(_) => {
+                self.summary.replaced += u64::from(self.existing.has(key));
                 self.summary.without_xattrs += u64::from(has_xattrs);
                 Ok(None)
             }

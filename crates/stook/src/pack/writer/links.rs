@@ -15,7 +15,7 @@ use super::{At, PackWriter};
 use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
-use crate::pack::format::attributes::{Attributes, FileKind};
+use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name as AttributeName, Value};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
 use crate::pack::format::segment::Salt;
 use crate::pack::frames::{Chunk, Frames, Step, Trouble};
@@ -117,6 +117,31 @@ impl PackWriter {
         if is_elsewhere { self.sync() } else { Ok(()) }
     }
 
+    /// Makes the record with this key say that it holds the content of further names, if it does not yet: for whoever learns
+    /// of hard links after their file was put. The record is written anew then.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and what reading the record meets.
+    pub fn mark_further_names(&mut self, first: &Key) -> Result<()> {
+        self.check_usable()?;
+        let Some(at) = self.find(first)? else { return Ok(()) };
+        if self.may_hold_content(first, at)? {
+            return Ok(());
+        }
+        let mut content = self.content(at)?;
+        if content.attributes.file_kind() == Some(FileKind::HardLink) {
+            return Ok(());
+        }
+        content.attributes.set(AttributeName::Id(NAMES), Value::U32(2));
+        let group = self.manifest.groups.get(self.group_of(at.segment)? as usize).cloned();
+        let group = group.unwrap_or_default();
+        let mut record = self.begin(&group, first, &content.attributes, content.len)?;
+        while let Some(bytes) = content.next()? {
+            record.write(bytes)?;
+        }
+        record.finish().map(drop)
+    }
+
     /// Whether a record may hold the content of other names: it says so, or cannot be asked.
     pub(super) fn may_hold_content(&mut self, key: &Key, old: At) -> Result<bool> {
         if key.as_bytes().is_none() {
@@ -167,7 +192,7 @@ impl PackWriter {
         key: &Key,
         find: &dyn Fn(&Self, &Key) -> Result<Option<At>>,
     ) -> Result<Vec<Link>> {
-        self.learn_links()?;
+        self.learn_links().map_err(|error| untold(key, error))?;
         let mut links = Vec::new();
         for candidate in self.links.by_first.get(key).cloned().unwrap_or_default() {
             let Some(at) = find(self, &candidate)?.filter(|_| candidate != *key) else { continue };
@@ -270,6 +295,16 @@ pub(super) fn cannot_move(key: &Key, link: &Key, error: Error) -> Error {
         Error::Damaged(damage) => Error::Invalid(format!(
             "{key} holds the content of {link} (they are names of one file), which cannot be moved there first, because it \
              is damaged: {damage}; delete {link}, or put it anew, and try again"
+        )),
+        other => other,
+    }
+}
+
+fn untold(key: &Key, error: Error) -> Error {
+    match error {
+        Error::Damaged(damage) => Error::Invalid(format!(
+            "{key} may hold the content of other names of its file, and which those are cannot be told, because of \
+             damage: {damage}; repair the pack first"
         )),
         other => other,
     }

@@ -359,6 +359,16 @@ impl PackWriter {
         Ok(())
     }
 
+    /// Whether a failure ended writing: see [`Error::Stopped`].
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// What its clock says.
+    pub(crate) fn clock_ns(&self) -> i64 {
+        self.options.host.now_ns()
+    }
+
     /// What opening the pack found.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
@@ -381,6 +391,9 @@ impl PackWriter {
     }
 
     /// Puts a record into a group, in place of any older one with this key, and gives its sequence number.
+    ///
+    /// Where the older one holds the content of further names of a file (hard links), that is put under one of those first.
+    /// So it is with whatever else replaces or deletes a record.
     ///
     /// # Errors
     /// What the storage meets, or a key, group or attributes that are too long. After a failed write the writer is

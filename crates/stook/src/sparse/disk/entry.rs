@@ -19,9 +19,6 @@ use crate::source::Identity;
 const PART: usize = 1 << 20;
 /// How exactly the last use of an entry is noted.
 const STAMP_EVERY: Duration = Duration::from_secs(5);
-/// How long a source without an ETag must have been as it is: within a tick of its clock it could change and keep
-/// its times.
-const SETTLED: Duration = Duration::from_secs(2);
 /// Writes that are left out after one was refused: 1, 2, 4, up to 2 to the power of this.
 const BACK_OFF_MAX: u32 = 10;
 
@@ -158,12 +155,8 @@ impl DiskEntry {
 
     /// Whether no later change can leave the identity as it is.
     fn is_settled(&self) -> bool {
-        if self.identity.etag.is_some() {
-            return true;
-        }
-        let latest = self.identity.mtime_ns.max(self.identity.ctime_ns);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i128::from(latest) + SETTLED.as_nanos().cast_signed() <= now.as_nanos().cast_signed()
+        self.identity.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)).is_zero()
     }
 
     /// Whether this write is one of those that are not tried, because the last one was refused.

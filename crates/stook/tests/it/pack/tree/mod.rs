@@ -4,6 +4,7 @@ mod again;
 mod hostile;
 mod moved;
 mod roundtrip;
+mod unchanged;
 mod unpacked;
 
 use std::collections::{BTreeMap, HashMap};
@@ -115,6 +116,7 @@ impl Place {
             select: Box::new(|_, _| Decision::Take),
             own: None,
             delete: Delete::Nothing,
+            checksum: false,
         }
     }
 

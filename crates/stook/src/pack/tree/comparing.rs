@@ -1,0 +1,114 @@
+//! Files that may be what the pack holds: their bytes are compared with those of the record.
+//!
+//! That is so where kind, length, mode, time and owner are the same and the inode does not vouch for the rest: the tree
+//! was copied, the file was written so shortly before it was packed that a later change could have kept its times, the
+//! record came from elsewhere, or the caller wants it so.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use super::packing::{Packing, Stop};
+use crate::pack::error::{Error, Result};
+use crate::pack::key::Key;
+use crate::walk::{FileBytes, LargeFile, Metadata};
+
+/// Small files that are compared at once: so many, and bytes of them.
+const BATCH_LEN: usize = 256;
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// One read of a file that is streamed, in bytes.
+const STREAM_LEN: usize = 1 << 20;
+
+/// A file that was read and is to be compared.
+pub(super) struct Doubt {
+    pub(super) key: Vec<u8>,
+    pub(super) metadata: Metadata,
+    pub(super) bytes: FileBytes,
+    pub(super) xattrs: bool,
+}
+
+/// Those that wait for one another, so that their records are read as one batch.
+#[derive(Default)]
+pub(super) struct Doubts {
+    waiting: Vec<Doubt>,
+    bytes: u64,
+}
+
+impl Packing<'_, '_> {
+    /// Takes a file that is to be compared.
+    pub(super) fn doubt(&mut self, doubt: Doubt) -> Result<(), Stop> {
+        self.doubts.bytes += doubt.metadata.len;
+        self.doubts.waiting.push(doubt);
+        if self.doubts.waiting.len() >= BATCH_LEN || self.doubts.bytes >= BATCH_BYTES {
+            return self.compare_waiting();
+        }
+        Ok(())
+    }
+
+    /// Compares what waits, and packs what differs, or is damaged in the pack.
+    pub(super) fn compare_waiting(&mut self) -> Result<(), Stop> {
+        let doubts = std::mem::take(&mut self.doubts).waiting;
+        let Some(before) = self.before.filter(|_| !doubts.is_empty()) else { return Ok(()) };
+        let keys = doubts.iter().map(|doubt| Key::bytes(&doubt.key)).collect::<Result<Vec<_>>>()?;
+        for (doubt, record) in doubts.into_iter().zip(before.get_many(&keys)?) {
+            let is_same = match record {
+                Ok(record) => record.is_some_and(|record| *record.body == *doubt.bytes),
+                Err(Error::Damaged(_)) => false,
+                Err(error) => return Err(error.into()),
+            };
+            match is_same {
+                true => self.is_unchanged(&doubt.key, &doubt.metadata),
+                false => self.pack_bytes(doubt)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file is what its record holds, byte for byte; `None` when reading the file failed, which is noted.
+    pub(super) fn compare_large(&mut self, key: &[u8], file: &LargeFile) -> Result<Option<bool>, Stop> {
+        let Some(before) = self.before else { return Ok(Some(false)) };
+        let mut comparison = match before.open_record(&Key::bytes(key)?) {
+            Ok(Some(record)) => record.compare(),
+            Ok(None) | Err(Error::Damaged(_)) => return Ok(Some(false)),
+            Err(error) => return Err(error.into()),
+        };
+        let mut opened = match file.open() {
+            Ok(opened) => opened,
+            Err(error) => return Ok(self.failed(key, error.into())),
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(STREAM_LEN, 0);
+        let compared =
+            self.compare_opened(file, &mut opened, &mut buffer, &mut |bytes| comparison.take(bytes));
+        self.buffer = buffer;
+        match compared? {
+            Ok(is_same) => Ok(Some(is_same && comparison.finish()?)),
+            Err(error) => Ok(self.failed(key, error)),
+        }
+    }
+
+    /// The inner error is the file's.
+    fn compare_opened(
+        &mut self,
+        file: &LargeFile,
+        opened: &mut File,
+        buffer: &mut [u8],
+        take: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<Result<bool>, Stop> {
+        let mut done = 0;
+        loop {
+            let read = match opened.read(buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Ok(Err(crate::Error::io_at("read", file.path(), done, error).into())),
+            };
+            done += read as u64;
+            if !take(buffer.get(..read).unwrap_or_default())? {
+                return Ok(Ok(false));
+            }
+            self.tell(done)?;
+        }
+        Ok(file.check(opened).map(|()| true).map_err(Error::from))
+    }
+}
