@@ -208,7 +208,11 @@ impl Pack {
                 Step::Frame => {
                     let offset = frames.head().offset;
                     walked.stretch(offset).first.get_or_insert(offset);
-                    match frames.finish_frame() {
+                    let mut within = |at| {
+                        progress(at - range.start());
+                        true
+                    };
+                    match frames.finish_frame_telling(&mut within) {
                         Ok(body_len) => {
                             report.damages.extend(batches.take(&frames).map(damage));
                             if let Some(body_len) = body_len {

@@ -445,6 +445,12 @@ impl Frames {
     /// Verifies what is left of the current frame and steps over it. Gives the length of its body, or `None`
     /// when it is not a record that counts: a mark, a filler, a record that was abandoned.
     pub(crate) fn finish_frame(&mut self) -> Checked<Option<u64>> {
+        self.finish_frame_telling(&mut |_| true)
+    }
+
+    /// The same, for frames of any length. `tell` is told where it is at every chunk that is read by itself, and ends it by
+    /// giving `false`; then it stands within the frame.
+    pub(crate) fn finish_frame_telling(&mut self, tell: &mut dyn FnMut(u64) -> bool) -> Checked<Option<u64>> {
         if self.head.header.kind != FrameKind::Record {
             self.skip_frame()?;
             return Ok(None);
@@ -456,6 +462,9 @@ impl Frames {
         loop {
             if let Chunk::End { len, counts } = self.next_chunk()? {
                 return Ok(counts.then_some(len));
+            }
+            if !tell(self.window.pos()) {
+                return Ok(None);
             }
         }
     }

@@ -176,14 +176,21 @@ impl Survey {
             reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
             segment.salt,
         );
+        let mut goes_on = true;
+        let mut tell = |at: u64| {
+            goes_on = goes_on && progress(at.saturating_sub(range.start()));
+            goes_on
+        };
         loop {
-            if !progress(frames.window.pos() - range.start()) {
+            if !tell(frames.window.pos()) {
                 return Err(Error::Stopped);
             }
             let broken = match frames.step()? {
                 Step::End => break,
                 Step::Invalid(broken) => broken,
-                Step::Frame => match frames.finish_frame() {
+                Step::Frame => match frames.finish_frame_telling(&mut tell) {
+                    // It was left where it stood.
+                    Ok(_) if !tell(frames.window.pos()) => return Err(Error::Stopped),
                     Ok(body_len) => {
                         self.take(number, &frames, body_len.is_some());
                         continue;

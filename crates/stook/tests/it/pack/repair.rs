@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use stook::pack::{Attributes, CompactOptions, Error, Key, PackWriter, Repaired, WriterOptions, repair};
-use stook::storage::Storage;
+use stook::pack::{
+    Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, Repaired, WriterOptions, repair,
+};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::{contents, pattern};
 use stook_testing::model::pack::{
     PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
@@ -180,4 +182,46 @@ fn what_is_no_pack_and_what_is_stopped_is_told() {
     assert!(matches!(stopped, Err(Error::Stopped)));
     let there = repair(&storage, shared(&storage), options(9), &mut aside, &mut |_| true);
     assert!(matches!(there, Err(Error::Exists { .. } | Error::Core(_))), "{there:?}");
+}
+
+#[test]
+fn checks_and_repairs_ask_inside_a_long_record_whether_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = |name: &str| {
+        Arc::new(LocalStorage::create(dir.path().join(name), LocalStorageOptions::default()).unwrap())
+    };
+    let from = storage("from");
+    let mut writer = PackWriter::create(from.clone(), WriterOptions::default()).unwrap();
+    for len in [None, Some(40 << 20)] {
+        let key = Key::id(u64::from(len.is_some()));
+        let mut record = writer.begin("", &key, &Attributes::new(), len).unwrap();
+        record.write(&pattern(40 << 20, 3)).unwrap();
+        record.finish().unwrap();
+    }
+    writer.finish(true).unwrap();
+    let is_often = |told: &[u64]| told.windows(2).all(|two| two[1].saturating_sub(two[0]) <= 2 << 20);
+    let pack = Pack::open(from.clone(), OpenOptions::default()).unwrap();
+    let mut told = vec![0];
+    assert_eq!(pack.check(|at| told.push(at)).unwrap().damages, []);
+    assert!(is_often(&told) && told.len() > 40, "{} times", told.len());
+    for stop_at in [10_u64 << 20, 70 << 20, 100 << 20, 150 << 20] {
+        let mut told = vec![0];
+        let aside = storage(&format!("aside{stop_at}"));
+        let stopped = repair(
+            from.as_ref(),
+            storage(&format!("to{stop_at}")),
+            WriterOptions::default(),
+            &mut || Ok(aside.clone()),
+            &mut |at| {
+                told.push(at);
+                at < stop_at
+            },
+        );
+        assert!(matches!(stopped, Err(Error::Stopped)), "{stop_at}");
+        assert!(
+            is_often(&told) && *told.last().unwrap() < stop_at + (2 << 20),
+            "{stop_at}: {:?}",
+            told.last()
+        );
+    }
 }
