@@ -11,10 +11,11 @@ use super::error::{Damage, Error, Result};
 use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVector};
 use super::format::frame::FrameKind;
 use super::format::index::Place;
-use super::format::manifest::SegmentEntry;
+use super::format::manifest::{Manifest, SegmentEntry, SegmentState};
 use super::frames::{Frames, Step, Trouble};
+use super::host::{Host as _, SystemHost};
 use super::key::Key;
-use super::names::Name;
+use super::names::{Name, named_by};
 use super::open::{OpenOptions, Pack};
 use super::reader::Reader;
 use super::recover::go_behind;
@@ -23,7 +24,7 @@ use super::run::MergeCursor;
 use super::segment::{Life, Segment};
 use super::snapshot::{Snapshot, read_manifest};
 use crate::extent::ByteRange;
-use crate::storage::Storage;
+use crate::storage::{EntryKind, Storage};
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -139,24 +140,59 @@ impl Pack {
         if !self.is_complete() {
             report.notes.push("the pack is incomplete: what built it has not come to its end".into());
         }
+        self.note_clock(report);
+        self.note_files(report)
+    }
+
+    /// A clock that was ahead once keeps all later times from telling anything.
+    fn note_clock(&self, report: &mut CheckReport) {
+        let last_ns = self.snapshot.manifest.time_last_ns;
+        let ahead = super::host::clock_is_behind(SystemHost.now_ns(), last_ns);
+        report.notes.extend(ahead);
+    }
+
+    /// Files that have no place in this generation or the ones before, and manifests that cannot be read.
+    fn note_files(&self, report: &mut CheckReport) -> Result<()> {
+        let mut named = named_by(&self.snapshot.manifest);
         for file in &self.snapshot.files {
             match Name::parse(&file.name) {
-                None => report.notes.push(format!("{} is no file of a pack", file.name)),
                 Some(Name::Manifest(generation)) if generation != self.generation() => {
-                    self.check_old_manifest(generation, report)?;
+                    named.extend(self.check_old_manifest(generation, report)?.iter().flat_map(named_by));
                 }
                 Some(Name::Deletes(id, generation)) if !self.names_vector(id, generation) => {
                     self.check_old_vector(&file.name, report)?;
                 }
-                Some(Name::Segment(id))
-                    if !self.snapshot.manifest.segments.iter().any(|entry| entry.id == id) =>
-                {
-                    report.notes.push(format!("{} is not named by the manifest", file.name));
-                }
-                Some(_) => {}
+                _ => {}
             }
         }
+        for file in &self.snapshot.files {
+            let note = match Name::parse(&file.name) {
+                None => "is no file of a pack",
+                Some(Name::Segment(_) | Name::Deletes(..)) if file.kind != EntryKind::File => "is no file",
+                Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !named.contains(&name) => {
+                    "is not named by the manifest"
+                }
+                Some(Name::OrphanSegment(_) | Name::OrphanDeletes(..)) => {
+                    "belongs to a generation whose manifest is gone, and was set aside: put the newest manifest of the \
+                     same backup back, or remove it if it is not needed"
+                }
+                Some(Name::Checkpoint(id, from)) if !self.uses_checkpoint(id, from) => {
+                    "is not used by any segment"
+                }
+                Some(_) => continue,
+            };
+            report.notes.push(format!("{} {note}", file.name));
+        }
         Ok(())
+    }
+
+    fn uses_checkpoint(&self, id: u64, from: u64) -> bool {
+        let segment = self.snapshot.segments.iter().find(|segment| segment.entry.id == id);
+        segment.is_some_and(|segment| {
+            segment.entry.state == SegmentState::Active
+                && from < segment.checkpointed_len
+                && segment.runs.iter().any(|run| run.frames.start() == from)
+        })
     }
 
     fn names_vector(&self, id: u64, generation: u64) -> bool {
@@ -164,10 +200,16 @@ impl Pack {
         self.snapshot.manifest.segments.iter().any(|entry| vector(entry) == Some((id, generation)))
     }
 
-    fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<()> {
+    /// The manifest of an older generation, if it is there and can be read.
+    fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<Option<Manifest>> {
         let read = read_manifest(self.storage.as_ref(), &self.reader, generation);
         let path = self.storage.path(&Name::Manifest(generation).to_string());
-        note_old(path, read.map(|read| read.damages), report)
+        let (manifest, read) = match read {
+            Ok(read) => (Some(read.value), Ok(read.damages)),
+            Err(error) => (None, Err(error)),
+        };
+        note_old(path, read, report)?;
+        Ok(manifest)
     }
 
     /// A deletion vector that only an older generation names.

@@ -54,7 +54,10 @@ impl Snapshot {
         }
         let Findings { damages, torn, .. } = findings;
         log.note(damages);
-        let snapshot = Self { manifest, segments, torn, log, lost, files, hold: None, at_ns: None };
+        let sequence_committed = 0;
+        let hold = None;
+        let snapshot =
+            Self { manifest, segments, torn, log, lost, files, sequence_committed, hold, at_ns: None };
         Ok((snapshot, vec![note]))
     }
 }

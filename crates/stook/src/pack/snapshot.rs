@@ -36,6 +36,8 @@ pub(crate) struct Snapshot {
     pub(crate) files: Vec<Entry>,
     /// The earlier time whose state it is, ns, if it is one.
     pub(crate) at_ns: Option<i64>,
+    /// The sequence number that the generation says comes next: those behind it were found.
+    pub(crate) sequence_committed: u64,
     /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none to keep.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) hold: Option<Box<dyn Lock>>,
@@ -120,7 +122,10 @@ impl Snapshot {
         let Findings { damages, torn, fresh } = findings;
         log.note(damages);
         let at_ns = view.at_ns;
-        let mut snapshot = Self { manifest, segments, torn, log, lost, files, at_ns, hold: Some(hold) };
+        let sequence_committed = manifest.sequence_next;
+        let hold = Some(hold);
+        let mut snapshot =
+            Self { manifest, segments, torn, log, lost, files, at_ns, sequence_committed, hold };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;

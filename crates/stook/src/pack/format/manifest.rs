@@ -260,6 +260,12 @@ impl Manifest {
         Ok(())
     }
 
+    /// All that counts up, and of which the next is made.
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        let vectors = self.segments.iter().filter_map(|segment| Some(segment.vector?.generation));
+        [self.generation, self.sequence_next, self.segment_next].into_iter().chain(vectors)
+    }
+
     fn check(&self) -> Decoded<()> {
         let problem = if self.generation == 0 {
             "generation 0"
@@ -271,6 +277,8 @@ impl Manifest {
             "a segment with an id that was not given out yet"
         } else if self.segments.iter().zip(self.segments.iter().skip(1)).any(|(a, b)| a.id >= b.id) {
             "segments that are not in order"
+        } else if self.numbers().any(|number| number >= super::super::names::NUMBER_END) {
+            "a number that no pack comes to"
         } else if self.segments.iter().any(|segment| segment.frames_end > segment.committed_len) {
             "a segment whose frames end behind it"
         } else if self.segments.iter().any(|segment| segment.form.marker == 0) {
@@ -504,5 +512,13 @@ mod tests {
         let mut wrong = manifest();
         wrong.segment_next = 2;
         assert!(Manifest::decode(&wrong.encode()).is_err());
+        for number in [1 << 62, u64::MAX] {
+            let wrong = [
+                Manifest { generation: number, ..manifest() },
+                Manifest { sequence_next: number, ..manifest() },
+                Manifest { segment_next: number, ..manifest() },
+            ];
+            assert!(wrong.iter().all(|wrong| Manifest::decode(&wrong.encode()).is_err()), "{number}");
+        }
     }
 }

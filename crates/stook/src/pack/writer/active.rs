@@ -50,6 +50,8 @@ pub(crate) struct Active {
     last: (u64, i64),
     /// Whether a manifest names it.
     pub(crate) published: bool,
+    /// Whether it says that one is about to.
+    is_announced: bool,
     checkpoints: Vec<Name>,
     /// The chunk checksums of the record that was appended last, as they are stored.
     sums: Vec<u8>,
@@ -90,6 +92,8 @@ impl Active {
     pub(crate) fn create(storage: &dyn Storage, header: SegmentHeader, group: u32) -> Result<Self> {
         let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
         appender.append(&[&header.encode()])?;
+        // By its header the segment is known as this pack's if the writer dies before anything else.
+        appender.flush()?;
         Ok(Self {
             salt: header.salt(),
             last: (header.sequence_first.saturating_sub(1), header.created_ns),
@@ -103,6 +107,7 @@ impl Active {
             durable_len: 0,
             mark_due: false,
             published: false,
+            is_announced: false,
             checkpoints: Vec::new(),
             sums: Vec::new(),
         })
@@ -130,6 +135,7 @@ impl Active {
             durable_len: 0,
             mark_due: false,
             published: true,
+            is_announced: true,
             appender,
             runs: Vec::new(),
             checkpointed_len: segment.checkpointed_len,
@@ -154,6 +160,11 @@ impl Active {
     fn take_tail(&mut self, run: &Run, reader: &Reader) -> Result<()> {
         self.tail = Tail::from_run(run, reader)?;
         Ok(())
+    }
+
+    /// Whether its index uses a checkpoint.
+    pub(crate) fn has_checkpoint(&self, name: &Name) -> bool {
+        self.checkpoints.contains(name)
     }
 
     /// End of its frames.
@@ -201,6 +212,16 @@ impl Active {
         }
         let attributes = self.durable_len.to_le_bytes();
         self.append_without_key(FrameKind::SyncMark, &attributes, self.last)
+    }
+
+    /// Says that a manifest is about to name the segment. Whoever finds it named by none knows by this whether one may have
+    /// done so, and so whether what is in it was ever acknowledged.
+    pub(crate) fn announce(&mut self) -> Result<()> {
+        if self.published || self.is_announced {
+            return Ok(());
+        }
+        self.is_announced = true;
+        self.append_without_key(FrameKind::SyncMark, &0u64.to_le_bytes(), self.last)
     }
 
     fn append_without_key(&mut self, kind: FrameKind, attributes: &[u8], last: (u64, i64)) -> Result<()> {

@@ -150,7 +150,7 @@ impl<'w> Batch<'w> {
         if let Some(old) = old {
             self.free_content(key, old)?;
         }
-        let sequence = self.writer.next_sequence();
+        let sequence = self.writer.next_sequence()?;
         let time_ns = self.time_ns();
         let parts = Parts { key, attributes, sequence, time_ns };
         let group = self.group;

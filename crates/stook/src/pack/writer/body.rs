@@ -51,7 +51,7 @@ impl<'w> RecordWriter<'w> {
         attributes: Vec<u8>,
         announced: Option<u64>,
     ) -> Result<Self> {
-        let sequence = writer.next_sequence();
+        let sequence = writer.next_sequence()?;
         let body = announced.map_or(BodyLen::Framed, BodyLen::Known);
         let (offset, header_crc, salt) = writer.guard(|writer| {
             let parts = Parts { key, attributes: &attributes, sequence, time_ns };

@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod compact;
 mod known;
+mod leftovers;
 mod links;
 mod publish;
 mod shared;
@@ -22,8 +23,8 @@ pub use body::RecordWriter;
 pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge};
 pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
+use leftovers::{Committed, Named};
 use links::Links;
-use publish::Named;
 pub use shared::SharedWriter;
 
 use super::damages::DamageLog;
@@ -35,9 +36,9 @@ use super::format::frame::{HEADER_LEN, checksums_len};
 use super::format::index::Place;
 use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::segment::{CHUNK_LOG2, SegmentHeader};
-use super::host::{Host, SystemHost};
+use super::host::{Host, SystemHost, clock_is_behind};
 use super::key::Key;
-use super::names::{self, Name};
+use super::names::{self, Name, next_free, take_number};
 use super::reader::Reader;
 use super::recover::TornTail;
 use super::segment::Segment;
@@ -104,8 +105,21 @@ pub struct Recovery {
     pub torn: Vec<TornTail>,
     /// Damage, which was left as it is.
     pub damages: Vec<Damage>,
+    /// Files that were set aside: no generation names them, but one did that is gone.
+    pub set_aside: Vec<SetAside>,
+    /// The clock is behind the last record: what there is to say about that.
+    pub clock: Option<String>,
     /// The writer before, as it had named itself, that had been killed and whose end had to be waited for.
     pub waited_for: Option<String>,
+}
+
+/// A file that holds what a newer generation had, while only an older one is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// Its name.
+    pub name: String,
+    /// The name that it has now. Readers and writers leave it alone.
+    pub kept_as: String,
 }
 
 impl Recovery {
@@ -121,7 +135,14 @@ impl Recovery {
                 torn.len, torn.segment
             )
         });
-        waited.chain(torn).collect()
+        let set_aside = self.set_aside.iter().map(|file| {
+            format!(
+                "{} belongs to a newer generation, whose manifest is gone (was an older one restored from a backup?); it was \
+                 kept as {}",
+                file.name, file.kept_as
+            )
+        });
+        waited.chain(torn).chain(set_aside).chain(self.clock.clone()).collect()
     }
 }
 
@@ -151,8 +172,8 @@ pub struct PackWriter {
     manifest: Manifest,
     /// The generations before that one that are still there, with the files that they name.
     older: BTreeMap<u64, Named>,
-    /// The highest generation that any file was ever seen to be of.
-    generation_last: u64,
+    /// Higher than any generation that a file was ever seen to be of.
+    generation_next: u64,
     /// Which of [`Manifest::groups`] a name is.
     groups: HashMap<String, u32>,
     active: BTreeMap<u32, Active>,
@@ -243,7 +264,9 @@ impl PackWriter {
         manifest.writer_nonce = nonce;
         let mut writer = Self::with(storage, options, manifest, lock);
         let waited_for = writer.lock.waited_for().map(str::to_owned);
-        writer.recovery = Recovery { torn: snapshot.torn, damages: snapshot.log.all(), waited_for };
+        let (torn, damages) = (snapshot.torn, snapshot.log.all());
+        writer.recovery = Recovery { torn, damages, waited_for, ..Recovery::default() };
+        writer.recovery.clock = clock_is_behind(writer.options.host.now_ns(), writer.manifest.time_last_ns);
         writer.log = snapshot.log;
         writer.unpublished = !writer.recovery.torn.is_empty();
         for segment in snapshot.segments {
@@ -257,25 +280,31 @@ impl PackWriter {
                 writer.sealed.insert(entry.id, Sealed { entry: *entry, segment: None });
             }
         }
+        let committed = Committed {
+            segment_next: writer.manifest.segment_next,
+            sequence_next: snapshot.sequence_committed,
+        };
         writer.step_over_names(&snapshot.files);
-        writer.find_leftovers(&snapshot.files)?;
+        writer.find_leftovers(&snapshot.files, committed)?;
         Ok(writer)
     }
 
     /// A name that a file had is not given to another, even though no manifest came to speak of it: whether it
     /// is gone for good cannot be known when a sync of the directory failed.
     fn step_over_names(&mut self, files: &[Entry]) {
-        for name in files.iter().filter_map(|file| Name::parse(&file.name)) {
-            match name {
-                Name::Segment(id) => {
-                    self.manifest.segment_next = self.manifest.segment_next.max(id.saturating_add(1));
-                }
-                Name::Manifest(generation) | Name::Deletes(_, generation) => {
-                    self.generation_last = self.generation_last.max(generation);
-                }
-                Name::Checkpoint(..) | Name::Lock => {}
-            }
-        }
+        let names = || files.iter().filter_map(|file| Name::parse(&file.name));
+        let ids = names().filter_map(|name| match name {
+            Name::Segment(id) | Name::OrphanSegment(id) => Some(id),
+            _ => None,
+        });
+        let generations = names().filter_map(|name| match name {
+            Name::Manifest(generation)
+            | Name::Deletes(_, generation)
+            | Name::OrphanDeletes(_, generation) => Some(generation),
+            _ => None,
+        });
+        self.manifest.segment_next = next_free(self.manifest.segment_next, ids);
+        self.generation_next = next_free(self.generation_next, generations);
     }
 
     fn with(
@@ -290,7 +319,8 @@ impl PackWriter {
             storage,
             options,
             older: BTreeMap::new(),
-            generation_last: manifest.generation,
+            // A manifest that is read says a number far from the last there is.
+            generation_next: manifest.generation + 1,
             own_segments: manifest.segment_next,
             manifest,
             groups,
@@ -433,7 +463,7 @@ impl PackWriter {
             self.free_content(key, old, group)?;
         }
         let group = self.ready(group, frame_len as u64)?;
-        let sequence = self.next_sequence();
+        let sequence = self.next_sequence()?;
         let time_ns = self.next_time();
         let parts = Parts { key, attributes, sequence, time_ns };
         self.links.note(key, attributes, body);
@@ -481,7 +511,7 @@ impl PackWriter {
         let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
         self.free_content(key, old, &name)?;
         self.ready_group(group, (HEADER_LEN + key.sort_form().len()) as u64)?;
-        let (sequence, time_ns) = (self.next_sequence(), self.next_time());
+        let (sequence, time_ns) = (self.next_sequence()?, self.next_time());
         self.change(|writer| {
             let parts = Parts { key, attributes: &[], sequence, time_ns };
             writer.active_of(group)?.append_deletion(parts)?;
@@ -588,7 +618,7 @@ impl PackWriter {
         let header = SegmentHeader {
             chunk_log2: self.manifest.chunk_log2,
             group: self.manifest.groups.get(group as usize).cloned().unwrap_or_default(),
-            id: self.manifest.segment_next,
+            id: take_number("the id of a segment", &mut self.manifest.segment_next)?,
             pack_nonce: self.manifest.pack_nonce,
             nonce,
             marker: u32::from_le_bytes(marker).max(1),
@@ -596,7 +626,6 @@ impl PackWriter {
             created_ns: self.options.host.now_ns(),
             by_key: false,
         };
-        self.manifest.segment_next += 1;
         self.dead.insert(header.id, Dead::default());
         self.links.begin_segment(header.id, 0);
         let active = Active::create(self.storage.as_ref(), header, group)?;
@@ -617,10 +646,8 @@ impl PackWriter {
         self.active.get_mut(&group).ok_or_else(|| Error::Invalid("the group has no active segment".into()))
     }
 
-    fn next_sequence(&mut self) -> u64 {
-        let sequence = self.manifest.sequence_next;
-        self.manifest.sequence_next += 1;
-        sequence
+    fn next_sequence(&mut self) -> Result<u64> {
+        take_number("the sequence number of a record", &mut self.manifest.sequence_next)
     }
 
     /// The time for the next record. It never falls, whatever the clock does.

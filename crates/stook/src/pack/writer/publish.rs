@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Active, PackWriter, Sealed};
+use super::{Active, Named, PackWriter, Sealed};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::copies::twice;
 use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, VectorRef};
-use crate::pack::names::Name;
+use crate::pack::names::{Name, take_number};
 use crate::pack::segment::{Findings, Segment};
-use crate::pack::snapshot::{Opening, read_manifest};
-use crate::storage::Entry;
+use crate::pack::snapshot::Opening;
 
 /// Segments shorter than this are left open when a writer finishes, unless it made them: the next writer goes
 /// on with them instead of adding one more small segment.
@@ -26,14 +25,13 @@ impl PackWriter {
     }
 
     pub(super) fn sync_all(&mut self) -> Result<()> {
-        for active in self.active.values_mut() {
-            active.sync()?;
-        }
-        self.synced_at = std::time::Instant::now();
         // A segment that no manifest names would not be found again.
         if self.active.values().any(|active| !active.published) {
             self.publish_now()?;
+        } else {
+            self.active.values_mut().try_for_each(Active::sync)?;
         }
+        self.synced_at = std::time::Instant::now();
         Ok(())
     }
 
@@ -105,9 +103,11 @@ impl PackWriter {
     /// Publishes the next generation. Everything it names is durable before it is.
     pub(super) fn publish_now(&mut self) -> Result<()> {
         for active in self.active.values_mut() {
+            active.announce()?;
             active.sync()?;
         }
-        let generation = self.generation_last + 1;
+        let mut generation_next = self.generation_next;
+        let generation = take_number("the number of a generation", &mut generation_next)?;
         self.write_vectors(generation)?;
         self.storage.sync_directory()?;
         let manifest = Manifest {
@@ -119,7 +119,7 @@ impl PackWriter {
         let bytes = twice(&manifest.encode());
         self.storage.publish_if_absent(&Name::Manifest(generation).to_string(), &bytes)?;
         let before = std::mem::replace(&mut self.manifest, manifest);
-        self.generation_last = generation;
+        self.generation_next = generation_next;
         self.active.values_mut().for_each(|active| active.published = true);
         self.unpublished = false;
         for entry in &before.segments {
@@ -197,68 +197,6 @@ impl PackWriter {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// Finds what writers that died, and generations that are not needed any more, left behind.
-    pub(super) fn find_leftovers(&mut self, files: &[Entry]) -> Result<()> {
-        self.storage.remove_leftovers()?;
-        let newest = Named::by(&self.manifest);
-        for file in files {
-            match Name::parse(&file.name) {
-                Some(Name::Manifest(generation)) if generation < self.manifest.generation => {
-                    let named = match read_manifest(self.storage.as_ref(), &self.reader, generation) {
-                        Ok(read) => {
-                            self.recovery.damages.extend(read.damages);
-                            Named::by(&read.value)
-                        }
-                        // What it names cannot be told: nothing is removed as long as it is there.
-                        Err(Error::Damaged(_) | Error::Unsupported { .. }) => Named::Anything,
-                        // Over a network, what is gone may be listed for a while.
-                        Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {
-                            continue;
-                        }
-                        Err(error) => return Err(error),
-                    };
-                    self.older.insert(generation, named);
-                }
-                Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !newest.has(&name) => {
-                    self.garbage.insert(name);
-                }
-                Some(name @ Name::Checkpoint(id, _))
-                    if !self.active.values().any(|active| active.header.id == id) =>
-                {
-                    self.garbage.insert(name);
-                }
-                _ => {}
-            }
-        }
-        self.remove_garbage();
-        Ok(())
-    }
-}
-
-/// The files that a generation cannot do without.
-#[derive(Debug)]
-pub(super) enum Named {
-    These(BTreeSet<Name>),
-    Anything,
-}
-
-impl Named {
-    pub(super) fn by(manifest: &Manifest) -> Self {
-        let mut names = BTreeSet::new();
-        for entry in &manifest.segments {
-            names.insert(Name::Segment(entry.id));
-            names.extend(entry.vector.map(|vector| Name::Deletes(entry.id, vector.generation)));
-        }
-        Self::These(names)
-    }
-
-    fn has(&self, name: &Name) -> bool {
-        match self {
-            Self::These(names) => names.contains(name),
-            Self::Anything => !matches!(name, Name::Checkpoint(..)),
         }
     }
 }

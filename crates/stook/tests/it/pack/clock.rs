@@ -83,3 +83,28 @@ fn the_state_at_a_time_has_all_of_a_batch_or_nothing() {
         assert_eq!(body == b"new".as_slice(), at_ns >= 200);
     }
 }
+
+#[test]
+fn a_clock_that_was_ahead_is_told_at_each_opening_for_writing() {
+    let storage = SimStorage::new();
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let host = ScriptedHost::new(1);
+    let (now, year_2099) = (1_790_000_000_000_000_000, 4_070_908_800_000_000_000);
+    host.set_clock(year_2099);
+    let mut writer = PackWriter::create(shared.clone(), tiny_writer(host.clone())).unwrap();
+    writer.put("", &Key::id(1), &Attributes::new(), b"one").unwrap();
+    writer.finish(true).unwrap();
+    host.set_clock(year_2099 - 1_000_000_000);
+    let writer = PackWriter::open(shared.clone(), tiny_writer(host.clone())).unwrap();
+    assert_eq!(writer.recovery().clock, None, "a second is what clocks are set right by");
+    drop(writer);
+    host.set_clock(now);
+    let mut writer = PackWriter::open(shared.clone(), tiny_writer(host)).unwrap();
+    let told = writer.recovery().remarks().join("\n");
+    assert!(told.contains("2026-") && told.contains("2099-") && told.contains("--at"), "{told}");
+    writer.put("", &Key::id(2), &Attributes::new(), b"two").unwrap();
+    writer.finish(true).unwrap();
+    assert_eq!(times(&storage), [(1, year_2099), (2, year_2099)]);
+    let notes = open_simulated(&storage).unwrap().check(|_| {}).unwrap().notes.join("\n");
+    assert!(notes.contains("2099-"), "{notes}");
+}

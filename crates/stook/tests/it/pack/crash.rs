@@ -124,10 +124,11 @@ impl Work<'_> {
 
     /// A batch that is dropped when a part of it was written, and one whose frames lie where those of the other did.
     fn batch_over_a_dropped_one(&mut self) -> Result<()> {
-        self.writer.put("c", &key(PAGES[0]), &Attributes::new(), &body(PAGES[0], 3))?;
+        self.writer.put("c", &key(PAGES[0]), &Attributes::new(), &body(PAGES[0], 1))?;
         self.writer.sync()?;
-        self.put.insert(PAGES[0], 3);
-        // A sync mark comes before each (behind the first is a checkpoint), so that what follows begins with a page.
+        self.put.insert(PAGES[0], 1);
+        // A sync mark comes behind the first, whose segment is about to be named, and before each of the others: so that what
+        // follows begins with a page.
         for number in [PAGES[1], PAGES[2]] {
             self.writer.put("c", &key(number), &Attributes::new(), &body(number, 1))?;
             self.put.insert(number, 1);

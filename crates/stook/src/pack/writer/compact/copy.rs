@@ -14,6 +14,7 @@ use crate::pack::frames::{Chunk, Frames, Step, Trouble};
 use crate::pack::gather::{Gathered, Origin, Wanted};
 use crate::pack::host::Host;
 use crate::pack::key::Key;
+use crate::pack::names::take_number;
 use crate::pack::reader::Reader;
 use crate::pack::record::{checked_head, contiguous_body};
 use crate::pack::run::MergeCursor;
@@ -110,8 +111,7 @@ impl Maker<'_> {
         let (mut nonce, mut marker) = ([0; 16], [0; 4]);
         self.host.random(&mut nonce)?;
         self.host.random(&mut marker)?;
-        let id = self.manifest.segment_next;
-        self.manifest.segment_next += 1;
+        let id = take_number("the id of a segment", &mut self.manifest.segment_next)?;
         let header = SegmentHeader {
             chunk_log2: self.manifest.chunk_log2,
             group: self.manifest.groups.get(self.group as usize).cloned().unwrap_or_default(),

@@ -58,6 +58,8 @@ impl Output {
     pub(super) fn create(storage: &dyn Storage, header: SegmentHeader, group: u32) -> Result<Self> {
         let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
         appender.append(&[&header.encode()])?;
+        // By its header the segment is known as this pack's if the writer dies.
+        appender.flush()?;
         let salt = header.salt();
         Ok(Self {
             header,
