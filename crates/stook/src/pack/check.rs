@@ -452,8 +452,8 @@ fn note_old(path: PathBuf, read: Result<Vec<Damage>>, report: &mut CheckReport) 
         // A writer took it away since this pack was opened.
         Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {}
         Err(Error::Core(error)) => report.damages.push(Damage::of_unopened(error, path)?),
-        Err(Error::Unsupported { path: file, what }) => {
-            report.damages.push(Damage { file, offset: 0, key: None, what });
+        Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) => {
+            report.damages.push(Damage { file: path, offset: 0, key: None, what: error.to_string() });
         }
         Err(error) => return Err(error),
     }

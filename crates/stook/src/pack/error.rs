@@ -154,6 +154,18 @@ pub enum Error {
         /// How large it may be.
         limit: u64,
     },
+    /// A pack has to be compacted before it can take more.
+    #[error(
+        "{what} would take {found} bytes, and readers take at most {limit}; run `stook compact`, then go on"
+    )]
+    Full {
+        /// What would be too long.
+        what: &'static str,
+        /// How long it may get.
+        found: u64,
+        /// How long it may be.
+        limit: u64,
+    },
     /// Something a caller gave makes no sense.
     #[error("{0}")]
     Invalid(String),

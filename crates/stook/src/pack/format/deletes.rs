@@ -25,6 +25,28 @@ pub struct Death {
 /// The dead records of one segment, by the offset of their frames (multiples of 8).
 pub type Deaths = BTreeMap<u64, Death>;
 
+/// Bytes of a copy but its entries.
+const FIXED_LEN: u64 = 64 + 4;
+
+/// By so much at most a vector grows by an entry more: five bytes and a bit of an offset and two numbers of up to ten, and the
+/// two that follow are as long at most afterwards.
+pub(crate) const ENTRY_GROWTH: u64 = 6 + 4 * 10;
+
+/// How long a copy is that lists these.
+pub(crate) fn encoded_len(deaths: &Deaths) -> u64 {
+    let leb128 = |value: u64| u64::from(64 - (value | 1).leading_zeros()).div_ceil(7);
+    let zigzag = |value: i64| leb128(((value << 1) ^ (value >> 63)) as u64);
+    let mut before = (0u64, 0u64, 0i64);
+    let entries = deaths.iter().map(|(offset, death)| {
+        let len = leb128((offset / 8).saturating_sub(before.0))
+            + zigzag(death.sequence.wrapping_sub(before.1) as i64)
+            + zigzag(death.time_ns.wrapping_sub(before.2));
+        before = (offset / 8, death.sequence, death.time_ns);
+        len
+    });
+    entries.fold(FIXED_LEN, u64::saturating_add)
+}
+
 /// A deletion vector as a file holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletionVector {
@@ -110,11 +132,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_entry_more_makes_a_vector_longer_by_no_more_than_is_said() {
+        let (mut deaths, mut state) = (Deaths::new(), 9_u64);
+        for _ in 0..300 {
+            let mut drawn = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state >> (state % 61)
+            };
+            let (offset, sequence, time_ns) = (drawn() % (1 << 43) / 8 * 8, drawn(), drawn() as i64);
+            let before = encoded_len(&deaths);
+            deaths.insert(offset, Death { sequence, time_ns });
+            let vector = DeletionVector { segment: 1, generation: 2, pack_nonce: [3; 16], deaths };
+            assert!(encoded_len(&vector.deaths) <= before + ENTRY_GROWTH);
+            assert_eq!(encoded_len(&vector.deaths), vector.encode().len() as u64);
+            deaths = vector.deaths;
+        }
+    }
+
+    #[test]
     fn deletion_vector_round_trips_and_any_flipped_bit_is_told() {
         let deaths = [(4096, 9, 1), (4136, 3, -1), (1 << 42, u64::MAX, i64::MIN)]
             .map(|(offset, sequence, time_ns)| (offset, Death { sequence, time_ns }));
         let vector = DeletionVector { segment: 1, generation: 2, pack_nonce: [3; 16], deaths: deaths.into() };
         let bytes = vector.encode();
+        assert_eq!(encoded_len(&vector.deaths), bytes.len() as u64);
         assert_eq!(DeletionVector::decode(&bytes), Ok(vector));
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();

@@ -154,6 +154,19 @@ impl Manifest {
         out
     }
 
+    /// The most that a copy takes that names so many segments, and one group more with a name of this length, in bytes.
+    pub(crate) fn len_with(&self, segments: usize, group_len: usize) -> u64 {
+        let strings = |lens: &mut dyn Iterator<Item = usize>| {
+            lens.fold(4 + 16, |sum: u64, len| sum.saturating_add(2 + len as u64))
+        };
+        let groups = strings(&mut self.groups.iter().map(String::len).chain([group_len]));
+        let roots = strings(&mut self.roots.iter().map(Vec::len));
+        // The fixed part, the state, the history and the checksum, and what fills up sections.
+        let rest = 72 + 48 + 24 + 4 + 64;
+        let segments = (segments as u64).saturating_mul(ENTRY_LEN as u64);
+        segments.saturating_add(groups).saturating_add(roots).saturating_add(rest)
+    }
+
     fn encode_state(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(40);
         let state = match self.state {

@@ -29,11 +29,21 @@ pub struct Batch<'w> {
     members: Vec<Member>,
     /// The version of each of its keys that counts after it; `None` for a key that it deleted.
     newest: HashMap<Key, Option<At>>,
+    /// How many records of each segment die by it.
+    dying: HashMap<u64, u64>,
 }
 
 impl<'w> Batch<'w> {
     pub(super) fn begin(writer: &'w mut PackWriter, group: u32) -> Self {
-        Self { writer, group, offset: None, time_ns: None, members: Vec::new(), newest: HashMap::new() }
+        Self {
+            writer,
+            group,
+            offset: None,
+            time_ns: None,
+            members: Vec::new(),
+            newest: HashMap::new(),
+            dying: HashMap::new(),
+        }
     }
 
     /// Puts a record, in place of any older one with this key, also of this batch, and gives its sequence number.
@@ -132,6 +142,9 @@ impl<'w> Batch<'w> {
         let segment = self.writer.active_of(self.group)?.header.id;
         let at = member.record.map(|(place, _)| At { segment, place });
         self.newest.insert(member.key.clone(), at);
+        if let Some(old) = member.old {
+            *self.dying.entry(old.segment).or_default() += 1;
+        }
         self.members.push(member);
         Ok(())
     }
@@ -148,6 +161,8 @@ impl<'w> Batch<'w> {
         }
         let old = self.find(key)?;
         if let Some(old) = old {
+            let others = self.dying.get(&old.segment).copied().unwrap_or(0);
+            self.writer.check_death(old, others)?;
             self.free_content(key, old)?;
         }
         let sequence = self.writer.next_sequence()?;

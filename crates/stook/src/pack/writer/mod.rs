@@ -6,6 +6,7 @@
 mod active;
 mod batch;
 mod body;
+mod bounds;
 mod compact;
 mod known;
 mod leftovers;
@@ -31,10 +32,10 @@ use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::SEGMENT_LEN_MAX;
 use super::format::attributes::Attributes;
-use super::format::deletes::{Death, Deaths};
+use super::format::deletes::{DELETES_LEN_MAX, Death, Deaths};
 use super::format::frame::{HEADER_LEN, checksums_len};
 use super::format::index::Place;
-use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
+use super::format::manifest::{MANIFEST_LEN_MAX, Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::segment::{CHUNK_LOG2, SegmentHeader};
 use super::host::{Host, SystemHost, clock_is_behind};
 use super::key::Key;
@@ -70,6 +71,9 @@ pub struct WriterOptions {
     /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more than that is
     /// scanned after a crash. The first of a new segment comes after 16 MiB, or what was written would be lost.
     pub checkpoint_len: u64,
+    /// The longest manifest and the longest list of the dead records of a segment that are written, in bytes: as long as
+    /// readers take. What would need more is refused until the pack was compacted.
+    pub list_len_max: u64,
     /// Makes engines for reading what is there.
     pub engines: Arc<dyn EngineFactory>,
     /// Clock, randomness, name of this process.
@@ -92,6 +96,7 @@ impl Default for WriterOptions {
             segment_len: 4 << 30,
             chunk_log2: 16,
             checkpoint_len: 64 << 20,
+            list_len_max: DELETES_LEN_MAX.min(MANIFEST_LEN_MAX),
             engines: Arc::new(Backend::Auto),
             host: Arc::new(SystemHost),
         }
@@ -160,6 +165,8 @@ struct Dead {
     bytes: u64,
     vector: Option<VectorRef>,
     dirty: bool,
+    /// The most bytes that its list takes, once that was counted.
+    len_max: Option<u64>,
 }
 
 /// The one writer of a pack.
@@ -355,6 +362,7 @@ impl PackWriter {
             bytes: entry.dead_bytes,
             vector: entry.vector,
             dirty: segment.replayed || segment.vector_hurt,
+            len_max: None,
         };
         self.unpublished |= dead.dirty;
         self.dead.insert(entry.id, dead);
@@ -460,6 +468,7 @@ impl PackWriter {
         self.check_usable()?;
         let old = self.find(key)?;
         if let Some(old) = old {
+            self.check_death(old, 0)?;
             self.free_content(key, old, group)?;
         }
         let group = self.ready(group, frame_len as u64)?;
@@ -492,6 +501,7 @@ impl PackWriter {
         self.check_usable()?;
         let old = self.find(key)?;
         if let Some(old) = old {
+            self.check_death(old, 0)?;
             self.free_content(key, old, group)?;
         }
         let group = self.ready(group, room)?;
@@ -506,6 +516,7 @@ impl PackWriter {
     pub fn delete(&mut self, key: &Key) -> Result<bool> {
         self.check_usable()?;
         let Some(old) = self.find(key)? else { return Ok(false) };
+        self.check_death(old, 0)?;
         // Beside what it deletes: a group that is copied alone takes its deletions along.
         let group = self.group_of(old.segment)?;
         let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
@@ -572,17 +583,24 @@ impl PackWriter {
     fn ready(&mut self, group: &str, frame_len: u64) -> Result<u32> {
         self.check_usable()?;
         check_segment_len(frame_len)?;
+        if !self.groups.contains_key(group) {
+            self.check_segment(group)?;
+        }
         let group = self.group(group)?;
         self.ready_group(group, frame_len)?;
         Ok(group)
     }
 
     fn ready_group(&mut self, group: u32, frame_len: u64) -> Result<()> {
+        let segment_len = self.manifest.segment_len;
+        let active = self.active.get(&group);
+        let full = active.is_some_and(|active| {
+            active.tally().records > 0 && active.len().saturating_add(frame_len) > segment_len
+        });
+        if full || active.is_none() {
+            self.check_segment("")?;
+        }
         self.change(|writer| {
-            let segment_len = writer.manifest.segment_len;
-            let full = writer.active.get(&group).is_some_and(|active| {
-                active.tally().records > 0 && active.len().saturating_add(frame_len) > segment_len
-            });
             if full {
                 writer.seal_group(group)?;
             }
@@ -669,6 +687,7 @@ impl PackWriter {
     fn note_death(&mut self, old: At, sequence: u64, time_ns: i64) {
         let dead = self.dead.entry(old.segment).or_default();
         dead.deaths.insert(old.place.offset, Death { sequence, time_ns });
+        dead.note_growth();
         dead.records += 1;
         dead.bytes = dead.bytes.saturating_add(old.place.len_min());
         dead.dirty = true;

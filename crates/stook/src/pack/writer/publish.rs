@@ -102,6 +102,7 @@ impl PackWriter {
 
     /// Publishes the next generation. Everything it names is durable before it is.
     pub(super) fn publish_now(&mut self) -> Result<()> {
+        self.check_lists()?;
         for active in self.active.values_mut() {
             active.announce()?;
             active.sync()?;

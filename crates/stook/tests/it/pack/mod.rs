@@ -1,6 +1,7 @@
 //! Properties of packs.
 
 mod bound;
+mod bounds;
 mod chunks;
 mod clock;
 mod compaction;

@@ -1,6 +1,7 @@
 //! One step of a compaction: reads what is kept of some segments in the order of the keys, and writes it.
 
 use super::super::PackWriter;
+use super::super::bounds::check_manifest;
 use super::CompactStep;
 use super::output::{Finished, Old, Output};
 use crate::extent::ByteRange;
@@ -104,10 +105,16 @@ pub(super) struct Maker<'a> {
     pub(super) sequence_first: u64,
     /// Ids of the files that were made.
     pub(super) made: &'a mut Vec<u64>,
+    /// Segments that are named beside them.
+    pub(super) segments: usize,
+    /// The longest manifest and list of dead records, in bytes.
+    pub(super) list_len_max: u64,
 }
 
 impl Maker<'_> {
     fn make(&mut self) -> Result<Output> {
+        let segments = self.segments.saturating_add(self.made.len()).saturating_add(1);
+        check_manifest(self.manifest, segments, "", self.list_len_max)?;
         let (mut nonce, mut marker) = ([0; 16], [0; 4]);
         self.host.random(&mut nonce)?;
         self.host.random(&mut marker)?;
@@ -162,9 +169,12 @@ impl<'w> Copying<'w> {
             .map(|sealed| sealed.entry.tally.sequence_first)
             .filter(|&sequence| sequence > 0)
             .min();
-        let PackWriter { storage, options, reader, manifest, sealed, dead, .. } = &mut **writer;
+        let PackWriter { storage, options, reader, manifest, active, sealed, dead, .. } = &mut **writer;
         let chunk_len = 1u64 << manifest.chunk_log2;
+        let segments = active.len().saturating_add(sealed.len());
         let mut maker = Maker {
+            segments,
+            list_len_max: options.list_len_max,
             storage: storage.as_ref(),
             host: options.host.as_ref(),
             manifest,
@@ -592,7 +602,8 @@ impl Target {
         let full = self.output.as_ref().is_some_and(|output| {
             !output.is_empty()
                 && !output.ends_in(form)
-                && output.len().saturating_add(len) > maker.manifest.segment_len
+                && (output.len().saturating_add(len) > maker.manifest.segment_len
+                    || output.list_len() > maker.list_len_max)
         });
         if full {
             self.finished.extend(self.output.take().map(Output::finish).transpose()?);

@@ -261,6 +261,7 @@ impl PackWriter {
                 dirty: !output.deaths.is_empty(),
                 deaths: output.deaths,
                 vector: None,
+                len_max: None,
             };
             self.dead.insert(entry.id, dead);
             self.sealed.insert(entry.id, Sealed { entry, segment: None });
@@ -290,6 +291,8 @@ impl PackWriter {
             storage: self.storage.as_ref(),
             host: self.options.host.as_ref(),
             manifest: &mut self.manifest,
+            segments: self.active.len().saturating_add(self.sealed.len()),
+            list_len_max: self.options.list_len_max,
             group,
             sequence_first: sequence_first.unwrap_or(0).max(1),
             made: &mut made,

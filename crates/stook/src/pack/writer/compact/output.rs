@@ -12,6 +12,7 @@ use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::key::Key;
 use crate::pack::names::Name;
 use crate::pack::writer::active::index_file;
+use crate::pack::writer::bounds::list_len;
 use crate::storage::{Appender, Storage};
 
 const PADDING: [u8; 8] = [0; 8];
@@ -78,6 +79,11 @@ impl Output {
     /// Bytes in it.
     pub(super) fn len(&self) -> u64 {
         self.appender.len()
+    }
+
+    /// The most bytes that the list of its dead takes with one more.
+    pub(super) fn list_len(&self) -> u64 {
+        list_len(self.deaths.len().saturating_add(1))
     }
 
     /// Whether a version of this key was the last that was put.

@@ -1,0 +1,76 @@
+//! What readers take is bounded, so what is written must be: checked before anything is changed, so that a compaction can still be
+//! done where more would be too much.
+
+use super::{At, Dead, PackWriter};
+use crate::pack::error::{Error, Result};
+use crate::pack::format::deletes::{ENTRY_GROWTH, encoded_len};
+use crate::pack::format::manifest::Manifest;
+
+/// More than a list of none takes, in bytes.
+const EMPTY_LEN: u64 = 100;
+
+/// The most bytes that a list of so many takes.
+pub(super) fn list_len(deaths: usize) -> u64 {
+    (deaths as u64).saturating_mul(ENTRY_GROWTH).saturating_add(EMPTY_LEN)
+}
+
+impl Dead {
+    /// Whether so many more can be listed in this many bytes. The length is counted only when what was added since it was
+    /// counted last might be too much.
+    fn has_room(&mut self, more: u64, limit: u64) -> std::result::Result<(), u64> {
+        let with = |len: u64| len.saturating_add(more.saturating_mul(ENTRY_GROWTH));
+        let fits = |counted: Option<u64>| counted.is_some_and(|len| with(len) <= limit);
+        self.len_max = Some(self.len_max.unwrap_or_else(|| list_len(self.deaths.len())));
+        if !fits(self.len_max) {
+            self.len_max = Some(encoded_len(&self.deaths));
+        }
+        if fits(self.len_max) { Ok(()) } else { Err(with(self.len_max.unwrap_or(u64::MAX))) }
+    }
+
+    /// One more is listed.
+    pub(super) fn note_growth(&mut self) {
+        self.len_max = self.len_max.map(|len| len.saturating_add(ENTRY_GROWTH));
+    }
+}
+
+impl PackWriter {
+    /// Checks that the record at `old` can die, with so many others of its segment of which no list says so yet.
+    pub(super) fn check_death(&mut self, old: At, others: u64) -> Result<()> {
+        let limit = self.options.list_len_max;
+        let dead = self.dead.entry(old.segment).or_default();
+        dead.has_room(others.saturating_add(1), limit).map_err(|found| too_many_dead(found, limit))
+    }
+
+    /// Checks that one more segment can be named, in a group with a name that is not listed yet or in none.
+    pub(super) fn check_segment(&self, new_group: &str) -> Result<()> {
+        let segments = self.active.len().saturating_add(self.sealed.len()).saturating_add(1);
+        check_manifest(&self.manifest, segments, new_group, self.options.list_len_max)
+    }
+
+    /// Checks that all that is to be published can be read, before any of it is written.
+    pub(super) fn check_lists(&mut self) -> Result<()> {
+        let limit = self.options.list_len_max;
+        for dead in self.dead.values_mut().filter(|dead| dead.dirty) {
+            dead.has_room(0, limit).map_err(|found| too_many_dead(found, limit))?;
+        }
+        check_manifest(&self.manifest, self.active.len().saturating_add(self.sealed.len()), "", limit)
+    }
+}
+
+/// Checks that a manifest can name so many segments.
+pub(super) fn check_manifest(
+    manifest: &Manifest,
+    segments: usize,
+    new_group: &str,
+    limit: u64,
+) -> Result<()> {
+    let found = manifest.len_with(segments, new_group.len());
+    if found <= limit {
+        return Ok(());
+    }
+    Err(Error::Full { what: "the manifest, with one segment or group more,", found, limit })
+}
+
+fn too_many_dead(found: u64, limit: u64) -> Error {
+    Error::Full { what: "the list of the deleted and replaced records of a segment", found, limit }
+}
