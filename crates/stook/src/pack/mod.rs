@@ -52,7 +52,7 @@ pub use open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
 pub use record::{Record, RecordHead};
 pub use records::{RECORDS_BODY_LEN_MAX, RECORDS_MAGIC, RecordStream, StreamEntry};
 pub use recover::TornTail;
-pub use repair::{Quarantine, Quarantined, Repaired, repair};
+pub use repair::{Quarantine, Quarantined, RepairOptions, Repaired, repair};
 pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split};
 pub use stream::{BodyComparison, RecordReader};
 pub use writer::{

@@ -2,8 +2,11 @@
 //!
 //! Nothing of the old pack is changed or believed more than its checksums: every frame of every segment is looked at. Of
 //! the whole records with a key the newest counts, unless a deletion vector lists it or a later deletion names its key.
+//!
+//! Memory is bounded, however many records there are: keys are settled one range of them after another, in as many walks over
+//! the segments as that takes. The first walk looks at every byte; later ones verify the records of their range.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::{Damage, Error, Result};
@@ -20,8 +23,11 @@ use crate::extent::ByteRange;
 use crate::source::AccessRule;
 use crate::storage::{Appender, Storage};
 
-/// Memory for records on their way, in bytes.
-const MEMORY_LEN: usize = 256 << 20;
+/// Memory for the keys of one walk, and as much again for records on their way, in bytes.
+const MEMORY_LEN: usize = 128 << 20;
+
+/// Memory that a key takes besides its bytes, about.
+const KEY_LEN: usize = 160;
 
 /// One piece of quarantined bytes, as it is copied.
 const PIECE_LEN: u64 = 1 << 20;
@@ -52,23 +58,53 @@ pub struct Quarantined {
     pub file: String,
 }
 
-/// A whole record of the old pack.
-#[derive(Debug, Clone, Copy)]
-struct Found {
-    /// Where its sort form is among all.
-    form: (usize, usize),
-    segment: usize,
-    place: Place,
-    sequence: u64,
+/// How to repair a pack.
+#[derive(Debug, Clone)]
+pub struct RepairOptions {
+    /// How the new pack is written.
+    pub writer: WriterOptions,
+    /// Memory for the keys of one walk over the pack, in bytes; the records on their way take as much again. With less
+    /// there are more walks.
+    pub memory_len: usize,
 }
 
-/// All that was found. It takes about 60 bytes of memory for each record, and its key.
-#[derive(Debug, Default)]
+impl From<WriterOptions> for RepairOptions {
+    fn from(writer: WriterOptions) -> Self {
+        Self { writer, memory_len: MEMORY_LEN }
+    }
+}
+
+/// What was found of a key.
+#[derive(Debug, Clone, Copy, Default)]
+struct Newest {
+    /// Sequence number, segment and place of its newest whole record that no deletion vector lists.
+    record: Option<(u64, usize, Place)>,
+    /// Sequence number of the last deletion that names it.
+    deleted: u64,
+}
+
+impl Newest {
+    /// The record, if it counts.
+    fn counts(&self) -> Option<(usize, Place)> {
+        self.record
+            .filter(|&(sequence, ..)| self.deleted < sequence)
+            .map(|(_, segment, place)| (segment, place))
+    }
+}
+
+/// The keys of one range. What does not fit into the memory is left for the next walk: always the last of them.
+#[derive(Debug)]
 struct Survey {
-    forms: Vec<u8>,
-    records: Vec<Found>,
-    /// The last deletion of each key.
-    deleted: HashMap<Box<[u8]>, u64>,
+    keys: BTreeMap<Box<[u8]>, Newest>,
+    /// Memory that the keys take, about, and may take.
+    len: usize,
+    memory_len: usize,
+    /// The range begins here.
+    from: Box<[u8]>,
+    /// And ends before this key, if it does not go on to the last.
+    to: Option<Box<[u8]>>,
+    /// Whether everything is looked at, and what is wrong is noted.
+    is_first: bool,
     broken: Vec<(usize, ByteRange)>,
     damages: Vec<Damage>,
 }
@@ -85,10 +121,11 @@ pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
 pub fn repair(
     from: &dyn Storage,
     to: Arc<dyn Storage>,
-    options: WriterOptions,
+    options: impl Into<RepairOptions>,
     quarantine: Quarantine<'_>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Repaired> {
+    let RepairOptions { writer: options, memory_len } = options.into();
     let reader = Reader::new(options.engines.clone());
     let (snapshot, notes) = Snapshot::salvage(from, &reader)?;
     let mut repaired = Repaired { notes, ..Repaired::default() };
@@ -96,11 +133,44 @@ pub fn repair(
     let options = WriterOptions { chunk_log2, segment_len: snapshot.manifest.segment_len, ..options };
     let mut writer = PackWriter::create(to, options)?;
     writer.set_roots(snapshot.manifest.roots.clone());
-    let mut survey = Survey::default();
+    let mut survey = Survey::new(memory_len);
+    let passed = first_walk(&mut survey, &snapshot, &reader, &mut repaired, progress)?;
+    loop {
+        write(&mut writer, &snapshot, &survey, &reader, &mut repaired, &mut |bytes| {
+            progress(passed + bytes)
+        })?;
+        if !survey.go_on() {
+            break;
+        }
+        for (number, segment) in snapshot.segments.iter().enumerate() {
+            survey.walk(number, segment, &reader, &mut |_| progress(passed + repaired.bytes))?;
+        }
+    }
+    repaired.damages = snapshot.log.all();
+    repaired.damages.append(&mut survey.damages);
+    let mut seen = std::collections::HashSet::new();
+    repaired.damages.retain(|damage| seen.insert(damage.clone()));
+    for (number, range) in &survey.broken {
+        let Some(segment) = snapshot.segments.get(*number) else { continue };
+        repaired.quarantined.push(set_aside(segment, *range, &reader, quarantine()?.as_ref())?);
+    }
+    writer.set_complete(true);
+    writer.finish(true)?;
+    Ok(repaired)
+}
+
+/// Looks at everything, and gives the bytes of it.
+fn first_walk(
+    survey: &mut Survey,
+    snapshot: &Snapshot,
+    reader: &Reader,
+    repaired: &mut Repaired,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<u64> {
     let mut passed = 0;
     for (number, segment) in snapshot.segments.iter().enumerate() {
-        survey.walk(number, segment, &reader, &mut |at| progress(passed + at))?;
-        segment.runs.iter().try_for_each(|run| run.look_at_all(&reader))?;
+        survey.walk(number, segment, reader, &mut |at| progress(passed + at))?;
+        segment.runs.iter().try_for_each(|run| run.look_at_all(reader))?;
         for torn in snapshot.torn.iter().filter(|torn| torn.segment == segment.entry.id) {
             let (id, offset, len) = (torn.segment, torn.offset, torn.len);
             let what = format!(
@@ -118,21 +188,10 @@ pub fn repair(
                 .push(format!("{what} {id:016x} is lost: records that had been deleted may be there again"));
         }
     }
-    survey.settle(&snapshot.segments);
-    write(&mut writer, &snapshot, &survey, &reader, &mut repaired, &mut |bytes| progress(passed + bytes))?;
-    repaired.damages = snapshot.log.all();
-    repaired.damages.append(&mut survey.damages);
-    let mut seen = std::collections::HashSet::new();
-    repaired.damages.retain(|damage| seen.insert(damage.clone()));
-    for (number, range) in &survey.broken {
-        let Some(segment) = snapshot.segments.get(*number) else { continue };
-        repaired.quarantined.push(set_aside(segment, *range, &reader, quarantine()?.as_ref())?);
-    }
-    writer.set_complete(true);
-    writer.finish(true)?;
-    Ok(repaired)
+    Ok(passed)
 }
 
+/// Writes what counts of one range of keys, group by group.
 fn write(
     writer: &mut PackWriter,
     snapshot: &Snapshot,
@@ -145,13 +204,17 @@ fn write(
     for (number, group) in (0u32..).zip(&snapshot.manifest.groups) {
         let is_ours =
             |segment: usize| segments.get(segment).is_some_and(|segment| segment.entry.group == number);
-        let records: Vec<Found> =
-            survey.records.iter().filter(|found| is_ours(found.segment)).copied().collect();
-        let mut feed = Listed { survey, records: records.iter() };
+        let mut records = survey.keys.iter().filter_map(|(form, newest)| {
+            newest
+                .counts()
+                .filter(|&(segment, _)| is_ours(segment))
+                .map(|(segment, place)| (&**form, segment, place))
+        });
+        let mut feed = Listed { records: &mut records };
         let before = repaired.bytes;
-        let copied = writer.take_over(group, &mut feed, (&segments, reader), MEMORY_LEN, &mut |bytes| {
-            progress(before + bytes)
-        })?;
+        let sources = (&segments[..], reader);
+        let copied = writer
+            .take_over(group, &mut feed, sources, survey.memory_len, &mut |bytes| progress(before + bytes))?;
         repaired.records += copied.records;
         repaired.bytes += copied.bytes;
     }
@@ -159,6 +222,27 @@ fn write(
 }
 
 impl Survey {
+    fn new(memory_len: usize) -> Self {
+        Self {
+            keys: BTreeMap::new(),
+            len: 0,
+            memory_len,
+            from: Box::default(),
+            to: None,
+            is_first: true,
+            broken: Vec::new(),
+            damages: Vec::new(),
+        }
+    }
+
+    /// Goes on to the keys behind; `false` when there are none.
+    fn go_on(&mut self) -> bool {
+        let Some(to) = self.to.take() else { return false };
+        (self.from, self.len, self.is_first) = (to, 0, false);
+        self.keys.clear();
+        true
+    }
+
     /// Looks at every frame of a segment.
     fn walk(
         &mut self,
@@ -188,11 +272,13 @@ impl Survey {
             let broken = match frames.step()? {
                 Step::End => break,
                 Step::Invalid(broken) => broken,
+                // The first walk verified it, and another one takes it.
+                Step::Frame if !self.is_first && !self.wants(&frames) && frames.skip_frame()? => continue,
                 Step::Frame => match frames.finish_frame_telling(&mut tell) {
                     // It was left where it stood.
                     Ok(_) if !tell(frames.window.pos()) => return Err(Error::Stopped),
                     Ok(body_len) => {
-                        self.take(number, &frames, body_len.is_some());
+                        self.take(number, segment, &frames, body_len.is_some());
                         continue;
                     }
                     Err(Trouble::Source(error)) => return Err(error.into()),
@@ -200,68 +286,79 @@ impl Survey {
                 },
             };
             let (frame, next) = (broken.frame, broken.next);
-            self.damages.push(broken.into_damage(segment.source.path()));
             let goes_on = go_behind(&mut frames, frame, next)?;
-            let end = if goes_on { frames.window.pos() } else { range.end() };
-            self.broken.extend(ByteRange::new(frame, end).map(|range| (number, range)));
+            if self.is_first {
+                self.damages.push(broken.into_damage(segment.source.path()));
+                let end = if goes_on { frames.window.pos() } else { range.end() };
+                self.broken.extend(ByteRange::new(frame, end).map(|range| (number, range)));
+            }
             if !goes_on {
                 break;
             }
         }
-        let untold = frames.window.holes().untold(segment.source.path(), &self.damages);
-        self.damages.extend(untold);
+        if self.is_first {
+            let untold = frames.window.holes().untold(segment.source.path(), &self.damages);
+            self.damages.extend(untold);
+        }
         reader.give_back(frames.window.into_engine()?);
         Ok(())
     }
 
-    fn take(&mut self, segment: usize, frames: &Frames, is_record: bool) {
+    /// Whether the key of the frame at hand is in the range.
+    fn wants(&self, frames: &Frames) -> bool {
+        frames.head().key().is_some_and(|key| self.has(key.sort_form()))
+    }
+
+    fn has(&self, form: &[u8]) -> bool {
+        *form >= *self.from && self.to.as_deref().is_none_or(|to| form < to)
+    }
+
+    /// Notes what the frame says of its key, if that is in the range.
+    fn take(&mut self, number: usize, segment: &Segment, frames: &Frames, is_record: bool) {
         let head = frames.head();
-        let Some(key) = head.key() else { return };
-        let sequence = head.header.sequence;
-        if head.header.kind == FrameKind::Deletion {
-            let last = self.deleted.entry(key.sort_form().into()).or_default();
-            *last = sequence.max(*last);
-        } else if is_record {
-            let start = self.forms.len();
-            self.forms.extend_from_slice(key.sort_form());
-            let place = Place::new(head.offset, frames.window.pos() - head.offset);
-            self.records.push(Found { form: (start, self.forms.len()), segment, place, sequence });
+        let Some(key) = head.key().filter(|key| self.has(key.sort_form())) else { return };
+        let is_deletion = head.header.kind == FrameKind::Deletion;
+        if !is_deletion && (!is_record || segment.deaths.contains_key(&head.offset)) {
+            return;
+        }
+        let form = key.sort_form();
+        if !self.keys.contains_key(form) {
+            self.len += KEY_LEN + form.len();
+            self.keys.insert(form.into(), Newest::default());
+        }
+        if let Some(newest) = self.keys.get_mut(form) {
+            let sequence = head.header.sequence;
+            if is_deletion {
+                newest.deleted = newest.deleted.max(sequence);
+            } else if newest.record.is_none_or(|(before, ..)| before < sequence) {
+                let place = Place::new(head.offset, frames.window.pos() - head.offset);
+                newest.record = Some((sequence, number, place));
+            }
+        }
+        self.make_room();
+    }
+
+    /// Leaves the last keys to the next walk as long as there are too many. One stays, so that every walk gets on.
+    fn make_room(&mut self) {
+        while self.len > self.memory_len && self.keys.len() > 1 {
+            let Some((form, _)) = self.keys.pop_last() else { return };
+            self.len = self.len.saturating_sub(KEY_LEN + form.len());
+            self.to = Some(form);
         }
     }
-
-    fn form(&self, found: &Found) -> &[u8] {
-        self.forms.get(found.form.0..found.form.1).unwrap_or_default()
-    }
-
-    /// Leaves what counts, in the order of the keys.
-    fn settle(&mut self, segments: &[Segment]) {
-        let mut records = std::mem::take(&mut self.records);
-        records.retain(|found| {
-            let is_dead = segments
-                .get(found.segment)
-                .is_some_and(|segment| segment.deaths.contains_key(&found.place.offset));
-            let deleted = self.deleted.get(self.form(found)).copied().unwrap_or(0);
-            !is_dead && deleted < found.sequence
-        });
-        // The newest version of each key comes first, and the others go.
-        records.sort_unstable_by(|a, b| self.form(a).cmp(self.form(b)).then(b.sequence.cmp(&a.sequence)));
-        records.dedup_by(|later, kept| self.form(later) == self.form(kept));
-        self.records = records;
-    }
 }
 
-/// Feeds the records of one group.
-struct Listed<'a> {
-    survey: &'a Survey,
-    records: std::slice::Iter<'a, Found>,
+/// Feeds the records of one group, by key.
+struct Listed<'r, 'k> {
+    records: &'r mut (dyn Iterator<Item = (&'k [u8], usize, Place)> + 'r),
 }
 
-impl Feed for Listed<'_> {
+impl Feed for Listed<'_, '_> {
     fn fill(&mut self, window: &mut Window, memory_len: usize, _: &mut Copied) -> Result<bool> {
         window.clear();
         while !window.is_full(memory_len) {
-            let Some(found) = self.records.next() else { return Ok(false) };
-            window.push(found.segment, found.place, None, self.survey.form(found));
+            let Some((form, segment, place)) = self.records.next() else { return Ok(false) };
+            window.push(segment, place, None, form);
         }
         Ok(true)
     }

@@ -1,8 +1,9 @@
-//! What sparse files and compactions take of memory, against what the allocator gave. A binary of its own, whose tests run one after
+//! What sparse files, compactions, checks and repairs take of memory, against what the allocator gave. A binary of its own, whose tests run one after
 //! another: the allocator counts for the whole process.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod compaction;
+mod reading;
 
 use std::alloc::System;
 use std::sync::{Mutex, MutexGuard, PoisonError};

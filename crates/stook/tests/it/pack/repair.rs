@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use stook::pack::{
-    Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, Repaired, WriterOptions, repair,
+    Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, RecordHead, RepairOptions,
+    Repaired, WriterOptions, repair,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::{contents, pattern};
@@ -73,7 +74,27 @@ fn repaired(from: &SimStorage) -> (SimStorage, Repaired, SimStorage) {
     let told = repair(from, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
     assert_eq!(from.operation_count(), before, "the old pack is not touched");
     assert_eq!(told.quarantined.is_empty(), *asked.borrow() == 0);
+    assert_little_memory_changes_nothing(from, &to, &told);
     (to, told, quarantine)
+}
+
+/// With memory for three keys or so there are a dozen walks, and the same comes out.
+fn assert_little_memory_changes_nothing(from: &SimStorage, to: &SimStorage, told: &Repaired) {
+    let (again, quarantine) = (SimStorage::new(), SimStorage::new());
+    let little = RepairOptions { writer: options(9), memory_len: 500 };
+    let mut aside = || Ok(shared(&quarantine));
+    let told_again = repair(from, shared(&again), little, &mut aside, &mut |_| true).unwrap();
+    assert_eq!(&told_again, told);
+    let [before, after] = [to, &again].map(|storage| open_simulated(storage).unwrap());
+    assert_eq!(before.keys(&[]).unwrap().count(), after.keys(&[]).unwrap().count());
+    for entry in before.keys(&[]).unwrap() {
+        let key = entry.unwrap().key;
+        let [before, after] = [&before, &after].map(|pack| pack.get(&key).unwrap().unwrap());
+        assert_eq!(before.body, after.body, "{key}");
+        let seen = |head: &RecordHead| (head.sequence, head.time_ns, head.attributes.clone());
+        assert_eq!(seen(&before.head), seen(&after.head), "{key}");
+    }
+    assert_eq!(after.check(|_| ()).unwrap().damages, []);
 }
 
 /// The same storage with one file changed.
