@@ -155,14 +155,10 @@ impl Pack {
     fn note_files(&self, report: &mut CheckReport) -> Result<()> {
         let mut named = named_by(&self.snapshot.manifest);
         for file in &self.snapshot.files {
-            match Name::parse(&file.name) {
-                Some(Name::Manifest(generation)) if generation != self.generation() => {
-                    named.extend(self.check_old_manifest(generation, report)?.iter().flat_map(named_by));
-                }
-                Some(Name::Deletes(id, generation)) if !self.names_vector(id, generation) => {
-                    self.check_old_vector(&file.name, report)?;
-                }
-                _ => {}
+            if let Some(Name::Manifest(generation)) = Name::parse(&file.name)
+                && generation != self.generation()
+            {
+                named.extend(self.check_old_manifest(generation, report)?.iter().flat_map(named_by));
             }
         }
         for file in &self.snapshot.files {
@@ -171,6 +167,10 @@ impl Pack {
                 Some(Name::Segment(_) | Name::Deletes(..)) if file.kind != EntryKind::File => "is no file",
                 Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !named.contains(&name) => {
                     "is not named by the manifest"
+                }
+                Some(Name::Deletes(id, generation)) if !self.names_vector(id, generation) => {
+                    self.check_old_vector(&file.name, report)?;
+                    continue;
                 }
                 Some(Name::OrphanSegment(_) | Name::OrphanDeletes(..)) => {
                     "belongs to a generation whose manifest is gone, and was set aside: put the newest manifest of the \

@@ -105,6 +105,8 @@ struct Survey {
     to: Option<Box<[u8]>>,
     /// Whether everything is looked at, and what is wrong is noted.
     is_first: bool,
+    /// Whether there are versions that no longer count: those are left out, and with them earlier states.
+    has_history: bool,
     broken: Vec<(usize, ByteRange)>,
     damages: Vec<Damage>,
 }
@@ -145,6 +147,11 @@ pub fn repair(
         for (number, segment) in snapshot.segments.iter().enumerate() {
             survey.walk(number, segment, &reader, &mut |_| progress(passed + repaired.bytes))?;
         }
+    }
+    if survey.has_history {
+        // Versions that were replaced or deleted are not copied: no state before the last can be told.
+        let times = snapshot.segments.iter().map(|segment| segment.tally.time_last_ns);
+        writer.begin_history(times.fold(snapshot.manifest.time_last_ns, i64::max));
     }
     repaired.damages = snapshot.log.all();
     repaired.damages.append(&mut survey.damages);
@@ -230,6 +237,7 @@ impl Survey {
             from: Box::default(),
             to: None,
             is_first: true,
+            has_history: false,
             broken: Vec::new(),
             damages: Vec::new(),
         }
@@ -318,7 +326,9 @@ impl Survey {
         let head = frames.head();
         let Some(key) = head.key().filter(|key| self.has(key.sort_form())) else { return };
         let is_deletion = head.header.kind == FrameKind::Deletion;
-        if !is_deletion && (!is_record || segment.deaths.contains_key(&head.offset)) {
+        let is_dead = segment.deaths.contains_key(&head.offset);
+        self.has_history |= is_deletion || is_dead;
+        if !is_deletion && (!is_record || is_dead) {
             return;
         }
         let form = key.sort_form();
@@ -331,6 +341,7 @@ impl Survey {
             if is_deletion {
                 newest.deleted = newest.deleted.max(sequence);
             } else if newest.record.is_none_or(|(before, ..)| before < sequence) {
+                self.has_history |= newest.record.is_some();
                 let place = Place::new(head.offset, frames.window.pos() - head.offset);
                 newest.record = Some((sequence, number, place));
             }

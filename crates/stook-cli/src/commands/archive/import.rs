@@ -265,7 +265,8 @@ impl Import<'_> {
             |kind| Record { key: member.key, kind, attributes, len: body_len(member), there, first: None };
         if member.kind == MemberKind::HardLink {
             let mut given = false;
-            return self.put(&record(FileKind::HardLink), &mut |take| {
+            let record = Record { first: Some(member.link), ..record(FileKind::HardLink) };
+            return self.put(&record, &mut |take| {
                 if !std::mem::replace(&mut given, true) {
                     take(Piece::Bytes(member.link))?;
                     return Ok(true);

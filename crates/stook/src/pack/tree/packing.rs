@@ -352,6 +352,10 @@ impl Packing<'_, '_> {
                     self.summary.unchanged += 1;
                     continue;
                 }
+                if let Some(writer) = &mut self.writer {
+                    // It may have been packed when it had no other name.
+                    writer.mark_further_names(&Key::bytes(&file.first)?)?;
+                }
                 let is_put = self.put(&key, FileKind::HardLink, &metadata, &file.first, None)?;
                 self.summary.hard_links += u64::from(is_put);
                 self.tell(0)?;

@@ -428,6 +428,12 @@ impl PackWriter {
         self.unpublished = true;
     }
 
+    /// Says in the next generation that states before this time, ns, cannot be told.
+    pub(super) fn begin_history(&mut self, from_ns: i64) {
+        self.manifest.history_from_ns = self.manifest.history_from_ns.max(Some(from_ns));
+        self.unpublished = true;
+    }
+
     /// Puts a record into a group, in place of any older one with this key, and gives its sequence number.
     ///
     /// Where the older one holds the content of further names of a file (hard links), that is put under one of those first.

@@ -115,6 +115,8 @@ fn a_pack_that_is_whole_is_copied_as_it_is_with_sequence_numbers_and_times() {
     let (before, after) = (open_simulated(&storage).unwrap(), open_simulated(&to).unwrap());
     assert_holds(&after, &model);
     assert_ne!(before.nonce(), after.nonce());
+    // The versions that make up earlier states are not copied, and the new pack does not pretend to know those.
+    assert!(after.history_from_ns() > before.history_from_ns(), "{:?}", after.history_from_ns());
     for key in model.keys() {
         let [before, after] = [&before, &after].map(|pack| pack.get(key).unwrap().unwrap().head);
         assert_eq!((before.sequence, before.time_ns), (after.sequence, after.time_ns), "{key}");

@@ -93,6 +93,24 @@ fn names_that_are_left_out_keep_their_content_when_another_name_is_packed() {
 }
 
 #[test]
+fn a_name_that_a_file_got_after_it_was_packed_keeps_its_content_too() {
+    let place = Place::new();
+    write(place.tree().join("a"), "first");
+    place.pack();
+    fs::hard_link(place.tree().join("a"), place.tree().join("b")).unwrap();
+    let summary = place.pack();
+    assert_eq!((summary.hard_links, failed(&summary.failures).len()), (1, 0), "{summary:?}");
+    place.comes_back("out");
+    let storage = LocalStorage::open(place.pack_path(), LocalStorageOptions::default()).unwrap();
+    let mut writer = PackWriter::open(Arc::new(storage), WriterOptions::default()).unwrap();
+    let body = |name: &str| place.open().get(&Key::bytes(name).unwrap()).unwrap().unwrap().body;
+    assert_eq!((&*body("a"), &*body("b")), (&b"first"[..], &b"a"[..]));
+    writer.put("", &Key::bytes("a").unwrap(), &Attributes::new(), b"another").unwrap();
+    writer.finish(true).unwrap();
+    assert_eq!((&*body("a"), &*body("b")), (&b"another"[..], &b"first"[..]));
+}
+
+#[test]
 fn content_is_written_once_when_a_file_with_several_names_changes() {
     let place = Place::new();
     let name = |name: &str| place.tree().join(name);
