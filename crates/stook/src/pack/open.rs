@@ -424,7 +424,7 @@ impl Iterator for Keys<'_> {
         // A record that is refused costs no other key.
         self.ended = match &next {
             Ok(found) => found.is_none(),
-            Err(error) => !error.damage().is_some_and(|damage| damage.key.is_some()),
+            Err(error) => error.damage().is_none_or(|damage| damage.key.is_none()),
         };
         let entry = |(key, found): (Key, Found)| KeyEntry { key, stored_bytes: found.place.len, found };
         next.map(|next| next.map(entry)).transpose()
