@@ -68,7 +68,7 @@ impl<'a> RecordView<'a> {
     /// Its attributes.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](super::Error::Unsupported) when a newer version wrote them.
+    /// [`Error::Unsupported`] when a newer version wrote them.
     pub fn attributes(&self) -> Result<Attributes> {
         match self.head {
             ViewHead::Read(record) => Ok(record.head.attributes.clone()),
