@@ -341,7 +341,7 @@ def test_a_damaged_index_is_warned_of_whoever_opens_the_pack(filled: Path) -> No
     data[-100] ^= 1
     segments[-1].write_bytes(data)
     for mode in ("r", "a"):
-        with pytest.warns(stook.DamageWarning, match="is damaged"), stook.Pack(filled, mode) as pack:  # type: ignore[arg-type]
+        with pytest.warns(stook.DamageWarning, match="is damaged"), stook.Pack(filled, mode) as pack:
             assert pack.damages and all(isinstance(damage, stook.DamagedError) for damage in pack.damages)
     Path("tree").mkdir()
     Path("tree/new").write_bytes(b"new")
