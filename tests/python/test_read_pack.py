@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -90,9 +91,44 @@ class Golden(unittest.TestCase):
             self.assertEqual(json.loads(got.stdout), expected[-1], got.stderr)
             self.assertEqual(hashlib.sha256(out.read_bytes()).hexdigest(), expected[-1]["sha256"])
         self.assertTrue(json.loads(run("verify", GOLDEN / "torn.stook").stdout)["ok"])
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "p.stook")
+            shutil.copytree(GOLDEN / "overwritten.stook", copy)
+            newest = max(copy.glob("manifest-*"))
+            damaged(newest, 40, 1)
+            listed = run("list", copy)
+            self.assertEqual((listed.returncode, len(json.loads(listed.stdout)["damages"])), (1, 1), listed.stderr)
         absent = run("get", GOLDEN / "torn.stook", "absent")
         self.assertNotEqual(absent.returncode, 0)
         self.assertIn("absent", absent.stderr)
+
+
+class Foreign(unittest.TestCase):
+    """What is no regular file is refused at once."""
+
+    def test_links_pipes_and_directories_are_not_read(self):
+        def link(path):
+            moved = path.with_name("elsewhere")
+            path.rename(moved)
+            path.symlink_to(moved)
+
+        def pipe(path):
+            path.unlink()
+            os.mkfifo(path)
+
+        def directory(path):
+            path.unlink()
+            path.mkdir()
+
+        for pattern in ("manifest-*", "segment-*", "deletes-*"):
+            for replace in (link, pipe, directory):
+                with tempfile.TemporaryDirectory() as folder, self.subTest(pattern, kind=replace.__name__):
+                    copy = pathlib.Path(folder, "p.stook")
+                    shutil.copytree(GOLDEN / "overwritten.stook", copy)
+                    replace(max(copy.glob(pattern)))
+                    command = [sys.executable, str(FORMATS / "read_pack.py"), "list", str(copy)]
+                    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+                    self.assertNotEqual(done.returncode, 0, done.stdout)
 
 
 def damaged(path, offset, mask):

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::pack::{Error, FileKind, Key, KeyEntry, Pack, Record, RecordHead, RecordReader};
+use stook::pack::{Error, Key, KeyEntry, Pack, Record, RecordHead, RecordReader};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count};
 
@@ -47,9 +47,6 @@ const BATCH_KEYS: usize = 4096;
 /// Bytes of records read in one batch, and the longest record among them.
 const BATCH_LEN: u64 = 64 << 20;
 const SHORT_LEN: u64 = 4 << 20;
-
-/// The longest target of a link, symbolic or hard: a key.
-const LINK_LEN_MAX: usize = u16::MAX as usize;
 
 /// What `stook get` takes.
 #[derive(Debug, clap::Args)]
@@ -219,7 +216,7 @@ impl Getter<'_> {
     fn short(&mut self, keys: &[Key]) -> anyhow::Result<()> {
         for (key, record) in keys.iter().zip(self.pack.get_many(keys)?) {
             match record {
-                Ok(Some(record)) if is_hard_link(&record.head) => self.long(key)?,
+                Ok(Some(record)) if record.head.is_hard_link() => self.long(key)?,
                 Ok(Some(record)) => self.write(key, Body::Whole { record, given: false })?,
                 Ok(None) => self.missing(key)?,
                 Err(error) => self.failed(key, error)?,
@@ -230,7 +227,7 @@ impl Getter<'_> {
 
     /// One record in pieces.
     fn long(&mut self, key: &Key) -> anyhow::Result<()> {
-        match open(self.pack, key) {
+        match self.pack.open_file(key) {
             Ok(Some(reader)) => self.write(key, Body::Pieces(Box::new(reader))),
             Ok(None) => self.missing(key),
             Err(error) => self.failed(key, error),
@@ -335,33 +332,4 @@ fn short_run(lens: &[Option<u64>]) -> usize {
         len.is_some()
     };
     lens.iter().take_while(|len| fits(len)).count()
-}
-
-fn is_hard_link(head: &RecordHead) -> bool {
-    head.attributes.file_kind() == Some(FileKind::HardLink)
-}
-
-/// What a link leads to: its body, which is short. One that is not is no link, however long a body somebody put there.
-pub(super) fn target_of(reader: &mut RecordReader<'_>) -> Result<Vec<u8>, Error> {
-    let mut target = Vec::new();
-    while let Some(chunk) = reader.next_chunk()? {
-        target.extend_from_slice(chunk);
-        if target.len() > LINK_LEN_MAX {
-            return Err(Error::Invalid(format!("what the link {} leads to is too long", reader.head().key)));
-        }
-    }
-    Ok(target)
-}
-
-/// The record with a key, or, when it is a further name of a file, that file.
-pub(super) fn open<'p>(pack: &'p Pack, key: &Key) -> Result<Option<RecordReader<'p>>, Error> {
-    let Some(mut reader) = pack.open_record(key)? else { return Ok(None) };
-    if !is_hard_link(reader.head()) {
-        return Ok(Some(reader));
-    }
-    let first = Key::bytes(&target_of(&mut reader)?)?;
-    match pack.open_record(&first)? {
-        Some(file) if !is_hard_link(file.head()) => Ok(Some(file)),
-        _ => Err(Error::Invalid(format!("{key} is a further name of {first}, and there is no such file"))),
-    }
 }

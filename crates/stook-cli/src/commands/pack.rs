@@ -335,8 +335,8 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
                 writer.publish()?;
                 return Ok((Some(writer), Some(before)));
             }
-            // An empty directory is where a pack can be made.
-            Err(Error::NotAPack { .. }) if is_empty(&args.pack)? => check_space(parent, tree, None)?,
+            // Making one tells whether it can be made there.
+            Err(Error::NotAPack { .. }) => check_space(parent, tree, None)?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -344,18 +344,6 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
     let roots = args.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
     writer.set_roots(roots.collect());
     Ok((Some(writer), None))
-}
-
-/// Whether a directory holds nothing but what a writer that died at once leaves.
-pub(super) fn is_empty(path: &Path) -> anyhow::Result<bool> {
-    for entry in path.read_dir().with_context(|| format!("cannot read {}", path.display()))? {
-        let name = entry.with_context(|| format!("cannot read {}", path.display()))?.file_name();
-        let name = name.to_string_lossy();
-        if name != "writer.lock" && !name.starts_with(".tmp-") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Where space is scarce, counts the bytes of the tree first.

@@ -44,9 +44,6 @@ stream is cut short or wrong, or at Ctrl-C, nothing of it counts.";
 /// Bytes read at once.
 const READ_LEN: usize = 1 << 20;
 
-/// Left in a directory by a writer that died before it made a pack there.
-const LOCK: &str = "writer.lock";
-
 /// What `stook put` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -174,12 +171,11 @@ fn open_pack(path: &Path, create: bool, context: &Context) -> anyhow::Result<(Pa
         }
         opened => opened?,
     };
-    let files = storage.list()?;
     let storage: Arc<dyn Storage> = Arc::new(storage);
-    // Whatever else is in the directory, nobody meant it to become a pack.
-    let is_empty = files.iter().all(|file| file.name == LOCK);
-    if !(create && is_empty) {
-        return Ok((packs::writer_in(storage, WriterOptions::default(), context)?, false));
+    match packs::writer_in(storage.clone(), WriterOptions::default(), context) {
+        // Making one tells whether it can be made there.
+        Err(Error::NotAPack { .. }) if create => {}
+        opened => return Ok((opened?, false)),
     }
     let mut writer = PackWriter::create(storage, WriterOptions::default())?;
     // An empty pack is all it is meant to be: a put that dies leaves it so.

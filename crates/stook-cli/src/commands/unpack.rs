@@ -14,7 +14,6 @@ use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
 use crate::output::printable;
-use crate::paths::resolved;
 use crate::progress::Unit;
 use crate::select::Selection;
 use crate::{archives, packs};
@@ -106,9 +105,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     packs::check_groups(&pack, &args.pack, &args.group)?;
     if let Some(tar) = &args.tar {
         return super::archive::export::run(&args, &pack, tar, &select, context);
-    }
-    if resolved(target).starts_with(resolved(&args.pack)) {
-        anyhow::bail!("{} is inside the pack; name another place to unpack to", target.display());
     }
     if !pack.is_complete() {
         context.remark(format_args!("{} is incomplete: this is what is in it so far.", args.pack.display()));

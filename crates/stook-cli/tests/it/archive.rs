@@ -444,3 +444,60 @@ fn names_of_a_tar_from_stdin_keep_their_content_too() {
     assert_eq!(ended(stook(["unpack", "p.stook", "out"]).current_dir(place.dir.path())).0, 0);
     assert_eq!(fs::read_to_string(place.path("out/b")).unwrap(), "shared");
 }
+
+#[test]
+fn a_name_keeps_the_file_that_was_there_when_the_tar_was_written() {
+    let place = Place::new();
+    let sh = |script: &str| {
+        let done = Command::new("sh").args(["-ec", script]).current_dir(place.dir.path()).status();
+        assert!(done.unwrap().success(), "{script}");
+    };
+    // The file that `b` and `c` are names of is replaced by a later member, twice.
+    sh("mkdir u; cd u; echo 1111 >a; ln a b; ln a c; tar cf ../x.tar a b c; rm a
+        echo 2222 >a; tar rf ../x.tar a; rm a; echo 3333 >a; ln a d; tar rf ../x.tar a d
+        mkdir ../gnu; tar xf ../x.tar -C ../gnu");
+    for through_stdin in [false, true] {
+        // The second time nothing of it is new; the third time all of it is in another order.
+        for round in 0..2 {
+            import(&place, "x.tar", through_stdin, &[]);
+            sh("rm -rf out");
+            let (code, _, stderr) = place.stook(&["unpack", "p.stook", "out"]);
+            assert_eq!(code, 0, "stdin {through_stdin}, round {round}: {stderr}");
+            sh("diff -r gnu out; test out/b -ef out/c; test out/a -ef out/d");
+        }
+        sh("rm -rf p.stook");
+    }
+    for name in ["a", "b", "c", "d"] {
+        let gnu = fs::read_to_string(place.path("gnu").join(name)).unwrap();
+        assert_eq!(place.stook(&["get", "x.tar", name]).1, gnu);
+    }
+}
+
+#[test]
+fn a_name_of_a_file_that_is_left_out_is_the_file_or_told() {
+    let place = Place::new();
+    let archive = Command::new("tar")
+        .args(["cf", "x.tar", "-C", "t", "a", "further"])
+        .current_dir(place.dir.path())
+        .status();
+    assert!(archive.unwrap().success());
+    assert_eq!(place.stook(&["pack", "x.tar", "p.stook", "--exclude", "a"]).0, 0);
+    assert_eq!(place.stook(&["get", "p.stook", "further"]).1, "alpha");
+    // A stream is read once, and what was passed over is gone.
+    let mut command = stook(["pack", "-", "q.stook", "--exclude", "a"]);
+    let tar = fs::read(place.path("x.tar")).unwrap();
+    let (code, _, stderr) = super::packs::fed(command.current_dir(place.dir.path()), &tar);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("further: it is a further name of a, which is not packed"), "{stderr}");
+    // A link to what is not in the archive at all.
+    place.tar(&["--delete", "-f", "x.tar", "a"]);
+    for source in ["x.tar", "-"] {
+        let mut command = stook(["pack", source, "r.stook", "--json"]);
+        let tar = fs::read(place.path("x.tar")).unwrap();
+        let (code, stdout, stderr) = super::packs::fed(command.current_dir(place.dir.path()), &tar);
+        assert_eq!(code, 1, "{source}: {stderr}");
+        let report: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+        assert_eq!(report["failures"][0]["key"], "further", "{source}: {report}");
+        assert_eq!(place.stook(&["ls", "r.stook"]).1, "", "{source}");
+    }
+}

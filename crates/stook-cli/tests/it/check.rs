@@ -1,5 +1,7 @@
 //! `stook check`.
 
+use std::fs;
+
 use stook::pack::Key;
 
 use super::packs::{Place, documented, key, long_body, refuses_what_is_no_pack};
@@ -42,7 +44,7 @@ fn each_damaged_record_is_named_and_exits_1() {
 fn foreign_files_and_an_unfinished_build_are_noted_and_no_damage() {
     let place = Place::new();
     place.writer().finish(true).unwrap();
-    std::fs::write(place.pack.join("notes\x1b.txt"), "x").unwrap();
+    fs::write(place.pack.join("notes\x1b.txt"), "x").unwrap();
     let (code, stdout, _) = place.run("check", &[]);
     assert_eq!(code, 0);
     assert!(stdout.contains("notes\\x1b.txt is no file of a pack"), "{stdout}");
@@ -65,11 +67,8 @@ fn a_repair_saves_what_is_whole_and_sets_the_rest_aside() {
     assert_eq!(report["damages"][0]["key"], "long");
     let aside = place.path("new.stook.quarantine");
     let file = aside.join(report["quarantined"][0]["quarantine_file"].as_str().unwrap());
-    assert_eq!(
-        std::fs::metadata(file).unwrap().len(),
-        report["quarantined"][0]["len_bytes"].as_u64().unwrap()
-    );
-    assert!(std::fs::read_to_string(aside.join("report.json")).unwrap().contains("long"));
+    assert_eq!(fs::metadata(file).unwrap().len(), report["quarantined"][0]["len_bytes"].as_u64().unwrap());
+    assert!(fs::read_to_string(aside.join("report.json")).unwrap().contains("long"));
     let saved = Place { pack: new.clone(), ..place };
     assert_eq!(saved.run("check", &[]).0, 0);
     assert_eq!(saved.run("get", &["a/two"]).1, "second");
@@ -79,4 +78,21 @@ fn a_repair_saves_what_is_whole_and_sets_the_rest_aside() {
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
     let (code, _, stderr) = saved.run("check", &["--repair", new.to_str().unwrap()]);
     assert!(code == 1 && stderr.contains("already there"), "{stderr}");
+}
+
+#[test]
+fn a_repair_tells_damage_of_older_generations_as_a_check_does() {
+    let place = Place::filled();
+    let oldest = fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap().path());
+    let oldest = oldest.filter(|path| path.to_string_lossy().contains("/manifest-")).min().unwrap();
+    let mut bytes = fs::read(&oldest).unwrap();
+    let len = bytes.len();
+    for at in [40, len / 2 + 40] {
+        bytes[at] ^= 1;
+    }
+    fs::write(&oldest, bytes).unwrap();
+    let (code, checked) = place.json("check", &[]);
+    let (repair_code, repaired) = place.json("check", &["--repair", "new.stook"]);
+    assert_eq!((code, repair_code), (1, 1), "{checked} {repaired}");
+    assert_eq!(checked["damages"], repaired["damages"]);
 }

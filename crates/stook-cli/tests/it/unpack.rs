@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Stdio;
 
+use stook::pack::{Attributes, FileKind};
+
 use super::packs::{Place, documented, key, refuses_what_is_no_pack};
 use super::stook;
 
@@ -53,7 +55,7 @@ fn a_damaged_record_is_told_and_leaves_nothing() {
 fn an_incomplete_pack_gives_what_it_has() {
     let place = Place::new();
     let mut writer = place.writer();
-    writer.put("", &key("x"), &stook::pack::Attributes::new(), b"x").unwrap();
+    writer.put("", &key("x"), &Attributes::new(), b"x").unwrap();
     writer.finish(false).unwrap();
     let (code, _, stderr) = place.run("unpack", &["out"]);
     assert_eq!(code, 0);
@@ -88,10 +90,10 @@ fn what_is_no_pack_is_refused() {
 fn ctrl_c_leaves_no_half_file() {
     let place = Place::new();
     let mut writer = place.writer();
-    writer.put("", &key("small"), &stook::pack::Attributes::new(), b"x").unwrap();
+    writer.put("", &key("small"), &Attributes::new(), b"x").unwrap();
     // Long enough for a signal to come in time, and without a byte on the disk.
     let zeros = vec![0; 4 << 20];
-    let none = stook::pack::Attributes::new();
+    let none = Attributes::new();
     let mut record = writer.begin("", &key("long"), &none, Some(4 << 30)).unwrap();
     (0..(4 << 30) / zeros.len()).for_each(|_| record.write(&zeros).unwrap());
     record.finish().unwrap();
@@ -117,4 +119,95 @@ fn part_in(place: &Place) -> bool {
     let names: Vec<_> = files.flatten().map(|file| file.file_name()).collect();
     names.iter().any(|name| name.to_string_lossy().ends_with(".part"))
         && names.iter().any(|name| name == "small")
+}
+
+#[test]
+fn outputs_never_take_the_place_of_files_of_a_pack() {
+    let place = Place::filled();
+    let segment = fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap().path());
+    let segment = segment.into_iter().find(|path| path.to_string_lossy().contains("/segment-")).unwrap();
+    let before = fs::read(&segment).unwrap();
+    let segment = segment.to_str().unwrap();
+    let refused = |command: &str, args: &[&str]| {
+        let (code, _, stderr) = place.run(command, args);
+        assert_eq!(code, 1, "{command} {args:?}: {stderr}");
+        assert!(
+            stderr.contains("only its writer puts files inside the pack"),
+            "{command} {args:?}: {stderr}"
+        );
+        assert_eq!(fs::read(segment).unwrap(), before, "{command} {args:?}");
+    };
+    refused("unpack", &["--tar", segment]);
+    refused("get", &["a/one", "-o", segment]);
+    refused("get", &["a/one", "a/two", "--concat", "-o", segment]);
+    refused("get", &["a/one", "a/two", "-o", "p.stook/"]);
+    refused("get", &["a/one", "a/two", "-o", "p.stook/new/"]);
+    refused("unpack", &["p.stook/new", "--overwrite"]);
+    assert_eq!(place.run("check", &[]).0, 0);
+}
+
+#[test]
+fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let plain = Attributes::new();
+    let kind = |kind| Attributes::of_file(kind, 0o644, 1_700_000_000_000_000_000, None);
+    writer.put("", &key("h/i"), &plain, b"whole").unwrap();
+    writer.put("", &key("h//i"), &plain, b"empty part").unwrap();
+    writer.put("", &key("./dot"), &plain, b"dot").unwrap();
+    writer.put("", &key("d"), &plain, b"a file").unwrap();
+    writer.put("", &key("d-beside"), &plain, b"beside").unwrap();
+    writer.put("", &key("d/x"), &plain, b"below a file").unwrap();
+    for (name, first) in [("ring1", "ring2"), ("ring2", "ring1"), ("own", "own"), ("nowhere", "gone")] {
+        writer.put("", &key(name), &kind(FileKind::HardLink), first.as_bytes()).unwrap();
+    }
+    writer.put("", &key("dir"), &kind(FileKind::Directory), b"").unwrap();
+    writer.put("", &key("of-dir"), &kind(FileKind::HardLink), b"dir").unwrap();
+    writer.put("", &key("file"), &kind(FileKind::File), b"shared").unwrap();
+    writer.put("", &key("name1"), &kind(FileKind::HardLink), b"file").unwrap();
+    writer.put("", &key("name2"), &kind(FileKind::HardLink), b"name1").unwrap();
+    writer.put("apart", &key("elsewhere"), &kind(FileKind::File), b"other group").unwrap();
+    writer.put("", &key("name3"), &kind(FileKind::HardLink), b"elsewhere").unwrap();
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let told = |report: &serde_json::Value| -> Vec<String> {
+        let failures = report["failures"].as_array().unwrap().iter();
+        let mut keys: Vec<String> = failures.map(|one| one["key"].as_str().unwrap().to_owned()).collect();
+        // Of `d` and `d/x` one is in the way of the other: which, the order of writing tells.
+        keys.iter_mut().filter(|key| *key == "d").for_each(|key| key.push_str("/x"));
+        keys.sort();
+        keys
+    };
+    for group in [&[][..], &["--group", ""]] {
+        let (code, unpacked) = place.json("unpack", &[&["out"][..], group].concat());
+        assert_eq!(code, 1, "{unpacked}");
+        let (code, exported) = place.json("unpack", &[&["--tar", "x.tar"][..], group].concat());
+        assert_eq!(code, 1, "{exported}");
+        assert_eq!(told(&exported), told(&unpacked), "{group:?}");
+        assert_eq!(told(&exported), ["./dot", "d/x", "h//i", "nowhere", "of-dir", "own", "ring1", "ring2"]);
+        fs::create_dir(place.path("gnu")).unwrap();
+        let mut tar = std::process::Command::new("tar");
+        assert!(
+            tar.args(["xf", "x.tar", "-C", "gnu"]).current_dir(place.dir.path()).status().unwrap().success()
+        );
+        let mut diff = std::process::Command::new("diff");
+        assert!(
+            diff.args(["-r", "--exclude=d", "out", "gnu"])
+                .current_dir(place.dir.path())
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert_eq!(fs::read(place.path("gnu/name2")).unwrap(), b"shared");
+        assert_eq!(fs::read(place.path("gnu/name3")).unwrap(), b"other group");
+        fs::remove_dir_all(place.path("gnu")).unwrap();
+        fs::remove_dir_all(place.path("out")).unwrap();
+    }
+    // A check tells names that lead to no file, and a repair those that it cannot save.
+    let (code, report) = place.json("check", &[]);
+    let damages = report["damages"].as_array().unwrap();
+    let keys: Vec<_> = damages.iter().map(|damage| damage["key"].as_str().unwrap()).collect();
+    assert_eq!((code, keys), (1, vec!["nowhere", "of-dir", "own", "ring1", "ring2"]), "{report}");
+    let (code, report) = place.json("check", &["--repair", "new.stook"]);
+    assert_eq!((code, report["damages"].as_array().unwrap().len()), (1, 5), "{report}");
 }

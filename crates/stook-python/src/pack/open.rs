@@ -164,7 +164,7 @@ impl Settings {
         self.written = Some(storage.clone());
         if self.mode != Mode::Create {
             match PackWriter::open(storage.clone(), options.clone()) {
-                Err(pack::Error::NotAPack { .. }) if self.mode == Mode::Append && is_empty(&self.path)? => {}
+                Err(pack::Error::NotAPack { .. }) if self.mode == Mode::Append => {}
                 opened => return opened.or_raise(),
             }
         }
@@ -174,16 +174,4 @@ impl Settings {
         writer.publish().or_raise()?;
         Ok(writer)
     }
-}
-
-/// Whether a directory holds nothing but what a writer that died at once leaves.
-pub(crate) fn is_empty(path: &Path) -> PyResult<bool> {
-    for entry in path.read_dir()? {
-        let name = entry?.file_name();
-        let name = name.to_string_lossy();
-        if name != "writer.lock" && !name.starts_with(".tmp-") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

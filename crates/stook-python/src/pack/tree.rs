@@ -178,7 +178,8 @@ fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, O
                 writer.publish().or_raise()?;
                 return Ok((writer, Some(before)));
             }
-            Err(Error::NotAPack { .. }) if is_empty(path)? => {}
+            // Making one tells whether it can be made there.
+            Err(Error::NotAPack { .. }) => {}
             Err(error) => return Err(error).or_raise(),
         }
     }

@@ -1,5 +1,6 @@
 //! Opening archives, and finding members.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -184,6 +185,31 @@ impl Archive {
     /// The members whose keys begin so, in the order of keys.
     pub fn members<'a>(&'a self, prefix: &'a [u8]) -> Members<'a> {
         Members { index: &self.index, prefix, next: self.index.first_from(prefix) }
+    }
+
+    /// The members with these keys, in the order of keys, as files of their own: a further name of a file that is not among
+    /// them, or whose name a later member took, is the file itself, and names of it that come later are names of that one.
+    pub fn selection(&self, select: impl Fn(&[u8]) -> bool) -> Vec<Member<'_>> {
+        let mut members: Vec<Member<'_>> = self.members(b"").filter(|member| select(member.key)).collect();
+        // By where the bytes are: the name that holds them, where its header is, and how many names there are.
+        let mut files: HashMap<u64, (&[u8], u64, u32)> = HashMap::new();
+        let is_name = |member: &Member<'_>| member.kind == MemberKind::HardLink && member.has_body;
+        let sharing = |member: &Member<'_>| is_name(member) || member.names > 1;
+        for member in members.iter().filter(|member| sharing(member)) {
+            let file = files.entry(member.data_at).or_insert((member.key, member.header_at, 0));
+            file.2 = file.2.saturating_add(1);
+            if member.header_at < file.1 {
+                (file.0, file.1) = (member.key, member.header_at);
+            }
+        }
+        for member in members.iter_mut().filter(|member| sharing(member)) {
+            let Some(&(first, _, names)) = files.get(&member.data_at) else { continue };
+            *member = match first == member.key {
+                true => Member { kind: MemberKind::File, link: b"", names, ..*member },
+                false => Member { link: first, ..*member },
+            };
+        }
+        members
     }
 
     /// Whether members can only be read in their order in the archive, from its front.

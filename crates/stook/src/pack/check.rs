@@ -2,29 +2,26 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::batches::BatchWatch;
-use super::copies::{Layout, read_copies};
 use super::error::{Damage, Error, Result};
-use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVector};
+use super::format::attributes::{Attributes, FileKind};
 use super::format::frame::FrameKind;
 use super::format::index::Place;
-use super::format::manifest::{Manifest, SegmentEntry, SegmentState};
 use super::frames::{Frames, Step, Trouble};
 use super::host::{Host as _, SystemHost};
 use super::key::Key;
-use super::names::{Name, named_by};
+use super::lost::Lost;
 use super::open::{OpenOptions, Pack};
 use super::reader::Reader;
 use super::recover::go_behind;
 use super::route::Route;
 use super::run::MergeCursor;
 use super::segment::{Life, Segment};
-use super::snapshot::{Snapshot, read_manifest};
+use super::snapshot::Snapshot;
 use crate::extent::ByteRange;
-use crate::storage::{EntryKind, Storage};
+use crate::storage::Storage;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,23 +75,20 @@ struct Stretch {
 struct Walked {
     stretches: BTreeMap<u64, Stretch>,
     /// Where frames are broken, to the next whole one.
-    broken: Vec<ByteRange>,
+    lost: Lost,
+    /// Whether there is a live further name of a file.
+    has_links: bool,
 }
 
 impl Walked {
     fn stretch(&mut self, offset: u64) -> &mut Stretch {
         self.stretches.entry(offset / STRETCH_LEN).or_default()
     }
-
-    fn is_broken(&self, offset: u64) -> bool {
-        let at = self.broken.partition_point(|range| range.end() <= offset);
-        self.broken.get(at).is_some_and(|range| range.start() <= offset)
-    }
 }
 
 impl Pack {
     /// Verifies every record, live or dead, every index page, that indexes and records agree, that deletions
-    /// speak of records, and that no key is alive twice. `progress` is told the bytes of segments gone through.
+    /// speak of records, that no key is alive twice, and that further names of files lead to files. `progress` is told the bytes of segments gone through.
     ///
     /// # Errors
     /// What reading meets. Damage is not an error here; it is what the report is for.
@@ -102,15 +96,21 @@ impl Pack {
         let mut report = CheckReport { damages: self.damages(), ..CheckReport::default() };
         self.note_state(&mut report)?;
         let hasher = RandomState::new();
-        let mut passed = 0;
+        let (mut passed, mut has_links) = (0, false);
         for segment in &self.snapshot.segments {
             let mut walked = Walked::default();
             self.walk(segment, &hasher, &mut walked, &mut report, &mut |at| progress(passed + at))?;
             passed += segment.frames().len();
             self.check_index(segment, &hasher, &mut walked)?;
             self.check_agreement(segment, &walked, &mut report)?;
+            let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
+            report.damages.append(&mut walked.lost.records(segment, &self.reader, &is_live)?);
+            has_links |= walked.has_links;
         }
         self.check_unique(&mut report)?;
+        if has_links {
+            report.damages.append(&mut self.lost_links()?);
+        }
         // Pages that were lost, and whatever else was gone around.
         report.damages.append(&mut self.damages());
         dedup(&mut report.damages);
@@ -141,7 +141,10 @@ impl Pack {
             report.notes.push("the pack is incomplete: what built it has not come to its end".into());
         }
         self.note_clock(report);
-        self.note_files(report)
+        let files = self.snapshot.look_at_files(self.storage.as_ref(), &self.reader)?;
+        report.damages.extend(files.damages);
+        report.notes.extend(files.notes);
+        Ok(())
     }
 
     /// A clock that was ahead once keeps all later times from telling anything.
@@ -149,77 +152,6 @@ impl Pack {
         let last_ns = self.snapshot.manifest.time_last_ns;
         let ahead = super::host::clock_is_behind(SystemHost.now_ns(), last_ns);
         report.notes.extend(ahead);
-    }
-
-    /// Files that have no place in this generation or the ones before, and manifests that cannot be read.
-    fn note_files(&self, report: &mut CheckReport) -> Result<()> {
-        let mut named = named_by(&self.snapshot.manifest);
-        for file in &self.snapshot.files {
-            if let Some(Name::Manifest(generation)) = Name::parse(&file.name)
-                && generation != self.generation()
-            {
-                named.extend(self.check_old_manifest(generation, report)?.iter().flat_map(named_by));
-            }
-        }
-        for file in &self.snapshot.files {
-            let note = match Name::parse(&file.name) {
-                None => "is no file of a pack",
-                Some(Name::Segment(_) | Name::Deletes(..)) if file.kind != EntryKind::File => "is no file",
-                Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !named.contains(&name) => {
-                    "is not named by the manifest"
-                }
-                Some(Name::Deletes(id, generation)) if !self.names_vector(id, generation) => {
-                    self.check_old_vector(&file.name, report)?;
-                    continue;
-                }
-                Some(Name::OrphanSegment(_) | Name::OrphanDeletes(..)) => {
-                    "belongs to a generation whose manifest is gone, and was set aside: put the newest manifest of the \
-                     same backup back, or remove it if it is not needed"
-                }
-                Some(Name::Checkpoint(id, from)) if !self.uses_checkpoint(id, from) => {
-                    "is not used by any segment"
-                }
-                Some(_) => continue,
-            };
-            report.notes.push(format!("{} {note}", file.name));
-        }
-        Ok(())
-    }
-
-    fn uses_checkpoint(&self, id: u64, from: u64) -> bool {
-        let segment = self.snapshot.segments.iter().find(|segment| segment.entry.id == id);
-        segment.is_some_and(|segment| {
-            segment.entry.state == SegmentState::Active
-                && from < segment.checkpointed_len
-                && segment.runs.iter().any(|run| run.frames.start() == from)
-        })
-    }
-
-    fn names_vector(&self, id: u64, generation: u64) -> bool {
-        let vector = |entry: &SegmentEntry| entry.vector.map(|vector| (entry.id, vector.generation));
-        self.snapshot.manifest.segments.iter().any(|entry| vector(entry) == Some((id, generation)))
-    }
-
-    /// The manifest of an older generation, if it is there and can be read.
-    fn check_old_manifest(&self, generation: u64, report: &mut CheckReport) -> Result<Option<Manifest>> {
-        let read = read_manifest(self.storage.as_ref(), &self.reader, generation);
-        let path = self.storage.path(&Name::Manifest(generation).to_string());
-        let (manifest, read) = match read {
-            Ok(read) => (Some(read.value), Ok(read.damages)),
-            Err(error) => (None, Err(error)),
-        };
-        note_old(path, read, report)?;
-        Ok(manifest)
-    }
-
-    /// A deletion vector that only an older generation names.
-    fn check_old_vector(&self, name: &str, report: &mut CheckReport) -> Result<()> {
-        let layout = Layout { len_at: DELETES_LEN_AT, len_max: DELETES_LEN_MAX, copy_len: None };
-        let read =
-            self.storage.open(name).map_err(Error::from).and_then(|source| {
-                read_copies(&self.reader, source.as_ref(), layout, DeletionVector::decode)
-            });
-        note_old(self.storage.path(name), read.map(|read| read.damages), report)
     }
 
     fn walk(
@@ -267,12 +199,12 @@ impl Pack {
                     }
                 }
             };
-            let (frame, next) = (broken.frame, broken.next);
+            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
             batches.note_damage();
             report.damages.push(broken.into_damage(segment.source.path()));
             let goes_on = go_behind(&mut frames, frame, next)?;
             let end = if goes_on { frames.window.pos() } else { range.end() };
-            walked.broken.extend(ByteRange::new(frame, end));
+            walked.lost.note(frame, end, is_named);
             if !goes_on {
                 break;
             }
@@ -290,7 +222,7 @@ impl Pack {
         let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
         while let Some((_, entry)) = cursor.peek() {
             let place = entry.place();
-            if !walked.is_broken(place.offset) {
+            if !walked.lost.contains(place.offset) {
                 walked.stretch(place.offset).index.add(hasher, entry.form(), place);
             }
             cursor.advance()?;
@@ -308,7 +240,7 @@ impl Pack {
             let start = number * STRETCH_LEN;
             let range = ByteRange::at(start, STRETCH_LEN).unwrap_or_default();
             let dead = segment.deaths.range(range.start()..range.end());
-            let dead = dead.filter(|(offset, _)| !walked.is_broken(**offset)).count() as u64;
+            let dead = dead.filter(|(offset, _)| !walked.lost.contains(**offset)).count() as u64;
             if stretch.frames == stretch.index && stretch.dead == dead {
                 continue;
             }
@@ -341,7 +273,7 @@ impl Pack {
         let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
         while let Some((_, entry)) = cursor.peek() {
             let place = entry.place();
-            if stretch.contains(place.offset) && !walked.is_broken(place.offset) {
+            if stretch.contains(place.offset) && !walked.lost.contains(place.offset) {
                 let key = || Key::from_sort_form(entry.form());
                 match records.get_mut(&place.offset) {
                     None => tell(place.offset, key(), "the index names a record here, and there is none"),
@@ -356,7 +288,7 @@ impl Pack {
             cursor.advance()?;
         }
         for (&offset, _) in segment.deaths.range(stretch.start()..stretch.end()) {
-            if !records.contains_key(&offset) && !walked.is_broken(offset) {
+            if !records.contains_key(&offset) && !walked.lost.contains(offset) {
                 tell(offset, None, "a deletion speaks of a record here, and there is none");
             }
         }
@@ -444,22 +376,6 @@ struct Seen {
     listed: bool,
 }
 
-/// What reading a file of an older generation came to.
-fn note_old(path: PathBuf, read: Result<Vec<Damage>>, report: &mut CheckReport) -> Result<()> {
-    match read {
-        Ok(damages) => report.damages.extend(damages),
-        Err(Error::Damaged(damage)) => report.damages.push(damage),
-        // A writer took it away since this pack was opened.
-        Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {}
-        Err(Error::Core(error)) => report.damages.push(Damage::of_unopened(error, path)?),
-        Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) => {
-            report.damages.push(Damage { file: path, offset: 0, key: None, what: error.to_string() });
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(())
-}
-
 fn note_record(
     segment: &Segment,
     frames: &Frames,
@@ -470,7 +386,8 @@ fn note_record(
 ) {
     let head = frames.head();
     let Some(key) = head.key() else { return };
-    if let Err(invalid) = super::format::attributes::Attributes::decode(&head.attributes) {
+    let attributes = Attributes::decode(&head.attributes);
+    if let Err(invalid) = &attributes {
         let file = segment.source.path().to_path_buf();
         let what = format!("the attributes cannot be read: {}", invalid.what);
         report.damages.push(Damage { file, offset: head.offset, key: Some(key.clone()), what });
@@ -483,6 +400,8 @@ fn note_record(
     stretch.dead += u64::from(segment.deaths.contains_key(&head.offset));
     if segment.life(head.offset) == Life::Alive {
         report.live_records += 1;
+        let kind = attributes.ok().and_then(|attributes| attributes.file_kind());
+        walked.has_links |= kind == Some(FileKind::HardLink);
     }
 }
 

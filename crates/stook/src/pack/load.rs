@@ -8,6 +8,7 @@ use super::error::{Damage, Error, Result};
 use super::format::frame::{BodyLen, FrameKind, HEADER_LEN};
 use super::frames::{Broken, Chunk, Frames, Step, Trouble};
 use super::key::Key;
+use super::lost::Lost;
 use super::open::Pack;
 use super::recover::go_behind;
 use super::route::Route;
@@ -95,7 +96,7 @@ impl Loaded {
     fn add(&mut self, pack: &Pack, segment: &Segment, options: &ScanOptions) -> Result<()> {
         let route = Route::new(pack.access, segment.source.as_ref(), segment.frames());
         let window = pack.reader.whole_window(segment.source.clone(), segment.frames(), route)?;
-        let mut frames = Frames::new(window, segment.salt);
+        let (mut frames, mut lost) = (Frames::new(window, segment.salt), Lost::default());
         loop {
             let broken = match self.step(pack, segment, &mut frames, &options.keys) {
                 Ok(true) => continue,
@@ -103,7 +104,7 @@ impl Loaded {
                 Err(Trouble::Source(error)) => return Err(error.into()),
                 Err(Trouble::Broken(broken)) => broken,
             };
-            let (frame, next) = (broken.frame, broken.next);
+            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
             let damage = broken.into_damage(segment.source.path());
             if damage.key.as_ref().is_none_or(|key| options.keys.contains(key)) {
                 if options.on_damage == OnDamage::Stop {
@@ -111,9 +112,19 @@ impl Loaded {
                 }
                 self.damages.push(damage);
             }
-            if !go_behind(&mut frames, frame, next)? {
+            let goes_on = go_behind(&mut frames, frame, next)?;
+            let end = if goes_on { frames.window.pos() } else { segment.frames().end() };
+            lost.note(frame, end, is_named);
+            if !goes_on {
                 break;
             }
+        }
+        let wanted = |key: &Key, offset| segment.life(offset) != Life::Dead && options.keys.contains(key);
+        self.damages.append(&mut lost.records(segment, &pack.reader, &wanted)?);
+        if options.on_damage == OnDamage::Stop
+            && let Some(damage) = self.damages.pop()
+        {
+            return Err(Error::Damaged(damage));
         }
         let (engine, bytes) = frames.window.into_bytes()?;
         pack.reader.give_back(engine);

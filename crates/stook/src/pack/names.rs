@@ -101,6 +101,11 @@ impl std::fmt::Display for Name {
     }
 }
 
+/// Whether a file with this name makes the directory where it is a pack.
+pub(crate) fn is_manifest(name: &str) -> bool {
+    matches!(Name::parse(name), Some(Name::Manifest(_)))
+}
+
 /// The files that a generation cannot do without.
 pub(crate) fn named_by(manifest: &Manifest) -> BTreeSet<Name> {
     let mut names = BTreeSet::new();

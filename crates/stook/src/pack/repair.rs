@@ -10,13 +10,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::{Damage, Error, Result};
+use super::format::attributes::Attributes;
 use super::format::frame::FrameKind;
 use super::format::index::Place;
 use super::frames::{Frames, Step, Trouble};
+use super::key::Key;
+use super::lost::Lost;
 use super::names::Name;
+use super::open::{OpenOptions, Pack};
 use super::reader::Reader;
 use super::recover::go_behind;
-use super::segment::Segment;
+use super::segment::{Life, Segment};
 use super::snapshot::Snapshot;
 use super::writer::{Copied, Feed, PackWriter, Window, WriterOptions};
 use crate::extent::ByteRange;
@@ -107,6 +111,8 @@ struct Survey {
     is_first: bool,
     /// Whether there are versions that no longer count: those are left out, and with them earlier states.
     has_history: bool,
+    /// Whether there are further names of files.
+    has_links: bool,
     broken: Vec<(usize, ByteRange)>,
     damages: Vec<Damage>,
 }
@@ -133,7 +139,7 @@ pub fn repair(
     let mut repaired = Repaired { notes, ..Repaired::default() };
     let chunk_log2 = snapshot.manifest.chunk_log2;
     let options = WriterOptions { chunk_log2, segment_len: snapshot.manifest.segment_len, ..options };
-    let mut writer = PackWriter::create(to, options)?;
+    let mut writer = PackWriter::create(to.clone(), options)?;
     writer.set_roots(snapshot.manifest.roots.clone());
     let mut survey = Survey::new(memory_len);
     let passed = first_walk(&mut survey, &snapshot, &reader, &mut repaired, progress)?;
@@ -155,6 +161,7 @@ pub fn repair(
     }
     repaired.damages = snapshot.log.all();
     repaired.damages.append(&mut survey.damages);
+    repaired.damages.append(&mut snapshot.look_at_files(from, &reader)?.damages);
     let mut seen = std::collections::HashSet::new();
     repaired.damages.retain(|damage| seen.insert(damage.clone()));
     for (number, range) in &survey.broken {
@@ -163,6 +170,10 @@ pub fn repair(
     }
     writer.set_complete(true);
     writer.finish(true)?;
+    if survey.has_links {
+        // Those whose file could not be saved.
+        repaired.damages.append(&mut Pack::open(to, OpenOptions::default())?.lost_links()?);
+    }
     Ok(repaired)
 }
 
@@ -238,6 +249,7 @@ impl Survey {
             to: None,
             is_first: true,
             has_history: false,
+            has_links: false,
             broken: Vec::new(),
             damages: Vec::new(),
         }
@@ -268,7 +280,7 @@ impl Survey {
             reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
             segment.salt,
         );
-        let mut goes_on = true;
+        let (mut goes_on, mut lost) = (true, Lost::default());
         let mut tell = |at: u64| {
             goes_on = goes_on && progress(at.saturating_sub(range.start()));
             goes_on
@@ -293,12 +305,12 @@ impl Survey {
                     Err(Trouble::Broken(broken)) => broken,
                 },
             };
-            let (frame, next) = (broken.frame, broken.next);
+            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
             let goes_on = go_behind(&mut frames, frame, next)?;
             if self.is_first {
                 self.damages.push(broken.into_damage(segment.source.path()));
                 let end = if goes_on { frames.window.pos() } else { range.end() };
-                self.broken.extend(ByteRange::new(frame, end).map(|range| (number, range)));
+                lost.note(frame, end, is_named);
             }
             if !goes_on {
                 break;
@@ -307,6 +319,9 @@ impl Survey {
         if self.is_first {
             let untold = frames.window.holes().untold(segment.source.path(), &self.damages);
             self.damages.extend(untold);
+            let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
+            self.damages.append(&mut lost.records(segment, reader, &is_live)?);
+            self.broken.extend(lost.stretches().iter().map(|range| (number, *range)));
         }
         reader.give_back(frames.window.into_engine()?);
         Ok(())
@@ -331,6 +346,7 @@ impl Survey {
         if !is_deletion && (!is_record || is_dead) {
             return;
         }
+        self.has_links |= Attributes::tell_names(&head.attributes).0;
         let form = key.sort_form();
         if !self.keys.contains_key(form) {
             self.len += KEY_LEN + form.len();

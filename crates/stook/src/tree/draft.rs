@@ -166,6 +166,7 @@ impl Draft {
             return Err(Error::io("create", path, io::ErrorKind::IsADirectory.into()));
         };
         let parent = target::open(directory).map_err(|error| Error::io("open", directory, error))?;
+        target::refuse_inside_pack(directory).map_err(|error| Error::io("write to", directory, error))?;
         Self::beside(Arc::new(parent), name, path.to_path_buf(), true, &mut Names::new(directory)?)
     }
 

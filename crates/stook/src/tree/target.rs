@@ -22,6 +22,9 @@ const OPEN_MAX: usize = 256;
 /// lead to a very deep one would take far more memory than it is worth.
 const DEPTH_KEPT_MAX: usize = 64;
 
+/// Names of a directory that are looked at to see whether it is a pack.
+const NAMES_MAX: usize = 10_000;
+
 /// The parts of a key that is a safe relative path, or why it is not one.
 pub(crate) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
     if key.is_empty() {
@@ -86,6 +89,7 @@ pub(crate) struct Target {
 impl Target {
     /// Opens a directory, made if it is not there.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        refuse_inside_pack(path)?;
         std::fs::create_dir_all(path)?;
         let mut target = Self::at(path)?;
         if path.read_dir()?.next().is_none() {
@@ -188,6 +192,38 @@ impl Target {
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// Returns an error if a path is, or lies in, a pack: its files are its writer's, and a foreign one could take the place of
+/// one of them. What of the path is not there yet does not matter.
+pub(crate) fn refuse_inside_pack(path: &Path) -> io::Result<()> {
+    let absolute = std::path::absolute(path)?;
+    let Some(there) = absolute.ancestors().find_map(|part| part.canonicalize().ok()) else { return Ok(()) };
+    for directory in there.ancestors() {
+        if is_pack(directory)? {
+            let what = format!(
+                "{} is a pack, and only its writer puts files inside the pack: name another place",
+                directory.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a directory is a pack. A pack has few files: of a directory with very many not all names are looked at.
+fn is_pack(directory: &Path) -> io::Result<bool> {
+    let names = match directory.read_dir() {
+        // Whoever may not list it cannot know the names of its files either.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        names => names?,
+    };
+    for entry in names.take(NAMES_MAX) {
+        if entry?.file_name().to_str().is_some_and(crate::pack::is_manifest) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn identity(directory: &OwnedFd) -> io::Result<(u64, u64)> {

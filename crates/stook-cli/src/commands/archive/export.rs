@@ -7,11 +7,10 @@ use std::time::Instant;
 
 use stook::archive::MemberKind;
 use stook::archive::tar::write::{Head, end, padding};
-use stook::pack::tree::{Failure, UnpackSummary};
-use stook::pack::{Error, FileKind, Key, KeyEntry, Pack, RecordHead};
+use stook::pack::tree::{Failure, Paths, UnpackSummary};
+use stook::pack::{Error, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
 
 use crate::commands::get::files::{Place, Target};
-use crate::commands::get::target_of;
 use crate::commands::unpack::{Args, print};
 use crate::context::Context;
 use crate::exit::code_for;
@@ -39,8 +38,17 @@ pub(in crate::commands) fn run(
     let started = Instant::now();
     let bar = context.progress("writing", Unit::Bytes, None);
     let place = target.place(&Key::id(0), None, &mut output)?;
-    let mut export =
-        Export { pack, groups: &args.group, select, place, at: 0, summary: UnpackSummary::default(), bar };
+    let mut export = Export {
+        pack,
+        groups: &args.group,
+        select,
+        place,
+        at: 0,
+        paths: Paths::default(),
+        failed: BTreeSet::new(),
+        summary: UnpackSummary::default(),
+        bar,
+    };
     let links = export.links()?;
     export.all(&links)?;
     let at = export.at;
@@ -58,7 +66,7 @@ pub(in crate::commands) fn run(
 }
 
 /// The names of files that have several: of each name that is not the first, the first.
-type Links = BTreeMap<Vec<u8>, Vec<u8>>;
+type Links = BTreeMap<Key, Key>;
 
 struct Export<'a> {
     pack: &'a Pack,
@@ -66,6 +74,9 @@ struct Export<'a> {
     select: &'a dyn Fn(&[u8]) -> bool,
     place: Place<'a>,
     at: u64,
+    paths: Paths,
+    /// Keys of records that are not in the tar.
+    failed: BTreeSet<Key>,
     summary: UnpackSummary,
     bar: Progress,
 }
@@ -113,24 +124,33 @@ impl Export<'_> {
         }
     }
 
+    /// Whether the record with a key is one of those that are wanted.
+    fn takes(&self, key: &Key) -> Result<bool, Error> {
+        let Ok(path) = Paths::path(key) else { return Ok(false) };
+        let entry = self.pack.locate(std::slice::from_ref(key))?.pop().transpose()?.flatten();
+        let is_in = |entry| keys::is_in(self.groups, self.pack.group_of_entry(&entry));
+        Ok((self.select)(path) && entry.is_some_and(is_in))
+    }
+
     /// In a tar a link stands behind its file, so the first of its names in the order of keys is the file.
     fn links(&mut self) -> anyhow::Result<Links> {
-        let mut names: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
+        let mut names: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
         self.each(&mut |export, head| {
-            if head.attributes.file_kind() == Some(FileKind::HardLink)
-                && let Ok(Some(first)) = export.link(&head.key)
+            // What cannot be read, or is no path, is told when its turn comes.
+            if head.is_hard_link()
+                && Paths::path(&head.key).is_ok()
+                && let Ok(Some(file)) = export.pack.open_file(&head.key)
             {
-                // One that cannot be read is told when its turn comes.
-                let own = head.key.as_bytes().unwrap_or_default().to_vec();
-                names.entry(first).or_default().insert(own);
+                names.entry(file.head().key.clone()).or_default().insert(head.key);
             }
             Ok(())
         })?;
         self.summary.failures.clear();
+        self.failed.clear();
         let mut links = Links::new();
         for (file, mut further) in names {
-            if (self.select)(&file) {
-                further.insert(file.clone());
+            if self.takes(&file)? {
+                further.insert(file);
             }
             let Some(first) = further.pop_first() else { continue };
             links.extend(further.into_iter().map(|name| (name, first.clone())));
@@ -154,23 +174,15 @@ impl Export<'_> {
     }
 
     fn fail(&mut self, key: &Key, error: Error) {
-        let key = key.as_bytes().map_or_else(|| key.to_string().into_bytes(), <[u8]>::to_vec);
-        self.summary.failures.push(Failure { key, error });
+        self.failed.insert(key.clone());
+        self.summary.failures.push(Failure::of(key, error));
     }
 
     fn record(&mut self, record: &RecordHead, links: &Links) -> anyhow::Result<()> {
-        let Some(key) = record.key.as_bytes() else {
-            return Err(Error::Invalid(format!("{} is a number, not a path", record.key)).into());
-        };
-        if key.contains(&0)
-            || key.starts_with(b"/")
-            || key.split(|byte| *byte == b'/').any(|part| part == b"..")
-        {
-            return Err(Error::Invalid("its path could lead out of where the tar is unpacked".into()).into());
-        }
         let attributes = &record.attributes;
+        let kind = attributes.file_kind().unwrap_or(FileKind::File);
         let head = Head {
-            key,
+            key: self.paths.next(&record.key, kind)?,
             kind: MemberKind::File,
             mode: attributes.mode().unwrap_or(0o644),
             mtime_ns: attributes.mtime_ns().unwrap_or(0),
@@ -178,38 +190,35 @@ impl Export<'_> {
             len: 0,
             link: b"",
         };
-        if let Some(first) = links.get(key) {
+        if let Some(first) = links.get(&record.key) {
+            if self.failed.contains(first) {
+                let why = format!("it is one file with {first}, which could not be written");
+                return Err(Error::Invalid(why).into());
+            }
+            let link = first.as_bytes().unwrap_or_default();
             self.summary.hard_links += 1;
-            return self.write(&Head { kind: MemberKind::HardLink, link: first, ..head }.encode());
+            return self.write(&Head { kind: MemberKind::HardLink, link, ..head }.encode());
         }
-        match attributes.file_kind() {
-            Some(FileKind::Directory) => {
+        match kind {
+            FileKind::Directory => {
                 self.summary.directories += 1;
                 self.write(&Head { kind: MemberKind::Directory, ..head }.encode())
             }
-            Some(FileKind::Symlink) => {
-                let body = self.link(&record.key)?.unwrap_or_default();
+            FileKind::Symlink => {
+                let link = |mut record: RecordReader<'_>| record.link_target();
+                let link = self.pack.open_record(&record.key)?.map(link).transpose()?.unwrap_or_default();
                 self.summary.symlinks += 1;
-                self.write(&Head { kind: MemberKind::Symlink, link: &body, ..head }.encode())
+                self.write(&Head { kind: MemberKind::Symlink, link: &link, ..head }.encode())
             }
-            Some(FileKind::HardLink) => {
-                let first = self.link(&record.key)?.unwrap_or_default();
-                self.file(&Key::bytes(&first)?, &head)
-            }
-            Some(FileKind::File) | None => self.file(&record.key, &head),
+            FileKind::HardLink | FileKind::File => self.file(&record.key, &head),
         }
-    }
-
-    /// What a link leads to.
-    fn link(&self, key: &Key) -> Result<Option<Vec<u8>>, Error> {
-        self.pack.open_record(key)?.map(|mut reader| target_of(&mut reader)).transpose()
     }
 
     /// A file with the bytes of a record. A tar says the length first, so a record that does not is read twice; and
     /// all checksums are looked at before anything is written, because a tar cannot take a member back.
     fn file(&mut self, key: &Key, head: &Head<'_>) -> anyhow::Result<()> {
         let absent = || Error::Invalid(format!("there is no record {key}"));
-        let mut reader = self.pack.open_record(key)?.ok_or_else(absent)?;
+        let mut reader = self.pack.open_file(key)?.ok_or_else(absent)?;
         let (mut len, mut whole) = (0_u64, Vec::new());
         while let Some(chunk) = reader.next_chunk()? {
             interrupt::check()?;
@@ -222,7 +231,7 @@ impl Export<'_> {
         if len <= WHOLE_MAX {
             self.write(&whole)?;
         } else {
-            let mut reader = self.pack.open_record(key)?.ok_or_else(absent)?;
+            let mut reader = self.pack.open_file(key)?.ok_or_else(absent)?;
             while let Some(chunk) = reader.next_chunk()? {
                 interrupt::check()?;
                 self.write(chunk)?;

@@ -17,7 +17,7 @@ use stook::pack::{
 use stook::storage::{LocalStorage, LocalStorageOptions};
 
 use crate::archives;
-use crate::commands::pack::{Args, is_empty, print};
+use crate::commands::pack::{Args, print};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::interrupt::{self, Interrupted, interrupted};
@@ -123,8 +123,8 @@ fn open(args: &Args, there: bool, context: &Context) -> anyhow::Result<PackWrite
     });
     if there {
         match packs::writer_in(storage.clone(), options.clone(), context) {
-            // An empty directory is where a pack can be made.
-            Err(Error::NotAPack { .. }) if is_empty(&args.pack)? => {}
+            // Making one tells whether it can be made there.
+            Err(Error::NotAPack { .. }) => {}
             opened => return Ok(opened?),
         }
     }
@@ -190,12 +190,11 @@ impl Import<'_> {
 
     fn archive(&mut self, path: &Path, context: &Context) -> anyhow::Result<()> {
         let Some(archive) = archives::open(path, context)? else { return Ok(()) };
-        let mut members: Vec<Member<'_>> =
-            archive.members(b"").filter(|member| self.is_taken(member.key)).collect();
+        let mut members: Vec<Member<'_>> = archive.selection(|key| self.is_taken(key));
         members.sort_by_key(|member| member.header_at);
         for batch in members.chunks(BATCH) {
             let wanted = self.changed(batch)?;
-            let read = wanted.iter().filter(|(member, _)| member.kind != MemberKind::HardLink);
+            let read = wanted.iter().filter(|(member, _)| !is_name(member));
             let mut reading = archive.read(read.map(|(member, _)| member.number).collect())?;
             for (member, there) in &wanted {
                 if interrupted() {
@@ -263,7 +262,7 @@ impl Import<'_> {
         let attributes = attributes(member, self.with_owner);
         let record =
             |kind| Record { key: member.key, kind, attributes, len: body_len(member), there, first: None };
-        if member.kind == MemberKind::HardLink {
+        if is_name(member) {
             let mut given = false;
             let record = Record { first: Some(member.link), ..record(FileKind::HardLink) };
             return self.put(&record, &mut |take| {
@@ -309,6 +308,11 @@ impl Import<'_> {
                     continue;
                 }
             };
+            // What the pack may have under that key is another file.
+            if kind == FileKind::HardLink && !self.is_taken(&entry.link) {
+                self.fail_name(&entry.key, &entry.link);
+                continue;
+            }
             let owner = entry.owner.filter(|_| self.with_owner);
             let attributes =
                 Attributes::of_file(kind, entry.mode.unwrap_or(0o644), entry.mtime_ns.unwrap_or(0), owner);
@@ -335,9 +339,26 @@ impl Import<'_> {
         Ok(())
     }
 
+    /// Notes a further name of a file that is not packed.
+    fn fail_name(&mut self, key: &[u8], first: &[u8]) {
+        let first = first.escape_ascii();
+        let error = Error::Invalid(format!("it is a further name of {first}, which is not packed"));
+        self.summary.failures.push(Failure { key: key.to_vec(), error });
+    }
+
     /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
+        // The file of a further name has to be there before it.
+        if let (Some(writer), FileKind::HardLink, Some(first)) = (&mut self.writer, record.kind, record.first)
+            && !writer.mark_further_names(&Key::bytes(first)?)?
+        {
+            self.fail_name(record.key, first);
+            return Ok(());
+        }
+        // When its file was replaced, the name got what that had held.
+        let is_moved = record.first.is_some_and(|first| self.replaced.contains(first));
         let same = match (&self.before, record.there) {
+            _ if is_moved => None,
             (Some(before), There::Alike) => match before.open_record(&Key::bytes(record.key)?) {
                 Ok(found) => found.map(RecordReader::compare),
                 Err(Error::Damaged(_)) => None,
@@ -359,10 +380,6 @@ impl Import<'_> {
                 self.summary.failures.push(Failure { key: record.key.to_vec(), error: of_member(error)? });
                 return Ok(());
             }
-        }
-        if let (Some(writer), FileKind::HardLink, Some(first)) = (&mut self.writer, record.kind, record.first)
-        {
-            writer.mark_further_names(&Key::bytes(first)?)?;
         }
         if record.there != There::Nothing {
             self.summary.replaced += 1;
@@ -394,6 +411,11 @@ fn of_member(error: anyhow::Error) -> anyhow::Result<Error> {
         error @ stook::archive::Error::Core(_) => Err(error.into()),
         other => Ok(Error::Invalid(chain(&other))),
     }
+}
+
+/// Whether it is put as the name of another member. One that leads to none is read, which tells why it cannot be.
+fn is_name(member: &Member<'_>) -> bool {
+    member.kind == MemberKind::HardLink && member.has_body
 }
 
 /// Bytes of the record: of a link, its target or the key of its file.

@@ -9,7 +9,6 @@ use stook::extent::ByteRange;
 use stook::pack::{Key, Pack, RecordReader};
 
 use super::{Args, Span};
-use crate::commands::get;
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::output::Output;
@@ -53,7 +52,7 @@ struct Record<'a> {
 impl<'a> Record<'a> {
     fn open(&self) -> anyhow::Result<RecordReader<'a>> {
         let missing = || anyhow!("{} names no record of this pack", self.address.display());
-        get::open(self.pack, self.key)?.ok_or_else(missing)
+        self.pack.open_file(self.key)?.ok_or_else(missing)
     }
 
     /// How long the body is; where that was not known when it was written, all of it is read to find out.

@@ -157,10 +157,20 @@ impl Attributes {
 
     /// Change time and number of the inode that a file was packed from.
     pub fn inode(&self) -> Option<(i64, u64)> {
-        match (self.get(&Name::Id(CTIME_NS)), self.get(&Name::Id(INODE))) {
-            (Some(Value::I64(ctime_ns)), Some(Value::U64(inode))) => Some((*ctime_ns, *inode)),
-            _ => None,
-        }
+        let Some(Value::I64(ctime_ns)) = self.get(&Name::Id(CTIME_NS)) else { return None };
+        let inode = match self.get(&Name::Id(INODE))? {
+            Value::U32(inode) => u64::from(*inode),
+            Value::U64(inode) => *inode,
+            _ => return None,
+        };
+        Some((*ctime_ns, inode))
+    }
+
+    /// Says from which inode a file was packed, and its change time.
+    pub fn set_inode(&mut self, ctime_ns: i64, inode: u64) {
+        self.set(Name::Id(CTIME_NS), Value::I64(ctime_ns));
+        // Most file systems count from one: that is four bytes less in each record.
+        self.set(Name::Id(INODE), u32::try_from(inode).map_or(Value::U64(inode), Value::U32));
     }
 
     /// User and group of the owner.

@@ -6,6 +6,8 @@ use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::{BodyLen, FrameKind};
 use crate::pack::frames::{Broken, Chunk, Frames, Head, Step, Trouble};
+use crate::pack::key::Key;
+use crate::pack::lost::Lost;
 use crate::pack::open::Pack;
 use crate::pack::recover::go_behind;
 use crate::pack::route::Route;
@@ -40,6 +42,9 @@ pub(super) struct Walk<'p> {
     unfinished: bool,
     /// Damage was stepped over. What looks like a frame behind it may be part of a body: the index tells.
     resynced: bool,
+    /// Where the stretch of damage begins that the walk is in.
+    lost_from: Option<(u64, bool)>,
+    lost: Lost,
 }
 
 impl<'p> Walk<'p> {
@@ -50,7 +55,15 @@ impl<'p> Walk<'p> {
         let route = Route::new(pack.access, segment.source.as_ref(), range);
         let window = pack.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
         let frames = Frames::new(window, segment.salt);
-        Ok(Self { pack, stretch, frames, unfinished: false, resynced: false })
+        Ok(Self {
+            pack,
+            stretch,
+            frames,
+            unfinished: false,
+            resynced: false,
+            lost_from: None,
+            lost: Lost::default(),
+        })
     }
 
     pub(super) fn close(self) -> Result<()> {
@@ -83,11 +96,11 @@ impl<'p> Walk<'p> {
                 Ok(Stepped::Over) => {}
                 Ok(Stepped::Refused(damage)) if wish.on_damage == OnDamage::Skip => damages.push(damage),
                 Ok(Stepped::Refused(damage)) => return Err(Error::Damaged(damage)),
-                Ok(Stepped::End) => return Ok(None),
+                Ok(Stepped::End) => return self.tell_lost(wish, damages),
                 Err(trouble) => {
                     let broken = self.damage(trouble)?;
                     if !self.go_behind(broken, wish, damages)? {
-                        return Ok(None);
+                        return self.tell_lost(wish, damages);
                     }
                 }
             }
@@ -101,9 +114,40 @@ impl<'p> Walk<'p> {
         }
     }
 
+    /// At the end of the walk: what the index knows of the stretches where nothing could be read.
+    fn tell_lost(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<Option<At>> {
+        let Stretch { segment, range, behind, .. } = self.stretch;
+        self.end_lost(range.end());
+        let wanted = |key: &Key, offset| {
+            wish.view.life(segment, offset) != Life::Dead
+                && wish.keys.contains(key)
+                && behind.is_none_or(|behind| offset > behind)
+        };
+        let mut lost = std::mem::take(&mut self.lost).records(segment, &self.pack.reader, &wanted)?;
+        match lost.pop() {
+            Some(damage) if wish.on_damage == OnDamage::Stop => return Err(Error::Damaged(damage)),
+            last => damages.extend(lost.into_iter().chain(last)),
+        }
+        Ok(None)
+    }
+
+    /// Notes where a stretch of damage begins.
+    fn begin_lost(&mut self, broken: &Broken) {
+        self.end_lost(broken.frame);
+        self.lost_from = Some((broken.frame, broken.key.is_some()));
+    }
+
+    /// Notes where it ends.
+    fn end_lost(&mut self, end: u64) {
+        if let Some((from, is_named)) = self.lost_from.take() {
+            self.lost.note(from, end, is_named);
+        }
+    }
+
     /// Damage is noted and stepped over, or ends the walk.
     fn go_behind(&mut self, broken: Broken, wish: &Wish, damages: &mut Vec<Damage>) -> Result<bool> {
         let (frame, next) = (broken.frame, broken.next);
+        self.begin_lost(&broken);
         let damage = broken.into_damage(self.stretch.segment.source.path());
         // It may be of a record that was handed out before, or of one that nobody asked for.
         let is_old = self.stretch.behind.is_some_and(|behind| frame <= behind);
@@ -128,11 +172,13 @@ impl<'p> Walk<'p> {
             Step::Invalid(broken) => return Err(Trouble::Broken(broken)),
             Step::Frame => {}
         }
+        let offset = self.frames.head().offset;
         if self.resynced && !self.is_confirmed()? {
-            let behind = self.frames.head().offset + 8;
+            let behind = offset + 8;
             return Ok(if self.frames.resync(behind)? { Stepped::Over } else { Stepped::End });
         }
-        let life = wish.view.life(self.stretch.segment, self.frames.head().offset);
+        self.end_lost(offset);
+        let life = wish.view.life(self.stretch.segment, offset);
         if life != Life::Alive || !self.is_wanted(wish) {
             let refusal = match life {
                 Life::Untold if self.is_wanted(wish) => {
@@ -213,6 +259,7 @@ impl<'p> Walk<'p> {
                 self.unfinished = false;
                 let broken = self.damage(trouble)?;
                 let damage = (broken.frame, broken.next);
+                self.begin_lost(&broken);
                 let error = Error::Damaged(broken.into_damage(self.stretch.segment.source.path()));
                 if wish.on_damage == OnDamage::Skip {
                     self.resynced = true;

@@ -5,44 +5,37 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::writing::{Body, Place, Writing, Written};
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::record::RecordHead;
+use crate::pack::stream::RecordReader;
 use crate::tree::target::{self, Target};
 
-/// Links that lead to links before one is a file. A pack has one; a few come about when a part of a tree is
-/// packed again.
-pub(super) const HOPS_MAX: usize = 8;
-
-/// A further name of a file.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub(super) place: Place,
-    /// The key of the first.
-    pub(super) first: Vec<u8>,
-}
+/// One read of a file that is compared, in bytes.
+const READ_LEN: usize = 256 << 10;
 
 /// Makes links.
 pub(super) struct Linking<'a> {
     pub(super) pack: &'a Pack,
     pub(super) target: &'a mut Target,
     pub(super) writing: &'a Writing,
-    /// Which key stands for a first that is not there.
+    /// Which key stands for a first: itself where it is there with the bytes of the pack, else what was written
+    /// for it.
     pub(super) stands_for: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Linking<'_> {
     /// Makes one.
-    pub(super) fn make(&mut self, link: Link, go_on: &mut dyn FnMut(u64) -> bool) {
-        let key = link.place.key.clone();
-        match self.try_make(link, go_on) {
+    pub(super) fn make(&mut self, place: Place, go_on: &mut dyn FnMut(u64) -> bool) {
+        let key = place.key.clone();
+        match self.try_make(place, go_on) {
             Ok(Some(written)) => self.writing.note(&key, Ok(written)),
             Ok(None) => self.writing.summary().hard_links += 1,
             Err(error) => self.writing.fail(key, error),
@@ -50,21 +43,27 @@ impl Linking<'_> {
     }
 
     /// `None` when it was linked, and what became of its bytes when it was not.
-    fn try_make(&mut self, link: Link, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<Written>> {
-        let Link { place, first } = link;
+    fn try_make(&mut self, place: Place, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<Written>> {
         let io = |error| Error::from(crate::Error::io("link", &place.name, error));
         let there = target::status(&place.parent, &place.name).map_err(io)?.is_some();
         if there && !self.writing.overwrite {
             return Ok(Some(Written::Kept));
         }
-        let head = self.file_behind(first)?;
+        let key = Key::bytes(&place.key)?;
+        let absent = || Error::Invalid(format!("{key} is gone"));
+        let mut record = self.pack.open_file(&key)?.ok_or_else(absent)?;
+        let head = record.head().clone();
         let first = head.key.as_bytes().unwrap_or_default();
-        let source = self.stands_for.get(first).map_or(first, Vec::as_slice).to_vec();
-        if self.is_the_file(&source, &head).map_err(io)? {
-            self.link(&place, &source).map_err(io)?;
-            return Ok(None);
+        let known = self.stands_for.get(first).cloned();
+        let source = known.clone().unwrap_or_else(|| first.to_vec());
+        if self.looks_alike(&source, &head).map_err(io)? {
+            if known.is_some() || self.is_same(&source, record)? {
+                self.link(&place, &source).map_err(io)?;
+                self.stands_for.insert(first.to_vec(), source);
+                return Ok(None);
+            }
+            record = self.pack.open_file(&key)?.ok_or_else(absent)?;
         }
-        let Some(mut record) = self.pack.open_record(&head.key)? else { return Err(absent(first)) };
         let written = self.writing.write_file(&place, &mut Body::Record(&mut record), go_on)?;
         if matches!(written, Written::New(_)) {
             self.stands_for.insert(first.to_vec(), place.key);
@@ -72,26 +71,28 @@ impl Linking<'_> {
         Ok(Some(written))
     }
 
-    /// What the pack says of the file that a link leads to.
-    fn file_behind(&self, first: Vec<u8>) -> Result<RecordHead> {
-        let mut key = Key::bytes(first)?;
-        for _ in 0..HOPS_MAX {
-            let shown = key.as_bytes().unwrap_or_default();
-            let head = head_of(self.pack, &key)?.ok_or_else(|| absent(shown))?;
-            match head.attributes.file_kind() {
-                Some(FileKind::HardLink) => {
-                    let record = self.pack.get(&key)?.ok_or_else(|| absent(shown))?;
-                    key = Key::bytes(record.body)?;
-                }
-                Some(FileKind::File) | None => return Ok(head),
-                Some(_) => return Err(Error::Invalid(format!("its first name, {key}, is not a file"))),
+    /// Whether what has this key below the target has the bytes of a record. It may have been there before, with a time
+    /// that says nothing.
+    fn is_same(&mut self, key: &[u8], record: RecordReader<'_>) -> Result<bool> {
+        let io = |error| Error::from(crate::Error::io("read", String::from_utf8_lossy(key).as_ref(), error));
+        let Some((parent, name)) = self.parent_of(key).map_err(io)? else { return Ok(false) };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&*parent, name, flags, Mode::empty());
+        let mut file = File::from(opened.map_err(|errno| io(errno.into()))?);
+        let (mut comparison, mut buffer) = (record.compare(), vec![0; READ_LEN]);
+        loop {
+            match file.read(&mut buffer) {
+                Ok(0) => return comparison.finish(),
+                Ok(read) if comparison.take(buffer.get(..read).unwrap_or_default())? => {}
+                Ok(_) => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(io(error)),
             }
         }
-        Err(Error::Invalid("its first name is a link to a link to a link, without end".into()))
     }
 
-    /// Whether what has this key below the target is the file that a record speaks of.
-    fn is_the_file(&mut self, key: &[u8], head: &RecordHead) -> io::Result<bool> {
+    /// Whether what has this key below the target may be the file that a record speaks of.
+    fn looks_alike(&mut self, key: &[u8], head: &RecordHead) -> io::Result<bool> {
         let Some((parent, name)) = self.parent_of(key)? else { return Ok(false) };
         let Some(status) = target::status(&parent, name)? else { return Ok(false) };
         let len = u64::try_from(status.st_size).unwrap_or(u64::MAX);
@@ -124,18 +125,4 @@ impl Linking<'_> {
             _ => published,
         }
     }
-}
-
-fn absent(first: &[u8]) -> Error {
-    Error::Invalid(format!("its first name, {}, is not in the pack", first.escape_ascii()))
-}
-
-/// The head of the record with this key.
-fn head_of(pack: &Pack, key: &Key) -> Result<Option<RecordHead>> {
-    // The shortest key with a prefix is the prefix itself, and the first.
-    let Some(entry) = pack.keys(key.sort_form())?.next().transpose()? else { return Ok(None) };
-    if entry.key != *key {
-        return Ok(None);
-    }
-    pack.heads(&[entry])?.pop().transpose()
 }

@@ -14,11 +14,11 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::existing::Known;
-use super::links::HOPS_MAX;
 use super::packing::{Failure, PackTree, Stop};
 use super::roots::{Found, Roots};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
+use crate::pack::further_names::HOPS_MAX;
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::record::Record;

@@ -9,7 +9,7 @@ use super::existing::{Existing, Holds, Rule, recorded_owner};
 use super::gone::{Delete, Held};
 use super::names::{Claims, FurtherName, Names, Unread};
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::{Attributes, CTIME_NS, FileKind, INODE, NAMES, Name, Value};
+use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::open::Pack;
 use crate::pack::writer::{PackWriter, chunk_sums};
@@ -56,6 +56,13 @@ pub struct Failure {
     pub key: Vec<u8>,
     /// What was met.
     pub error: Error,
+}
+
+impl Failure {
+    /// Of the record with a key, which need not be a path.
+    pub fn of(key: &Key, error: Error) -> Self {
+        Self { key: key.as_bytes().map_or_else(|| key.to_string().into_bytes(), <[u8]>::to_vec), error }
+    }
 }
 
 /// What packing a tree did.
@@ -532,8 +539,7 @@ impl Packing<'_, '_> {
         }
         // Without them the bytes are compared the next time.
         if kind == FileKind::File && metadata.identity().unsettled_for(self.began_ns).is_zero() {
-            attributes.set(Name::Id(CTIME_NS), Value::I64(metadata.ctime_ns));
-            attributes.set(Name::Id(INODE), Value::U64(metadata.inode));
+            attributes.set_inode(metadata.ctime_ns, metadata.inode);
         }
         attributes
     }

@@ -8,12 +8,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use super::links::{Link, Linking};
+use super::links::Linking;
 use super::packing::Failure;
+use super::paths::Paths;
 use super::writing::{Body, Place, Writing};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, KIND, Name};
-use crate::pack::key::{Key, KeyValue};
+use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::tree::target::{self, Dress, Target};
@@ -148,7 +149,7 @@ struct Unpacking<'a> {
     /// What is put off until everything is in them.
     directories: Vec<(Vec<u8>, Dress)>,
     /// What is put off until all files are there.
-    links: Vec<Link>,
+    links: Vec<Place>,
     progress: &'a mut dyn FnMut(u64, u64) -> bool,
     seen: u64,
 }
@@ -176,9 +177,7 @@ impl Unpacking<'_> {
                     (FileKind::File, Some(body)) => self.write(&place, &mut Body::Whole(Some(body))),
                     (FileKind::File, None) => self.write(&place, &mut Body::Scan(&mut scan)),
                     (FileKind::Symlink, Some(body)) => self.writing.make_symlink(&place, body),
-                    (FileKind::HardLink, Some(body)) => {
-                        self.links.push(Link { place, first: body.to_vec() });
-                    }
+                    (FileKind::HardLink, _) => self.links.push(place),
                     _ => {
                         let why = "the target of a link is too long".to_owned();
                         self.writing.fail(place.key, Error::Invalid(why));
@@ -218,25 +217,17 @@ impl Unpacking<'_> {
     /// What a record is and where it goes; `None` for what is not wanted. Directories are dealt with here.
     fn place(&mut self, record: &ScanRecord<'_>) -> Result<Option<Placed>, Box<Failure>> {
         let Some(key) = record.key() else { return Ok(None) };
-        let path = match key.value() {
-            KeyValue::Bytes(path) => path,
-            KeyValue::Id(_) => {
-                let error = Error::Invalid(format!("{key} is a number, not a path; `stook get` gives it"));
-                return Err(Box::new(Failure { key: key.to_string().into_bytes(), error }));
-            }
-        };
-        if !path.is_empty() && !(self.tree.select)(path) {
+        if key.as_bytes().is_some_and(|path| !path.is_empty() && !(self.tree.select)(path)) {
             return Ok(None);
         }
+        let path = Paths::path(&key).map_err(|error| Box::new(Failure::of(&key, error)))?;
         self.place_path(path, record.attributes())
             .map(Some)
             .map_err(|error| Box::new(Failure { key: path.to_vec(), error }))
     }
 
     fn place_path(&mut self, path: &[u8], attributes: &[u8]) -> Result<Placed> {
-        let parts = target::parts(path).map_err(|why| {
-            Error::Invalid(format!("refused: its path could lead out of the target: {why}"))
-        })?;
+        let parts = Paths::parts(path)?;
         let attributes = Attributes::decode(attributes).map_err(|invalid| Error::Invalid(invalid.what))?;
         let kind = match attributes.get(&Name::Id(KIND)) {
             // A record that was put by hand is a file.

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::packing::Failure;
 use super::unpacking::UnpackSummary;
+use rustix::fs::FileType;
+
 use crate::pack::error::{Error, Result};
 use crate::pack::scan::Scan;
 use crate::pack::stream::RecordReader;
@@ -119,7 +121,16 @@ impl Writing {
     ) -> Result<Written> {
         let Place { parent, name, dress, .. } = place;
         let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
-        let there = target::status(parent, name).map_err(io("look for"))?.is_some();
+        // A directory is never kept in place of a file.
+        let is_there = || -> io::Result<bool> {
+            match target::status(parent, name)? {
+                Some(there) if FileType::from_raw_mode(there.st_mode).is_dir() => {
+                    Err(io::ErrorKind::IsADirectory.into())
+                }
+                there => Ok(there.is_some()),
+            }
+        };
+        let there = is_there().map_err(io("write"))?;
         if there && !self.overwrite {
             return Ok(Written::Kept);
         }
@@ -135,7 +146,7 @@ impl Writing {
             match target::publish(parent, &temporary, name, self.overwrite) {
                 Ok(()) => Ok(Written::New(len)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.overwrite => {
-                    Ok(Written::Kept)
+                    is_there().map(|_| Written::Kept).map_err(io("write"))
                 }
                 Err(error) => Err(io("give its name to")(error)),
             }

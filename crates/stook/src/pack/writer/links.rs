@@ -118,19 +118,19 @@ impl PackWriter {
     }
 
     /// Makes the record with this key say that it holds the content of further names, if it does not yet: for whoever learns
-    /// of hard links after their file was put. The record is written anew then.
+    /// of hard links after their file was put. The record is written anew then. Whether there is such a record.
     ///
     /// # Errors
     /// As [`put`](Self::put), and what reading the record meets.
-    pub fn mark_further_names(&mut self, first: &Key) -> Result<()> {
+    pub fn mark_further_names(&mut self, first: &Key) -> Result<bool> {
         self.check_usable()?;
-        let Some(at) = self.find(first)? else { return Ok(()) };
+        let Some(at) = self.find(first)? else { return Ok(false) };
         if self.may_hold_content(first, at)? {
-            return Ok(());
+            return Ok(true);
         }
         let mut content = self.content(at)?;
         if content.attributes.file_kind() == Some(FileKind::HardLink) {
-            return Ok(());
+            return Ok(true);
         }
         content.attributes.set(AttributeName::Id(NAMES), Value::U32(2));
         let group = self.manifest.groups.get(self.group_of(at.segment)? as usize).cloned();
@@ -139,7 +139,8 @@ impl PackWriter {
         while let Some(bytes) = content.next()? {
             record.write(bytes)?;
         }
-        record.finish().map(drop)
+        record.finish()?;
+        Ok(true)
     }
 
     /// Whether a record may hold the content of other names: it says so, or cannot be asked.

@@ -217,7 +217,8 @@ impl PackWriter {
     /// Makes a new pack in an empty place.
     ///
     /// # Errors
-    /// [`Error::Exists`] when there is a pack, what the storage meets, or options that make no sense.
+    /// [`Error::Exists`] when there is a pack, [`Error::NotAPack`] when there is something else, what the storage
+    /// meets, or options that make no sense.
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         if !CHUNK_LOG2.contains(&options.chunk_log2) {
             return Err(Error::Invalid(format!(
@@ -226,6 +227,8 @@ impl PackWriter {
             )));
         }
         check_segment_len(options.segment_len)?;
+        // First without the lock, whose note would be left in somebody's directory.
+        refuse_what_is_there(storage.as_ref())?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         refuse_what_is_there(storage.as_ref())?;
         let mut nonces = [[0; 16]; 2];
@@ -763,15 +766,14 @@ fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -
     )))
 }
 
-/// A new pack is made where no pack is, nor what is left of one that lost its manifests: its segments would be
-/// taken for leftovers.
+/// A new pack is made where nothing is but what a writer leaves that died at once: segments of a pack that lost its
+/// manifests would be taken for leftovers, and nobody meant a directory of other files to become a pack.
 fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
     let files = storage.list()?;
     if newest(&files).is_some() {
         return Err(Error::Exists { path: storage.path("") });
     }
-    let remains = files.iter().find(|file| !matches!(Name::parse(&file.name), None | Some(Name::Lock)));
-    match remains {
+    match files.iter().find(|file| file.name != names::LOCK) {
         None => Ok(()),
         Some(file) => Err(Error::NotAPack {
             path: storage.path(""),

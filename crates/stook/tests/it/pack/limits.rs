@@ -155,12 +155,12 @@ fn a_second_writer_is_told_who_the_first_is() {
 fn foreign_files_are_left_alone_and_noted() {
     let storage = SimStorage::new();
     let foreign = ["notes.txt", "segment-1", "manifest-0000000000000001.bak", "checkpoint-zz"];
-    for name in foreign {
-        storage.publish_if_absent(name, b"mine").unwrap();
-    }
     let options = || tiny_writer(ScriptedHost::new(1));
     let mut model = PackModel::new();
     let mut writer = PackWriter::create(shared(&storage), options()).unwrap();
+    for name in foreign {
+        storage.publish_if_absent(name, b"mine").unwrap();
+    }
     put(&mut writer, &mut model, "", &Key::id(1), b"one");
     writer.finish(true).unwrap();
     PackWriter::open(shared(&storage), options()).unwrap().finish(true).unwrap();
@@ -171,6 +171,19 @@ fn foreign_files_are_left_alone_and_noted() {
         assert!(notes.contains(name), "{notes}");
         assert!(contents(&storage, name) == b"mine");
     }
+}
+
+#[test]
+fn a_pack_is_made_where_nothing_else_is() {
+    let storage = SimStorage::new();
+    storage.publish_if_absent("holiday.jpg", b"mine").unwrap();
+    let refused = PackWriter::create(shared(&storage), tiny_writer(ScriptedHost::new(1))).unwrap_err();
+    assert!(
+        matches!(refused, Error::NotAPack { .. }) && refused.to_string().contains("holiday.jpg"),
+        "{refused}"
+    );
+    let names: Vec<_> = storage.list().unwrap().into_iter().map(|file| file.name).collect();
+    assert_eq!(names, ["holiday.jpg"]);
 }
 
 #[test]

@@ -47,6 +47,26 @@ fn what_is_there_is_kept_and_named_unless_told_otherwise() {
 }
 
 #[test]
+fn a_further_name_never_becomes_one_of_a_file_that_only_looks_like_the_first() {
+    let place = Place::new();
+    write(place.tree().join("a"), "mine");
+    fs::hard_link(place.tree().join("a"), place.tree().join("b")).unwrap();
+    set_time(&place.tree().join("a"), 315_532_800_000_000_000);
+    place.pack();
+    // As long, and with a fixed time, as reproducible builds have it.
+    write(place.path("out/a"), "evil");
+    set_time(&place.path("out/a"), 315_532_800_000_000_000);
+    let summary = place.unpack("out");
+    assert_eq!(
+        (&summary.kept[..], failed(&summary.failures).len()),
+        (&[b"a".to_vec()][..], 0),
+        "{summary:?}"
+    );
+    assert_eq!(fs::read(place.path("out/a")).unwrap(), b"evil");
+    assert_eq!(fs::read(place.path("out/b")).unwrap(), b"mine");
+}
+
+#[test]
 fn a_second_unpacking_finds_everything_there() {
     let place = simple();
     place.comes_back("out");
