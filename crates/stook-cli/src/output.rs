@@ -168,13 +168,7 @@ pub fn printable(bytes: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                '\n' => text.push_str("\\n"),
-                '\t' => text.push_str("\\t"),
-                c if c.is_control() => {
-                    let mut utf8 = [0; 4];
-                    c.encode_utf8(&mut utf8).bytes().for_each(|b| push_escaped(&mut text, b));
-                }
-                c => text.push(c),
+                c => push_char(&mut text, c),
             }
         }
         chunk.invalid().iter().for_each(|b| push_escaped(&mut text, *b));
@@ -189,18 +183,20 @@ pub fn one_line(message: &str) -> Cow<'_, str> {
         return Cow::Borrowed(message);
     }
     let mut text = String::with_capacity(message.len() + 16);
-    for c in message.chars() {
-        match c {
-            '\n' => text.push_str("\\n"),
-            '\t' => text.push_str("\\t"),
-            c if c.is_control() => {
-                let mut utf8 = [0; 4];
-                c.encode_utf8(&mut utf8).bytes().for_each(|byte| push_escaped(&mut text, byte));
-            }
-            c => text.push(c),
-        }
-    }
+    message.chars().for_each(|c| push_char(&mut text, c));
     Cow::Owned(text)
+}
+
+fn push_char(text: &mut String, c: char) {
+    match c {
+        '\n' => text.push_str("\\n"),
+        '\t' => text.push_str("\\t"),
+        c if c.is_control() => {
+            let mut utf8 = [0; 4];
+            c.encode_utf8(&mut utf8).bytes().for_each(|byte| push_escaped(text, byte));
+        }
+        c => text.push(c),
+    }
 }
 
 fn push_escaped(text: &mut String, byte: u8) {

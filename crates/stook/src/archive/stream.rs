@@ -8,7 +8,7 @@ use super::compressed;
 use super::error::Result;
 use super::input::StreamInput;
 use super::member::Extent;
-use super::reading::{Piece, Stepped, zeroes};
+use super::reading::{Piece, Stepped, Stepping};
 use super::tar::{Entry, Walk};
 
 /// A tar read from front to back.
@@ -63,11 +63,7 @@ impl TarStream {
     /// # Errors
     /// What reading meets, or that the tar ends before.
     pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
-        match self.step()? {
-            Stepped::End => Ok(None),
-            Stepped::Hole(len) => Ok(Some(Piece::Hole(len))),
-            Stepped::Bytes => self.held().map(Piece::Bytes).map(Some),
-        }
+        self.next_piece()
     }
 
     /// The same with all zeroes as bytes.
@@ -75,14 +71,18 @@ impl TarStream {
     /// # Errors
     /// As [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
-        if self.zeroes_left == 0 {
-            match self.step()? {
-                Stepped::End => return Ok(None),
-                Stepped::Hole(len) => self.zeroes_left = len,
-                Stepped::Bytes => return self.held().map(Some),
-            }
-        }
-        Ok(Some(zeroes(&mut self.zeroes_left)))
+        self.next_chunk()
+    }
+
+    /// Whether the two blocks of zeroes were met that end a tar.
+    pub fn has_end(&self) -> bool {
+        self.walk.has_end()
+    }
+}
+
+impl Stepping for TarStream {
+    fn zeroes_left(&mut self) -> &mut u64 {
+        &mut self.zeroes_left
     }
 
     fn held(&mut self) -> Result<&[u8]> {
@@ -110,10 +110,5 @@ impl TarStream {
             self.extents.pop_front();
         }
         Ok(if len == 0 { Stepped::End } else { Stepped::Bytes })
-    }
-
-    /// Whether the two blocks of zeroes were met that end a tar.
-    pub fn has_end(&self) -> bool {
-        self.walk.has_end()
     }
 }

@@ -40,11 +40,42 @@ pub(super) enum Stepped {
     Hole(u64),
 }
 
+/// What goes through a member step by step.
+pub(super) trait Stepping {
+    /// Goes on by what `held` then gives, or by a hole.
+    fn step(&mut self) -> Result<Stepped>;
+
+    /// What the last step made ready.
+    fn held(&mut self) -> Result<&[u8]>;
+
+    /// Zeroes of the hole at hand that were not given out.
+    fn zeroes_left(&mut self) -> &mut u64;
+
+    fn next_piece(&mut self) -> Result<Option<Piece<'_>>> {
+        match self.step()? {
+            Stepped::End => Ok(None),
+            Stepped::Hole(len) => Ok(Some(Piece::Hole(len))),
+            Stepped::Bytes => self.held().map(Piece::Bytes).map(Some),
+        }
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
+        if *self.zeroes_left() == 0 {
+            match self.step()? {
+                Stepped::End => return Ok(None),
+                Stepped::Hole(len) => *self.zeroes_left() = len,
+                Stepped::Bytes => return self.held().map(Some),
+            }
+        }
+        Ok(Some(zeroes(self.zeroes_left())))
+    }
+}
+
 /// Zeroes of holes, for whoever wants them as bytes.
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Some of the zeroes of a hole, of which so many are left.
-pub(super) fn zeroes(left: &mut u64) -> &'static [u8] {
+fn zeroes(left: &mut u64) -> &'static [u8] {
     let len = usize::try_from(*left).unwrap_or(usize::MAX).min(ZEROES.len());
     *left = left.saturating_sub(len as u64);
     ZEROES.get(..len).unwrap_or_default()
@@ -92,11 +123,7 @@ impl<'a> Reading<'a> {
     /// # Errors
     /// What reading meets, or why its bytes cannot be had. The next member can be.
     pub fn piece(&mut self) -> Result<Option<Piece<'_>>> {
-        match self.step()? {
-            Stepped::End => Ok(None),
-            Stepped::Hole(len) => Ok(Some(Piece::Hole(len))),
-            Stepped::Bytes => self.held().map(Piece::Bytes).map(Some),
-        }
+        self.next_piece()
     }
 
     /// The same with all zeroes as bytes: of a member that is a hole of a terabyte, a terabyte of them.
@@ -104,14 +131,13 @@ impl<'a> Reading<'a> {
     /// # Errors
     /// As [`piece`](Self::piece).
     pub fn chunk(&mut self) -> Result<Option<&[u8]>> {
-        if self.zeroes_left == 0 {
-            match self.step()? {
-                Stepped::End => return Ok(None),
-                Stepped::Hole(len) => self.zeroes_left = len,
-                Stepped::Bytes => return self.held().map(Some),
-            }
-        }
-        Ok(Some(zeroes(&mut self.zeroes_left)))
+        self.next_chunk()
+    }
+}
+
+impl Stepping for Reading<'_> {
+    fn zeroes_left(&mut self) -> &mut u64 {
+        &mut self.zeroes_left
     }
 
     fn step(&mut self) -> Result<Stepped> {
@@ -127,7 +153,6 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What the last step made ready.
     fn held(&mut self) -> Result<&[u8]> {
         if let Some(link) = self.ready.take() {
             return Ok(link);

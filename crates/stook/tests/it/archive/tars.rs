@@ -305,6 +305,10 @@ const SPARSE_FORMS: [&[&str]; 4] = [
     &["--format=pax", "--sparse-version=1.0"],
 ];
 
+fn everything_to(target: &Path) -> Unpack<'static> {
+    Unpack { target: target.to_path_buf(), overwrite: false, with_owner: false, select: Box::new(|_| true) }
+}
+
 #[test]
 fn a_hole_of_a_terabyte_stays_one_and_costs_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -320,12 +324,7 @@ fn a_hole_of_a_terabyte_stays_one_and_costs_nothing() {
             run("tar", &all, dir.path());
             let archive = open(&dir.path().join(name)).unwrap();
             let target = dir.path().join("out");
-            let unpack = Unpack {
-                target: target.clone(),
-                overwrite: false,
-                with_owner: false,
-                select: Box::new(|_| true),
-            };
+            let unpack = everything_to(&target);
             let mut asked = 0_u64;
             let summary = unpack.run(&archive, &mut |_| {
                 asked += 1;
@@ -358,12 +357,7 @@ fn unpacking_stops_inside_a_long_member_and_leaves_nothing_of_it() {
         run("tar", &[packer, name, "short", "long"], dir.path());
         let archive = open(&dir.path().join(name)).unwrap();
         let target = dir.path().join("out");
-        let unpack = Unpack {
-            target: target.clone(),
-            overwrite: false,
-            with_owner: false,
-            select: Box::new(|_| true),
-        };
+        let unpack = everything_to(&target);
         let mut told = vec![0];
         let summary = unpack.run(&archive, &mut |bytes| {
             told.push(bytes);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stook::pack::{Attributes, Error, Key, PackWriter};
+use stook::pack::{Attributes, Error, Key, OpenOptions, Pack, PackWriter};
 use stook::storage::Storage;
 use stook_testing::model::pack::{PackModel, WAYS, open_simulated, read_in_every_way};
 use stook_testing::sim::SimStorage;
@@ -128,4 +128,20 @@ fn a_segment_without_its_first_block_and_first_frame_loses_that_record_only() {
         let lost = small.model.keys().filter(|key| !matches!(pack.get(key), Ok(Some(_)))).count();
         assert!(lost <= 1, "{name}: {lost} records are lost");
     }
+}
+
+#[test]
+fn a_check_goes_on_where_both_copies_of_the_newest_manifest_are_lost() {
+    let small = small();
+    let newest = small.files.keys().filter(|name| name.starts_with("manifest-")).max().unwrap();
+    let hit: Vec<u8> = small.files[newest].iter().map(|byte| byte ^ 0x40).collect();
+    let storage = storage_with(&small.files, newest, Some(&hit));
+    assert!(open_simulated(&storage).is_err());
+    let options = OpenOptions { engines: options().engines, ..OpenOptions::default() };
+    let pack = Pack::open_what_is_left(Arc::new(storage.clone()), options).unwrap();
+    let report = pack.check(|_| {}).unwrap();
+    assert!(report.damages.iter().any(|damage| damage.file.ends_with(newest)), "{:?}", report.damages);
+    assert!(report.notes.iter().any(|note| note.contains("is damaged")), "{:?}", report.notes);
+    assert_eq!(report.live_records, pack.keys(&[]).unwrap().count() as u64);
+    assert!(report.live_records > 0 && report.records >= report.live_records);
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use stook::pack::{Attributes, Error, Key, PackWriter, ScanOptions, ScanOrder};
+use stook::pack::{Attributes, Error, Key, PackWriter, ScanOptions, ScanOrder, repair};
 use stook::storage::Storage;
 use stook_testing::conformance::contents;
 use stook_testing::model::pack::{
-    PackModel, ScriptedHost, open_simulated, open_simulated_mapped, rest_of, tiny_writer,
+    PackModel, ScriptedHost, assert_holds, open_simulated, open_simulated_mapped, rest_of, tiny_writer,
 };
 use stook_testing::sim::SimStorage;
 
@@ -172,4 +172,54 @@ fn a_key_that_is_not_found_beside_a_lost_head_and_a_lost_page_is_refused() {
         assert!(error.contains("may be in there") && error.contains(&key.to_string()), "{error}");
     }
     assert!(pack.get(&key(1002)).unwrap().is_some());
+}
+
+/// What a writer that was killed left is replayed when a pack is opened: each of its records and deletions is looked up in the
+/// indexes of the sealed segments.
+#[test]
+fn a_hit_page_and_a_killed_writer_do_not_keep_a_pack_from_opening_nor_a_repair_from_knowing_why() {
+    let Sample { mut files, mut model, index } = sample();
+    let storage = storage_with(&files, SEGMENT, Some(&files[SEGMENT]));
+    let options = || {
+        let mut options = tiny_writer(ScriptedHost::new(5));
+        (options.segment_len, options.checkpoint_len) = (64 << 20, 64 << 20);
+        options
+    };
+    let mut writer = PackWriter::open(Arc::new(storage.clone()), options()).unwrap();
+    for number in (0..RECORDS).step_by(5) {
+        writer.put("", &key(number), &Attributes::new(), b"late").unwrap();
+        model.insert(key(number), b"late".to_vec());
+    }
+    for number in (1..RECORDS).step_by(5) {
+        assert!(writer.delete(&key(number)).unwrap());
+        model.remove(&key(number));
+    }
+    writer.sync().unwrap();
+    drop(writer);
+    files = files_of(&storage);
+    files.remove("writer.lock");
+    let pages = (index.end - index.start) / UNIT;
+    for number in (0..pages).step_by(3) {
+        let hit = spoiled(&files[SEGMENT], &[index.start + 30 + number * UNIT]);
+        let storage = storage_with(&files, SEGMENT, Some(&hit));
+        let pack = open_simulated(&storage).unwrap_or_else(|error| panic!("page {number}: {error}"));
+        let found: PackModel = rest_of(pack.scan(ScanOptions::default())).unwrap().into_iter().collect();
+        assert!(found == model, "page {number}: other records");
+        let told = pack.check(|_| {}).unwrap().damages;
+        assert!(told.len() == 1 && told[0].file.ends_with(SEGMENT), "page {number}: {told:?}");
+        let saved = SimStorage::new();
+        let mut quarantine = || -> stook::pack::Result<Arc<dyn Storage>> { unreachable!("no frame is hit") };
+        let repaired =
+            repair(&storage, Arc::new(saved.clone()), options(), &mut quarantine, &mut |_| true).unwrap();
+        assert_eq!(repaired.damages, told, "page {number}");
+        assert!(!repaired.notes.iter().any(|note| note.contains("manifest")), "{:?}", repaired.notes);
+        assert_holds(&open_simulated(&saved).unwrap(), &model);
+        // And the next writer goes on.
+        let mut writer = PackWriter::open(Arc::new(storage.clone()), options()).unwrap();
+        writer.put("", &key(1), &Attributes::new(), b"again").unwrap();
+        writer.finish(true).unwrap();
+        let pack = open_simulated(&storage).unwrap();
+        assert_eq!(&pack.get(&key(1)).unwrap().unwrap().body[..], b"again");
+        assert_eq!(pack.keys(&[]).unwrap().count(), model.len() + 1);
+    }
 }
