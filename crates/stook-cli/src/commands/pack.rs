@@ -39,6 +39,8 @@ Examples:
   stook pack photos photos.stook                 again: adds what is new or changed since, and
                                                  finishes what was interrupted
   stook pack photos photos.stook --delete        and deletes the records of what is gone from photos
+  stook pack photos photos.stook --delete --max-delete 500
+                                                 also if that is more than half of them
   stook pack photos photos.stook --checksum      and looks at the bytes of every file, not at its times
   stook pack logs logs.stook --move              and removes from logs what the pack then holds
 
@@ -72,6 +74,12 @@ pub struct Args {
     /// Delete records of files that are no longer in the tree; with --group or --group-by, in that group only
     #[arg(long)]
     delete: bool,
+    /// With --delete, delete up to so many records, be they more than half of the tree or moved into the pack
+    #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force")]
+    max_delete: Option<u64>,
+    /// With --delete, delete all records of what is gone, be they all that there are
+    #[arg(long, requires = "delete")]
+    force: bool,
     /// Remove what was packed, when the pack was read back and holds the same; directories when they are empty
     #[arg(long = "move", conflicts_with = "delete")]
     move_: bool,
@@ -100,6 +108,7 @@ struct Report<'a> {
     unchanged: u64,
     deleted: u64,
     gone: Vec<TextOrBytes<'a>>,
+    refused: Option<&'a str>,
     held: Vec<Holding<'a>>,
     uncertain: u64,
     moved: Option<Moved>,
@@ -166,7 +175,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         checksum: args.checksum,
     };
     tree.check()?;
-    let opened = if args.dry_run { dry(&args, context)? } else { open(&args, &tree, context)? };
+    let opened = if args.dry_run { dry(&args, &tree, context)? } else { open(&args, &tree, context)? };
     tree.own = args.pack.exists().then(|| args.pack.clone());
     let progress = context.progress("packing", Unit::Bytes, None);
     let mut told = 0;
@@ -187,6 +196,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
             Ok(_) => {
                 if complete {
                     writer.set_complete(true);
+                }
+                if args.move_ {
+                    writer.set_moved();
                 }
                 // What a build leaves is sealed; what later runs add stays open for the next.
                 let building = before.as_ref().is_none_or(|before| !before.is_complete());
@@ -209,7 +221,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    Ok(code_for(summary.failures.len() as u64))
+    Ok(code_for(summary.failures.len() as u64 + u64::from(summary.refused.is_some())))
 }
 
 /// Packs what is in archives.
@@ -217,8 +229,12 @@ fn import(args: &Args, selection: &Selection, context: &Context) -> anyhow::Resu
     if args.delete || args.move_ {
         return Err(UsageError::new("--delete and --move are for trees of files, not for archives").into());
     }
-    let Grouping::Named(group) = grouping(args)? else {
-        return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
+    let group = match grouping(args)? {
+        Grouping::Default => String::new(),
+        Grouping::Named(group) => group,
+        Grouping::Top | Grouping::Hash(_) => {
+            return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
+        }
     };
     super::archive::import::run(args, selection, &group, context)
 }
@@ -262,7 +278,7 @@ fn grouping(args: &Args) -> Result<Grouping, UsageError> {
     let wrong =
         || UsageError::new(format!("--group-by {} is none of `none`, `top`, `hash:N`", args.group_by));
     Ok(match args.group_by.as_str() {
-        "none" => Grouping::Named(args.group.clone().unwrap_or_default()),
+        "none" => args.group.clone().map_or(Grouping::Default, Grouping::Named),
         "top" => Grouping::Top,
         other => {
             let groups = other.strip_prefix("hash:").and_then(|count| count.parse().ok());
@@ -272,36 +288,29 @@ fn grouping(args: &Args) -> Result<Grouping, UsageError> {
 }
 
 fn delete(args: &Args) -> Delete {
-    match args.delete {
-        false => Delete::Nothing,
-        true if args.group.is_none() && args.group_by == "none" => Delete::AnyGroup,
-        true => Delete::SameGroup,
+    match (args.delete, args.max_delete) {
+        (false, _) => Delete::Nothing,
+        (true, _) if args.force => Delete::Any,
+        (true, Some(max)) => Delete::UpTo(max),
+        (true, None) => Delete::UpToHalf,
     }
-}
-
-/// Keys begin with the names of the roots if there are several. With one root instead of several, or the other way round,
-/// everything that is in the pack would seem to be gone.
-fn check_roots(args: &Args, before: &Pack) -> anyhow::Result<()> {
-    let (then, now) = (before.roots().len(), args.sources.len());
-    if !args.delete || then == 0 || (then == 1) == (now == 1) {
-        return Ok(());
-    }
-    let said = before.roots().iter().map(|root| printable(root).to_string()).collect::<Vec<_>>().join(" ");
-    Err(UsageError::new(format!(
-        "{} was made from {said}, and keys begin with names of directories only if there are several: --delete needs {}",
-        args.pack.display(),
-        if then == 1 { "one directory" } else { "several, too" }
-    ))
-    .into())
 }
 
 type Opened = (Option<PackWriter>, Option<Pack>);
 
-fn dry(args: &Args, context: &Context) -> anyhow::Result<Opened> {
+/// What cannot be deleted is told before anything is packed.
+fn check_roots(tree: &PackTree<'_>, before: &Pack) -> anyhow::Result<()> {
+    match tree.delete {
+        Delete::Nothing => Ok(()),
+        _ => tree.check_roots(before).map_err(|error| UsageError::new(error.to_string()).into()),
+    }
+}
+
+fn dry(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<Opened> {
     match args.pack.exists() {
         true => {
             let before = packs::open(&args.pack, context)?;
-            check_roots(args, &before)?;
+            check_roots(tree, &before)?;
             Ok((None, Some(before)))
         }
         false => Ok((None, None)),
@@ -328,7 +337,7 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
             Ok(mut writer) => {
                 // Through the same opening of the directory: another may have taken its place.
                 let before = packs::open_in(storage, context)?;
-                check_roots(args, &before)?;
+                check_roots(tree, &before)?;
                 // Not earlier: what a run that was cut off left in the pack is known only now.
                 check_space(parent, tree, Some(&before))?;
                 writer.set_complete(false);
@@ -376,6 +385,10 @@ pub(super) fn print(
     context: &Context,
 ) -> anyhow::Result<()> {
     failures::tell(context, &summary.failures);
+    if let Some(why) = &summary.refused {
+        let more = "`--max-delete N` or `--force` deletes them";
+        context.failure(anyhow::anyhow!("{why}; {more}").as_ref());
+    }
     let mut output = context.output();
     if context.json() {
         let special = summary.special.iter();
@@ -391,6 +404,7 @@ pub(super) fn print(
             unchanged: summary.unchanged,
             deleted: summary.deleted,
             gone: summary.gone.iter().map(|key| TextOrBytes::key(key)).collect(),
+            refused: summary.refused.as_deref(),
             held: summary.held.iter().map(Holding::new).collect(),
             uncertain: summary.uncertain,
             moved: moved.map(|moved| Moved {

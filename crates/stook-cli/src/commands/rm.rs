@@ -102,6 +102,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     // Wrong keys and patterns are told before anything is opened.
     let list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
     let (globs, prefix) = (Globs::new(&args.globs)?, keys::prefix(args.prefix.as_deref())?);
+    if args.prefix.as_ref().is_some_and(|prefix| prefix.is_empty()) {
+        let all = "--prefix '' means every record (is a variable not set?); `--glob '**'` deletes all, if that is meant";
+        return Err(UsageError::new(all).into());
+    }
     // Nobody else may change what is found before it is deleted.
     let mut writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
     let pack = packs::open(&args.pack, context)?;

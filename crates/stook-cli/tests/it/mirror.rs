@@ -62,21 +62,21 @@ fn what_is_gone_is_deleted_and_nothing_else_and_a_second_run_does_nothing() {
     let before = keys(&place);
     assert_eq!(before, ["a", "b", "b/c", "b/d", "e", "e/f", "e/f/g", "l", "note", "id:7"]);
 
-    let (stdout, _) = run(&place, &["pack", "tree", "p.stook", "--delete", "--dry-run"]);
+    let (stdout, _) = run(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--dry-run"]);
     let told: Vec<&str> = stdout.lines().collect();
     assert_eq!(told[..5], ["b/c", "e", "e/f", "e/f/g", "l"], "{stdout}");
     assert!(told[5].ends_with("; 5 deleted") && told[5].starts_with("Would"), "{stdout}");
-    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--dry-run"]);
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--dry-run"]);
     assert_eq!(report["gone"][0], serde_json::json!({ "key": "b/c" }), "{report}");
     assert_eq!(keys(&place), before, "nothing was done");
     let (_, report) = json(&place, &["pack", "tree", "p.stook"]);
     assert_eq!((&report["deleted"], keys(&place)), (&0.into(), before), "only if it is asked for");
 
-    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!((code, &report["deleted"], &report["complete"]), (0, &5.into(), &true.into()), "{report}");
     assert_eq!(keys(&place), ["a", "b", "b/d", "note", "id:7"]);
     run(&place, &["check", "p.stook"]);
-    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!((&report["deleted"], &report["replaced"]), (&0.into(), &0.into()), "{report}");
     assert_eq!(report["unchanged"], 4);
 }
@@ -92,7 +92,7 @@ fn a_directory_that_became_a_file_or_a_link_takes_its_records_along() {
     fs::remove_dir_all(place.path("tree/link")).unwrap();
     write(&place, "tree/file", "now a file");
     symlink("other", place.path("tree/link")).unwrap();
-    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!(report["deleted"], 2, "{report}");
     assert_eq!(keys(&place), ["file", "link", "other", "other/x"]);
     run(&place, &["unpack", "p.stook", "out"]);
@@ -109,12 +109,12 @@ fn what_was_left_out_is_not_gone() {
     for name in ["tmp/a", "tmp/deep/b", "c.txt", "d.jpg", "e/f.jpg"] {
         fs::remove_file(place.path("tree").join(name)).unwrap();
     }
-    run(&place, &["pack", "tree", "p.stook", "--delete", "--exclude", "tmp", "--include", "*.jpg"]);
+    run(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--exclude", "tmp", "--include", "*.jpg"]);
     assert_eq!(keys(&place), ["c.txt", "e", "tmp", "tmp/a", "tmp/deep", "tmp/deep/b"]);
     fs::remove_dir_all(place.path("tree/tmp")).unwrap();
-    run(&place, &["pack", "tree", "p.stook", "--delete", "--exclude", "deep"]);
+    run(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--exclude", "deep"]);
     assert_eq!(keys(&place), ["e", "tmp/deep", "tmp/deep/b"]);
-    run(&place, &["pack", "tree", "p.stook", "--delete"]);
+    run(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!(keys(&place), ["e"]);
 }
 
@@ -134,14 +134,14 @@ fn nothing_is_deleted_beside_what_failed() {
         format!("d={part}; cd tree/bad && for i in $(seq 260); do mkdir $d && cd -P $d || exit 1; done");
     let mut shell = Command::new("sh");
     assert!(shell.arg("-c").arg(script).current_dir(place.dir.path()).status().unwrap().success());
-    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!((code, &report["deleted"], &report["uncertain"]), (1, &2.into(), &2.into()), "{report}");
     let left = |key: &str| keys(&place).iter().any(|left| left == key);
     assert!(left("bad/gone") && left("gone") && left("good/stays"));
     // Where it is missing all was read: what failed lies elsewhere.
     assert!(!left("bad/sub/gone") && !left("good/gone"));
     fs::remove_dir_all(place.path("tree/bad").join(&part)).unwrap();
-    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!((code, &report["uncertain"], &report["complete"]), (0, &0.into(), &true.into()), "{report}");
     assert_eq!(keys(&place), ["bad", "bad/sub", "good", "good/stays"]);
 }
@@ -153,7 +153,7 @@ fn an_interrupted_run_and_one_without_its_root_delete_nothing() {
     run(&place, &["pack", "tree", "p.stook"]);
     fs::remove_file(place.path("tree/gone")).unwrap();
     fs::rename(place.path("tree"), place.path("away")).unwrap();
-    let (code, ..) = ended(stook(["pack", "tree", "p.stook", "--delete"]).current_dir(place.dir.path()));
+    let (code, ..) = ended(stook(["pack", "tree", "p.stook", "--delete", "--force"]).current_dir(place.dir.path()));
     assert_eq!((code, keys(&place)), (1, vec!["gone".to_owned()]));
     fs::rename(place.path("away"), place.path("tree")).unwrap();
     // A file that nobody is done with soon, and that takes no room.
@@ -163,7 +163,7 @@ fn an_interrupted_run_and_one_without_its_root_delete_nothing() {
         files.filter(|file| file.file_name().to_string_lossy().starts_with("segment-")).count()
     };
     let before = segments();
-    let mut command = stook(["pack", "tree", "p.stook", "--delete"]);
+    let mut command = stook(["pack", "tree", "p.stook", "--delete", "--force"]);
     let child = command.current_dir(place.dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.unwrap();
     while segments() == before {
@@ -189,7 +189,7 @@ fn a_name_that_held_the_content_of_others_leaves_it_to_them() {
     // Whichever of them holds the content, one of these removals hits it.
     for (gone, deleted) in [("tree/a", 1), ("tree/k", 1), ("tree/l", 1)] {
         fs::remove_file(place.path(gone)).unwrap();
-        let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+        let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
         assert_eq!((code, &report["deleted"]), (0, &deleted.into()), "{report}");
         assert_eq!(report["held"], serde_json::json!([]), "{report}");
         let out = format!("out-{}", gone.replace('/', "-"));
@@ -209,14 +209,14 @@ fn content_that_a_name_outside_needs_stays_and_is_told() {
     let a_holds_it = json_line(&run(&place, &["ls", "-l", "--json", "p.stook", "a"]).0)["kind"] == "file";
     let (gone, left) = if a_holds_it { ("a", "b") } else { ("b", "a") };
     fs::remove_file(place.path("tree").join(gone)).unwrap();
-    let args = ["pack", "tree", "p.stook", "--delete", "--exclude", left];
+    let args = ["pack", "tree", "p.stook", "--delete", "--force", "--exclude", left];
     let (stdout, stderr) = run(&place, &args);
     assert!(!stdout.contains("deleted"), "{stdout}");
     assert_eq!(stderr, format!("Kept: {gone} is gone, but holds the content of {left}, which stays.\n"));
     let (_, report) = json(&place, &args);
     assert_eq!(report["held"], serde_json::json!([{ "key": gone, "link": left }]), "{report}");
     assert_eq!(run(&place, &["get", "p.stook", gone]).0, "shared");
-    run(&place, &["pack", "tree", "p.stook", "--delete"]);
+    run(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!(
         (keys(&place), run(&place, &["get", "p.stook", left]).0),
         (vec![left.into()], "shared".into())
@@ -237,12 +237,12 @@ fn several_roots_answer_for_what_is_below_them() {
     run(&place, &["put", "p.stook", "other/a", "loose"]);
     fs::remove_file(place.path("train/b")).unwrap();
     fs::remove_file(place.path("test/a")).unwrap();
-    let (_, report) = json(&place, &["pack", "train", "loose", "p.stook", "--delete"]);
+    let (_, report) = json(&place, &["pack", "train", "loose", "p.stook", "--delete", "--force"]);
     assert_eq!(report["deleted"], 1, "{report}");
     assert_eq!(keys(&place), ["loose", "other/a", "test", "test/a", "train", "train/a"]);
     // With one root all keys would be others.
     let (code, _, stderr) =
-        ended(stook(["pack", "train", "p.stook", "--delete"]).current_dir(place.dir.path()));
+        ended(stook(["pack", "train", "p.stook", "--delete", "--force"]).current_dir(place.dir.path()));
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("train test loose"), "{stderr}");
     assert_eq!(keys(&place).len(), 6);
@@ -258,11 +258,11 @@ fn a_group_is_all_that_is_looked_at() {
     run(&place, &["put", "p.stook", "x/by-hand", "tree/x/a", "--group", "mine"]);
     fs::remove_file(place.path("tree/x/a")).unwrap();
     fs::remove_file(place.path("tree/y/c")).unwrap();
-    run(&place, &["pack", "tree", "p.stook", "--group", "y", "--delete"]);
+    run(&place, &["pack", "tree", "p.stook", "--group", "y", "--delete", "--force"]);
     assert_eq!(keys(&place), ["x", "x/a", "x/b", "x/by-hand", "y"]);
-    run(&place, &["pack", "tree", "p.stook", "--group-by", "top", "--delete"]);
+    run(&place, &["pack", "tree", "p.stook", "--group-by", "top", "--delete", "--force"]);
     assert_eq!(keys(&place), ["x", "x/b", "x/by-hand", "y"]);
-    run(&place, &["pack", "tree", "p.stook", "--delete"]);
+    run(&place, &["pack", "tree", "p.stook", "--delete", "--force"]);
     assert_eq!(keys(&place), ["x", "x/b", "y"], "without a group all of them");
 }
 
@@ -397,4 +397,58 @@ fn archives_are_no_trees_to_mirror_or_to_remove() {
         assert_eq!((code, place.pack.exists()), (2, false), "{stderr}");
     }
     assert!(place.path("t.tar").exists());
+}
+
+#[test]
+fn more_than_half_of_a_tree_is_deleted_only_when_that_is_said() {
+    let place = Place::new();
+    for name in ["a", "b", "c", "d"] {
+        write(&place, &format!("tree/{name}"), name);
+    }
+    run(&place, &["pack", "tree", "p.stook"]);
+    let before = keys(&place);
+    let refused = |args: &[&str], told: &str| {
+        let (code, report) = json(&place, args);
+        assert_eq!((code, &report["deleted"]), (1, &0.into()), "{args:?}: {report}");
+        assert!(report["refused"].as_str().unwrap().contains(told), "{args:?}: {report}");
+        let (_, _, stderr) = ended(stook(args).current_dir(place.dir.path()));
+        assert!(stderr.contains("--max-delete N"), "{stderr}");
+        assert_eq!(keys(&place), before, "{args:?}");
+    };
+    // A mount point on which nothing is mounted, and another tree by mistake.
+    fs::create_dir(place.path("empty")).unwrap();
+    refused(&["pack", "empty", "p.stook", "--delete"], "4 of the 4 records");
+    refused(&["pack", "empty", "p.stook", "--delete", "--max-delete", "3"], "more than the 3");
+    let (code, report) = json(&place, &["pack", "empty", "p.stook", "--delete", "--dry-run"]);
+    assert_eq!((code, report["gone"].as_array().unwrap().len()), (1, 4), "what would go is shown: {report}");
+    fs::remove_file(place.path("tree/a")).unwrap();
+    fs::remove_file(place.path("tree/b")).unwrap();
+    assert_eq!(json(&place, &["pack", "tree", "p.stook", "--delete"]).1["deleted"], 2, "half of them");
+    assert_eq!(json(&place, &["pack", "empty", "p.stook", "--delete", "--max-delete", "2"]).1["deleted"], 2);
+    for wrong in [&["--max-delete", "2"][..], &["--force"], &["--delete", "--force", "--max-delete", "2"]] {
+        let mut command = stook([&["pack", "tree", "p.stook"], wrong].concat());
+        assert_eq!(ended(command.current_dir(place.dir.path())).0, 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_pack_that_files_were_moved_into_remembers_that_it_may_hold_the_only_copy() {
+    let place = Place::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        write(&place, &format!("tree/{name}"), name);
+    }
+    run(&place, &["pack", "tree", "p.stook", "--move", "--exclude", "[bcde]"]);
+    assert!(!place.path("tree/a").exists());
+    run(&place, &["pack", "tree", "p.stook"]);
+    run(&place, &["compact", "p.stook"]);
+    let before = keys(&place);
+    // One of five would go, and it is the only copy.
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!(code, 1);
+    assert!(report["refused"].as_str().unwrap().contains("moved into the pack"), "{report}");
+    assert_eq!(keys(&place), before);
+    run(&place, &["check", "p.stook", "--repair", "new.stook"]);
+    let (code, _) = json(&place, &["pack", "tree", "new.stook", "--delete"]);
+    assert_eq!(code, 1, "a repaired pack knows it too");
+    assert_eq!(json(&place, &["pack", "tree", "p.stook", "--delete", "--max-delete", "1"]).1["deleted"], 1);
 }

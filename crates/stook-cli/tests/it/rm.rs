@@ -104,7 +104,7 @@ fn names_that_go_together_take_their_content_along() {
 fn wrong_usage_changes_nothing() {
     let place = Place::filled();
     let before = place.run("ls", &["-l"]).1;
-    for args in [&[][..], &["id:x"], &["--glob", "[", "empty"], &["-0", "empty"]] {
+    for args in [&[][..], &["id:x"], &["--glob", "[", "empty"], &["-0", "empty"], &["--prefix", ""]] {
         assert_eq!(place.run("rm", args).0, 2, "{args:?}");
     }
     let (code, _, stderr) = place.run("rm", &["--group", "h"]);

@@ -81,7 +81,7 @@ fn build(tree: &Path, path: &Path) -> anyhow::Result<()> {
     let mut writer = PackWriter::create(storage, WriterOptions::bulk())?;
     let tree = PackTree {
         roots: vec![tree.to_path_buf()],
-        grouping: Grouping::Named(String::new()),
+        grouping: Grouping::Default,
         with_owner: true,
         threads: WalkOptions::default().threads,
         select: Box::new(|_, _| Decision::Take),

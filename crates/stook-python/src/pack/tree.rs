@@ -10,7 +10,6 @@ use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::walk::Decision;
 
 use super::info;
-use super::open::is_empty;
 use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key::text_of;
@@ -24,8 +23,11 @@ use crate::wait::{Telling, interruptible_telling};
 /// Args:
 ///     sources: A directory, or several: then keys begin with the name of each.
 ///     pack: The pack: made if it is not there.
-///     group: The group to put everything into.
-///     delete: Whether records of files that are gone from the tree are deleted.
+///     group: The group to put everything into; else the default group.
+///     delete: Whether records of files that are gone from the tree are deleted; with ``group``, in that group only. None is
+///         if that would be more than half of those of the tree, or if files were moved into the pack.
+///     max_delete: With ``delete``: how many records may be deleted all the same.
+///     force: With ``delete``: however many records are deleted.
 ///     checksum: Whether the bytes of every file are compared, whatever its times say. What is damaged in the pack is packed
 ///         again.
 ///     select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
@@ -38,6 +40,8 @@ use crate::wait::{Telling, interruptible_telling};
 ///
 /// Raises:
 ///     OSError: A source cannot be opened, or the pack cannot be written.
+///     stook.InvalidError: More records would have been deleted than may be, or the sources cannot be those that the pack was
+///         made from. What is new is packed then, and nothing deleted.
 ///
 /// Examples:
 ///     >>> import pathlib, stook
@@ -48,14 +52,16 @@ use crate::wait::{Telling, interruptible_telling};
 ///     >>> stook.Pack("photos.stook")["cat.jpg"]
 ///     b'...'
 #[pyfunction]
-#[pyo3(signature = (sources, pack, *, group="", delete=false, checksum=false, select=None, threads=128, progress=None))]
+#[pyo3(signature = (sources, pack, *, group=None, delete=false, max_delete=None, force=false, checksum=false, select=None, threads=128, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
     sources: &Bound<'py, PyAny>,
     pack: PathBuf,
-    group: &str,
+    group: Option<&str>,
     delete: bool,
+    max_delete: Option<u64>,
+    force: bool,
     checksum: bool,
     select: Option<Py<PyAny>>,
     #[pyo3(from_py_with = whole_usize)] threads: usize,
@@ -75,12 +81,17 @@ pub(crate) fn pack_tree<'py>(
         let select = |key: &[u8]| selected.as_ref().map_or(Decision::Take, |select| select.decide(key));
         let mut tree = PackTree {
             roots,
-            grouping: Grouping::Named(group.to_owned()),
+            grouping: group.map_or(Grouping::Default, |group| Grouping::Named(group.to_owned())),
             with_owner: rustix::process::geteuid().is_root(),
             threads,
             select: Box::new(|key, _| select(key)),
             own: pack.exists().then(|| pack.clone()),
-            delete: if delete { Delete::AnyGroup } else { Delete::Nothing },
+            delete: match (delete, max_delete) {
+                (false, _) => Delete::Nothing,
+                (true, _) if force => Delete::Any,
+                (true, Some(max)) => Delete::UpTo(max),
+                (true, None) => Delete::UpToHalf,
+            },
             checksum,
         };
         pack_into(&mut tree, &pack, &mut told)
@@ -92,6 +103,13 @@ pub(crate) fn pack_tree<'py>(
     let (packed, damages) = packed?;
     let summary = packed.or_raise()?;
     warn_of(py, &pack, &damages)?;
+    if let Some(why) = &summary.refused {
+        return Err(exception(
+            "InvalidError",
+            format!("{why}; max_delete or force deletes them"),
+            |_| Ok(()),
+        ));
+    }
     info::pack_report(py, &summary, &damages)
 }
 

@@ -169,6 +169,11 @@ impl Pack {
         self.snapshot.manifest.history_from_ns
     }
 
+    /// Whether files were removed from their tree once they were in the pack: it may hold the only copy.
+    pub fn is_moved_into(&self) -> bool {
+        self.snapshot.manifest.moved
+    }
+
     /// The nonce that tells this pack from any other.
     pub fn nonce(&self) -> String {
         super::names::hex_text(&self.snapshot.manifest.pack_nonce)

@@ -141,6 +141,9 @@ pub fn repair(
     let options = WriterOptions { chunk_log2, segment_len: snapshot.manifest.segment_len, ..options };
     let mut writer = PackWriter::create(to.clone(), options)?;
     writer.set_roots(snapshot.manifest.roots.clone());
+    if snapshot.manifest.moved {
+        writer.set_moved();
+    }
     let mut survey = Survey::new(memory_len);
     let passed = first_walk(&mut survey, &snapshot, &reader, &mut repaired, progress)?;
     loop {

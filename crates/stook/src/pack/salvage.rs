@@ -110,6 +110,7 @@ fn best_manifest(
         segments: Vec::new(),
         roots: Vec::new(),
         history_from_ns: None,
+        moved: false,
     };
     let note = "no manifest can be read; all segments were searched, and what had been deleted or replaced before the last \
                 compaction may be there again";

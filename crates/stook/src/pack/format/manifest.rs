@@ -11,6 +11,7 @@ const TAG_GROUPS: u16 = 2;
 const TAG_SEGMENTS: u16 = 3;
 const TAG_ROOTS: u16 = 4;
 const TAG_HISTORY: u16 = 5;
+const TAG_MOVED: u16 = 6;
 const REQUIRED: u16 = 1;
 const ENTRY_LEN: usize = 144;
 
@@ -118,6 +119,8 @@ pub struct Manifest {
     pub roots: Vec<Vec<u8>>,
     /// States before this time, ns, cannot be told any more; `None` when all can.
     pub history_from_ns: Option<i64>,
+    /// Whether files were removed from their tree once they were in the pack: it may hold the only copy.
+    pub moved: bool,
 }
 
 impl Manifest {
@@ -146,6 +149,9 @@ impl Manifest {
         if let Some(from_ns) = self.history_from_ns {
             put_section(&mut out, TAG_HISTORY, 0, &from_ns.to_le_bytes());
         }
+        if self.moved {
+            put_section(&mut out, TAG_MOVED, 0, &[]);
+        }
         let len = (out.len() as u64 + 4).to_le_bytes();
         for (to, from) in out.iter_mut().skip(MANIFEST_LEN_AT).zip(len) {
             *to = from;
@@ -161,8 +167,8 @@ impl Manifest {
         };
         let groups = strings(&mut self.groups.iter().map(String::len).chain([group_len]));
         let roots = strings(&mut self.roots.iter().map(Vec::len));
-        // The fixed part, the state, the history and the checksum, and what fills up sections.
-        let rest = 72 + 48 + 24 + 4 + 64;
+        // The fixed part, the state, the history, the move and the checksum, and what fills up sections.
+        let rest = 72 + 48 + 24 + 8 + 4 + 64;
         let segments = (segments as u64).saturating_mul(ENTRY_LEN as u64);
         segments.saturating_add(groups).saturating_add(roots).saturating_add(rest)
     }
@@ -221,6 +227,7 @@ impl Manifest {
             segments: Vec::new(),
             roots: Vec::new(),
             history_from_ns: None,
+            moved: false,
         };
         manifest.decode_sections(body)?;
         manifest.check()?;
@@ -246,6 +253,10 @@ impl Manifest {
                 TAG_GROUPS => decode_groups(&mut payload).map(|groups| self.groups = groups),
                 TAG_SEGMENTS => decode_segments(&mut payload).map(|segments| self.segments = segments),
                 TAG_ROOTS => decode_strings(&mut payload).map(|roots| self.roots = roots),
+                TAG_MOVED => {
+                    self.moved = true;
+                    Ok(())
+                }
                 TAG_HISTORY => payload.i64().map(|from_ns| self.history_from_ns = Some(from_ns)),
                 _ if flags & REQUIRED != 0 => Err(Invalid::unsupported(0, format!("manifest section {tag}"))),
                 _ => Ok(()),

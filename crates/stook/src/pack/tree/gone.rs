@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::packing::{Failure, Met, Packing, Stop};
+use super::packing::{Failure, Grouping, Met, Packing, Stop};
 use super::roots::Roots;
 use crate::pack::error::Result;
 use crate::pack::format::attributes::FileKind;
@@ -17,16 +17,22 @@ use crate::walk::{Decision, Kind, Walk};
 /// Records that are looked up at once.
 const BATCH_LEN: usize = 4096;
 
-/// Which records of what is gone are deleted.
+/// How many records of what is gone may be deleted. If there are more, none is: an empty mount point, or another root by
+/// mistake, looks like a tree from which all is gone.
+///
+/// With a [grouping](super::Grouping) that was asked for, only records in the group that they would be packed into now are
+/// looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delete {
     /// None.
     #[default]
     Nothing,
-    /// Of any group.
-    AnyGroup,
-    /// Only those in the group that they would be packed into now.
-    SameGroup,
+    /// Half of those that the pack has of the tree; none if [files were moved into it](Pack::is_moved_into).
+    UpToHalf,
+    /// This many.
+    UpTo(u64),
+    /// All.
+    Any,
 }
 
 /// A record that stays because it holds the content of another.
@@ -36,6 +42,22 @@ pub struct Held {
     pub key: Vec<u8>,
     /// A name of the same file that stays.
     pub link: Vec<u8>,
+}
+
+impl Delete {
+    /// Why so many of the records of a tree may not be deleted, if they may not.
+    fn refusal(self, gone: usize, of: usize, moved: bool) -> Option<String> {
+        let why = match self {
+            _ if gone == 0 => return None,
+            Self::Nothing | Self::Any => return None,
+            Self::UpTo(max) if gone as u64 <= max => return None,
+            Self::UpTo(max) => format!("more than the {max} that may be"),
+            Self::UpToHalf if moved => "and files were moved into the pack: it may hold the only copy".into(),
+            Self::UpToHalf if gone.saturating_mul(2) <= of => return None,
+            Self::UpToHalf => "more than half: is it another tree, or one that is not mounted?".into(),
+        };
+        Some(format!("{gone} of the {of} records of this tree would be deleted, {why}; none was"))
+    }
 }
 
 impl<'p> Packing<'p, '_> {
@@ -51,12 +73,15 @@ impl<'p> Packing<'p, '_> {
             self.confirm(batch, before, &mut roots, &mut gone)?;
         }
         self.hold_content(&mut gone, &failed);
+        let of = self.existing.all().filter(|(_, key, _)| roots.above(key).is_some()).count();
+        self.summary.refused = self.tree.delete.refusal(gone.len(), of, before.is_moved_into());
         if self.writer.is_none() {
-            self.summary.deleted = gone.len() as u64;
+            let is_refused = self.summary.refused.is_some();
+            self.summary.deleted = if is_refused { 0 } else { gone.len() as u64 };
             self.summary.gone = gone.into_iter().map(<[u8]>::to_vec).collect();
             return Ok(());
         }
-        self.delete(&gone)
+        if self.summary.refused.is_some() { Ok(()) } else { self.delete(&gone) }
     }
 
     /// What the walk should have met and did not, in the order of the keys.
@@ -124,7 +149,7 @@ impl<'p> Packing<'p, '_> {
                     continue;
                 }
             };
-            if self.tree.delete == Delete::SameGroup {
+            if self.tree.grouping != Grouping::Default {
                 let is_directory = self.existing.kind(key) == Some(FileKind::Directory);
                 if self.tree.grouping.of(key, is_directory) != before.group_of_entry(&entry) {
                     continue;

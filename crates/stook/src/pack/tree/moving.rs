@@ -62,13 +62,17 @@ impl PackTree<'_> {
     /// `progress` is told entries and bytes so far; when it says no, this stops where it is.
     ///
     /// # Errors
-    /// What reading the pack meets, or a root that cannot be opened.
+    /// What reading the pack meets, a root that cannot be opened, or [`Error::Invalid`] when the pack does not
+    /// [say](crate::pack::PackWriter::set_moved) that files are moved into it.
     pub fn remove_packed(
         &self,
         pack: &Pack,
         failed: &[Failure],
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<MoveSummary> {
+        if !pack.is_moved_into() {
+            return Err(Error::Invalid("the pack does not say that files are moved into it".into()));
+        }
         let own = self.own_keys()?;
         let walk = Walk::new(&self.roots)?
             .options(WalkOptions { threads: self.threads, ..WalkOptions::default() })

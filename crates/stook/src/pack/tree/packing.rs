@@ -21,8 +21,11 @@ use crate::walk::{
 const STREAM_LEN: usize = 1 << 20;
 
 /// Which group a file goes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Grouping {
+    /// None was asked for: all into the default group.
+    #[default]
+    Default,
     /// All into this one.
     Named(String),
     /// One group for each first part of the path; what stands at the top goes to the default group.
@@ -34,6 +37,7 @@ pub enum Grouping {
 impl Grouping {
     pub(super) fn of(&self, key: &[u8], is_directory: bool) -> String {
         match self {
+            Self::Default => String::new(),
             Self::Named(name) => name.clone(),
             Self::Top => {
                 let mut parts = key.split(|byte| *byte == b'/');
@@ -84,6 +88,8 @@ pub struct PackSummary {
     pub deleted: u64,
     /// The keys of these, in order, if nothing was written.
     pub gone: Vec<Vec<u8>>,
+    /// Why nothing was deleted, when too much would have been.
+    pub refused: Option<String>,
     /// Records that would have been deleted, if there were not names of the same file that stay.
     pub held: Vec<Held>,
     /// Records that seem to be gone, and stay because something near them could not be read.
@@ -127,7 +133,7 @@ pub struct PackTree<'a> {
     pub select: Select<'a>,
     /// The pack that is being written: never packed into itself.
     pub own: Option<PathBuf>,
-    /// Whether records of what is gone are deleted.
+    /// How many records of what is gone may be deleted.
     pub delete: Delete,
     /// Whether the bytes of every file are compared with its record, whatever times and inode say. What is damaged in the
     /// pack is packed again.
@@ -171,13 +177,17 @@ impl PackTree<'_> {
     /// goes on.
     ///
     /// # Errors
-    /// What writing the pack meets, or a root that cannot be opened.
+    /// What writing the pack meets, a root that cannot be opened, or [`Error::Invalid`] when records were to be deleted that
+    /// other roots would have.
     pub fn run(
         &self,
         writer: Option<&mut PackWriter>,
         before: Option<&Pack>,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<PackSummary> {
+        if let Some(before) = before.filter(|_| self.delete != Delete::Nothing) {
+            self.check_roots(before)?;
+        }
         let existing = before.map(Existing::read).transpose()?.unwrap_or_default();
         let mut packing = Packing {
             tree: self,
@@ -215,6 +225,25 @@ impl PackTree<'_> {
 }
 
 impl PackTree<'_> {
+    /// Keys begin with the names of the roots if there are several. With one root instead of several, or the other way
+    /// round, everything that is in the pack would seem to be gone.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the roots cannot be those of the pack.
+    pub fn check_roots(&self, before: &Pack) -> Result<()> {
+        let (then, now) = (before.roots().len(), self.roots.len());
+        if then == 0 || (then == 1) == (now == 1) {
+            return Ok(());
+        }
+        let said: Vec<String> = before.roots().iter().map(|root| root.escape_ascii().to_string()).collect();
+        Err(Error::Invalid(format!(
+            "nothing can be deleted: the pack was made from {}, and keys begin with names of directories only if there are \
+             several; name {}",
+            said.join(" "),
+            if then == 1 { "one directory" } else { "several, too" }
+        )))
+    }
+
     /// What is done with an entry that is no root.
     pub(super) fn decide(&self, own: &[Vec<u8>], key: &[u8], kind: Kind) -> Decision {
         if own.iter().any(|own| own == key) { Decision::Prune } else { (self.select)(key, kind) }

@@ -248,6 +248,7 @@ impl PackWriter {
             segments: Vec::new(),
             roots: Vec::new(),
             history_from_ns: None,
+            moved: false,
         };
         let mut writer = Self::with(storage, options, manifest, lock);
         writer.publish()?;

@@ -50,6 +50,13 @@ impl PackWriter {
         self.manifest.state = state;
     }
 
+    /// Says in the next generation that files were, or will be, removed from their tree because they are in the pack, which
+    /// may hold the only copy from then on. It is never taken back.
+    pub fn set_moved(&mut self) {
+        self.unpublished |= !self.manifest.moved;
+        self.manifest.moved = true;
+    }
+
     /// Seals every group's segment that is long enough (or new, with `all`), publishes, and lets go of the pack.
     ///
     /// # Errors

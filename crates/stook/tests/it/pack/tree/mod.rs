@@ -110,7 +110,7 @@ impl Place {
     fn packing(&self) -> PackTree<'static> {
         PackTree {
             roots: vec![self.tree()],
-            grouping: Grouping::Named(String::new()),
+            grouping: Grouping::Default,
             with_owner: true,
             threads: 8,
             select: Box::new(|_, _| Decision::Take),
