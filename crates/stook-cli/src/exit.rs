@@ -13,6 +13,8 @@ pub const DONE: u8 = 0;
 pub const FAILURES: u8 = 1;
 /// The arguments make no sense.
 pub const USAGE: u8 = 2;
+/// Whoever read stdout closed it, as shells number the signal that other programs get then.
+pub const READER_LEFT: u8 = 141;
 /// Ctrl-C or a request to terminate, as shells number it.
 pub const INTERRUPTED: u8 = 130;
 
@@ -44,7 +46,7 @@ impl std::error::Error for UsageError {}
 pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
     match answer.print() {
         Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return ExitCode::from(READER_LEFT),
         // Nowhere is left to tell it.
         Err(_) => return ExitCode::from(FAILURES),
     }
@@ -54,15 +56,20 @@ pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
 /// Prints the error that ended a command, and tells the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if reader_left(error) {
-        // `stook ls | head`: whoever reads has read enough, and that is no failure.
-        return ExitCode::from(DONE);
+        // `stook ls | head`: whoever reads has read enough. Not 0: half of an export is no export.
+        return ExitCode::from(READER_LEFT);
     }
     let _ = writeln!(io::stderr(), "stook: {}", one_line(&chain(error.as_ref())));
     ExitCode::from(code_of(error))
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {
-    if error.chain().any(|e| e.is::<Interrupted>()) {
+    // An error of reading that carries it does not show it as its cause.
+    let carries = |e: &(dyn std::error::Error + 'static)| {
+        let inner = e.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        inner.is_some_and(|inner| inner.is::<Interrupted>())
+    };
+    if error.chain().any(|e| e.is::<Interrupted>() || carries(e)) {
         INTERRUPTED
     } else if error.chain().any(|e| e.is::<UsageError>()) {
         USAGE

@@ -1,16 +1,35 @@
 //! Ctrl-C, SIGTERM and SIGHUP as a flag that commands poll, so that they can stop cleanly.
 //!
-//! Commands call [`check`] wherever nothing is half done. The second signal ends the program at
-//! once: whoever presses twice does not want to wait for the tidying up.
+//! Commands call [`check`] wherever nothing is half done, and read what may never come (stdin, pipes) through
+//! [`Interruptible`]. The second signal ends the program at once: whoever presses twice does not want to wait for the
+//! tidying up. So does the first while results are being written to stdout: a reader that does not read would keep
+//! the program waiting, and by then there is nothing to tidy up.
 
 use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use crate::exit;
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Set in the handler itself, so before a read that was waiting can see the end of what the same Ctrl-C ended.
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Whether results are on their way to stdout.
+static WRITING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// How long one wait for input takes, before the flag is looked at again, in nanoseconds.
+const WAIT_NS: i64 = 50_000_000;
 
 /// The user wants the program to stop. Ends it with exit code 130.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +48,74 @@ impl std::error::Error for Interrupted {}
 /// # Errors
 /// When the system refuses the handler.
 pub(crate) fn install() -> anyhow::Result<()> {
-    ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(exit::INTERRUPTED));
+    let code = i32::from(exit::INTERRUPTED);
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let listening = flag::register_conditional_shutdown(signal, code, INTERRUPTED.clone())
+            .and_then(|_| flag::register_conditional_shutdown(signal, code, WRITING.clone()))
+            .and_then(|_| flag::register(signal, INTERRUPTED.clone()));
+        listening.context("cannot listen to Ctrl-C")?;
+    }
+    Ok(())
+}
+
+/// Calls what writes to stdout: until it returns, one signal ends the program.
+pub(crate) fn while_writing<T>(write: impl FnOnce() -> T) -> T {
+    WRITING.store(true, Ordering::SeqCst);
+    let written = write();
+    WRITING.store(false, Ordering::SeqCst);
+    written
+}
+
+/// Input that may never come: reading it ends with [`Interrupted`] when the program is asked to stop, also where the input ends
+/// at that moment, because what wrote it was stopped, too.
+#[derive(Debug)]
+pub struct Interruptible<R>(R);
+
+impl Interruptible<File> {
+    /// What comes through stdin, without the buffer of the standard library: what is in there would not be waited for.
+    ///
+    /// # Errors
+    /// When this process has no descriptor left.
+    pub fn stdin() -> Result<Self, stook::Error> {
+        let opened = io::stdin().as_fd().try_clone_to_owned();
+        opened.map(|stdin| Self(File::from(stdin))).map_err(|error| stook::Error::io("open", "stdin", error))
+    }
+
+    /// Opens a file, or a pipe without waiting for whoever writes to it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map(Self)
+    }
+
+    /// The file.
+    pub fn get(&self) -> &File {
+        &self.0
+    }
+
+    /// The file, to be read in another way.
+    pub fn into_inner(self) -> File {
+        self.0
+    }
+}
+
+impl<R: Read + AsFd> Read for Interruptible<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            check().map_err(io::Error::other)?;
+            let wait = Timespec { tv_sec: 0, tv_nsec: WAIT_NS };
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&wait)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                ready => ready?,
+            };
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(0) => return check().map(|()| 0).map_err(io::Error::other),
+                read => return read,
+            }
         }
-    })
-    .context("cannot listen to Ctrl-C")
+    }
 }
 
 /// Whether the program was asked to stop.

@@ -1,8 +1,7 @@
 //! Which keys somebody means: typed ones, those of a list of any length, prefixes, patterns, groups.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, KeyValue, ScanOrder};
 
 use crate::exit::UsageError;
+use crate::interrupt::Interruptible;
 use crate::packs;
 
 /// The longest line: a key with the longest escape before it, and its end.
@@ -32,10 +32,11 @@ impl KeyList {
         let list: Option<(Box<dyn BufRead>, String)> = match list {
             None => None,
             Some(path) if path == Path::new("-") => {
-                Some((Box::new(BufReader::new(io::stdin())), "stdin".to_owned()))
+                Some((Box::new(BufReader::new(Interruptible::stdin()?)), "stdin".to_owned()))
             }
             Some(path) => {
-                let file = fs::File::open(path).map_err(|error| stook::Error::io("open", path, error))?;
+                let file =
+                    Interruptible::open(path).map_err(|error| stook::Error::io("open", path, error))?;
                 Some((Box::new(BufReader::new(file)), path.display().to_string()))
             }
         };

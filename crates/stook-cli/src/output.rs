@@ -9,6 +9,8 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use serde::Serialize;
 
+use crate::interrupt::while_writing;
+
 /// Standard output could not be written.
 #[derive(Debug)]
 pub struct OutputError(io::Error);
@@ -43,7 +45,21 @@ type Result<T> = std::result::Result<T, OutputError>;
 /// Where results go.
 #[derive(Debug)]
 pub struct Output<W: Write = StdoutLock<'static>> {
-    to: BufWriter<W>,
+    to: BufWriter<Telling<W>>,
+}
+
+/// Tells that it writes: what reads may never read.
+#[derive(Debug)]
+struct Telling<W>(W);
+
+impl<W: Write> Write for Telling<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        while_writing(|| self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while_writing(|| self.0.flush())
+    }
 }
 
 impl Output {
@@ -56,7 +72,7 @@ impl Output {
 impl<W: Write> Output<W> {
     /// Any other place, for tests.
     pub fn new(to: W) -> Self {
-        Self { to: BufWriter::with_capacity(64 << 10, to) }
+        Self { to: BufWriter::with_capacity(64 << 10, Telling(to)) }
     }
 
     /// A line of text.

@@ -304,7 +304,7 @@ def test_trees_go_in_and_come_out(tmp_path: Path) -> None:
     assert Path("out/sub/b.txt").read_bytes() == b"bb"
     assert Path("out/sub/link").readlink() == Path("b.txt")
     assert sorted(stook.unpack("t.stook", "out").kept) == ["sub/b.txt", "sub/link"]
-    assert stook.unpack("t.stook", "out", overwrite=True, select=lambda key: "link" not in key).files == 1
+    assert stook.unpack("t.stook", "out", overwrite="always", select=lambda key: "link" not in key).files == 1
     several = stook.pack_tree([tree, tmp_path / "out"], "s.stook", select=lambda key: not key.endswith("link"))
     assert (several.files, several.symlinks) == (2, 0)
 

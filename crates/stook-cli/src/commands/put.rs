@@ -22,8 +22,9 @@ use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use crate::context::Context;
 use crate::exit::UsageError;
+use crate::interrupt::{self, Interruptible};
+use crate::packs;
 use crate::progress::{Progress, Unit};
-use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
 Makes the pack when there is none (not with --no-create). An older record with
@@ -88,7 +89,7 @@ enum Input {
     /// A regular file, whose length is known and which must not change.
     File(FileSource),
     /// A pipe or device that has a name.
-    Stream(fs::File, PathBuf),
+    Stream(Interruptible<fs::File>, PathBuf),
 }
 
 /// Runs it.
@@ -129,8 +130,9 @@ fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {
         }
         return Ok(Input::Stdin);
     };
-    let file = fs::File::open(path).map_err(|error| stook::Error::io("open", path, error))?;
-    let metadata = file.metadata().map_err(|error| stook::Error::io("get the metadata of", path, error))?;
+    let file = Interruptible::open(path).map_err(|error| stook::Error::io("open", path, error))?;
+    let metadata =
+        file.get().metadata().map_err(|error| stook::Error::io("get the metadata of", path, error))?;
     if metadata.is_dir() {
         return Err(UsageError::new(format!(
             "{} is a directory: `stook pack` takes trees, `stook put` one file",
@@ -139,7 +141,7 @@ fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {
         .into());
     }
     Ok(match metadata.is_file() {
-        true => Input::File(FileSource::new(Arc::new(File::from_std(file, path, false)))?),
+        true => Input::File(FileSource::new(Arc::new(File::from_std(file.into_inner(), path, false)))?),
         false => Input::Stream(file, path.to_path_buf()),
     })
 }
@@ -202,7 +204,7 @@ fn put(
         }
         Input::Stdin => {
             let record = writer.begin(group, key, attributes, None)?;
-            copy_stream(&mut io::stdin().lock(), "stdin", record, context)
+            copy_stream(&mut Interruptible::stdin()?, "stdin", record, context)
         }
         Input::Stream(mut file, path) => {
             let record = writer.begin(group, key, attributes, None)?;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use stook::pack::tree::{UnpackSummary, UnpackTree};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
+use stook::tree::Overwrite;
 
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
@@ -18,6 +19,9 @@ use crate::progress::Unit;
 use crate::select::Selection;
 use crate::{archives, packs};
 
+/// Files that are there with other content, of which the names are told.
+const KEPT_TOLD: usize = 10;
+
 /// Writes the files of a pack into a directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -25,12 +29,14 @@ Examples:
   stook unpack photos.stook photos                   the whole tree
   stook unpack photos.stook out --include '*.jpg'    only these
   stook unpack photos.stook out --prefix 2024/       only what begins so
-  stook unpack photos.stook photos --overwrite       replace files that are there
+  stook unpack photos.stook photos --overwrite different
+                                                     replace files that are there and differ
   stook unpack photos.stook --tar photos.tar         a tar, byte for byte the same each time
   stook unpack train.tar train                       an archive, as safely as a pack
 
-Files appear when they are whole and verified; at the end everything is synced. Files that are there are kept and
-named, and directories keep their modes and times, unless --overwrite is given. Long zeroes become holes. Only root
+Files appear when they are whole and verified; at the end everything is synced. Files that are there are compared;
+those with other content are kept and named (exit code 1), unless --overwrite says which are replaced. Directories that
+are there keep mode and time unless that is `always`. Long zeroes become holes. Only root
 restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
 dropped. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
@@ -55,9 +61,12 @@ pub struct Args {
     /// Take only this group; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub(super) group: Vec<String>,
-    /// Replace files that are there
+    /// Which files that are there are replaced
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
+    pub(super) overwrite: Which,
+    /// Name every file that is there with other content, not the first ten
     #[arg(long)]
-    pub(super) overwrite: bool,
+    pub(super) verbose: bool,
     /// Do not restore owners (only root does)
     #[arg(long)]
     pub(super) no_owner: bool,
@@ -66,6 +75,30 @@ pub struct Args {
     threads: u64,
     #[command(flatten)]
     view: packs::View,
+}
+
+/// Which files that are there are replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Which {
+    /// None: they stay
+    Never,
+    /// Those with an earlier modification time
+    Older,
+    /// Those with other content
+    Different,
+    /// All, and directories get mode and time
+    Always,
+}
+
+impl From<Which> for Overwrite {
+    fn from(which: Which) -> Self {
+        match which {
+            Which::Never => Self::Never,
+            Which::Older => Self::Older,
+            Which::Different => Self::Different,
+            Which::Always => Self::Always,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -77,6 +110,7 @@ struct Report<'a> {
     bytes: u64,
     seconds: f64,
     interrupted: bool,
+    unchanged: u64,
     kept: Vec<TextOrBytes<'a>>,
     failures: Vec<Failed<'a>>,
 }
@@ -111,7 +145,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let tree = UnpackTree {
         target: target.to_path_buf(),
-        overwrite: args.overwrite,
+        overwrite: args.overwrite.into(),
         with_owner: !args.no_owner && rustix::process::geteuid().is_root(),
         groups: args.group.clone(),
         threads: args.threads as usize,
@@ -129,15 +163,26 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         !interrupted()
     })?;
     drop(progress);
-    print(&summary, started.elapsed().as_secs_f64(), context)?;
-    if summary.interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    Ok(code_for(summary.failures.len() as u64))
+    print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
+    Ok(code(&summary))
 }
 
-pub(super) fn print(summary: &UnpackSummary, seconds: f64, context: &Context) -> anyhow::Result<()> {
+/// 0 when the directory has what was to be unpacked.
+pub(super) fn code(summary: &UnpackSummary) -> ExitCode {
+    match summary.interrupted {
+        true => ExitCode::from(INTERRUPTED),
+        false => code_for((summary.failures.len() + summary.kept.len()) as u64),
+    }
+}
+
+pub(super) fn print(
+    summary: &UnpackSummary,
+    verbose: bool,
+    seconds: f64,
+    context: &Context,
+) -> anyhow::Result<()> {
     failures::tell(context, &summary.failures);
+    tell_kept(&summary.kept, verbose, context);
     let mut output = context.output();
     if context.json() {
         let report = Report {
@@ -148,14 +193,12 @@ pub(super) fn print(summary: &UnpackSummary, seconds: f64, context: &Context) ->
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
+            unchanged: summary.unchanged,
             kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
             failures: Failed::all(&summary.failures),
         };
         packs::print_json(&mut output, "unpack", report, context)?;
         return Ok(output.finish()?);
-    }
-    for key in &summary.kept {
-        context.remark(format_args!("Kept: {} is there already.", printable(key)));
     }
     if !context.quiet() {
         output.line(format_args!(
@@ -175,10 +218,29 @@ pub(super) fn print(summary: &UnpackSummary, seconds: f64, context: &Context) ->
     Ok(output.finish()?)
 }
 
+/// What stays though it is not what was to be unpacked: an error, like all that is not done.
+fn tell_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
+    let told = if verbose { kept.len() } else { KEPT_TOLD };
+    for key in kept.iter().take(told) {
+        let text = format!("{} is there with other content, and was kept", printable(key));
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+    }
+    if kept.len() > told {
+        let more = units::count((kept.len() - told) as u64);
+        context.failure(anyhow::anyhow!("{more} more were kept; `--verbose` names them all").as_ref());
+    }
+    if !kept.is_empty() {
+        context.remark("`--overwrite different` replaces what is there with other content.");
+    }
+}
+
 fn ending(summary: &UnpackSummary) -> String {
     let mut text = String::new();
+    if summary.unchanged > 0 {
+        text.push_str(&format!("; {} unchanged", units::count(summary.unchanged)));
+    }
     if !summary.kept.is_empty() {
-        text.push_str(&format!("; {} kept", units::count(summary.kept.len() as u64)));
+        text.push_str(&format!("; {} kept with other content", units::count(summary.kept.len() as u64)));
     }
     if summary.interrupted {
         text.push_str("; interrupted, what is there is whole");

@@ -45,9 +45,9 @@ fn a_pipe_has_no_colours_and_neither_has_anything_under_no_color() {
 }
 
 #[test]
-fn a_reader_that_left_is_no_failure() {
+fn a_reader_that_left_is_told_by_the_exit_code_alone() {
     let mut child = stook(["--help"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let ended = child.wait_with_output().unwrap();
-    assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]));
+    assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(141), &b""[..]));
 }

@@ -109,7 +109,10 @@ fn what_was_left_out_is_not_gone() {
     for name in ["tmp/a", "tmp/deep/b", "c.txt", "d.jpg", "e/f.jpg"] {
         fs::remove_file(place.path("tree").join(name)).unwrap();
     }
-    run(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--exclude", "tmp", "--include", "*.jpg"]);
+    run(
+        &place,
+        &["pack", "tree", "p.stook", "--delete", "--force", "--exclude", "tmp", "--include", "*.jpg"],
+    );
     assert_eq!(keys(&place), ["c.txt", "e", "tmp", "tmp/a", "tmp/deep", "tmp/deep/b"]);
     fs::remove_dir_all(place.path("tree/tmp")).unwrap();
     run(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--exclude", "deep"]);
@@ -153,7 +156,8 @@ fn an_interrupted_run_and_one_without_its_root_delete_nothing() {
     run(&place, &["pack", "tree", "p.stook"]);
     fs::remove_file(place.path("tree/gone")).unwrap();
     fs::rename(place.path("tree"), place.path("away")).unwrap();
-    let (code, ..) = ended(stook(["pack", "tree", "p.stook", "--delete", "--force"]).current_dir(place.dir.path()));
+    let (code, ..) =
+        ended(stook(["pack", "tree", "p.stook", "--delete", "--force"]).current_dir(place.dir.path()));
     assert_eq!((code, keys(&place)), (1, vec!["gone".to_owned()]));
     fs::rename(place.path("away"), place.path("tree")).unwrap();
     // A file that nobody is done with soon, and that takes no room.

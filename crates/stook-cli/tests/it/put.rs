@@ -189,6 +189,45 @@ fn a_stream_that_is_cut_or_wrong_changes_nothing() {
 }
 
 #[test]
+fn a_signal_ends_a_wait_for_input_and_what_its_producer_left_is_not_put() {
+    use std::io::Write as _;
+    let place = Place::filled();
+    let before = place.run("ls", &["-l"]).1;
+    let fifo = place.path("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = fifo.to_str().unwrap();
+    // How far it got is seen by what it says; a producer that is stopped as well closes its end.
+    for (command, args, closes) in [
+        ("put", &["k"][..], false),
+        ("put", &["k"], true),
+        ("put", &["k", fifo], false),
+        ("put", &["--batch"], false),
+        ("rm", &["--from-file", "-"], false),
+        ("get", &["--from-file", "-", "--concat"], false),
+    ] {
+        for signal in ["-INT", "-TERM"] {
+            let mut command = place.command(command, args);
+            let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            stdin.write_all(b"stook-records 1\n").unwrap();
+            // Until it listens to signals, and waits: nothing tells from outside.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let kill = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+            assert!(kill.unwrap().success());
+            if closes {
+                drop(stdin);
+                assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?} {signal}, and its input ended");
+            } else {
+                assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?} {signal}");
+                drop(stdin);
+            }
+        }
+    }
+    assert_eq!(place.run("ls", &["-l"]).1, before);
+    assert_eq!(place.run("check", &[]).0, 0);
+}
+
+#[test]
 fn an_interrupted_stream_changes_nothing() {
     use std::io::Write as _;
     let place = Place::filled();

@@ -206,8 +206,8 @@ fn existing_files_are_kept_unless_told() {
     // The pack holds a number for a key, which is no path.
     let (code, _, stderr) = unpack(&place, &["out"]);
     assert_eq!((code, fs::read(place.path("out/a/one")).unwrap()), (1, b"mine".to_vec()));
-    assert!(stderr.contains("a/one is there already") && stderr.contains("id:7"), "{stderr}");
-    assert_eq!(unpack(&place, &["out", "--overwrite"]).0, 1);
+    assert!(stderr.contains("a/one is there with other content") && stderr.contains("id:7"), "{stderr}");
+    assert_eq!(unpack(&place, &["out", "--overwrite", "always"]).0, 1);
     assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"first of all");
 }
 
@@ -255,7 +255,7 @@ fn nothing_is_written_outside_the_target() {
     writer.finish(true).unwrap();
     fs::write(place.path("secret"), b"secret").unwrap();
 
-    for more in [&[][..], &["--overwrite"]] {
+    for more in [&[][..], &["--overwrite", "always"]] {
         let (code, _, stderr) = unpack(&place, &[&["out"], more].concat());
         assert_eq!(code, 1, "{stderr}");
         assert_eq!(fs::read(place.path("out/good")).unwrap(), b"good");
@@ -279,7 +279,7 @@ fn a_link_planted_in_the_target_is_not_followed() {
     fs::create_dir(place.path("elsewhere")).unwrap();
     fs::create_dir(place.path("out")).unwrap();
     symlink(place.path("elsewhere"), place.path("out/sub")).unwrap();
-    let (code, _, stderr) = unpack(&place, &["out", "--overwrite"]);
+    let (code, _, stderr) = unpack(&place, &["out", "--overwrite", "always"]);
     assert!(code == 1 && stderr.contains("sub"), "{stderr}");
     assert_eq!(fs::read_dir(place.path("elsewhere")).unwrap().count(), 0);
 }

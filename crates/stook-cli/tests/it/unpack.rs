@@ -25,10 +25,10 @@ fn what_is_there_is_kept_and_told() {
     fs::create_dir_all(place.path("out/a")).unwrap();
     fs::write(place.path("out/a/one"), "mine").unwrap();
     let (_, stdout, stderr) = place.run("unpack", &["out"]);
-    assert!(stderr.contains("Kept: a/one is there already."), "{stderr}");
-    assert!(stdout.contains("1 kept"), "{stdout}");
+    assert!(stderr.contains("a/one is there with other content, and was kept"), "{stderr}");
+    assert!(stdout.contains("1 kept with other content"), "{stdout}");
     assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"mine");
-    let (_, report) = place.json("unpack", &["out", "--overwrite"]);
+    let (_, report) = place.json("unpack", &["out", "--overwrite", "always"]);
     documented("unpack", &report);
     assert_eq!((&report["kept"], &report["files"]), (&serde_json::json!([]), &5.into()));
     assert_eq!(fs::read(place.path("out/a/one")).unwrap(), b"first of all");
@@ -142,7 +142,7 @@ fn outputs_never_take_the_place_of_files_of_a_pack() {
     refused("get", &["a/one", "a/two", "--concat", "-o", segment]);
     refused("get", &["a/one", "a/two", "-o", "p.stook/"]);
     refused("get", &["a/one", "a/two", "-o", "p.stook/new/"]);
-    refused("unpack", &["p.stook/new", "--overwrite"]);
+    refused("unpack", &["p.stook/new", "--overwrite", "always"]);
     assert_eq!(place.run("check", &[]).0, 0);
 }
 
@@ -210,4 +210,103 @@ fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
     assert_eq!((code, keys), (1, vec!["nowhere", "of-dir", "own", "ring1", "ring2"]), "{report}");
     let (code, report) = place.json("check", &["--repair", "new.stook"]);
     assert_eq!((code, report["damages"].as_array().unwrap().len()), (1, 5), "{report}");
+}
+
+#[test]
+fn what_is_there_is_compared_and_replaced_as_it_is_said() {
+    let contents = |place: &Place, name: &str| fs::read_to_string(place.path(name)).unwrap();
+    for archive in [false, true] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("tree/d")).unwrap();
+        for (name, text) in [("same", "same"), ("older", "packed"), ("newer", "packed"), ("d/new", "new")] {
+            fs::write(place.path("tree").join(name), text).unwrap();
+        }
+        let long: Vec<u8> = super::packs::long_body();
+        fs::write(place.path("tree/long"), &long).unwrap();
+        fs::hard_link(place.path("tree/older"), place.path("tree/name")).unwrap();
+        std::os::unix::fs::symlink("same", place.path("tree/link")).unwrap();
+        let sh = |script: &str| {
+            let done =
+                std::process::Command::new("sh").args(["-ec", script]).current_dir(place.dir.path()).status();
+            assert!(done.unwrap().success(), "{script}");
+        };
+        sh("find tree -exec touch -h -d 2020-01-01 {} +; tar cf x.tar -C tree .");
+        assert_eq!(super::ended(stook(["pack", "tree", "p.stook"]).current_dir(place.dir.path())).0, 0);
+        let from = if archive { "x.tar" } else { "p.stook" };
+        let unpack = |more: &[&str]| -> (i32, serde_json::Value) {
+            let args = [&["unpack", from, "out", "--json"][..], more].concat();
+            let (code, stdout, _) = super::ended(stook(args).current_dir(place.dir.path()));
+            (code, serde_json::from_str(&stdout).unwrap())
+        };
+        let kept = |report: &serde_json::Value| -> Vec<String> {
+            let mut all: Vec<String> = report["kept"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one["key"].as_str().unwrap().into())
+                .collect();
+            all.sort();
+            all
+        };
+        let begin = || {
+            sh("rm -rf out; mkdir -p out/d; cp -a tree/same tree/long tree/link out
+                echo other >out/older; touch -d 2019-01-01 out/older; echo other >out/newer
+                echo other >out/name; touch -d 2019-01-01 out/name");
+        };
+        begin();
+        // As it is: whatever differs is named, and that is no success.
+        let (code, report) = unpack(&[]);
+        assert_eq!(
+            (code, kept(&report)),
+            (1, vec!["name".into(), "newer".into(), "older".into()]),
+            "{report}"
+        );
+        assert_eq!((&report["unchanged"], &report["files"]), (&3.into(), &1.into()), "{report}");
+        assert_eq!(contents(&place, "out/older"), "other\n");
+        let (code, report) = unpack(&["--overwrite", "older"]);
+        assert_eq!((code, kept(&report)), (1, vec!["newer".into()]), "{report}");
+        assert_eq!(
+            (contents(&place, "out/older"), contents(&place, "out/name")),
+            ("packed".into(), "packed".into())
+        );
+        sh(
+            "rm out/link; ln -s elsewhere out/link; printf x | dd of=out/long bs=1 seek=4999999 conv=notrunc 2>&1",
+        );
+        let inode =
+            |name: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path(name)).unwrap());
+        let same = inode("out/same");
+        let (code, report) = unpack(&["--overwrite", "different"]);
+        assert_eq!((code, &report["files"], &report["symlinks"]), (0, &2.into(), &1.into()), "{report}");
+        assert!(inode("out/same") == same && fs::read(place.path("out/long")).unwrap() == long);
+        sh("diff -r --no-dereference tree out");
+        begin();
+        assert_eq!(unpack(&["--overwrite", "always"]).0, 0);
+        sh("diff -r --no-dereference tree out; test out/older -ef out/name");
+        // Then all is there, and that is a success.
+        let (code, report) = unpack(&[]);
+        assert_eq!((code, &report["files"], kept(&report).len()), (0, &0.into(), 0), "{report}");
+        // What is in the way and no file is never taken for one.
+        sh("rm out/same; mkfifo out/same; rm out/newer; mkdir out/newer");
+        let (code, report) = unpack(&[]);
+        assert_eq!((code, kept(&report)), (1, vec!["same".into()]), "{report}");
+        assert_eq!(report["failures"][0]["key"], "newer", "{report}");
+    }
+}
+
+#[test]
+fn of_many_files_that_stay_a_few_are_named() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    fs::create_dir(place.path("out")).unwrap();
+    for number in 0..25 {
+        writer.put("", &key(format!("{number:02}")), &Attributes::new(), b"packed").unwrap();
+        fs::write(place.path("out").join(format!("{number:02}")), "mine").unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let (code, _, stderr) = place.run("unpack", &["out", "-q"]);
+    assert_eq!((code, stderr.lines().count()), (1, 11), "{stderr}");
+    assert!(stderr.contains("15 more were kept; `--verbose` names them all"), "{stderr}");
+    let (_, _, stderr) = place.run("unpack", &["out", "-q", "--verbose"]);
+    assert_eq!(stderr.matches("is there with other content").count(), 25, "{stderr}");
 }

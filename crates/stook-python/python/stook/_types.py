@@ -155,7 +155,8 @@ class UnpackReport:
         symlinks: Symbolic links made.
         hard_links: Hard links made.
         bytes: Bytes of files written.
-        kept: What was there already, and stayed as it was.
+        unchanged: What was there already, with the same content.
+        kept: What was there already with other content, and stayed as it was.
         failures: What could not be unpacked, damaged records included.
         damages: Damage that was met when the pack was opened, as exceptions: files may be missing.
     """
@@ -165,6 +166,7 @@ class UnpackReport:
     symlinks: int
     hard_links: int
     bytes: int
+    unchanged: int
     kept: list[str]
     failures: list[Failure]
     damages: list[DamagedError]

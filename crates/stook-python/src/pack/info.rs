@@ -133,6 +133,7 @@ pub(crate) fn unpack_report<'py>(
     fields.set_item("symlinks", summary.symlinks)?;
     fields.set_item("hard_links", summary.hard_links)?;
     fields.set_item("bytes", summary.bytes)?;
+    fields.set_item("unchanged", summary.unchanged)?;
     fields.set_item("kept", keys(py, &summary.kept)?)?;
     fields.set_item("failures", failures(py, &summary.failures)?)?;
     fields.set_item("damages", damages(py, met)?)?;

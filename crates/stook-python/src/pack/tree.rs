@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
 use stook::pack::{Damage, Error, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::tree::Overwrite;
 use stook::walk::Decision;
 
 use super::info;
@@ -104,11 +105,7 @@ pub(crate) fn pack_tree<'py>(
     let summary = packed.or_raise()?;
     warn_of(py, &pack, &damages)?;
     if let Some(why) = &summary.refused {
-        return Err(exception(
-            "InvalidError",
-            format!("{why}; max_delete or force deletes them"),
-            |_| Ok(()),
-        ));
+        return Err(invalid(format!("{why}; max_delete or force deletes them")));
     }
     info::pack_report(py, &summary, &damages)
 }
@@ -207,12 +204,23 @@ fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, O
     Ok((writer, None))
 }
 
+fn overwrite_of(text: &str) -> PyResult<Overwrite> {
+    Ok(match text {
+        "never" => Overwrite::Never,
+        "older" => Overwrite::Older,
+        "different" => Overwrite::Different,
+        "always" => Overwrite::Always,
+        _ => return Err(invalid("overwrite is one of 'never', 'older', 'different', 'always'")),
+    })
+}
+
 /// Unpacks a pack into a directory: every file is whole or absent, and nothing leads out of it.
 ///
 /// Args:
 ///     pack: The pack.
 ///     target: The directory: made if it is not there.
-///     overwrite: Whether files that are there are replaced; else they are kept.
+///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
+///         ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
 ///     group: Only this group, or these.
 ///     select: Called with each key; what it says ``False`` to is left out.
 ///     threads: Threads that write small files.
@@ -224,13 +232,13 @@ fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, O
 /// Raises:
 ///     OSError: The target cannot be made, or reading the pack fails.
 #[pyfunction]
-#[pyo3(signature = (pack, target, *, overwrite=false, group=None, select=None, threads=4, progress=None))]
+#[pyo3(signature = (pack, target, *, overwrite="never", group=None, select=None, threads=4, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
     pack: PathBuf,
     target: PathBuf,
-    overwrite: bool,
+    overwrite: &str,
     group: Option<&Bound<'py, PyAny>>,
     select: Option<Py<PyAny>>,
     #[pyo3(from_py_with = whole_usize)] threads: usize,
@@ -240,7 +248,7 @@ pub(crate) fn unpack<'py>(
         return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
     }
     let selected = select.map(Selecting::new);
-    let groups = groups_of(group)?;
+    let (groups, overwrite) = (groups_of(group)?, overwrite_of(overwrite)?);
     let (unpacked, selected, pack) = interruptible_telling(py, progress_of(progress)?, move |told| {
         let select = |key: &[u8]| selected.as_ref().is_none_or(|select| select.decide(key) == Decision::Take);
         let tree = UnpackTree {

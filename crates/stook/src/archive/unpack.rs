@@ -18,6 +18,7 @@ use super::error::{Error, Result};
 use super::member::{Member, MemberKind};
 use super::open::Archive;
 use super::reading::{Piece, Reading};
+use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::target::{self, Dress, Target};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
@@ -45,7 +46,9 @@ pub struct UnpackSummary {
     pub hard_links: u64,
     /// Bytes of files written.
     pub bytes: u64,
-    /// What was there already, and stayed as it was.
+    /// What was there already, with the same content.
+    pub unchanged: u64,
+    /// What was there already with other content, and stayed as it was.
     pub kept: Vec<Vec<u8>>,
     /// What could not be unpacked.
     pub failures: Vec<Failure>,
@@ -60,8 +63,8 @@ type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
 pub struct Unpack<'a> {
     /// Where to.
     pub target: PathBuf,
-    /// Whether files that are there may be replaced; else they are kept.
-    pub overwrite: bool,
+    /// What becomes of files and links that are there.
+    pub overwrite: Overwrite,
     /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would mean somebody else
     /// are dropped.
     pub with_owner: bool,
@@ -146,7 +149,7 @@ impl Unpacking<'_> {
             }
             let Some(member) = reading.next()? else { break };
             let done = match are_links && self.files.contains_key(&member.data_at) {
-                true => self.link(&member),
+                true => self.link(&member, &mut reading),
                 false => self.member(&member, &mut reading),
             };
             if let Err(error) = done {
@@ -165,30 +168,90 @@ impl Unpacking<'_> {
             return Ok(());
         }
         let place = self.place(member.key, dress)?;
-        if !self.options.overwrite && self.is_there(member.key, &place)? {
-            self.summary.kept.push(member.key.to_vec());
-            return Ok(());
-        }
+        let plan = self.plan(member, &place)?;
         match member.kind {
-            MemberKind::Symlink => self.symlink(member, &place, reading),
-            _ => self.file(member, &place, reading),
+            MemberKind::Symlink => self.symlink(member, &place, plan, reading),
+            _ if plan == Plan::Compare => self.compare(member, &place, plan, reading).map(drop),
+            _ => self.file(member, &place, plan, reading),
         }
     }
 
-    fn file(&mut self, member: &Member<'_>, place: &Place, reading: &mut Reading<'_>) -> Result<()> {
+    /// What is done at a place.
+    fn plan(&self, member: &Member<'_>, place: &Place) -> Result<Plan> {
+        let plan = self.options.overwrite.plan(&place.parent, &place.name, member.mtime_ns);
+        plan.map_err(|error| self.io("write", member.key, error))
+    }
+
+    /// Compares what is there with the member, if it is to be, and notes what stays; whether it is to be replaced.
+    fn compare(
+        &mut self,
+        member: &Member<'_>,
+        place: &Place,
+        plan: Plan,
+        reading: &mut Reading<'_>,
+    ) -> Result<bool> {
+        if !plan.compares() {
+            return Ok(true);
+        }
+        let opened = Comparison::open(&place.parent, &place.name);
+        let mut comparison = opened.map_err(|error| self.io("read", member.key, error))?;
+        if self.fill(None, Some(&mut comparison), member.key, reading)?.is_none() {
+            self.summary.interrupted = true;
+            return Ok(false);
+        }
+        self.compared(member, comparison, plan)
+    }
+
+    /// Notes what stays of what was compared; whether it is to be replaced.
+    fn compared(&mut self, member: &Member<'_>, comparison: Comparison, plan: Plan) -> Result<bool> {
+        let is_same = comparison.finish().map_err(|error| self.io("read", member.key, error))?;
+        Ok(self.keeps(member, is_same, plan))
+    }
+
+    fn keeps(&mut self, member: &Member<'_>, is_same: bool, plan: Plan) -> bool {
+        if is_same {
+            self.summary.unchanged += 1;
+        } else if plan == Plan::Compare {
+            self.summary.kept.push(member.key.to_vec());
+        }
+        !is_same && plan != Plan::Compare
+    }
+
+    fn file(
+        &mut self,
+        member: &Member<'_>,
+        place: &Place,
+        plan: Plan,
+        reading: &mut Reading<'_>,
+    ) -> Result<()> {
+        let mut comparison = match plan.compares() {
+            true => {
+                let opened = Comparison::open(&place.parent, &place.name);
+                Some(opened.map_err(|error| self.io("read", member.key, error))?)
+            }
+            false => None,
+        };
         let draft = self.draft();
         let mut file = target::create(&place.parent, &draft, place.dress.mode)
             .map_err(|error| self.io("create", member.key, error))?;
-        let written = self.fill(&mut file, member.key, reading).and_then(|len| {
-            let Some(len) = len else { return Ok(None) };
-            let replaces = self.is_there(member.key, place)?;
+        let filled = self.fill(Some(&mut file), comparison.as_mut(), member.key, reading);
+        let written = filled.and_then(|len| {
+            let Some(len) = len else {
+                self.summary.interrupted = true;
+                return Ok(None);
+            };
+            if let Some(comparison) = comparison
+                && !self.compared(member, comparison, plan)?
+            {
+                return Ok(None);
+            }
             let finish = || {
                 target::dress(&file, place.dress)?;
-                if replaces {
+                if plan.replaces() {
                     // What takes the place of something must not be lost together with it.
                     file.sync_all()?;
                 }
-                target::publish(&place.parent, &draft, &place.name, self.options.overwrite)
+                target::publish(&place.parent, &draft, &place.name, plan.replaces())
             };
             finish().map_err(|error| self.io("finish", member.key, error))?;
             Ok(Some(len))
@@ -204,33 +267,47 @@ impl Unpacking<'_> {
             }
             other => {
                 let removed = target::remove(&place.parent, &draft);
-                self.summary.interrupted |= other.is_ok();
                 other?;
                 removed.map_err(|error| self.io("remove the unfinished", member.key, error))
             }
         }
     }
 
-    /// Writes all bytes; `None` when the caller stopped it.
-    fn fill(&mut self, file: &mut File, key: &[u8], reading: &mut Reading<'_>) -> Result<Option<u64>> {
+    /// Goes through all bytes, which are written to a file, compared with another, or both; `None` when the caller
+    /// stopped it.
+    fn fill(
+        &mut self,
+        mut file: Option<&mut File>,
+        mut comparison: Option<&mut Comparison>,
+        key: &[u8],
+        reading: &mut Reading<'_>,
+    ) -> Result<Option<u64>> {
         let shown = self.target.path_of(key);
-        let told = |error| Error::from(crate::Error::io("write", &shown, error));
+        let told = |operation| move |error| (operation, error);
+        let io = |(operation, error)| Error::from(crate::Error::io(operation, &shown, error));
         let (mut len, mut at) = (0_u64, 0_u64);
         while let Some(piece) = reading.piece()? {
             let offset = len;
             let bytes = match piece {
                 Piece::Bytes(bytes) => bytes,
                 Piece::Hole(hole) => {
+                    if let Some(comparison) = &mut comparison {
+                        comparison.take_zeroes(hole).map_err(told("read")).map_err(io)?;
+                    }
                     len = len.saturating_add(hole);
                     continue;
                 }
             };
             len = len.saturating_add(bytes.len() as u64);
-            if bytes.len() < HOLE_LEN || bytes.iter().any(|byte| *byte != 0) {
+            if let Some(comparison) = &mut comparison {
+                comparison.take(bytes).map_err(told("read")).map_err(io)?;
+            }
+            let is_hole = bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0);
+            if let Some(file) = file.as_mut().filter(|_| !is_hole) {
                 if at != offset {
-                    file.seek(SeekFrom::Start(offset)).map_err(told)?;
+                    file.seek(SeekFrom::Start(offset)).map_err(told("write")).map_err(io)?;
                 }
-                file.write_all(bytes).map_err(told)?;
+                file.write_all(bytes).map_err(told("write")).map_err(io)?;
                 at = len;
             }
             if !(self.progress)(self.summary.bytes.saturating_add(len)) {
@@ -238,13 +315,19 @@ impl Unpacking<'_> {
             }
         }
         // A hole at the end has to be told.
-        if at != len {
-            file.set_len(len).map_err(told)?;
+        if let Some(file) = file.filter(|_| at != len) {
+            file.set_len(len).map_err(told("write")).map_err(io)?;
         }
         Ok(Some(len))
     }
 
-    fn symlink(&mut self, member: &Member<'_>, place: &Place, reading: &mut Reading<'_>) -> Result<()> {
+    fn symlink(
+        &mut self,
+        member: &Member<'_>,
+        place: &Place,
+        plan: Plan,
+        reading: &mut Reading<'_>,
+    ) -> Result<()> {
         let mut link_to = Vec::new();
         while let Some(bytes) = reading.chunk()? {
             link_to.extend_from_slice(bytes);
@@ -252,20 +335,27 @@ impl Unpacking<'_> {
                 return Err(Error::Invalid("the target of a link is too long".into()));
             }
         }
+        if plan.compares() {
+            let is_same = existing::is_link_to(&place.parent, &place.name, &link_to)
+                .map_err(|error| self.io("read", member.key, error))?;
+            if !self.keeps(member, is_same, plan) {
+                return Ok(());
+            }
+        }
         let draft = self.draft();
         let made = rustix::fs::symlinkat(OsStr::from_bytes(&link_to), &*place.parent, &draft);
         made.map_err(|errno| self.io("make the link", member.key, errno.into()))?;
         let dressed = target::dress_link(&place.parent, &draft, place.dress);
-        self.publish(member.key, place, &draft, dressed)?;
+        self.publish(member.key, place, &draft, plan, dressed)?;
         self.summary.symlinks += 1;
         Ok(())
     }
 
     /// One more name of a file that was written.
-    fn link(&mut self, member: &Member<'_>) -> Result<()> {
+    fn link(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> Result<()> {
         let place = self.place(member.key, self.dress(member))?;
-        if !self.options.overwrite && self.is_there(member.key, &place)? {
-            self.summary.kept.push(member.key.to_vec());
+        let plan = self.plan(member, &place)?;
+        if !self.compare(member, &place, plan, reading)? {
             return Ok(());
         }
         let first = self.files.get(&member.data_at).cloned().unwrap_or_default();
@@ -277,14 +367,21 @@ impl Unpacking<'_> {
         let draft = self.draft();
         let linked = rustix::fs::linkat(&*from, *name, &*place.parent, &draft, AtFlags::empty());
         linked.map_err(|errno| self.io("link", member.key, errno.into()))?;
-        self.publish(member.key, &place, &draft, Ok(()))?;
+        self.publish(member.key, &place, &draft, plan, Ok(()))?;
         self.summary.hard_links += 1;
         Ok(())
     }
 
-    fn publish(&self, key: &[u8], place: &Place, draft: &OsStr, so_far: io::Result<()>) -> Result<()> {
+    fn publish(
+        &self,
+        key: &[u8],
+        place: &Place,
+        draft: &OsStr,
+        plan: Plan,
+        so_far: io::Result<()>,
+    ) -> Result<()> {
         let published =
-            so_far.and_then(|()| target::publish(&place.parent, draft, &place.name, self.options.overwrite));
+            so_far.and_then(|()| target::publish(&place.parent, draft, &place.name, plan.replaces()));
         // Renaming one name of a file onto another name of the same file leaves both.
         match target::remove(&place.parent, draft) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -302,11 +399,6 @@ impl Unpacking<'_> {
         let parent = self.target.directory(parents);
         let parent = parent.map_err(|error| self.io("make the directory for", key, error))?;
         Ok(Place { parent, name: name.to_os_string(), dress })
-    }
-
-    fn is_there(&self, key: &[u8], place: &Place) -> Result<bool> {
-        let found = target::status(&place.parent, &place.name);
-        Ok(found.map_err(|error| self.io("look for", key, error))?.is_some())
     }
 
     fn dress(&self, member: &Member<'_>) -> Dress {
@@ -342,7 +434,7 @@ impl Unpacking<'_> {
         let Some(directory) = self.target.existing(&parts)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let wanted = self.options.overwrite || self.target.made(&directory)?;
+        let wanted = self.options.overwrite == Overwrite::Always || self.target.made(&directory)?;
         if wanted {
             target::dress(&*directory, dress)?;
         }

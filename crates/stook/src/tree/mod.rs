@@ -2,6 +2,8 @@
 //! names when they are whole.
 
 mod draft;
+pub(crate) mod existing;
 pub(crate) mod target;
 
 pub use draft::{Draft, Folder, Refused};
+pub use existing::Overwrite;

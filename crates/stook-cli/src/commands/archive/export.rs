@@ -60,7 +60,7 @@ pub(in crate::commands) fn run(
         failures::tell(context, &summary.failures);
     } else {
         drop(output);
-        print(&summary, started.elapsed().as_secs_f64(), context)?;
+        print(&summary, false, started.elapsed().as_secs_f64(), context)?;
     }
     Ok(code_for(summary.failures.len() as u64))
 }

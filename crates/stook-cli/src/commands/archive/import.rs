@@ -1,7 +1,7 @@
 //! `stook pack x.tar OUT.stook`: the members of archives, or of a tar from stdin, as records.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::archives;
 use crate::commands::pack::{Args, print};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
-use crate::interrupt::{self, Interrupted, interrupted};
+use crate::interrupt::{self, Interrupted, Interruptible, interrupted};
 use crate::output::printable;
 use crate::packs;
 use crate::progress::{Progress, Unit};
@@ -93,7 +93,14 @@ pub(in crate::commands) fn run(
     };
     for source in &args.sources {
         let done = match source == Path::new("-") {
-            true => import.stream(),
+            // Waiting for what comes next ends so, too.
+            true => match import.stream() {
+                Err(_) if interrupted() => {
+                    import.summary.interrupted = true;
+                    Ok(())
+                }
+                done => done,
+            },
             false => import.archive(source, context),
         };
         done?;
@@ -286,7 +293,7 @@ impl Import<'_> {
 
     /// A tar from stdin: members come as they are, and later ones take the place of earlier ones.
     fn stream(&mut self) -> anyhow::Result<()> {
-        let mut tar = tar_stream(BufReader::with_capacity(256 << 10, io::stdin()), "stdin")?;
+        let mut tar = tar_stream(BufReader::with_capacity(256 << 10, Interruptible::stdin()?), "stdin")?;
         loop {
             // What is passed over of a member may be as long as one that is packed.
             while !interrupted() && tar.piece()?.is_some() {}

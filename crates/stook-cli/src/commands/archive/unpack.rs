@@ -8,9 +8,9 @@ use stook::pack::Error;
 use stook::pack::tree::{Failure, UnpackSummary};
 
 use crate::archives;
-use crate::commands::unpack::{Args, print};
+use crate::commands::unpack::{Args, code, print};
 use crate::context::Context;
-use crate::exit::{INTERRUPTED, chain, code_for};
+use crate::exit::chain;
 use crate::interrupt::interrupted;
 use crate::progress::Unit;
 
@@ -28,7 +28,7 @@ pub(in crate::commands) fn run(
     archives::without(archive, "--group", !args.group.is_empty())?;
     let unpack = Unpack {
         target: target.to_path_buf(),
-        overwrite: args.overwrite,
+        overwrite: args.overwrite.into(),
         with_owner: !args.no_owner && rustix::process::geteuid().is_root(),
         select: Box::new(select),
     };
@@ -49,13 +49,11 @@ pub(in crate::commands) fn run(
         symlinks: done.symlinks,
         hard_links: done.hard_links,
         bytes: done.bytes,
+        unchanged: done.unchanged,
         kept: done.kept,
         failures: done.failures.into_iter().map(failure).collect(),
         interrupted: done.interrupted,
     };
-    print(&summary, started.elapsed().as_secs_f64(), context)?;
-    if summary.interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    Ok(code_for(summary.failures.len() as u64))
+    print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
+    Ok(code(&summary))
 }

@@ -1,6 +1,5 @@
 //! `stook put --batch`: a stream of records, all of which count at once, or none.
 
-use std::fs;
 use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,6 +11,7 @@ use stook::report::units::{bytes_decimal, count, duration};
 
 use super::{Args, open_pack};
 use crate::context::Context;
+use crate::interrupt::Interruptible;
 use crate::progress::Unit;
 use crate::{interrupt, packs};
 
@@ -39,9 +39,9 @@ pub(super) fn run(args: &Args, file: &Path, context: &Context) -> anyhow::Result
         if io::stdin().is_terminal() {
             context.remark("reading records from this terminal; Ctrl-C ends it, and nothing is put");
         }
-        (Box::new(io::stdin().lock()), "stdin".into())
+        (Box::new(Interruptible::stdin()?), "stdin".into())
     } else {
-        let opened = fs::File::open(file).map_err(|error| stook::Error::io("open", file, error))?;
+        let opened = Interruptible::open(file).map_err(|error| stook::Error::io("open", file, error))?;
         (Box::new(opened), file.display().to_string())
     };
     // Refused before a pack is made for it.

@@ -17,6 +17,7 @@ use crate::pack::format::attributes::{Attributes, FileKind, KIND, Name};
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
+use crate::tree::existing::Overwrite;
 use crate::tree::target::{self, Dress, Target};
 
 /// Small files waiting for a thread that writes them.
@@ -38,7 +39,9 @@ pub struct UnpackSummary {
     pub hard_links: u64,
     /// Bytes of file bodies written.
     pub bytes: u64,
-    /// What was there already, and stayed as it was.
+    /// What was there already, with the same content.
+    pub unchanged: u64,
+    /// What was there already with other content, and stayed as it was.
     pub kept: Vec<Vec<u8>>,
     /// What could not be unpacked, damaged records included.
     pub failures: Vec<Failure>,
@@ -53,8 +56,8 @@ type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
 pub struct UnpackTree<'a> {
     /// Where to.
     pub target: PathBuf,
-    /// Whether files that are there may be replaced; else they are kept.
-    pub overwrite: bool,
+    /// What becomes of files and links that are there.
+    pub overwrite: Overwrite,
     /// Whether owners are restored. Set-user-id and set-group-id bits are, where a file then belongs to the owner (or
     /// group) that was recorded with them; without `with_owner` root drops all of them.
     pub with_owner: bool,
@@ -308,7 +311,7 @@ impl Unpacking<'_> {
         let Some(directory) = self.target.existing(&parts)? else {
             return Err(std::io::ErrorKind::NotFound.into());
         };
-        let wanted = self.tree.overwrite || self.target.made(&directory)?;
+        let wanted = self.tree.overwrite == Overwrite::Always || self.target.made(&directory)?;
         if wanted {
             target::dress(&*directory, dress)?;
         }

@@ -13,11 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::packing::Failure;
 use super::unpacking::UnpackSummary;
-use rustix::fs::FileType;
-
 use crate::pack::error::{Error, Result};
 use crate::pack::scan::Scan;
 use crate::pack::stream::RecordReader;
+use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::target::{self, Dress};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
@@ -57,7 +56,9 @@ impl Body<'_, '_> {
 pub(super) enum Written {
     /// It was written, with this many bytes.
     New(u64),
-    /// There is one already, and it stays.
+    /// There is one already with the same content.
+    Same,
+    /// There is another already, and it stays.
     Kept,
     /// The caller stopped in the middle, and nothing is left.
     Interrupted,
@@ -66,7 +67,7 @@ pub(super) enum Written {
 /// What threads that write have in common.
 #[derive(Debug)]
 pub(super) struct Writing {
-    pub(super) overwrite: bool,
+    pub(super) overwrite: Overwrite,
     /// What temporary names begin with. No pack can know it.
     prefix: String,
     next: AtomicU64,
@@ -74,7 +75,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub(super) fn new(overwrite: bool) -> io::Result<Self> {
+    pub(super) fn new(overwrite: Overwrite) -> io::Result<Self> {
         let chance = getrandom::u64().map_err(io::Error::other)?;
         let prefix = format!(".stook-{chance:016x}-");
         Ok(Self { overwrite, prefix, next: AtomicU64::new(0), summary: Mutex::default() })
@@ -105,6 +106,7 @@ impl Writing {
                 summary.files += 1;
                 summary.bytes += bytes;
             }
+            Ok(Written::Same) => self.summary().unchanged += 1,
             Ok(Written::Kept) => self.summary().kept.push(key.to_vec()),
             Ok(Written::Interrupted) => self.summary().interrupted = true,
             Err(error) => self.fail(key.to_vec(), error),
@@ -121,32 +123,47 @@ impl Writing {
     ) -> Result<Written> {
         let Place { parent, name, dress, .. } = place;
         let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
-        // A directory is never kept in place of a file.
-        let is_there = || -> io::Result<bool> {
-            match target::status(parent, name)? {
-                Some(there) if FileType::from_raw_mode(there.st_mode).is_dir() => {
-                    Err(io::ErrorKind::IsADirectory.into())
+        let plan = self.overwrite.plan(parent, name, dress.mtime_ns).map_err(io("write"))?;
+        let mut comparison = None;
+        if plan.compares() {
+            let mut opened = Comparison::open(parent, name).map_err(io("read"))?;
+            if let Body::Whole(Some(bytes)) = body {
+                opened.take(bytes).map_err(io("read"))?;
+                if opened.finish().map_err(io("read"))? {
+                    return Ok(Written::Same);
+                } else if plan == Plan::Compare {
+                    return Ok(Written::Kept);
                 }
-                there => Ok(there.is_some()),
+            } else {
+                comparison = Some(opened);
             }
-        };
-        let there = is_there().map_err(io("write"))?;
-        if there && !self.overwrite {
-            return Ok(Written::Kept);
+        }
+        if plan == Plan::Compare {
+            let filled = fill(None, comparison.as_mut(), body, go_on, name)?;
+            return if filled.is_none() {
+                Ok(Written::Interrupted)
+            } else {
+                compared(comparison).map_err(io("read"))
+            };
         }
         let temporary = self.temporary();
         let mut file = target::create(parent, &temporary, dress.mode).map_err(io("create"))?;
-        let published = fill(&mut file, body, go_on, name).and_then(|len| {
+        let filled = fill(Some(&mut file), comparison.as_mut(), body, go_on, name);
+        let published = filled.and_then(|len| {
             let Some(len) = len else { return Ok(Written::Interrupted) };
+            if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
+                return Ok(Written::Same);
+            }
             target::dress(&file, *dress).map_err(io("set mode and time of"))?;
-            if there {
+            if plan.replaces() {
                 // What takes the place of something must not be lost together with it.
                 file.sync_all().map_err(io("sync"))?;
             }
-            match target::publish(parent, &temporary, name, self.overwrite) {
+            match target::publish(parent, &temporary, name, plan.replaces()) {
                 Ok(()) => Ok(Written::New(len)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.overwrite => {
-                    is_there().map(|_| Written::Kept).map_err(io("write"))
+                // It came in between: a directory is never kept in place of a file.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.overwrite.plan(parent, name, None).map(|_| Written::Kept).map_err(io("write"))
                 }
                 Err(error) => Err(io("give its name to")(error)),
             }
@@ -159,56 +176,65 @@ impl Writing {
 
     /// Makes a symbolic link.
     pub(super) fn make_symlink(&self, place: &Place, link_to: &[u8]) {
-        let link_to = OsStr::from_bytes(link_to);
-        let made = match self.try_symlink(place, link_to) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.overwrite => {
-                self.summary().kept.push(place.key.clone());
-                return;
-            }
-            made => made,
-        };
-        match made {
-            Ok(()) => self.summary().symlinks += 1,
+        match self.try_symlink(place, link_to) {
+            Ok(Written::New(_)) => self.summary().symlinks += 1,
+            Ok(written) => self.note(&place.key, Ok(written)),
             Err(error) => {
                 self.fail(place.key.clone(), crate::Error::io("make the link", &place.name, error).into());
             }
         }
     }
 
-    fn try_symlink(&self, place: &Place, link_to: &OsStr) -> io::Result<()> {
+    fn try_symlink(&self, place: &Place, link_to: &[u8]) -> io::Result<Written> {
         let Place { parent, name, dress, .. } = place;
         // Asked first, so that a directory in which all is there keeps its time.
-        if !self.overwrite && target::status(parent, name)?.is_some() {
-            return Err(io::ErrorKind::AlreadyExists.into());
+        let plan = self.overwrite.plan(parent, name, dress.mtime_ns)?;
+        if plan.compares() && existing::is_link_to(parent, name, link_to)? {
+            return Ok(Written::Same);
+        } else if plan == Plan::Compare {
+            return Ok(Written::Kept);
         }
         let temporary = self.temporary();
-        rustix::fs::symlinkat(link_to, parent, &temporary)?;
+        rustix::fs::symlinkat(OsStr::from_bytes(link_to), parent, &temporary)?;
         let published = target::dress_link(parent, &temporary, *dress)
-            .and_then(|()| target::publish(parent, &temporary, name, self.overwrite));
-        if published.is_err() {
-            target::remove(parent, &temporary)?;
+            .and_then(|()| target::publish(parent, &temporary, name, plan.replaces()));
+        match published {
+            Ok(()) => Ok(Written::New(0)),
+            Err(error) => {
+                target::remove(parent, &temporary)?;
+                if error.kind() == io::ErrorKind::AlreadyExists { Ok(Written::Kept) } else { Err(error) }
+            }
         }
-        published
     }
 }
 
-/// Writes all of a body; `None` when the caller stopped it.
+/// What a comparison that has come to its end means.
+fn compared(comparison: Option<Comparison>) -> io::Result<Written> {
+    let is_same = comparison.map(Comparison::finish).transpose()?.unwrap_or(false);
+    Ok(if is_same { Written::Same } else { Written::Kept })
+}
+
+/// Goes through all of a body, which is written to a file, compared with another, or both; `None` when the caller stopped it.
 fn fill(
-    file: &mut File,
+    mut file: Option<&mut File>,
+    mut comparison: Option<&mut Comparison>,
     body: &mut Body<'_, '_>,
     go_on: &mut dyn FnMut(u64) -> bool,
     name: &OsStr,
 ) -> Result<Option<u64>> {
-    let io = |error| Error::from(crate::Error::io("write", name, error));
+    let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
     let (mut len, mut at) = (0, 0);
     while let Some(bytes) = body.next()? {
         let offset = len;
         len += bytes.len() as u64;
-        if !is_hole(bytes) {
+        if let Some(comparison) = &mut comparison {
+            comparison.take(bytes).map_err(io("read"))?;
+        }
+        if let Some(file) = file.as_mut().filter(|_| !is_hole(bytes)) {
             if at != offset {
-                file.seek(SeekFrom::Start(offset)).map_err(io)?;
+                file.seek(SeekFrom::Start(offset)).map_err(io("write"))?;
             }
-            file.write_all(bytes).map_err(io)?;
+            file.write_all(bytes).map_err(io("write"))?;
             at = len;
         }
         if !go_on(len) {
@@ -216,8 +242,8 @@ fn fill(
         }
     }
     // A hole at the end has to be told.
-    if at != len {
-        file.set_len(len).map_err(io)?;
+    if let Some(file) = file.filter(|_| at != len) {
+        file.set_len(len).map_err(io("write"))?;
     }
     Ok(Some(len))
 }

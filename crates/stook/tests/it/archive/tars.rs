@@ -12,6 +12,7 @@ use stook::archive::{MemberKind, Unpack};
 use stook::engine::{Access, Backend};
 use stook::extent::ByteRange;
 use stook::source::read_batch;
+use stook::tree::Overwrite;
 
 use super::made::{end, link, member, pax};
 use super::{Content, contents, open, run};
@@ -306,7 +307,12 @@ const SPARSE_FORMS: [&[&str]; 4] = [
 ];
 
 fn everything_to(target: &Path) -> Unpack<'static> {
-    Unpack { target: target.to_path_buf(), overwrite: false, with_owner: false, select: Box::new(|_| true) }
+    Unpack {
+        target: target.to_path_buf(),
+        overwrite: Overwrite::Never,
+        with_owner: false,
+        select: Box::new(|_| true),
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackSummary, UnpackTree};
 use stook::pack::{OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::tree::Overwrite;
 use stook::walk::Decision;
 
 /// What an entry is: kind and mode, owner, time, bytes or target, and the first name of its inode.
@@ -139,6 +140,8 @@ impl Place {
         };
         let summary = packing.run(Some(&mut writer), before.as_ref(), &mut |_, _| true).unwrap();
         writer.set_complete(true);
+        // What some of the tests do next.
+        writer.set_moved();
         writer.finish(true).unwrap();
         summary
     }
@@ -150,7 +153,7 @@ impl Place {
     fn unpacking(&self, target: &str) -> UnpackTree<'static> {
         UnpackTree {
             target: self.path(target),
-            overwrite: false,
+            overwrite: Overwrite::Never,
             with_owner: true,
             groups: Vec::new(),
             threads: 4,
