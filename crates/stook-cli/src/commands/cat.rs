@@ -94,6 +94,7 @@ struct Stats {
     bytes_evicted: u64,
     bytes_from_disk: u64,
     disk_failures: u64,
+    disk_remark: Option<String>,
     amplification: Option<f64>,
     latency_p50_ns: Option<u64>,
     latency_p99_ns: Option<u64>,
@@ -118,6 +119,7 @@ impl Stats {
             bytes_evicted: told.evicted_bytes,
             bytes_from_disk: told.from_disk_bytes,
             disk_failures: told.disk_failures,
+            disk_remark: told.disk_remark.as_deref().map(str::to_owned),
             amplification: told.amplification(),
             latency_p50_ns: quantile(0.5),
             latency_p99_ns: quantile(0.99),
@@ -190,6 +192,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         context.remark(format_args!(
             "The cache directory was of no use, {failure}; everything was read all the same."
         ));
+    }
+    // The document has it, too.
+    if let Some(remark) = told.disk_remark.as_ref().filter(|_| !(args.stats && context.json())) {
+        context.remark(format_args!("The cache directory helps less than it could: {remark}."));
     }
     if args.stats {
         Stats::new(&file, total, &told).tell(context)?;

@@ -81,6 +81,33 @@ fn what_was_fetched_is_kept_in_the_cache_directory_until_the_source_changes() {
 }
 
 #[test]
+fn a_cache_directory_that_has_no_room_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, cache) = (directory.path().join("file"), directory.path().join("cache"));
+    fs::write(&path, pattern(3_000_000, 7)).unwrap();
+    let an_hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(an_hour_ago).unwrap();
+    // Its inode was changed just now.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    for (size, is_told) in [("1MB", true), ("0", true), ("10MB", false)] {
+        let cat = |more: &[&str]| {
+            let mut command = stook(more);
+            command.arg("cat").arg(&path).arg("--cache-dir").arg(&cache).args([
+                "--cache-size",
+                size,
+                "--stats",
+            ]);
+            String::from_utf8(command.output().unwrap().stderr).unwrap()
+        };
+        let told = cat(&[]);
+        assert_eq!(told.contains("too small for the 3.00 MB of the source"), is_told, "{size}: {told}");
+        let told = cat(&["--json"]);
+        let document: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(document["disk_remark"].is_string(), is_told, "{size}: {told}");
+    }
+}
+
+#[test]
 fn a_record_of_a_pack_and_ranges_of_it_go_to_stdout() {
     let place = Place::filled();
     let long = long_body();

@@ -66,7 +66,7 @@ fn main() {
         }
         from_disk += file.statistics().from_disk_bytes;
         if random(50) == 0 {
-            cache.entry(&format!("source {number}"), &file.identity()).discard();
+            cache.entry(&file.source().origin(), &file.identity()).discard();
         }
         round += 1;
     }

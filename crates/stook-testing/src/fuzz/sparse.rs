@@ -30,7 +30,7 @@ pub fn sparse_cache_index(data: &[u8]) {
     assert!(written.len() <= data.len());
     let again = CacheIndex::decode(&written).expect("what was written is read");
     assert_eq!(again.damaged_records(), 0);
-    assert_eq!((again.address(), again.identity()), (index.address(), index.identity()));
+    assert_eq!((again.name(), again.key(), again.identity()), (index.name(), index.key(), index.identity()));
     assert!(again.ranges().eq(index.ranges()));
     if index.damaged_records() == 0 {
         assert!(data.starts_with(&written), "there is one way to write an index");

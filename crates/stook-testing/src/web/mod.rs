@@ -13,6 +13,7 @@
 //! assert_eq!(server.requests().len(), 0);
 //! ```
 
+mod date;
 mod page;
 mod server;
 
@@ -65,7 +66,7 @@ pub enum End {
 pub struct Reply {
     /// `200`.
     pub status: u16,
-    /// Without `Content-Length`, which is that of the body.
+    /// Without `Content-Length`, which is that of the body. A `Date` is added where there is none.
     pub headers: Vec<(String, String)>,
     /// What is sent.
     pub body: Vec<u8>,

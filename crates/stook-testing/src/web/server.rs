@@ -181,6 +181,9 @@ fn wait(mut time: Duration, state: &State) {
 /// Whether the connection can be used again.
 fn send(connection: &mut TcpStream, reply: &Reply, state: &State) -> io::Result<bool> {
     let mut head = format!("HTTP/1.1 {} X\r\nContent-Length: {}\r\n", reply.status, reply.body.len());
+    if !reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("date")) {
+        head += &format!("Date: {}\r\n", super::date::now());
+    }
     for (name, value) in &reply.headers {
         head += &format!("{name}: {value}\r\n");
     }

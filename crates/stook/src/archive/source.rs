@@ -1,12 +1,13 @@
 //! [`MemberSource`]: a member whose bytes lie in its archive as they are.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::member::Extent;
 use crate::error::Result;
 use crate::extent::ByteRange;
-use crate::source::{Identity, Leaf, Source, check_bounds};
+use crate::source::{Identity, Leaf, Origin, Source, check_bounds};
 
 /// A member of an archive, read by range. What is not stored of a sparse one reads as zeroes.
 #[derive(Debug, Clone)]
@@ -42,6 +43,21 @@ impl Source for MemberSource {
         // A member keeps its length as long as its archive does.
         let len = if before.len == now.len { self.len } else { 0 };
         Ok(Identity { len, ..now })
+    }
+
+    /// Several members may have one name: where the bytes lie counts too.
+    fn origin(&self) -> Origin {
+        let numbers = self.extents.iter().flat_map(|extent| [extent.at, extent.len, extent.stored_at]);
+        let places: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+        let member = Origin::new("member", self.path.to_string_lossy());
+        member
+            .within(&self.archive.origin())
+            .with("path", self.path.as_os_str().as_bytes())
+            .with("places", places)
+    }
+
+    fn is_proven(&self) -> bool {
+        self.archive.is_proven()
     }
 
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {

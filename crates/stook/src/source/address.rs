@@ -94,7 +94,7 @@ pub(super) fn refused(address: &OsStr, what: impl Into<String>) -> Error {
 }
 
 /// An address without what may be a secret: no user, no password, nothing of a query.
-pub(super) fn shown(address: &str) -> String {
+pub fn shown(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let (rest, query) = match rest.find(['?', '#']) {
         Some(at) => (rest.get(..at).unwrap_or_default(), if rest.contains('?') { "?…" } else { "" }),

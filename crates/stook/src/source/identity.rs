@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longer than a tick of any kernel.
 const TICK: Duration = Duration::from_millis(20);
@@ -29,11 +29,16 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The ETag, if it is one that servers vouch for byte by byte. A weak one (`W/`) may stay the same when bytes change.
+    pub fn strong_etag(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
+    }
+
     /// Whether both say the bytes are the same. Any difference counts: a moved ctime may be no more
-    /// than a new link, but it may also be a rewrite within one tick of the mtime. Only where both have an ETag,
+    /// than a new link, but it may also be a rewrite within one tick of the mtime. Only where both have a strong ETag,
     /// this and the length decide: servers behind one address may disagree about times.
     pub fn same_content(&self, other: &Self) -> bool {
-        match (&self.etag, &other.etag) {
+        match (self.strong_etag(), other.strong_etag()) {
             (Some(before), Some(after)) => self.len == other.len && before == after,
             _ => self == other,
         }
@@ -45,7 +50,7 @@ impl Identity {
     /// Kernels note times a few hundred times a second. Times of whole seconds come from file systems and servers that keep
     /// no more, some of them every other second. That their clocks agree with this machine's is taken for granted.
     pub fn unsettled_for(&self, now_ns: i64) -> Duration {
-        if self.etag.is_some() {
+        if self.strong_etag().is_some() {
             return Duration::ZERO;
         }
         let clock = if self.ctime_ns == 0 { self.mtime_ns } else { self.ctime_ns };
@@ -56,6 +61,24 @@ impl Identity {
         let settled = i128::from(mtime_ns.max(self.ctime_ns)) + tick.as_nanos().cast_signed();
         let left = (settled - i128::from(now_ns)).max(0);
         Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+    }
+
+    /// Whether there is a strong ETag, or a time that no later change can leave as it is, by the clock of this machine.
+    /// A weak ETag says that bytes may differ, whatever else there is.
+    pub fn is_settled(&self) -> bool {
+        if !self.can_be_proof() {
+            return false;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)).is_zero()
+    }
+
+    /// Whether there is anything by which another state could be told from this one, and no weak ETag.
+    pub(crate) fn can_be_proof(&self) -> bool {
+        match &self.etag {
+            Some(_) => self.strong_etag().is_some(),
+            None => self.mtime_ns != 0,
+        }
     }
 
     /// Whether there is more than a length to tell it by.
@@ -115,6 +138,11 @@ mod tests {
         assert!(!with(5, Some("\"a\""), 1).same_content(&with(5, Some("W/\"a\""), 1)));
         assert!(!with(5, Some("\"a\""), 1).same_content(&with(5, None, 1)));
         assert!(!with(5, None, 1).same_content(&with(5, None, 2)));
+        // Beside a weak one, times count too.
+        assert!(with(5, Some("W/\"a\""), 1).same_content(&with(5, Some("W/\"a\""), 1)));
+        assert!(!with(5, Some("W/\"a\""), 1).same_content(&with(5, Some("W/\"a\""), 2)));
+        assert!(with(5, Some("\"a\""), 0).is_settled() && with(5, None, 1).is_settled());
+        assert!(!with(5, Some("W/\"a\""), 1).is_settled() && !with(5, None, 0).is_settled());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod file;
 mod identity;
 mod memory;
 mod object;
+mod origin;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod session;
@@ -22,11 +23,12 @@ use bytes::Bytes;
 
 pub use access::AccessRule;
 pub(crate) use access::SAMPLED_RANGES;
-pub use address::{is_remote, open};
+pub use address::{is_remote, open, shown};
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;
 pub use object::{Answer, Object, Pending, read_object};
+pub use origin::Origin;
 pub use session::{Session, SessionOptions, read_batch, read_range};
 
 use crate::engine;
@@ -115,6 +117,17 @@ pub trait Source: Send + Sync + fmt::Debug {
             return Ok(());
         }
         Err(crate::Error::changed(self.path(), before, after))
+    }
+
+    /// Whose bytes it gives: what a cache that outlives it tells it from others by.
+    fn origin(&self) -> Origin {
+        Origin::of_path(self.path())
+    }
+
+    /// Whether its identity is a proof: nothing that is read from now on can be of another state that has the same
+    /// identity. What a cache keeps beyond this opening was read while that was so.
+    fn is_proven(&self) -> bool {
+        self.identity().is_settled()
     }
 
     /// Whether every read of it is itself held against the identity it had when it was opened, so that nobody needs

@@ -9,12 +9,12 @@ use stook_testing::web::{End, Page, Reply, WebServer};
 
 use super::{quick, range, read, told};
 
-fn settings(pairs: &[(&str, &str)]) -> RemoteOptions {
+pub(super) fn settings(pairs: &[(&str, &str)]) -> RemoteOptions {
     let settings = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     RemoteOptions { settings, ..quick() }
 }
 
-fn s3(server: &WebServer) -> RemoteOptions {
+pub(super) fn s3(server: &WebServer) -> RemoteOptions {
     settings(&[
         ("AWS_ENDPOINT_URL", &server.url("")),
         ("AWS_ALLOW_HTTP", "true"),

@@ -7,6 +7,7 @@
 
 mod failure;
 mod options;
+mod origin;
 mod process;
 mod request;
 mod response;
@@ -24,15 +25,19 @@ use std::sync::mpsc::channel;
 
 use self::process::PerProcess;
 use self::request::{Client, Probe};
+use self::response::Proof;
 use self::whole::{Held, Whole};
 use super::address::{refused, shown};
 use super::object::{Answer, Object, Pending};
-use super::{Identity, Leaf, Source, check_bounds, is_remote};
+use super::{Identity, Leaf, Origin, Source, check_bounds, is_remote};
 use crate::error::{Error, RemoteError, RemoteErrorKind, Result};
 use crate::extent::ByteRange;
 
 pub use options::RemoteOptions;
 pub use statistics::RemoteStatistics;
+
+/// How often an object that changed a moment ago is asked for again when it is opened.
+const SETTLING_MAX: usize = 3;
 
 /// An object that is read by range.
 #[derive(Debug, Clone)]
@@ -44,7 +49,8 @@ pub struct RemoteSource {
 
 impl RemoteSource {
     /// Opens an object: `http://…`, `https://…`, `s3://bucket/key`, `gs://bucket/key` or `az://container/key`. This
-    /// asks the server for its first byte, which tells its length and identity.
+    /// asks the server for its first byte, which tells its length and identity. Where a change could be told by nothing but
+    /// the time of the last one, and that was less than two seconds ago by the server's clock, it is asked again after them.
     ///
     /// # Errors
     /// [`Error::Address`] when the address or the settings are wrong, else [`Error::Remote`].
@@ -55,9 +61,12 @@ impl RemoteSource {
         let path = PathBuf::from(shown(address));
         let ways =
             Ways { path, address: address.to_owned(), options: options.clone(), clients: PerProcess::new() };
-        let Probe { identity, has_len, has_ranges } = ways.probe()?;
+        let Probe { identity, has_len, has_ranges, proof } = ways.probe_settled()?;
+        let origin = origin_of(address, options)?;
+        let is_proven = proof == Proof::Sure;
+        let object = |ways, identity| RemoteObject::new(ways, identity, origin, is_proven);
         if has_ranges {
-            return Ok(Self { object: RemoteObject::new(ways, identity), held: None });
+            return Ok(Self { object: object(ways, identity), held: None });
         }
         if !options.whole_file {
             return Err(ways.cannot_be_parted());
@@ -65,7 +74,7 @@ impl RemoteSource {
         let (held, len) = ways.read_whole(&identity)?;
         // A server that does not know a length beforehand never says one.
         let identity = if has_len { identity } else { Identity { len, ..identity } };
-        Ok(Self { object: RemoteObject::new(ways, identity), held: Some(held) })
+        Ok(Self { object: object(ways, identity), held: Some(held) })
     }
 
     /// What its requests came to, in this process.
@@ -78,6 +87,15 @@ impl RemoteSource {
     pub fn is_whole(&self) -> bool {
         self.held.is_some()
     }
+}
+
+/// Whose bytes an address of an object gives, with these options and the settings of the environment: for others that read
+/// the same objects.
+///
+/// # Errors
+/// [`Error::Address`] when the address or the settings are wrong.
+pub fn origin_of(address: &str, options: &RemoteOptions) -> Result<Origin> {
+    origin::of(address, options).map_err(|what| refused(OsStr::new(address), what))
 }
 
 impl Source for RemoteSource {
@@ -108,6 +126,14 @@ impl Source for RemoteSource {
             });
         }
         Ok(())
+    }
+
+    fn origin(&self) -> Origin {
+        self.object.origin.clone()
+    }
+
+    fn is_proven(&self) -> bool {
+        self.object.is_proven
     }
 
     fn checks_reads(&self) -> bool {
@@ -143,6 +169,17 @@ impl Ways {
     fn probe(&self) -> Result<Probe> {
         let client = self.client()?;
         wait_for(async move { client.probe().await })
+    }
+
+    /// The same, asked again while a change could leave it as it is: at most a few times, for one that goes on changing.
+    fn probe_settled(&self) -> Result<Probe> {
+        let mut probe = self.probe()?;
+        for _ in 0..SETTLING_MAX {
+            let Proof::After(wait) = probe.proof else { break };
+            std::thread::sleep(wait);
+            probe = self.probe()?;
+        }
+        Ok(probe)
     }
 
     fn read_whole(&self, identity: &Identity) -> Result<(Held, u64)> {
@@ -184,11 +221,13 @@ fn no_thread(error: std::io::Error) -> Error {
 struct RemoteObject {
     ways: Ways,
     identity: Arc<Identity>,
+    origin: Origin,
+    is_proven: bool,
 }
 
 impl RemoteObject {
-    fn new(ways: Ways, identity: Identity) -> Arc<Self> {
-        Arc::new(Self { ways, identity: Arc::new(identity) })
+    fn new(ways: Ways, identity: Identity, origin: Origin, is_proven: bool) -> Arc<Self> {
+        Arc::new(Self { ways, identity: Arc::new(identity), origin, is_proven })
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::failure::{Failure, chain};
 use super::options::RemoteOptions;
-use super::response;
+use super::response::{self, Proof};
 use super::statistics::Counters;
 use super::transport::Transport;
 use super::tries::Tries;
@@ -43,6 +43,8 @@ pub(super) struct Probe {
     pub(super) has_len: bool,
     /// Whether it sends parts.
     pub(super) has_ranges: bool,
+    /// Whether another state could have the same identity.
+    pub(super) proof: Proof,
 }
 
 /// An answer that is 200 or 206.
@@ -137,7 +139,7 @@ impl Client {
         let begun = Instant::now();
         let from = range.start() + got.len() as u64;
         let missing = ByteRange::new(from, range.end()).unwrap_or_default();
-        let answer = self.send(Some(missing), strong(before)).await?;
+        let answer = self.send(Some(missing), before.strong_etag()).await?;
         response::check(answer.status, &answer.headers, missing, before)?;
         let (mut body, mut left) = (answer.body, missing.len());
         while let Some(bytes) = self.frame(&mut body).await? {
@@ -158,7 +160,7 @@ impl Client {
         let begun = Instant::now();
         let local = |error: Error| Failure::Local(error);
         sink.restart().map_err(local)?;
-        let answer = self.send(None, strong(before)).await?;
+        let answer = self.send(None, before.strong_etag()).await?;
         response::check_encoding(&answer.headers)?;
         let promised = response::content_length(&answer.headers);
         let now = response::identity(&answer.headers, promised.unwrap_or(before.len));
@@ -199,11 +201,13 @@ impl Client {
             while self.frame(&mut answer.body).await?.is_some() {}
             self.counters.latency(begun.elapsed());
             let identity = response::identity(&answer.headers, sent.total);
-            return Ok(Probe { identity, has_len: true, has_ranges: true });
+            let proof = response::proof(&answer.headers, &identity, self.transport.is_store());
+            return Ok(Probe { identity, has_len: true, has_ranges: true, proof });
         }
         let len = response::content_length(&answer.headers);
         let identity = response::identity(&answer.headers, len.unwrap_or(0));
-        Ok(Probe { identity, has_len: len.is_some(), has_ranges: len == Some(0) })
+        let proof = response::proof(&answer.headers, &identity, self.transport.is_store());
+        Ok(Probe { identity, has_len: len.is_some(), has_ranges: len == Some(0), proof })
     }
 
     /// Sends a request, and takes the head of its answer.
@@ -252,11 +256,6 @@ impl Client {
         let late = |_| Failure::passing(format!("the server did not send {what} for {stall:?}"));
         timeout(stall, future).await.map_err(late)
     }
-}
-
-/// An ETag that a server can be asked to compare. A weak one never matches `If-Match`; what comes is compared here.
-fn strong(identity: &Identity) -> Option<&str> {
-    identity.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
 }
 
 /// Takes an object that is read as a whole.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderName, LAST_MODIFIED, LOCATION, RETRY_AFTER,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderName, LAST_MODIFIED, LOCATION,
+    RETRY_AFTER,
 };
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
@@ -16,6 +17,21 @@ use crate::source::Identity;
 
 /// Where servers tell which version of an object they sent.
 const VERSIONS: [&str; 3] = ["x-amz-version-id", "x-goog-generation", "x-ms-version-id"];
+
+/// So long after the last change, by the server's own clock, no later one can have the same time: dates are whole
+/// seconds, and some file systems keep every other one.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// Whether another state of an object could have what an answer tells it by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// No: what has the same identity has the same bytes.
+    Sure,
+    /// Not any more after this time, if it does not change meanwhile.
+    After(Duration),
+    /// It could, now and later.
+    Never,
+}
 
 /// What `Content-Range: bytes 0-4/10` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +75,30 @@ pub(super) fn identity(headers: &HeaderMap, len: u64) -> Identity {
         etag: text(headers, ETAG).map(Into::into),
         version: version.filter(|version| *version != "null").map(Into::into),
         ..Identity::default()
+    }
+}
+
+/// Whether what an answer tells an object by is a proof. A strong ETag may be made of a time and a length, so the
+/// time beside it must be old enough as well, except that object stores give another one to every write. A weak one
+/// says that bytes may differ, whatever else there is.
+pub(super) fn proof(headers: &HeaderMap, identity: &Identity, is_of_store: bool) -> Proof {
+    if is_of_store && identity.strong_etag().is_some() {
+        return Proof::Sure;
+    }
+    let date = |name| OffsetDateTime::parse(text(headers, name)?, &Rfc2822).ok();
+    let modified = date(LAST_MODIFIED);
+    let is_weak = identity.etag.is_some() && identity.strong_etag().is_none();
+    let (Some(now), Some(modified)) = (date(DATE), modified) else {
+        // A time whose age is not known proves nothing, neither by itself nor for an ETag.
+        let is_sure = identity.strong_etag().is_some() && !headers.contains_key(LAST_MODIFIED);
+        return if is_sure { Proof::Sure } else { Proof::Never };
+    };
+    // A time in the future was set by somebody: the next change may have the same.
+    let Ok(age) = Duration::try_from(now - modified) else { return Proof::Never };
+    match SETTLED_AFTER.checked_sub(age).filter(|left| !left.is_zero()) {
+        Some(left) => Proof::After(left),
+        None if is_weak => Proof::Never,
+        None => Proof::Sure,
     }
 }
 
@@ -167,6 +207,41 @@ mod tests {
             assert!(range(value).is_err(), "{value}");
         }
         assert!(content_range(&headers(&[])).is_err());
+    }
+
+    #[test]
+    fn an_answer_proves_what_no_other_state_can_say() {
+        let of = |etag: Option<&str>, modified: Option<&str>, date: Option<&str>| {
+            let time = |second: &str| format!("Wed, 21 Oct 2015 07:28:{second} GMT");
+            let (modified, date) = (modified.map(time), date.map(time));
+            let pairs = [("etag", etag), ("last-modified", modified.as_deref()), ("date", date.as_deref())];
+            let pairs: Vec<_> =
+                pairs.iter().filter_map(|(name, value)| value.map(|value| (*name, value))).collect();
+            let headers = headers(&pairs);
+            proof(&headers, &identity(&headers, 5), false)
+        };
+        let (strong, weak) = (Some("\"e\""), Some("W/\"e\""));
+        let seconds = |seconds| Proof::After(Duration::from_secs(seconds));
+        for (etag, modified, date, expected) in [
+            (strong, None, None, Proof::Sure),
+            (strong, None, Some("00"), Proof::Sure),
+            (strong, Some("00"), None, Proof::Never),
+            (strong, Some("00"), Some("00"), seconds(2)),
+            (strong, Some("00"), Some("01"), seconds(1)),
+            (strong, Some("00"), Some("02"), Proof::Sure),
+            (strong, Some("01"), Some("00"), Proof::Never),
+            (None, Some("00"), Some("01"), seconds(1)),
+            (None, Some("00"), Some("02"), Proof::Sure),
+            (None, Some("00"), None, Proof::Never),
+            (None, None, Some("00"), Proof::Never),
+            (weak, None, Some("00"), Proof::Never),
+            (weak, Some("00"), Some("01"), seconds(1)),
+            (weak, Some("00"), Some("59"), Proof::Never),
+        ] {
+            assert_eq!(of(etag, modified, date), expected, "{etag:?} {modified:?} {date:?}");
+        }
+        let young = headers(&[("etag", "\"e\""), ("last-modified", "Wed, 21 Oct 2015 07:28:00 GMT")]);
+        assert_eq!(proof(&young, &identity(&young, 5), true), Proof::Sure, "an object store vouches for it");
     }
 
     #[test]

@@ -61,6 +61,10 @@ impl Transport {
         }
     }
 
+    pub(super) fn is_store(&self) -> bool {
+        matches!(self, Self::Store { .. })
+    }
+
     /// Asks for the object, or for a range of it, if it still has this ETag.
     pub(super) async fn get(
         &self,
@@ -162,8 +166,30 @@ macro_rules! configured {
                 Err(_) => return Err(format!("there is no setting `{name}` of {}", $prefix)),
             }
         }
+        Ok(builder)
+    }};
+}
+
+pub(super) fn s3(url: &Url, options: &RemoteOptions) -> Result<AmazonS3Builder, String> {
+    let from_env = AmazonS3Builder::from_env();
+    configured!(from_env, AmazonS3ConfigKey, AmazonS3ConfigKey::Client, "S3", url, options)
+}
+
+pub(super) fn google(url: &Url, options: &RemoteOptions) -> Result<GoogleCloudStorageBuilder, String> {
+    let from_env = GoogleCloudStorageBuilder::from_env();
+    configured!(from_env, GoogleConfigKey, GoogleConfigKey::Client, "Google Cloud Storage", url, options)
+}
+
+pub(super) fn azure(url: &Url, options: &RemoteOptions) -> Result<MicrosoftAzureBuilder, String> {
+    let from_env = MicrosoftAzureBuilder::from_env();
+    configured!(from_env, AzureConfigKey, AzureConfigKey::Client, "Azure", url, options)
+}
+
+/// The store that a builder makes.
+macro_rules! connected {
+    ($builder:expr) => {{
         let retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-        let built = builder.with_retry(retries).with_http_connector(Connector).build();
+        let built = $builder.with_retry(retries).with_http_connector(Connector).build();
         Box::new(built.map_err(|error| chain(&error))?) as Box<dyn ObjectStore>
     }};
 }
@@ -174,30 +200,9 @@ fn store(url: &Url, options: &RemoteOptions) -> Result<Transport, String> {
         return Err("it names no object behind the bucket".into());
     }
     let store = match scheme {
-        ObjectStoreScheme::AmazonS3 => configured!(
-            AmazonS3Builder::from_env(),
-            AmazonS3ConfigKey,
-            AmazonS3ConfigKey::Client,
-            "S3",
-            url,
-            options
-        ),
-        ObjectStoreScheme::GoogleCloudStorage => configured!(
-            GoogleCloudStorageBuilder::from_env(),
-            GoogleConfigKey,
-            GoogleConfigKey::Client,
-            "Google Cloud Storage",
-            url,
-            options
-        ),
-        ObjectStoreScheme::MicrosoftAzure => configured!(
-            MicrosoftAzureBuilder::from_env(),
-            AzureConfigKey,
-            AzureConfigKey::Client,
-            "Azure",
-            url,
-            options
-        ),
+        ObjectStoreScheme::AmazonS3 => connected!(s3(url, options)?),
+        ObjectStoreScheme::GoogleCloudStorage => connected!(google(url, options)?),
+        ObjectStoreScheme::MicrosoftAzure => connected!(azure(url, options)?),
         _ => return Err("it is of no object store that is known here".into()),
     };
     Ok(Transport::Store { store, path })

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ use super::format::{Header, RANGE_LEN_MAX, RECORD_LEN, Record};
 use super::live::{Found, Live, read_up_to};
 use super::{DiskCache, data_name, draft_name, index_name, name_of};
 use crate::extent::ByteRange;
-use crate::source::Identity;
+use crate::source::{Identity, Origin};
 
 /// Written between two looks at the budget, and read by one call.
 const PART: usize = 1 << 20;
@@ -32,7 +32,10 @@ pub struct DiskEntry {
     /// What its files are called.
     name: String,
     index_name: String,
-    address: Arc<str>,
+    /// The salted hash of its origin.
+    key: [u8; 32],
+    /// What people call the source.
+    shown: Arc<str>,
     identity: Identity,
     state: Mutex<State>,
 }
@@ -58,17 +61,19 @@ struct Room {
 }
 
 impl DiskCache {
-    /// The entry of what has this address and is in this state. What is there of another state is thrown away.
+    /// The entry of what has this origin and is in this state. What is there of another state is thrown away.
     ///
-    /// The address is written to the disk: it must not tell secrets. Nothing is kept of sources whose states cannot be
-    /// told apart, having neither an ETag nor a time.
-    pub fn entry(self: &Arc<Self>, address: &str, identity: &Identity) -> DiskEntry {
-        let name = name_of(address);
+    /// The name of the origin is written to the disk: it must not tell secrets. Nothing is kept of sources whose states
+    /// cannot be told apart, having neither a strong ETag nor a time.
+    pub fn entry(self: &Arc<Self>, origin: &Origin, identity: &Identity) -> DiskEntry {
+        let key = origin.salted(&self.salt);
+        let name = name_of(&key);
         let entry = DiskEntry {
             cache: Arc::clone(self),
             index_name: index_name(&name),
             name,
-            address: address.into(),
+            key,
+            shown: origin.name().into(),
             identity: identity.clone(),
             state: Mutex::default(),
         };
@@ -110,10 +115,11 @@ impl DiskEntry {
         held
     }
 
-    /// Keeps bytes of the source, where they are not kept already.
+    /// Keeps bytes of the source, where they are not kept already. They must have been read while its identity was a
+    /// [proof](crate::source::Source::is_proven).
     pub fn write(&self, start: u64, bytes: &[u8]) {
         let range = ByteRange::at(start, bytes.len() as u64).filter(|range| range.end() <= self.identity.len);
-        if range.is_none() || !self.is_kept() || !self.is_settled() || self.is_left_out() {
+        if range.is_none() || !self.is_kept() || self.is_left_out() {
             return;
         }
         let mut at = start;
@@ -150,13 +156,7 @@ impl DiskEntry {
 
     /// Whether another state of the source would have another identity.
     fn is_kept(&self) -> bool {
-        self.identity.etag.is_some() || self.identity.mtime_ns != 0
-    }
-
-    /// Whether no later change can leave the identity as it is.
-    fn is_settled(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.identity.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)).is_zero()
+        self.identity.can_be_proof()
     }
 
     /// Whether this write is one of those that are not tried, because the last one was refused.
@@ -180,7 +180,7 @@ impl DiskEntry {
                 _ => state.live = None,
             }
         }
-        match Live::open(directory, &self.name, &self.identity, &self.address)? {
+        match Live::open(directory, &self.name, &self.identity, &self.key)? {
             Found::Live(mut live) => {
                 self.count_damaged(live.take_damaged());
                 state.live = Some(*live);
@@ -255,7 +255,11 @@ impl DiskEntry {
     fn write_part(&self, start: u64, bytes: &[u8]) -> io::Result<()> {
         let range = ByteRange::at(start, bytes.len() as u64).unwrap_or_default();
         let is_new = self.room(range)?.is_some_and(|room| !room.gaps.is_empty());
-        if !is_new || !self.cache.make_room(range.len())? {
+        if !is_new {
+            return Ok(());
+        }
+        if !self.cache.make_room(range.len())? {
+            self.cache.counted.unkept_bytes.fetch_add(range.len(), Relaxed);
             return Ok(());
         }
         // Making room may have shortened this very entry.
@@ -301,7 +305,8 @@ impl DiskEntry {
             return Ok(());
         }
         let nonce = getrandom::u64().map_err(io::Error::other)?;
-        let header = Header { nonce, identity: self.identity.clone(), address: Arc::clone(&self.address) };
+        let header =
+            Header { nonce, identity: self.identity.clone(), key: self.key, name: Arc::clone(&self.shown) };
         let Some(header) = header.encode() else { return Ok(()) };
         let (data, draft) = (data_name(&self.name, nonce), draft_name(&self.name, nonce));
         let make = || {

@@ -9,7 +9,7 @@ use crate::source::Identity;
 const MAGIC: [u8; 8] = *b"\x89STKSPC\n";
 const VERSION: u16 = 1;
 /// The header up to the texts in it.
-const FIXED_LEN: usize = 72;
+const FIXED_LEN: usize = 104;
 /// The longest header.
 pub(super) const HEADER_LEN_MAX: usize = 64 << 10;
 const HAS_ETAG: u16 = 1;
@@ -44,7 +44,10 @@ pub(super) struct Header {
     /// Names the data file, and tells one beginning of an entry from another.
     pub(super) nonce: u64,
     pub(super) identity: Identity,
-    pub(super) address: Arc<str>,
+    /// The salted hash of the origin.
+    pub(super) key: [u8; 32],
+    /// What people call the source.
+    pub(super) name: Arc<str>,
 }
 
 impl Header {
@@ -52,7 +55,7 @@ impl Header {
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let Identity { len, device, inode, mtime_ns, ctime_ns, etag, version } = &self.identity;
         let (etag_text, version_text) = (etag.as_deref().unwrap_or(""), version.as_deref().unwrap_or(""));
-        let texts = [etag_text, version_text, &*self.address];
+        let texts = [etag_text, version_text, &*self.name];
         let header_len = FIXED_LEN + texts.iter().map(|text| text.len()).sum::<usize>() + 4;
         if header_len > HEADER_LEN_MAX {
             return None;
@@ -71,7 +74,8 @@ impl Header {
         out.extend(ctime_ns.to_le_bytes());
         out.extend(u16::try_from(etag_text.len()).ok()?.to_le_bytes());
         out.extend(u16::try_from(version_text.len()).ok()?.to_le_bytes());
-        out.extend(u32::try_from(self.address.len()).ok()?.to_le_bytes());
+        out.extend(u32::try_from(self.name.len()).ok()?.to_le_bytes());
+        out.extend(self.key);
         texts.iter().for_each(|text| out.extend(text.as_bytes()));
         out.extend(crc32c::crc32c(&out).to_le_bytes());
         Some(out)
@@ -111,10 +115,11 @@ impl Header {
             etag: None,
             version: None,
         };
-        let (etag_len, version_len, address_len) = (fields.u16()?, fields.u16()?, fields.u32()?);
+        let (etag_len, version_len, name_len) = (fields.u16()?, fields.u16()?, fields.u32()?);
+        let key = fields.array()?;
         let etag = fields.text(usize::from(etag_len))?;
         let version = fields.text(usize::from(version_len))?;
-        let address = fields.text(address_len as usize)?;
+        let name = fields.text(name_len as usize)?;
         let used = bytes.len().checked_sub(fields.0.len())?;
         let has = |flag: u16| flags & flag != 0;
         if used != body.len() || (!has(HAS_ETAG) && etag_len > 0) || (!has(HAS_VERSION) && version_len > 0) {
@@ -122,7 +127,7 @@ impl Header {
         }
         identity.etag = has(HAS_ETAG).then(|| etag.into());
         identity.version = has(HAS_VERSION).then(|| version.into());
-        Some((Self { nonce, identity, address: address.into() }, header_len, sum))
+        Some((Self { nonce, identity, key, name: name.into() }, header_len, sum))
     }
 }
 
@@ -208,9 +213,14 @@ impl CacheIndex {
         out
     }
 
-    /// The address of what is cached.
-    pub fn address(&self) -> &str {
-        &self.header.address
+    /// What people call the source; it tells no secret, and another may have the same.
+    pub fn name(&self) -> &str {
+        &self.header.name
+    }
+
+    /// The salted hash of its [origin](crate::source::Origin), which tells it from all others.
+    pub fn key(&self) -> &[u8; 32] {
+        &self.header.key
     }
 
     /// The state of it of which the bytes are.

@@ -46,12 +46,12 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Opens the entry whose index has this name, if it holds bytes of this state of this address.
+    /// Opens the entry whose index has this name, if it holds bytes of this state of the source with this key.
     pub(super) fn open(
         directory: &Directory,
         name: &str,
         identity: &Identity,
-        address: &str,
+        key: &[u8; 32],
     ) -> io::Result<Found> {
         let index_name = super::index_name(name);
         for _ in 0..TRIES {
@@ -66,7 +66,7 @@ impl Live {
                 Err(CacheIndexError::Version { .. }) => return Ok(Found::OfAnother(about.id)),
                 Err(_) => return Ok(Found::Damaged(about.id)),
             };
-            if !header.identity.same_content(identity) || &*header.address != address {
+            if !header.identity.same_content(identity) || &header.key != key {
                 return Ok(Found::OfAnother(about.id));
             }
             let Some((data, is_writable)) = open_data(directory, &data_name(name, header.nonce))? else {

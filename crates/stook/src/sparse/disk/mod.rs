@@ -9,6 +9,7 @@ mod entry;
 mod format;
 mod live;
 mod room;
+mod salt;
 
 use std::io;
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use self::directory::Directory;
 use self::room::Usage;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use entry::DiskEntry;
 pub use format::{CacheIndex, CacheIndexError};
@@ -48,6 +49,8 @@ pub struct DiskStatistics {
     pub written_bytes: u64,
     /// Bytes of the disk that were given back, to keep the budget.
     pub evicted_bytes: u64,
+    /// Bytes that were to be kept, and had no place in the budget.
+    pub unkept_bytes: u64,
     /// Ranges and records of an index that were not what their checksums say; they are fetched again.
     pub damaged_ranges: u64,
     /// Entries that were thrown away: of another state of their source, of another version, or damaged.
@@ -64,24 +67,27 @@ pub struct DiskStatistics {
 /// files by [`SparseFileOptions::disk`](super::SparseFileOptions::disk).
 ///
 /// ```
-/// use stook::source::Identity;
+/// use stook::source::{Identity, Origin};
 /// use stook::sparse::{DiskCache, DiskCacheOptions};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// # let directory = directory.path().join("cache");
 /// let identity = Identity { len: 1 << 40, etag: Some("\"v1\"".into()), ..Identity::default() };
+/// let origin = Origin::new("object", "example.org/huge").with("address", "https://example.org/huge?id=1");
 /// let cache = DiskCache::open(&directory, DiskCacheOptions { budget_bytes: 1 << 30 })?;
-/// cache.entry("https://example.org/huge", &identity).write(7_000_000_000, b"fetched");
+/// cache.entry(&origin, &identity).write(7_000_000_000, b"fetched");
 ///
 /// let again = DiskCache::open(&directory, DiskCacheOptions { budget_bytes: 1 << 30 })?;
 /// let range = stook::extent::ByteRange::new(7_000_000_000, 7_000_000_005).unwrap();
-/// let held = again.entry("https://example.org/huge", &identity).read(range);
+/// let held = again.entry(&origin, &identity).read(range);
 /// assert_eq!(held, [(7_000_000_000, bytes::Bytes::from_static(b"fetched"))], "whole records");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct DiskCache {
     directory: Directory,
+    /// What origins are hashed with.
+    salt: [u8; 32],
     options: DiskCacheOptions,
     usage: Mutex<Usage>,
     counted: Counted,
@@ -92,6 +98,7 @@ struct Counted {
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
     evicted_bytes: AtomicU64,
+    unkept_bytes: AtomicU64,
     damaged_ranges: AtomicU64,
     discarded_entries: AtomicU64,
     failures: AtomicU64,
@@ -105,7 +112,15 @@ impl DiskCache {
     /// When it cannot be made or opened, or others may write in it.
     pub fn open(directory: impl AsRef<Path>, options: DiskCacheOptions) -> Result<Arc<Self>> {
         let directory = Directory::open(directory.as_ref())?;
-        let cache = Self { directory, options, usage: Mutex::default(), counted: Counted::default() };
+        let salt = salt::of(&directory);
+        // Without one nothing is found again; that is all.
+        let chance = || salt::fresh().map_err(|error| Error::io("make a salt for", directory.path(), error));
+        let used = salt.as_ref().map_or_else(|_| chance(), |salt| Ok(*salt))?;
+        let (usage, counted) = (Mutex::default(), Counted::default());
+        let cache = Self { directory, salt: used, options, usage, counted };
+        if let Err(error) = salt {
+            cache.failed("keep a salt", &error);
+        }
         // The budget may be another than last time.
         if let Err(error) = cache.make_room(0) {
             cache.failed("keep the budget", &error);
@@ -130,6 +145,7 @@ impl DiskCache {
             read_bytes: counted.read_bytes.load(Relaxed),
             written_bytes: counted.written_bytes.load(Relaxed),
             evicted_bytes: counted.evicted_bytes.load(Relaxed),
+            unkept_bytes: counted.unkept_bytes.load(Relaxed),
             damaged_ranges: counted.damaged_ranges.load(Relaxed),
             discarded_entries: counted.discarded_entries.load(Relaxed),
             failures: counted.failures.load(Relaxed),
@@ -146,12 +162,10 @@ impl DiskCache {
     }
 }
 
-/// The names of the files of an entry begin with this: FNV-1a of 128 bits of its address.
-fn name_of(address: &str) -> String {
-    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let hash = address.bytes().fold(BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME));
-    format!("{hash:032x}")
+/// The names of the files of an entry begin with its key, in hexadecimal digits.
+fn name_of(key: &[u8; 32]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    key.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn index_name(name: &str) -> String {
@@ -172,10 +186,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_hash_that_the_document_says() {
-        // Published test vectors of FNV-1a with 128 bits.
-        assert_eq!(name_of(""), "6c62272e07bb014262b821756295c58d");
-        assert_eq!(name_of("a"), "d228cb696f1a8caf78912b704e4a8964");
-        assert_eq!(name_of("foobar"), "343e1662793c64bf6f0d3597ba446f18");
+    fn names_are_hexadecimal_digits() {
+        let key: [u8; 32] = std::array::from_fn(|at| if at == 0 { 0xaf } else { at as u8 });
+        assert!(name_of(&key).starts_with("af0102") && name_of(&key).ends_with("1e1f"));
+        assert_eq!(name_of(&key).len(), 64);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{SparseFile, SparseFileError};
 use crate::extent::ByteRange;
+use crate::report::units;
 use crate::source::Source;
 use crate::sparse::{DiskCache, DiskEntry, OnDifference};
 
@@ -11,13 +12,13 @@ use crate::sparse::{DiskCache, DiskEntry, OnDifference};
 const STEP: u64 = 8 << 20;
 
 pub(super) fn entry_of(cache: &Arc<DiskCache>, source: &dyn Source) -> DiskEntry {
-    cache.entry(&source.path().to_string_lossy(), &source.identity())
+    cache.entry(&source.origin(), &source.identity())
 }
 
 impl SparseFile {
     /// Takes into memory what the disk has of what is missing of a range.
     pub(super) fn load(&self, range: ByteRange) -> Result<(), SparseFileError> {
-        let Some(disk) = &self.disk else { return Ok(()) };
+        let Some(disk) = self.disk.as_ref().filter(|_| self.source().is_proven()) else { return Ok(()) };
         for gap in self.buffer.gaps(range).into_iter().flat_map(steps) {
             for (start, bytes) in disk.read(gap) {
                 self.counted.read_from_disk(bytes.len() as u64);
@@ -54,14 +55,41 @@ impl SparseFile {
         missing
     }
 
-    /// Keeps on disk what was fetched.
-    pub(super) fn keep(&self, range: ByteRange, bytes: &[u8], is_held: bool) {
+    /// Keeps on disk what was fetched, if the identity of the source was a proof before.
+    pub(super) fn keep(&self, range: ByteRange, bytes: &[u8], is_held: bool, is_proven: bool) {
         match &self.disk {
+            Some(_) if is_held && !is_proven => self.counted.unproven(range.len()),
             Some(disk) if is_held => disk.write(range.start(), bytes),
             // What was fetched is not what was held, and nobody knows which of both is right.
             Some(disk) => disk.discard(),
             None => {}
         }
+    }
+
+    /// Why the disk is of less use than whoever gave it expects, if it is.
+    pub(super) fn disk_remark(&self) -> Option<Arc<str>> {
+        let cache = self.disk.as_ref()?.cache();
+        let unproven = self.counted.unproven_bytes();
+        if unproven > 0 {
+            return Some(
+                "nothing proves that the source will be the same the next time (no strong ETag, and no time of \
+                 its last change that is at least two seconds old), so what was fetched is not kept"
+                    .into(),
+            );
+        }
+        let (budget, told, len) = (cache.options().budget_bytes, cache.statistics(), self.len());
+        let bytes = units::bytes_decimal;
+        if budget < len && (told.unkept_bytes > 0 || told.evicted_bytes > 0) {
+            let (budget, len) = (bytes(budget), bytes(len));
+            let what = "so that not all that is fetched is kept";
+            return Some(
+                format!("its budget of {budget} is too small for the {len} of the source, {what}").into(),
+            );
+        }
+        (told.unkept_bytes > 0).then(|| {
+            let (budget, unkept) = (bytes(budget), bytes(told.unkept_bytes));
+            format!("its budget of {budget} had no room for {unkept} of what was fetched").into()
+        })
     }
 
     /// Throws away what is on disk: the source has changed.

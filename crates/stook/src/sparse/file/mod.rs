@@ -36,8 +36,8 @@ pub struct SparseFileOptions {
     pub session: SessionOptions,
     /// What makes engines for local sources.
     pub engines: Arc<dyn EngineFactory>,
-    /// Where what was fetched is kept for the next time, if anywhere. The [path](Source::path) of the source is
-    /// written there too.
+    /// Where what was fetched is kept for the next time, if anywhere. The name of the [origin](Source::origin) of the
+    /// source is written there too.
     pub disk: Option<Arc<DiskCache>>,
 }
 
@@ -158,7 +158,8 @@ impl SparseFile {
     /// What was asked for and what that cost, since it was made.
     pub fn statistics(&self) -> SparseStatistics {
         let disk = self.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
-        self.counted.snapshot(self.buffer.counters().evicted_bytes, disk)
+        let told = self.counted.snapshot(self.buffer.counters().evicted_bytes, disk);
+        SparseStatistics { disk_remark: self.disk_remark(), ..told }
     }
 
     /// Reads bytes at `position` into `out`; fewer than it has room for only where the source ends.
@@ -357,6 +358,8 @@ impl SparseFile {
         let landing = Landing { file: self, flights };
         let ranges: Vec<ByteRange> = flights.iter().map(|flight| flight.range).collect();
         let mut refused = None;
+        // Asked before: what is read within the tick of a change may be of either state.
+        let is_proven = self.disk.is_some() && self.source().is_proven();
         let fetched = self.fetcher.fetch(&ranges, &mut |number, bytes, took| {
             let Some(flight) = flights.get(number) else { return Ok(()) };
             self.counted.request(bytes.len() as u64, took);
@@ -365,7 +368,7 @@ impl SparseFile {
             refused = refused.take().or_else(|| outcome.as_ref().err().cloned());
             let is_held = outcome.is_ok();
             self.end(flight, outcome);
-            self.keep(flight.range, &bytes, is_held);
+            self.keep(flight.range, &bytes, is_held, is_proven);
             Ok(())
         });
         let fetched = fetched.map_err(SparseFileError::from);

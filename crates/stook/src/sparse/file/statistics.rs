@@ -30,6 +30,9 @@ pub struct SparseStatistics {
     pub disk_failures: u64,
     /// What was refused first.
     pub disk_failure: Option<Arc<str>>,
+    /// Why the cache on disk keeps less than what is fetched, where that is so: nothing proves that the source will be
+    /// the same the next time, or the budget is too small.
+    pub disk_remark: Option<Arc<str>>,
     /// Bytes that were evicted from memory.
     pub evicted_bytes: u64,
     /// From asking to the answer, nanoseconds.
@@ -52,6 +55,7 @@ pub(super) struct Counted {
     requests: AtomicU64,
     fetched_bytes: AtomicU64,
     from_disk_bytes: AtomicU64,
+    unproven_bytes: AtomicU64,
     latency_ns: Mutex<Histogram<u64>>,
 }
 
@@ -72,6 +76,7 @@ impl Counted {
             requests: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
             from_disk_bytes: AtomicU64::new(0),
+            unproven_bytes: AtomicU64::new(0),
             latency_ns: Mutex::new(histogram()),
         }
     }
@@ -92,6 +97,16 @@ impl Counted {
         self.from_disk_bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// Bytes that a cache on disk was not given, because nothing proves whose they are.
+    pub(super) fn unproven(&self, bytes: u64) {
+        self.unproven_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn unproven_bytes(&self) -> u64 {
+        self.unproven_bytes.load(Relaxed)
+    }
+
+    /// The remark is none of this.
     pub(super) fn snapshot(&self, evicted_bytes: u64, disk: DiskStatistics) -> SparseStatistics {
         let (hits, misses) = (self.hits.load(Relaxed), self.misses.load(Relaxed));
         SparseStatistics {
@@ -104,6 +119,7 @@ impl Counted {
             from_disk_bytes: self.from_disk_bytes.load(Relaxed),
             disk_failures: disk.failures + disk.damaged_ranges,
             disk_failure: disk.first_failure,
+            disk_remark: None,
             evicted_bytes,
             latency_ns: self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }

@@ -24,7 +24,7 @@ fn one_file_larger_than_the_budget_keeps_what_came_last() {
         assert!(taken <= budget, "{taken} at {at}");
     }
     assert!(disk_bytes(directory.path()) > budget / 2, "it is used");
-    assert_eq!(files(directory.path(), "").len(), 3, "the lock and one entry");
+    assert_eq!(files(directory.path(), "").len(), 4, "the lock, the salt and one entry");
     let again = file(source, &cache);
     again.read(range(18 * MIB, 20 * MIB)).unwrap();
     let statistics = again.statistics();
@@ -39,30 +39,31 @@ fn what_was_used_longest_ago_goes_first() {
     let shared = cache(directory.path(), budget);
     let bytes = pattern(MIB as usize, 1);
     for number in 0..9 {
-        shared.entry(&format!("source {number}"), &identity()).write(7_000_000, &bytes);
+        shared.entry(&named(&format!("source {number}")), &identity()).write(7_000_000, &bytes);
     }
     assert_eq!(shared.statistics().evicted_bytes, 0);
     // In another order than they were written.
     let now = SystemTime::now();
     for path in files(directory.path(), ".index") {
         let index = CacheIndex::decode(&fs::read(&path).unwrap()).unwrap();
-        let number: u64 = index.address().split_once(' ').unwrap().1.parse().unwrap();
+        let number: u64 = index.name().split_once(' ').unwrap().1.parse().unwrap();
         let opened = fs::File::options().write(true).open(&path).unwrap();
         opened.set_modified(now - Duration::from_secs(1000 * (1 + number * 2 % 9))).unwrap();
     }
     // 4 was used longest ago, then 8; but now it is read.
-    assert_eq!(shared.entry("source 4", &identity()).read(range(7_000_000, 7_000_001)).len(), 1);
+    assert_eq!(shared.entry(&named("source 4"), &identity()).read(range(7_000_000, 7_000_001)).len(), 1);
     let another = cache(directory.path(), budget);
-    another.entry("new", &identity()).write(0, &bytes);
-    another.entry("new", &identity()).write(MIB, &bytes);
+    another.entry(&named("new"), &identity()).write(0, &bytes);
+    another.entry(&named("new"), &identity()).write(MIB, &bytes);
     assert!(disk_bytes(directory.path()) <= budget);
     let held = |number: u64| {
-        let gaps =
-            another.entry(&format!("source {number}"), &identity()).gaps(range(7_000_000, 7_000_000 + MIB));
+        let gaps = another
+            .entry(&named(&format!("source {number}")), &identity())
+            .gaps(range(7_000_000, 7_000_000 + MIB));
         gaps.is_empty()
     };
     assert!(!held(8) && held(4) && (0..3).all(held), "{:?}", (0..9).map(held).collect::<Vec<_>>());
-    assert!(another.entry("new", &identity()).gaps(range(0, 2 * MIB)).is_empty());
+    assert!(another.entry(&named("new"), &identity()).gaps(range(0, 2 * MIB)).is_empty());
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn many_entries_stay_within_the_budget() {
     let cache = cache(directory.path(), 2 * MIB);
     let bytes = pattern(40_000, 1);
     for number in 0..200 {
-        cache.entry(&format!("source {number}"), &identity()).write(number * 12_345, &bytes);
+        cache.entry(&named(&format!("source {number}")), &identity()).write(number * 12_345, &bytes);
         let taken = disk_bytes(directory.path());
         assert!(taken <= 2 * MIB, "{taken} after {number}");
     }
@@ -89,6 +90,8 @@ fn without_room_nothing_is_kept_and_everything_is_read() {
         let file = file(Tagged::new("a", "1", bytes.clone()), &cache(directory.path(), budget));
         assert_eq!(file.read(range(0, 100_000)).unwrap(), bytes);
         assert!(disk_bytes(directory.path()) <= budget.max(4096));
+        let remark = file.statistics().disk_remark.unwrap();
+        assert!(remark.contains("budget") && remark.contains("too small"), "{remark}");
         assert_eq!(file.statistics().disk_failures, 0);
     }
 }
@@ -97,15 +100,15 @@ fn without_room_nothing_is_kept_and_everything_is_read() {
 fn what_killed_processes_left_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let shared = cache(directory.path(), PLENTY);
-    shared.entry("a", &identity()).write(0, &pattern(100_000, 1));
-    shared.entry("b", &identity()).write(0, &pattern(100_000, 1));
+    shared.entry(&named("a"), &identity()).write(0, &pattern(100_000, 1));
+    shared.entry(&named("b"), &identity()).write(0, &pattern(100_000, 1));
     let data = files(directory.path(), ".data");
-    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap()[..32].to_owned();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap()[..64].to_owned();
     let (first, other) = (name(&data[0]), name(&data[1]));
     let write = |file: String| fs::write(directory.path().join(file), pattern(900_000, 3)).unwrap();
     write(format!("{first}.00000000000000aa.data"));
     write(format!("{first}.00000000000000ab.draft"));
-    write(format!("{}.00000000000000ac.data", "0".repeat(32)));
+    write(format!("{}.00000000000000ac.data", "0".repeat(64)));
     write("notes.txt".to_owned());
     fs::remove_file(directory.path().join(format!("{other}.index"))).unwrap();
     cache(directory.path(), 1_000_000);

@@ -9,9 +9,16 @@ use super::*;
 
 const LEN: u64 = 300;
 
+/// A directory with always the same salt, so that entries can be moved from one to another.
+fn salted() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("salt"), [7; 32]).unwrap();
+    directory
+}
+
 /// The files of a small entry by name.
 fn small_entry(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = salted();
     let file = file(Tagged::new("a", "1", bytes.to_vec()), &cache(directory.path(), PLENTY));
     file.read(range(0, 100)).unwrap();
     file.read(range(120, 300)).unwrap();
@@ -21,7 +28,7 @@ fn small_entry(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
 
 /// Reads a source twice through a cache with these files, and tells what the cache did first and fetched.
 fn read_through(bytes: &[u8], entry: &[(String, Vec<u8>)]) -> (DiskStatistics, Vec<ByteRange>) {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = salted();
     for (name, contents) in entry {
         fs::write(directory.path().join(name), contents).unwrap();
     }
@@ -132,7 +139,7 @@ fn entries_of_other_versions_begin_anew() {
 #[test]
 fn an_entry_under_the_name_of_another_is_not_taken_for_it() {
     let bytes = pattern(LEN as usize, 1);
-    let directory = tempfile::tempdir().unwrap();
+    let directory = salted();
     let shared = cache(directory.path(), PLENTY);
     file(Tagged::new("b", "1", pattern(LEN as usize, 9)), &shared).read(range(0, LEN)).unwrap();
     let entry = small_entry(&bytes);
@@ -158,14 +165,15 @@ fn an_entry_under_the_name_of_another_is_not_taken_for_it() {
 fn the_bytes_of_an_index_are_those_of_the_document() {
     let mut bytes = b"\x89STKSPC\n".to_vec();
     bytes.extend([1, 0, 1, 0]);
-    bytes.extend(81_u32.to_le_bytes());
+    bytes.extend(113_u32.to_le_bytes());
     for number in [7_u64, 1 << 20, 0, 0, 5, 0] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend([3, 0, 0, 0, 2, 0, 0, 0]);
+    bytes.extend([0xaf; 32]);
     bytes.extend(b"\"e\"ab");
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
-    assert_eq!(bytes.len(), 81);
+    assert_eq!(bytes.len(), 113);
     let sum_of_header: [u8; 4] = *bytes.last_chunk().unwrap();
     for (start, len, sum) in [(100_u64, 65_536_u32, 9_u32), (0, 3, 4)] {
         let mut record = start.to_le_bytes().to_vec();
@@ -176,7 +184,7 @@ fn the_bytes_of_an_index_are_those_of_the_document() {
         bytes.extend(record_sum.to_le_bytes());
     }
     let index = CacheIndex::decode(&bytes).unwrap();
-    assert_eq!(index.address(), "ab");
+    assert_eq!((index.name(), index.key()), ("ab", &[0xaf; 32]));
     let identity = Identity { len: 1 << 20, mtime_ns: 5, etag: Some("\"e\"".into()), ..Identity::default() };
     assert_eq!((index.identity(), index.damaged_records()), (&identity, 0));
     assert_eq!(index.ranges().collect::<Vec<_>>(), [range(100, 65_636), range(0, 3)]);
@@ -192,5 +200,29 @@ fn the_bytes_of_an_index_are_those_of_the_document() {
         bytes.extend(record_sum.to_le_bytes());
         let index = CacheIndex::decode(&bytes).unwrap();
         assert_eq!((index.damaged_records(), index.ranges().count()), (1, 2), "{start} {len}");
+    }
+}
+
+#[test]
+fn without_its_salt_an_entry_is_not_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = pattern(LEN as usize, 1);
+    let read = |expected: &[ByteRange]| {
+        let source = Tagged::new("a", "1", bytes.clone());
+        let cache = cache(directory.path(), PLENTY);
+        assert_eq!(file(source.clone(), &cache).read(range(0, LEN)).unwrap(), bytes);
+        assert_eq!(source.asked(), expected);
+        assert_eq!(cache.statistics().failures, 0);
+    };
+    read(&[range(0, LEN)]);
+    read(&[]);
+    let salt = directory.path().join("salt");
+    for damaged in [None, Some(&b""[..]), Some(&[1; 31]), Some(&[1; 33])] {
+        match damaged {
+            None => fs::remove_file(&salt).unwrap(),
+            Some(bytes) => fs::write(&salt, bytes).unwrap(),
+        }
+        read(&[range(0, LEN)]);
+        read(&[]);
     }
 }

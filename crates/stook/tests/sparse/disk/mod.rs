@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use stook::Result;
 use stook::extent::ByteRange;
-use stook::source::{FileSource, Identity, Leaf, MemorySource, Source};
+use stook::source::{FileSource, Identity, Leaf, MemorySource, Origin, Source};
 use stook::sparse::{
     CacheIndex, DiskCache, DiskCacheOptions, SparseFile, SparseFileOptions, SparseOptions, SparseStore,
 };
@@ -71,6 +71,11 @@ fn cache(directory: &Path, budget_bytes: u64) -> Arc<DiskCache> {
 }
 
 const PLENTY: u64 = 1 << 30;
+
+/// The origin of what is called this.
+fn named(name: &str) -> Origin {
+    Origin::of_path(Path::new(name))
+}
 
 /// A file that reads nothing ahead.
 fn file(source: Arc<Tagged>, cache: &Arc<DiskCache>) -> SparseFile {
@@ -170,7 +175,7 @@ fn another_state_of_a_source_begins_anew() {
         assert_eq!(names, (1, 1), "and are gone");
     }
     let index = CacheIndex::decode(&fs::read(&files(directory.path(), ".index")[0]).unwrap()).unwrap();
-    assert_eq!((index.address(), index.identity().etag.as_deref()), ("a", Some("1")));
+    assert_eq!((index.name(), index.identity().etag.as_deref()), ("a", Some("1")));
     assert_eq!(index.ranges().collect::<Vec<_>>(), [range(0, 65_536), range(65_536, 100_000)]);
 }
 
@@ -211,7 +216,7 @@ fn nobody_else_may_look_or_put_anything_there() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&own), 0o700);
     let names = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(names.len(), 4, "{names:?}");
     names.iter().for_each(|path| assert_eq!(mode(path), 0o600, "{path:?}"));
     fs::set_permissions(&own, fs::Permissions::from_mode(0o770)).unwrap();
     let refused = DiskCache::open(&own, DiskCacheOptions::default()).unwrap_err();

@@ -29,7 +29,7 @@ fn both_may_write_the_same() {
     let bytes = pattern(300_000, 1);
     std::thread::scope(|scope| {
         for number in 0..4 {
-            let entry = cache(directory.path(), PLENTY).entry("a", &identity);
+            let entry = cache(directory.path(), PLENTY).entry(&named("a"), &identity);
             let bytes = &bytes;
             scope.spawn(move || {
                 for at in (0..250_000).step_by(10_000) {
@@ -45,7 +45,7 @@ fn both_may_write_the_same() {
         }
     });
     assert_eq!(files(directory.path(), ".index").len(), 1);
-    let entry = cache(directory.path(), PLENTY).entry("a", &identity);
+    let entry = cache(directory.path(), PLENTY).entry(&named("a"), &identity);
     assert_eq!(entry.gaps(range(0, 300_000)), [range(290_000, 300_000)]);
 }
 
@@ -53,14 +53,14 @@ fn both_may_write_the_same() {
 fn an_entry_that_another_threw_away_begins_anew() {
     let directory = tempfile::tempdir().unwrap();
     let identity = |etag: &str| Identity { len: 1000, etag: Some(etag.into()), ..Identity::default() };
-    let old = cache(directory.path(), PLENTY).entry("a", &identity("1"));
+    let old = cache(directory.path(), PLENTY).entry(&named("a"), &identity("1"));
     old.write(0, &[1; 1000]);
     old.discard();
     assert_eq!(old.read(range(0, 1000)), []);
     old.write(0, &[1; 500]);
     assert_eq!(old.read(range(0, 1000)), [(0, Bytes::from(vec![1; 500]))]);
     // Another process finds that the source has changed: its entry is not touched by those who do not know yet.
-    let new = cache(directory.path(), PLENTY).entry("a", &identity("2"));
+    let new = cache(directory.path(), PLENTY).entry(&named("a"), &identity("2"));
     new.write(0, &[2; 700]);
     old.write(500, &[1; 500]);
     assert_eq!(old.read(range(0, 1000)), []);

@@ -1,0 +1,305 @@
+//! Whose bytes an object's are: its full address, the server, and who asks; never a secret of theirs.
+
+use std::fs;
+
+use http::header::AUTHORIZATION;
+use object_store::ObjectStoreScheme;
+use object_store::aws::AmazonS3ConfigKey as S3;
+use object_store::azure::AzureConfigKey as Azure;
+use object_store::gcp::GoogleConfigKey as Google;
+use url::Url;
+
+use super::options::RemoteOptions;
+use super::transport;
+use crate::source::{Origin, address};
+
+/// One way to sign an address: what of a query is made anew each time, and says nothing about what is asked for.
+struct Signing {
+    /// It is this way if the query has all of these.
+    marks: &'static [&'static str],
+    /// What is left out of the origin.
+    left_out: &'static [&'static str],
+    /// Of this, only what stands before the first `/` counts: who signed. Behind it is the day.
+    signer: Option<&'static str>,
+}
+
+/// All that is left out of addresses, and nothing else is. `docs/guide/remote.md` has the same list.
+const SIGNINGS: [Signing; 6] = [
+    // AWS, version 4.
+    Signing {
+        marks: &["X-Amz-Credential", "X-Amz-Signature"],
+        left_out: &["X-Amz-Date", "X-Amz-Expires", "X-Amz-Security-Token", "X-Amz-Signature"],
+        signer: Some("X-Amz-Credential"),
+    },
+    // Google, version 4.
+    Signing {
+        marks: &["X-Goog-Credential", "X-Goog-Signature"],
+        left_out: &["X-Goog-Date", "X-Goog-Expires", "X-Goog-Signature"],
+        signer: Some("X-Goog-Credential"),
+    },
+    // AWS, version 2.
+    Signing {
+        marks: &["AWSAccessKeyId", "Expires", "Signature"],
+        left_out: &["Expires", "Signature", "x-amz-security-token"],
+        signer: None,
+    },
+    // Google, version 2.
+    Signing {
+        marks: &["GoogleAccessId", "Expires", "Signature"],
+        left_out: &["Expires", "Signature"],
+        signer: None,
+    },
+    // CloudFront.
+    Signing {
+        marks: &["Key-Pair-Id", "Signature"],
+        left_out: &["Expires", "Policy", "Signature"],
+        signer: None,
+    },
+    // Azure, a shared access signature.
+    Signing { marks: &["sv", "sig"], left_out: &["se", "sig", "ske", "skt", "st"], signer: None },
+];
+
+/// What tells whose objects of S3 they are, and who asks.
+const OF_S3: [(&str, S3); 13] = [
+    ("bucket", S3::Bucket),
+    ("endpoint", S3::Endpoint),
+    ("endpoint of S3", S3::S3Endpoint),
+    ("region", S3::Region),
+    ("host style", S3::VirtualHostedStyleRequest),
+    ("key", S3::AccessKeyId),
+    ("unsigned", S3::SkipSignature),
+    ("role", S3::RoleArn),
+    ("session", S3::RoleSessionName),
+    ("token file", S3::WebIdentityTokenFile),
+    ("container", S3::ContainerCredentialsRelativeUri),
+    ("container address", S3::ContainerCredentialsFullUri),
+    ("metadata", S3::MetadataEndpoint),
+];
+
+/// The same for Google.
+const OF_GOOGLE: [(&str, Google); 6] = [
+    ("bucket", Google::Bucket),
+    ("server", Google::BaseUrl),
+    ("unsigned", Google::SkipSignature),
+    ("account file", Google::ServiceAccount),
+    ("credentials file", Google::ApplicationCredentials),
+    ("token", Google::BearerToken),
+];
+
+/// The same for Azure.
+const OF_AZURE: [(&str, Azure); 14] = [
+    ("account", Azure::AccountName),
+    ("container", Azure::ContainerName),
+    ("endpoint", Azure::Endpoint),
+    ("emulator", Azure::UseEmulator),
+    ("fabric", Azure::UseFabricEndpoint),
+    ("unsigned", Azure::SkipSignature),
+    ("client", Azure::ClientId),
+    ("tenant", Azure::AuthorityId),
+    ("authority", Azure::AuthorityHost),
+    ("object", Azure::ObjectId),
+    ("identity", Azure::MsiResourceId),
+    ("token file", Azure::FederatedTokenFile),
+    ("tool", Azure::UseAzureCli),
+    ("token", Azure::Token),
+];
+
+/// Whose bytes an address gives with these options.
+pub(super) fn of(text: &str, options: &RemoteOptions) -> Result<Origin, String> {
+    let mut url = Url::parse(text).map_err(|error| error.to_string())?;
+    url.set_fragment(None);
+    let origin = Origin::new("object", address::shown(text));
+    match url.scheme() {
+        "http" | "https" => of_page(origin, &url, options),
+        _ => of_store(origin, &url, options),
+    }
+}
+
+fn of_page(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin, String> {
+    let (mut bare, user) = (url.clone(), url.username());
+    let bad = "its user or password cannot be left out";
+    bare.set_username("").map_err(|()| bad)?;
+    bare.set_password(None).map_err(|()| bad)?;
+    let query = url.query().map(unsigned);
+    bare.set_query(None);
+    let mut origin = origin.with("address", bare.as_str());
+    if let Some(query) = query {
+        origin = origin.with("query", query);
+    }
+    if !user.is_empty() || url.password().is_some() {
+        origin = origin.with("user", address::percent_decoded(user).unwrap_or_else(|| user.into()));
+    }
+    let mut headers: Vec<_> =
+        options.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+    // Those of one name stay in their order.
+    headers.sort_by(|(one, _), (other, _)| one.cmp(other));
+    for (name, value) in headers {
+        origin = match user_of(&name, value) {
+            Some(user) => origin.with("user", user),
+            None => origin.with("header", name).with("value", value),
+        };
+    }
+    Ok(origin)
+}
+
+/// A query without what is made anew with each signature.
+fn unsigned(query: &str) -> String {
+    let name_of = |part: &str| part.split_once('=').map_or(part, |(name, _)| name).to_owned();
+    let names: Vec<String> = query.split('&').map(name_of).collect();
+    let has = |wanted: &&str| names.iter().any(|name| name == wanted);
+    let Some(signing) = SIGNINGS.iter().find(|signing| signing.marks.iter().all(has)) else {
+        return query.to_owned();
+    };
+    let mut parts = Vec::new();
+    for (part, name) in query.split('&').zip(&names) {
+        if signing.left_out.contains(&name.as_str()) {
+            continue;
+        }
+        let is_signer = signing.signer == Some(name.as_str());
+        let end = part.find("%2F").into_iter().chain(part.find("%2f")).chain(part.find('/')).min();
+        parts.push(part.get(..end.filter(|_| is_signer).unwrap_or(part.len())).unwrap_or(part));
+    }
+    parts.join("&")
+}
+
+/// The user whom a header names beside a password, which does not count.
+fn user_of(name: &str, value: &str) -> Option<Vec<u8>> {
+    let (scheme, both) = value.split_once(' ')?;
+    if name != AUTHORIZATION.as_str() || !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let mut both = base64_decoded(both.trim())?;
+    both.truncate(both.iter().position(|&byte| byte == b':')?);
+    Some(both)
+}
+
+/// What base 64 stands for.
+fn base64_decoded(text: &str) -> Option<Vec<u8>> {
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in text.trim_end_matches('=').bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+fn of_store(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin, String> {
+    let (scheme, _) = ObjectStoreScheme::parse(url).map_err(|error| error.to_string())?;
+    let mut origin = origin.with("address", url.as_str());
+    let mut add = |field: &str, value: Option<String>| {
+        if let Some(value) = value {
+            origin = origin.clone().with(field, value);
+        }
+    };
+    match scheme {
+        ObjectStoreScheme::AmazonS3 => {
+            let builder = transport::s3(url, options)?;
+            for (field, key) in &OF_S3 {
+                add(field, builder.get_config_value(key));
+            }
+        }
+        ObjectStoreScheme::GoogleCloudStorage => {
+            let builder = transport::google(url, options)?;
+            for (field, key) in &OF_GOOGLE {
+                add(field, builder.get_config_value(key));
+            }
+            add("account", builder.get_config_value(&Google::ServiceAccountKey).map(|key| account(&key)));
+            for key in [Google::ServiceAccount, Google::ApplicationCredentials] {
+                let path = builder.get_config_value(&key);
+                add("account", path.and_then(|path| fs::read_to_string(path).ok()).map(|key| account(&key)));
+            }
+        }
+        _ => {
+            let builder = transport::azure(url, options)?;
+            for (field, key) in &OF_AZURE {
+                add(field, builder.get_config_value(key));
+            }
+            let shared = builder.get_config_value(&Azure::SasKey);
+            add("shared", shared.map(|query| unsigned(query.trim_start_matches('?'))));
+        }
+    }
+    Ok(origin)
+}
+
+/// Whose a key of Google is, and on which server: what of it is no secret.
+fn account(key: &str) -> String {
+    let parsed: serde_json::Value = serde_json::from_str(key).unwrap_or_default();
+    let names = ["client_email", "client_id", "gcs_base_url", "disable_oauth", "type"];
+    let fields: Vec<_> = names.iter().map(|name| parsed.get(name)).collect();
+    serde_json::json!(fields).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(address: &str) -> Origin {
+        of(address, &RemoteOptions::default()).unwrap()
+    }
+
+    fn same(one: &str, other: &str) -> bool {
+        origin(one).salted(&[0; 32]) == origin(other).salted(&[0; 32])
+    }
+
+    #[test]
+    fn signatures_are_left_out_and_what_they_sign_is_not() {
+        for (query, expected) in [
+            ("id=1&st=5&sig=7", "id=1&st=5&sig=7"),
+            ("Expires=5&Signature=7", "Expires=5&Signature=7"),
+            ("sv=1&st=5&sig=7&sr=b&versionid=3", "sv=1&sr=b&versionid=3"),
+            ("AWSAccessKeyId=a&Expires=5&Signature=7&x=1", "AWSAccessKeyId=a&x=1"),
+            ("GoogleAccessId=a&Expires=5&Signature=7", "GoogleAccessId=a"),
+            ("Key-Pair-Id=a&Policy=p&Signature=7", "Key-Pair-Id=a"),
+            ("X-Amz-Credential=a%2F2026%2Fx&X-Amz-Signature=7&X-Amz-Date=d&y", "X-Amz-Credential=a&y"),
+            ("X-Goog-Credential=a/2026/x&X-Goog-Signature=7", "X-Goog-Credential=a"),
+            ("X-Amz-Date=d", "X-Amz-Date=d"),
+            ("", ""),
+        ] {
+            assert_eq!(unsigned(query), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_counts_as_the_server_sees_it() {
+        assert!(same("http://Host:80/a#x", "http://host/a#y"));
+        assert!(same("http://me:old@host/a", "http://me:new@host/a"));
+        for (one, other) in [
+            ("http://host/a", "https://host/a"),
+            ("http://host/a", "http://host:81/a"),
+            ("http://host/a", "http://host/a?"),
+            ("http://host/a", "http://me@host/a"),
+            ("http://host/a?x=1&y=2", "http://host/a?y=2&x=1"),
+            ("http://host/a/b", "http://host/a%2Fb"),
+        ] {
+            assert!(!same(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn who_asks_counts_and_passwords_do_not() {
+        let with = |headers: &[(&str, &str)]| {
+            let headers = headers.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let options = RemoteOptions { headers, ..RemoteOptions::default() };
+            of("http://host/a", &options).unwrap().salted(&[0; 32])
+        };
+        // `me:old` and `me:new`.
+        let old = with(&[("Authorization", "Basic bWU6b2xk")]);
+        assert_eq!(old, with(&[("authorization", "basic bWU6bmV3")]));
+        assert_eq!(old, origin("http://me:word@host/a").salted(&[0; 32]));
+        assert_ne!(with(&[("Authorization", "Bearer a")]), with(&[("Authorization", "Bearer b")]));
+        assert_eq!(with(&[("A", "1"), ("B", "2")]), with(&[("b", "2"), ("a", "1")]));
+        assert_ne!(with(&[("a", "1"), ("a", "2")]), with(&[("a", "2"), ("a", "1")]));
+    }
+}

@@ -1,0 +1,49 @@
+//! What the origins of a cache are hashed with, so that nothing can be learned from a name that others have, too.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::OFlags;
+
+use super::directory::Directory;
+use super::live::read_up_to;
+
+const NAME: &str = "salt";
+const LEN: usize = 32;
+
+/// The salt of a directory, made where there is none that is whole.
+pub(super) fn of(directory: &Directory) -> io::Result<[u8; LEN]> {
+    if let Some(salt) = read(directory)? {
+        return Ok(salt);
+    }
+    let _locked = directory.lock()?;
+    if let Some(salt) = read(directory)? {
+        return Ok(salt);
+    }
+    let salt = fresh()?;
+    let draft = format!("{NAME}.{:016x}.draft", getrandom::u64().map_err(io::Error::other)?);
+    let write = || {
+        directory.create_file(&draft)?.write_all_at(&salt, 0)?;
+        directory.rename(&draft, NAME)
+    };
+    write().inspect_err(|_| {
+        // Nobody takes what stays for anything.
+        let _ = directory.remove(&draft);
+    })?;
+    Ok(salt)
+}
+
+/// A salt that nobody has yet.
+pub(super) fn fresh() -> io::Result<[u8; LEN]> {
+    let mut salt = [0; LEN];
+    getrandom::fill(&mut salt).map_err(io::Error::other)?;
+    Ok(salt)
+}
+
+fn read(directory: &Directory) -> io::Result<Option<[u8; LEN]>> {
+    match directory.open_file(NAME, OFlags::RDONLY) {
+        Ok(file) => Ok(read_up_to(&file, 0, LEN + 1)?.try_into().ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
