@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 import stook
 from stook.fsspec import StookCache, StookCacheFileSystem, StookFileSystem
@@ -128,6 +131,13 @@ class Counting(LocalFileSystem):  # type: ignore[misc]
         data: bytes = super().cat_file(path, start=start, end=end, **options)
         return data
 
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        """With what follows the content, as object stores tell it."""
+        told: dict[str, Any] = super().info(path, **options)
+        if told["type"] == "file":
+            told["sha256"] = hashlib.sha256(Path(told["name"]).read_bytes()).hexdigest()
+        return told
+
 
 @pytest.fixture
 def counting(tmp_path: Path) -> Counting:
@@ -159,6 +169,120 @@ def test_another_file_system_through_the_cache(counting: Counting, tmp_path: Pat
         StookCacheFileSystem()
     with pytest.raises(FileNotFoundError):
         fs.open(f"{tmp_path}/nothing")
+
+
+class Told(MemoryFileSystem):  # type: ignore[misc]
+    """Files of which it tells what a test says, and nothing else."""
+
+    protocol = "told"
+    store: dict[str, Any] = {}
+    pseudo_dirs = [""]
+    about: dict[str, Any] = {}
+    asked: list[tuple[Any, Any]] = []
+
+    def info(self, path: str, **_options: Any) -> dict[str, Any]:
+        """The length, and that."""
+        told = super().info(path)
+        return {"name": told["name"], "size": told["size"], "type": told["type"], **self.about}
+
+    def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
+        """Counts."""
+        self.asked.append((start, end))
+        data: bytes = super().cat_file(path, start=start, end=end, **options)
+        return data
+
+
+class ToldPages(Told):
+    """The same, as a web server."""
+
+    protocol = ("http", "https")
+
+
+LENGTH = 100_000
+OLD, NEW = DATA[:LENGTH], DATA[LENGTH : 2 * LENGTH]
+STRONG, WEAK, OF_TIME = f'"{"ab01" * 8}"', 'W/"abcd"', '"56273f40-186a0"'
+
+
+@pytest.fixture
+def told() -> Iterator[type[Told]]:
+    yield Told
+    Told.store.clear()
+    Told.about = {}
+    Told.asked.clear()
+
+
+def _through(kind: type[Told], about: dict[str, Any], directory: Path, **options: Any) -> StookCacheFileSystem:
+    Told.about = about
+    Told.asked.clear()
+    other = kind(skip_instance_cache=True, **options)
+    return StookCacheFileSystem(fs=other, cache=str(directory), skip_instance_cache=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "about", "is_kept"),
+    [
+        (Told, {}, False),
+        (Told, {"mtime": 5.0}, False),
+        (Told, {"ETag": WEAK}, False),
+        (Told, {"ETag": WEAK, "mtime": 5.0}, False),
+        (Told, {"ETag": OF_TIME}, True),
+        (ToldPages, {"ETag": OF_TIME}, False),
+        (ToldPages, {"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, False),
+        (ToldPages, {"ETag": STRONG}, True),
+        (Told, {"Content-MD5": "abc"}, True),
+    ],
+)
+def test_only_what_follows_the_content_is_kept(
+    told: type[Told], tmp_path: Path, kind: type[Told], about: dict[str, Any], is_kept: bool
+) -> None:
+    told().pipe_file("/file", OLD)
+    fs = _through(kind, about, tmp_path / "cache")
+    assert fs.cat_file("/file", 0, LENGTH) == OLD
+    # Without a sign of it another state takes its place, where there could be one.
+    content = OLD if is_kept else NEW
+    told().pipe_file("/file", content)
+    fs = _through(kind, about, tmp_path / "cache")
+    assert fs.cat_file("/file", 0, LENGTH) == content
+    assert (len(told.asked) == 0) == is_kept
+
+
+def test_a_file_that_changes_while_it_is_read_is_never_mixed(told: type[Told], tmp_path: Path) -> None:
+    for first, then in [
+        ({"ETag": STRONG}, {"ETag": STRONG.upper()}),
+        ({"mtime": 5.0}, {"mtime": 6.0}),
+        ({"ETag": WEAK, "mtime": 5.0}, {"ETag": WEAK, "mtime": 6.0}),
+    ]:
+        told().pipe_file("/file", OLD)
+        fs = _through(Told, first, tmp_path / "cache")
+        with fs.open("/file") as file:
+            file.base.prefetch([(0, 10)])
+            assert file.read(10) == OLD[:10]
+            told().pipe_file("/file", NEW)
+            Told.about = then
+            file.seek(LENGTH - 10)
+            with pytest.raises(stook.SourceChangedError, match="changed while it was read"):
+                file.base.prefetch([(LENGTH - 10, LENGTH)])
+        assert fs.cat_file("/file", 0, LENGTH) == NEW
+    # Where nothing would tell, all of it is of one state.
+    told().pipe_file("/file", OLD)
+    with _through(Told, {}, tmp_path / "cache").open("/file") as file:
+        told().pipe_file("/file", NEW)
+        assert file.read() == OLD
+
+
+def test_who_asks_and_what_for_decide_whose_bytes_are_kept(told: type[Told], tmp_path: Path) -> None:
+    about = {"ETag": STRONG}
+    told().pipe_file("/file?id=A", OLD)
+    told().pipe_file("/file?id=B", NEW)
+    for path, content in [("/file?id=A", OLD), ("/file?id=B", NEW)] * 2:
+        assert _through(Told, about, tmp_path / "cache").cat_file(path, 0, LENGTH) == content
+    for user, content in [("alice", OLD), ("bob", NEW)] * 2:
+        told().pipe_file("/mine", content)
+        fs = _through(Told, about, tmp_path / "cache", user=user, password="word-that-is-secret")
+        assert fs.cat_file("/mine", 0, LENGTH) == content
+    for path in (tmp_path / "cache").iterdir():
+        held = path.read_bytes()
+        assert not any(secret in held for secret in (b"alice", b"word-that", b"id=A"))
 
 
 def test_the_cache_type() -> None:

@@ -162,6 +162,7 @@ class LocalFile:
             evicted_bytes=0,
             disk_failures=0,
             disk_failure=None,
+            disk_remark=None,
             latency_p50_ns=None,
             latency_p99_ns=None,
             latency_max_ns=None,

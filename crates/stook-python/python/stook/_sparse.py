@@ -75,6 +75,9 @@ class SparseStatistics:
     disk_failures: int
     #: What was refused first.
     disk_failure: Optional[str]
+    #: Why the cache on disk keeps less than what is fetched: nothing proves that the source will be the same the next time, or the
+    #: budget is too small. ``None`` where neither is so.
+    disk_remark: Optional[str]
     #: Half of the requests took at most this long, nanoseconds; ``None`` while there was none.
     latency_p50_ns: Optional[int]
     #: 99% of the requests took at most this long, nanoseconds.
@@ -98,6 +101,8 @@ class DiskStatistics:
     written_bytes: int
     #: Bytes of the disk that were given back, to keep the budget.
     evicted_bytes: int
+    #: Bytes that were to be kept, and had no place in the budget.
+    unkept_bytes: int
     #: Ranges and records of an index that were not what their checksums say; they are fetched again.
     damaged_ranges: int
     #: Entries that were thrown away: of another state of their source, of another version, or damaged.

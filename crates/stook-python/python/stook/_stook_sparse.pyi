@@ -451,6 +451,7 @@ class SparseFile:
         *,
         name: Union[str, None] = None,
         identity: Union[str, None] = None,
+        origin: Union[str, None] = None,
         cache: Union[Path, DiskCache, None] = None,
         memory_bytes: Union[int, None] = None,
         store: Union[SparseStore, None] = None,
@@ -474,8 +475,10 @@ class SparseFile:
                 ``end - start`` bytes, as any bytes-like object. What it raises is raised by the read that needed it.
                 It may not wait for this file itself: such a read raises :class:`InvalidError`.
             size: The length of the file, in bytes.
-            name: What to call it in messages and in ``cache``.
-            identity: What tells this state of the file from others, such as an ETag. Without it nothing is kept in ``cache``.
+            name: What it is: an address, a path. Messages and ``cache`` show it without user, password and query.
+            identity: What tells this state of the file from others and follows its content, such as a strong ETag. Without it,
+                or with a weak ETag, nothing is kept in ``cache``.
+            origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted hash of it is kept.
             **options: As for :class:`SparseFile`.
 
         Example:

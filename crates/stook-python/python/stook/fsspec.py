@@ -12,6 +12,9 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import re
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -20,7 +23,7 @@ from fsspec import AbstractFileSystem, filesystem
 from fsspec.caching import BaseCache, register_cache
 from fsspec.core import get_filesystem_class
 
-from stook._errors import InvalidError
+from stook._errors import InvalidError, SourceChangedError
 from stook._file import File
 from stook._stook import Pack, SparseFile
 
@@ -220,7 +223,10 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
 
-    Everything but opening and reading is done by the other file system.
+    Everything but opening and reading is done by the other file system. What is fetched is kept in ``cache`` for the next time only if
+    the other file system tells what follows the content: a checksum, a version, a strong ETag (of a web server, one as long as a
+    hash). Whether the file has changed is asked after each request. A file of which nothing but the length is known is
+    read as a whole when it is opened, if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
     """
 
     protocol = "stookcache"
@@ -265,14 +271,10 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def _sparse(self, path: str) -> SparseFile:
         path = self.fs._strip_protocol(path or self._behind or "")
-        about = self.fs.info(path)
-        if about.get("size") is None:
-            raise InvalidError(f"the length of {path} is not known, so that parts of it cannot be read")
-        # What the other system tells apart states of a file by: its ETag, time, length.
-        identity = str(self.fs.ukey(path))
-        name = f"fsspec {self.fs.protocol} {path}"
-        fetch: Callable[[int, int], bytes] = _Fetch(self.fs, path)
-        return SparseFile.from_fetch(fetch, about["size"], name=name, identity=identity, **self._sparse_options)
+        fetch = _Fetch(self.fs, path, is_whole=bool(self._sparse_options.get("whole_file")))
+        return SparseFile.from_fetch(
+            fetch, fetch.size, name=fetch.address, identity=fetch.proof, origin=_who(self.fs), **self._sparse_options
+        )
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode != "rb":
@@ -306,14 +308,95 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         self.fs.invalidate_cache(path)
 
 
-class _Fetch:
-    """Reads ranges of a file of another file system; can be pickled."""
+#: What file systems call that which follows the content of a file; in lower case, without ``-`` and ``_``.
+_PROOFS = (
+    *("checksum", "contentcrc32c", "contentmd5", "crc32c", "digest", "etag", "generation", "md5", "md5hash", "sha1", "sha256"),
+    *("sha512", "versionid"),
+)
+#: What else tells states of a file apart, though not all of them.
+_SIGNS = ("created", "ctime", "ino", "lastmodified", "modified", "mtime", "timemodified", "updated")
+#: An ETag of a web server that has so many letters and digits in a row is a hash. Others may be made of a time and a length, which
+#: are the same for two states within a second.
+_HASH = re.compile("[0-9A-Za-z+/_]{22}")
+#: Options of file systems that are secrets. Who asks is told by others.
+_SECRET = re.compile("secret|passw|account_key|sas_token|credential$|private", re.IGNORECASE)
+#: Variables by which file systems know whom to ask and as whom.
+_VARIABLES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_ROLE_ARN"),
+    *("AZURE_CLIENT_ID", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CLIENT_ID", "AZURE_TENANT_ID"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "STORAGE_EMULATOR_HOST", "USER"),
+)
+#: Files up to this length are read as a whole where changes could not be noticed.
+_WHOLE_BYTES = 64 << 20
 
-    def __init__(self, fs: AbstractFileSystem, path: str) -> None:
+
+def _said(about: Info) -> dict[str, str]:
+    """What a file system says of a state of a file, by names that are written alike."""
+    said = {re.sub("[-_]", "", name.lower()): str(value) for name, value in about.items() if value not in (None, "")}
+    return {name: said[name] for name in (*_PROOFS, *_SIGNS) if name in said}
+
+
+def _proof_of(fs: AbstractFileSystem, said: dict[str, str]) -> Optional[str]:
+    """What follows the content of a file, if anything does."""
+    proofs = {name: said[name] for name in _PROOFS if name in said}
+    etag = proofs.get("etag", "")
+    protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    is_page = "http" in protocols or "https" in protocols
+    if etag.startswith("W/") or (is_page and not _HASH.search(etag)):
+        proofs.pop("etag", None)
+    return json.dumps(proofs, sort_keys=True) if proofs else None
+
+
+def _who(fs: AbstractFileSystem) -> str:
+    """What beside the address of a file decides which bytes come: how the file system was made, and for whom."""
+    options = {str(name): repr(value) for name, value in fs.storage_options.items() if not _SECRET.search(str(name))}
+    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    kind = f"{type(fs).__module__}.{type(fs).__qualname__}"
+    return json.dumps([kind, [repr(value) for value in fs.storage_args], options, variables], sort_keys=True)
+
+
+def _shown(address: str) -> str:
+    """An address without user, password and query."""
+    scheme, mark, rest = address.partition("://")
+    if not mark:
+        return address
+    bare = re.split("[?#]", rest, maxsplit=1)[0]
+    host, slash, path = bare.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}{'?…' if '?' in rest else ''}"
+
+
+class _Fetch:
+    """Reads ranges of a file of another file system in one state; can be pickled."""
+
+    def __init__(self, fs: AbstractFileSystem, path: str, is_whole: bool) -> None:
         self.fs, self.path = fs, path
+        self.address: str = fs.unstrip_protocol(path)
+        about = fs.info(path)
+        if about.get("size") is None:
+            raise InvalidError(f"the length of {_shown(self.address)} is not known, so that parts of it cannot be read")
+        self.size: int = about["size"]
+        self.said = _said(about)
+        #: What follows the content, for whoever keeps it.
+        self.proof = _proof_of(fs, self.said)
+        self.whole: Optional[bytes] = None
+        if is_whole or not self.said:
+            if not is_whole and self.size > _WHOLE_BYTES:
+                raise InvalidError(
+                    f"nothing would tell that {_shown(self.address)} changes while parts of it are read; sparse_options="
+                    '{"whole_file": True} reads it as a whole, into memory'
+                )
+            self.whole = fs.cat_file(path)
+            self.size = len(self.whole)
 
     def __call__(self, start: int, end: int) -> bytes:
+        if self.whole is not None:
+            return self.whole[start:end]
         data: bytes = self.fs.cat_file(self.path, start=start, end=end)
+        # Listings may be kept by the other file system.
+        self.fs.invalidate_cache(self.path)
+        about = self.fs.info(self.path)
+        if about.get("size") != self.size or _said(about) != self.said:
+            raise SourceChangedError(f"{_shown(self.address)} changed while it was read; open it again")
         return data
 
 

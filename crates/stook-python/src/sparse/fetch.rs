@@ -8,7 +8,10 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use stook::extent::ByteRange;
-use stook::source::{Answer, Identity, Leaf, Object, Pending, Source, check_bounds};
+use stook::source::remote::{self, RemoteOptions};
+use stook::source::{
+    Answer, Identity, Leaf, Object, Origin, Pending, Source, check_bounds, is_remote, shown,
+};
 
 use super::adopted;
 use crate::memory::{Given, RELEASE_MIN};
@@ -46,6 +49,7 @@ impl Drop for InFetch {
 pub(super) struct FetchSource {
     object: Arc<FetchObject>,
     identity: Identity,
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -55,10 +59,23 @@ struct FetchObject {
 }
 
 impl FetchSource {
-    /// `fetch(start, end)` gives the bytes of a range.
-    pub(super) fn new(fetch: Arc<Py<PyAny>>, name: &str, len: u64, identity: Option<&str>) -> Self {
-        let object = Arc::new(FetchObject { fetch, name: PathBuf::from(name) });
-        Self { object, identity: Identity { len, etag: identity.map(Arc::from), ..Identity::default() } }
+    /// `fetch(start, end)` gives the bytes of a range of what has this name, and of which `origin` says what else decides
+    /// which bytes come.
+    pub(super) fn new(
+        fetch: Arc<Py<PyAny>>,
+        name: &str,
+        len: u64,
+        identity: Option<&str>,
+        origin: Option<&str>,
+    ) -> Self {
+        let address = is_remote(name).then(|| remote::origin_of(name, &RemoteOptions::default()).ok());
+        let named = address.flatten().unwrap_or_else(|| Origin::new("name", shown(name)).with("name", name));
+        let etag = identity.filter(|identity| !identity.is_empty()).map(Arc::from);
+        Self {
+            object: Arc::new(FetchObject { fetch, name: PathBuf::from(shown(name)) }),
+            identity: Identity { len, etag, ..Identity::default() },
+            origin: named.with("function", origin.unwrap_or_default()),
+        }
     }
 }
 
@@ -73,6 +90,10 @@ impl Source for FetchSource {
 
     fn identity(&self) -> Identity {
         self.identity.clone()
+    }
+
+    fn origin(&self) -> Origin {
+        self.origin.clone()
     }
 
     fn current_identity(&self) -> stook::Result<Identity> {

@@ -193,8 +193,10 @@ impl SparseFile {
     ///         ``end - start`` bytes, as any bytes-like object. What it raises is raised by the read that needed it.
     ///         It may not wait for this file itself: such a read raises :class:`InvalidError`.
     ///     size: The length of the file, in bytes.
-    ///     name: What to call it in messages and in ``cache``.
-    ///     identity: What tells this state of the file from others, such as an ETag. Without it nothing is kept in ``cache``.
+    ///     name: What it is: an address, a path. Messages and ``cache`` show it without user, password and query.
+    ///     identity: What tells this state of the file from others and follows its content, such as a strong ETag. Without it,
+    ///         or with a weak ETag, nothing is kept in ``cache``.
+    ///     origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted hash of it is kept.
     ///     **options: As for :class:`SparseFile`.
     ///
     /// Example:
@@ -204,12 +206,13 @@ impl SparseFile {
     ///     >>> len(file.read(990, 100))
     ///     10
     #[staticmethod]
-    #[pyo3(signature = (fetch, size, *, name=None, identity=None, **options))]
+    #[pyo3(signature = (fetch, size, *, name=None, identity=None, origin=None, **options))]
     fn from_fetch(
         fetch: Bound<'_, PyAny>,
         #[pyo3(from_py_with = whole)] size: u64,
         name: Option<String>,
         identity: Option<String>,
+        origin: Option<String>,
         options: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let py = fetch.py();
@@ -222,8 +225,9 @@ impl SparseFile {
         recipe.set_item("size", size)?;
         recipe.set_item("name", &name)?;
         recipe.set_item("identity", &identity)?;
+        recipe.set_item("origin", &origin)?;
         let name = name.unwrap_or_else(|| "what a function gives".to_owned());
-        let place = Place::Fetch { fetch: Arc::new(fetch.unbind()), name, size, identity };
+        let place = Place::Fetch { fetch: Arc::new(fetch.unbind()), name, size, identity, origin };
         Self::open(py, place, parsed, shared, recipe)
     }
 

@@ -21,7 +21,7 @@ use crate::numbers::whole;
 pub(super) enum Place {
     Path(PathBuf),
     Address(String),
-    Fetch { fetch: Arc<Py<PyAny>>, name: String, size: u64, identity: Option<String> },
+    Fetch { fetch: Arc<Py<PyAny>>, name: String, size: u64, identity: Option<String>, origin: Option<String> },
 }
 
 impl Place {
@@ -46,8 +46,9 @@ impl Place {
                 return Ok(Arc::new(RemoteSource::open(address, remote)?));
             }
             Self::Address(address) => stook::source::open(address)?,
-            Self::Fetch { fetch, name, size, identity } => {
-                return Ok(Arc::new(FetchSource::new(fetch.clone(), name, *size, identity.as_deref())));
+            Self::Fetch { fetch, name, size, identity, origin } => {
+                let (identity, origin) = (identity.as_deref(), origin.as_deref());
+                return Ok(Arc::new(FetchSource::new(fetch.clone(), name, *size, identity, origin)));
             }
         };
         // It can be opened and has a length, and only a read would be refused.

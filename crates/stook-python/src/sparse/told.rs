@@ -47,6 +47,7 @@ pub(crate) fn statistics<'py>(py: Python<'py>, told: &SparseStatistics) -> PyRes
     fields.set_item("evicted_bytes", told.evicted_bytes)?;
     fields.set_item("disk_failures", told.disk_failures)?;
     fields.set_item("disk_failure", told.disk_failure.as_deref())?;
+    fields.set_item("disk_remark", told.disk_remark.as_deref())?;
     fields.set_item("latency_p50_ns", quantile(0.5))?;
     fields.set_item("latency_p99_ns", quantile(0.99))?;
     fields.set_item("latency_max_ns", quantile(1.0))?;
@@ -58,6 +59,7 @@ pub(crate) fn disk<'py>(py: Python<'py>, told: &DiskStatistics) -> PyResult<Boun
     fields.set_item("read_bytes", told.read_bytes)?;
     fields.set_item("written_bytes", told.written_bytes)?;
     fields.set_item("evicted_bytes", told.evicted_bytes)?;
+    fields.set_item("unkept_bytes", told.unkept_bytes)?;
     fields.set_item("damaged_ranges", told.damaged_ranges)?;
     fields.set_item("discarded_entries", told.discarded_entries)?;
     fields.set_item("failures", told.failures)?;
