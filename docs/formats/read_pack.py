@@ -58,6 +58,10 @@ def crc32c(*parts):
     return crc ^ 0xFFFFFFFF
 
 
+def little(data):
+    return int.from_bytes(data, "little")
+
+
 def zigzag(value):
     return (value >> 1) ^ -(value & 1)
 
@@ -209,7 +213,7 @@ class Manifest:
         view.closing_crc(0, len(data))
         self.nonce, self.generation = view.slice(32, 16), generation
         self.groups, self.segments, self.roots, seen = [], [], [], set()
-        parsers = {1: self._state, 2: self._groups, 3: self._segments, 4: self._roots}
+        parsers = {1: self._state, 2: self._groups, 3: self._segments, 4: lambda view: setattr(self, "roots", self._names(view))}
         view.at = 72
         while view.at < len(data) - 4:
             tag, flags, length = view.next("<H"), view.next("<H"), view.next("<I")
@@ -234,9 +238,6 @@ class Manifest:
 
     def _groups(self, view):
         self.groups = [view.text(name) for name in self._names(view)]
-
-    def _roots(self, view):
-        self.roots = self._names(view)
 
     def _segments(self, view):
         count, entry_len = view.next("<I"), view.next("<I")
@@ -299,8 +300,8 @@ class Index:
             raise page.damage(f"offsets of {offset_len} bytes, lengths of {length_len}", 6)
         restarts = (count - 1) // RESTART
         page.at = 17 + 2 * restarts
-        offsets = [self._number(page, 12, 5) + self._taken(page, offset_len) for _ in range(count)]
-        lengths = [self._number(page, 8, 4) + self._taken(page, length_len) for _ in range(count)]
+        offsets = [little(page.slice(12, 5)) + little(page.take(offset_len)) for _ in range(count)]
+        lengths = [little(page.slice(8, 4)) + little(page.take(length_len)) for _ in range(count)]
         if max(offsets) >= 1 << 40 or max(lengths) > LONG_FRAME:
             raise page.damage("an offset or a length outside of any segment", 8)
         forms = self._forms(page, count, [page.field("<H", 17 + 2 * n) for n in range(restarts)])
@@ -310,14 +311,6 @@ class Index:
         if any(a >= b for a, b in zip(order, order[1:])):
             raise page.damage("the entries are not in order")
         return entries
-
-    @staticmethod
-    def _number(page, offset, length):
-        return int.from_bytes(page.slice(offset, length), "little")
-
-    @staticmethod
-    def _taken(page, length):
-        return int.from_bytes(page.take(length), "little")
 
     @staticmethod
     def _forms(page, count, restarts):
@@ -665,7 +658,7 @@ class Pack:
         self.segments = [Segment(self, entry) for entry in self.manifest.segments]
 
     def file(self, name):
-        # A pack is what others made: neither are links followed, nor is a pipe waited for or a device read.
+        # No link is followed, no pipe waited for, no device read.
         descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -796,10 +789,8 @@ def main():
     verbs.choices["get"].add_argument("key", help="id:7, hex:00ff, text:a/b or just a/b")
     verbs.choices["get"].add_argument("--out", help="file for the body")
     try:
-        found = run(parser.parse_args())
-        json.dump(found, sys.stdout, indent=1)
+        json.dump(found := run(parser.parse_args()), sys.stdout, indent=1)
         print()
-        # No exit code of 0 with damage that is known.
         sys.exit(1 if found.get("damages") else 0)
     except (Damage, Unsupported, OSError, KeyError, ValueError) as problem:
         sys.exit(f"read_pack: {type(problem).__name__}: {problem}")

@@ -22,8 +22,8 @@ pub struct Context {
 /// Damage that was met: no command may end as if there were none.
 #[derive(Debug, Default)]
 struct Known {
-    /// What packs that were opened go on to meet.
-    logs: Vec<DamageLog>,
+    /// What packs that were opened go on to meet, and how much of it is in `all`.
+    logs: Vec<(DamageLog, usize)>,
     all: Vec<Damage>,
     seen: HashSet<Damage>,
     told: HashSet<Damage>,
@@ -74,7 +74,7 @@ impl Context {
 
     /// Notes the damage that a pack has met, and what it will meet.
     pub fn watch(&self, log: DamageLog) {
-        self.known().logs.push(log);
+        self.known().logs.push((log, 0));
     }
 
     /// Damage that opening or reading a pack found. Unless the command tells it in its own way, it is told when it ends;
@@ -129,11 +129,11 @@ impl Context {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let met: Vec<Damage> = known.logs.iter().flat_map(DamageLog::all).collect();
-        for damage in met {
-            if known.seen.insert(damage.clone()) {
-                known.all.push(damage);
-            }
+        let Known { logs, all, seen, .. } = &mut *known;
+        for (log, taken) in logs {
+            let met = log.since(*taken);
+            *taken += met.len();
+            all.extend(met.into_iter().filter(|damage| seen.insert(damage.clone())));
         }
         known
     }

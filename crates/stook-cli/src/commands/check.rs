@@ -103,8 +103,12 @@ fn print_text(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
     if !context.quiet() {
         if report.damages.iter().any(|damage| damage.key.is_some()) {
             output.line(
-                "note: `stook pack --checksum DIR PACK` packs what is damaged again where the file is still there",
+                "note: `stook pack --checksum DIR PACK` packs what is damaged again where the file is still there; \
+                 `stook compact` then removes the damaged records",
             )?;
+        }
+        if !report.damages.is_empty() {
+            output.line("note: `stook check PACK --repair NEW` saves all that is whole into a new pack")?;
         }
         for note in &report.notes {
             output.line(format_args!("note: {}", printable(note.as_bytes())))?;

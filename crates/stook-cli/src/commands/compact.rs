@@ -69,6 +69,9 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 fn parse_keep(text: &str) -> Result<Duration, String> {
+    if text.parse::<f64>().is_ok() {
+        return Err(format!("{text:?} has no unit; expected a time like 90s, 12h or 7d"));
+    }
     let seconds = units::parse_seconds(text).map_err(|error| chain(&error))?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

@@ -137,11 +137,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.group)?;
+    if !pack.is_complete() {
+        let text = format!("{} is incomplete: this is what is in it so far", args.pack.display());
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+    }
     if let Some(tar) = &args.tar {
         return super::archive::export::run(&args, &pack, tar, &select, context);
-    }
-    if !pack.is_complete() {
-        context.remark(format_args!("{} is incomplete: this is what is in it so far.", args.pack.display()));
     }
     let tree = UnpackTree {
         target: target.to_path_buf(),
@@ -164,14 +165,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     })?;
     drop(progress);
     print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
-    Ok(code(&summary))
+    Ok(code(&summary, pack.is_complete()))
 }
 
-/// 0 when the directory has what was to be unpacked.
-pub(super) fn code(summary: &UnpackSummary) -> ExitCode {
+/// 0 when the directory has what was to be unpacked, and that was all there was to be.
+pub(super) fn code(summary: &UnpackSummary, complete: bool) -> ExitCode {
     match summary.interrupted {
         true => ExitCode::from(INTERRUPTED),
-        false => code_for((summary.failures.len() + summary.kept.len()) as u64),
+        false => code_for((summary.failures.len() + summary.kept.len() + usize::from(!complete)) as u64),
     }
 }
 

@@ -501,3 +501,49 @@ fn a_name_of_a_file_that_is_left_out_is_the_file_or_told() {
         assert_eq!(place.stook(&["ls", "r.stook"]).1, "", "{source}");
     }
 }
+
+#[test]
+fn names_of_names_come_from_a_stream_as_gnu_tar_unpacks_them() {
+    let place = Place::new();
+    // GNU tar itself writes links to symbolic links; chains of names others do.
+    let script = "
+import io, sys, tarfile
+steps = [('b', None, b'data'), ('e', 'b', None), ('d', 'e', None), ('e', None, b'NEWE'), ('s', '->to', None),
+         ('s2', 's', None), ('f', 'd', None), ('b', None, b'last'), ('d', None, b'newd'), ('g', 'f', None)]
+with tarfile.open('x.tar', 'w') as tar:
+    for name, link, body in steps:
+        info = tarfile.TarInfo(name)
+        info.mtime = 1700000000
+        if body is not None:
+            info.size = len(body)
+            tar.addfile(info, io.BytesIO(body))
+        elif link.startswith('->'):
+            info.type, info.linkname = tarfile.SYMTYPE, link[2:]
+            tar.addfile(info)
+        else:
+            info.type, info.linkname = tarfile.LNKTYPE, link
+            tar.addfile(info)
+";
+    let made = Command::new("python3").args(["-c", script]).current_dir(place.dir.path()).status();
+    assert!(made.unwrap().success());
+    fs::create_dir(place.path("gnu")).unwrap();
+    place.tar(&["xf", "x.tar", "-C", "gnu"]);
+    for through_stdin in [false, true] {
+        for _ in 0..2 {
+            import(&place, "x.tar", through_stdin, &[]);
+            assert_eq!(place.stook(&["unpack", "p.stook", "out"]).0, 0);
+            let diff = Command::new("diff")
+                .args(["-r", "--no-dereference", "gnu", "out"])
+                .current_dir(place.dir.path())
+                .output();
+            let diff = diff.unwrap();
+            assert!(
+                diff.status.success(),
+                "stdin {through_stdin}: {}",
+                String::from_utf8_lossy(&diff.stdout)
+            );
+            fs::remove_dir_all(place.path("out")).unwrap();
+        }
+        fs::remove_dir_all(place.path("p.stook")).unwrap();
+    }
+}

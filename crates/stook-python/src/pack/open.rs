@@ -1,7 +1,7 @@
 //! How packs are opened: what the arguments of `Pack` say.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 

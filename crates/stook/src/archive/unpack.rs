@@ -19,7 +19,7 @@ use super::member::{Member, MemberKind};
 use super::open::Archive;
 use super::reading::{Piece, Reading};
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
-use crate::tree::target::{self, Dress, Target};
+use crate::tree::target::{self, Dress, Dressed, Target};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
 const HOLE_LEN: usize = 64 << 10;
@@ -48,7 +48,7 @@ pub struct UnpackSummary {
     pub bytes: u64,
     /// What was there already, with the same content.
     pub unchanged: u64,
-    /// What was there already with other content, and stayed as it was.
+    /// What was there already with other content, and stayed as it was; directories that more may enter than was recorded.
     pub kept: Vec<Vec<u8>>,
     /// What could not be unpacked.
     pub failures: Vec<Failure>,
@@ -398,6 +398,8 @@ impl Unpacking<'_> {
         };
         let parent = self.target.directory(parents);
         let parent = parent.map_err(|error| self.io("make the directory for", key, error))?;
+        let refused = self.target.refuse_file_of_pack(&parent, name);
+        refused.map_err(|error| self.io("write", key, error))?;
         Ok(Place { parent, name: name.to_os_string(), dress })
     }
 
@@ -418,27 +420,16 @@ impl Unpacking<'_> {
     fn dress_directories(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
         for (key, dress) in std::mem::take(&mut self.directories) {
-            match self.dress_directory(&key, dress) {
-                Ok(dressed) => self.summary.directories += u64::from(dressed),
+            match self.target.dress_directory(&key, dress, self.options.overwrite) {
+                Ok(Dressed::Yes) => self.summary.directories += 1,
+                Ok(Dressed::No) => {}
+                Ok(Dressed::TooOpen) => self.summary.kept.push(key),
                 Err(error) => {
                     let error = self.io("set mode and time of", &key, error);
                     self.summary.failures.push(Failure { key, error });
                 }
             }
         }
-    }
-
-    /// Whether mode and time were to be set.
-    fn dress_directory(&mut self, key: &[u8], dress: Dress) -> io::Result<bool> {
-        let parts = target::parts(key).unwrap_or_default();
-        let Some(directory) = self.target.existing(&parts)? else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let wanted = self.options.overwrite == Overwrite::Always || self.target.made(&directory)?;
-        if wanted {
-            target::dress(&*directory, dress)?;
-        }
-        Ok(wanted)
     }
 }
 

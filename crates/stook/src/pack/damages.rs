@@ -32,6 +32,12 @@ impl DamageLog {
         self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
+    /// What was met after the first `known` of it.
+    pub fn since(&self, known: usize) -> Vec<Damage> {
+        let all = &self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).all;
+        all.get(known..).unwrap_or_default().to_vec()
+    }
+
     /// Whether nothing was met.
     pub fn is_empty(&self) -> bool {
         !self.shared.any.load(Ordering::Acquire)

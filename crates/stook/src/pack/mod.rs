@@ -51,7 +51,6 @@ pub use host::{Host, SystemHost};
 pub use key::{KEY_LEN_MAX, Key, KeyValue};
 pub use load::{Loaded, LoadedRecord};
 pub use mapped::{MapRule, RecordView};
-pub(crate) use names::is_manifest;
 pub use open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
 pub use record::{Record, RecordHead};
 pub use records::{RECORDS_BODY_LEN_MAX, RECORDS_MAGIC, RecordStream, StreamEntry};
@@ -60,6 +59,6 @@ pub use repair::{Quarantine, Quarantined, RepairOptions, Repaired, repair};
 pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split};
 pub use stream::{BodyComparison, RecordReader};
 pub use writer::{
-    Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, PackWriter, RecordWriter,
-    Recovery, SharedWriter, TooLarge, WriterOptions, chunk_sums,
+    Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, FurtherName, PackWriter,
+    RecordWriter, Recovery, SharedWriter, TooLarge, WriterOptions, chunk_sums,
 };

@@ -101,11 +101,6 @@ impl std::fmt::Display for Name {
     }
 }
 
-/// Whether a file with this name makes the directory where it is a pack.
-pub(crate) fn is_manifest(name: &str) -> bool {
-    matches!(Name::parse(name), Some(Name::Manifest(_)))
-}
-
 /// The files that a generation cannot do without.
 pub(crate) fn named_by(manifest: &Manifest) -> BTreeSet<Name> {
     let mut names = BTreeSet::new();
@@ -135,6 +130,7 @@ pub(crate) fn hex_text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::target;
 
     #[test]
     fn names_parse_to_what_they_print_and_nothing_else_does() {
@@ -149,6 +145,9 @@ mod tests {
         ];
         for name in all {
             assert_eq!(Name::parse(&name.to_string()), Some(name));
+            // So that nothing else takes their place.
+            assert!(target::is_file_of_pack(&name.to_string()), "{name}");
+            assert_eq!(target::is_manifest(&name.to_string()), matches!(name, Name::Manifest(_)));
         }
         for foreign in [
             "",

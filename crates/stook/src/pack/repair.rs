@@ -13,6 +13,7 @@ use super::error::{Damage, Error, Result};
 use super::format::attributes::Attributes;
 use super::format::frame::FrameKind;
 use super::format::index::Place;
+use super::format::manifest::PackState;
 use super::frames::{Frames, Step, Trouble};
 use super::key::Key;
 use super::lost::Lost;
@@ -32,6 +33,9 @@ const MEMORY_LEN: usize = 128 << 20;
 
 /// Memory that a key takes besides its bytes, about.
 const KEY_LEN: usize = 160;
+
+/// Whole bytes between two quarantined stretches up to which they are one.
+const GAP_LEN: u64 = 64 << 10;
 
 /// One piece of quarantined bytes, as it is copied.
 const PIECE_LEN: u64 = 1 << 20;
@@ -167,11 +171,17 @@ pub fn repair(
     repaired.damages.append(&mut snapshot.look_at_files(from, &reader)?.damages);
     let mut seen = std::collections::HashSet::new();
     repaired.damages.retain(|damage| seen.insert(damage.clone()));
-    for (number, range) in &survey.broken {
-        let Some(segment) = snapshot.segments.get(*number) else { continue };
-        repaired.quarantined.push(set_aside(segment, *range, &reader, quarantine()?.as_ref())?);
+    for (number, range) in joined(&survey.broken) {
+        let Some(segment) = snapshot.segments.get(number) else { continue };
+        repaired.quarantined.push(set_aside(segment, range, &reader, quarantine()?.as_ref())?);
     }
-    writer.set_complete(true);
+    // What was not whole before is not made so by saving it.
+    let is_complete = snapshot.manifest.state == PackState::Complete;
+    if !is_complete {
+        let note = "the pack was incomplete, and so is the new one";
+        repaired.notes.push(note.into());
+    }
+    writer.set_complete(is_complete);
     writer.finish(true)?;
     if survey.has_links {
         // Those whose file could not be saved.
@@ -392,6 +402,24 @@ impl Feed for Listed<'_, '_> {
         }
         Ok(true)
     }
+}
+
+/// Stretches of one segment with little between them are set aside as one: a file and its sync for each of thousands of hit
+/// records would take longer than all the rest.
+fn joined(broken: &[(usize, ByteRange)]) -> Vec<(usize, ByteRange)> {
+    let mut all = broken.to_vec();
+    all.sort_unstable_by_key(|(segment, range)| (*segment, range.start()));
+    let mut joined: Vec<(usize, ByteRange)> = Vec::new();
+    for (segment, range) in all {
+        match joined.last_mut() {
+            Some((last, before)) if *last == segment && range.start() <= before.end() + GAP_LEN => {
+                let end = before.end().max(range.end());
+                *before = ByteRange::new(before.start(), end).unwrap_or(*before);
+            }
+            _ => joined.push((segment, range)),
+        }
+    }
+    joined
 }
 
 /// Copies bytes that could not be understood into a file of their own.

@@ -110,6 +110,8 @@ impl Folder {
             return Err(Refused::Name("the empty name can only be a directory".into()));
         };
         let parent = self.enter(parents)?;
+        let refused = self.target.refuse_file_of_pack(&parent, last);
+        refused.map_err(|error| Refused::Name(format!("will not write {}: {error}", shown.display())))?;
         let there = target::status(&parent, last).map_err(|error| Error::io("look for", &shown, error))?;
         if there.is_some_and(|there| is_directory(&there)) {
             return Err(Refused::Name(format!("{} is a directory", shown.display())));

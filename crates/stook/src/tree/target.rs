@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::existing::Overwrite;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
@@ -76,6 +77,16 @@ impl Dress {
     }
 }
 
+/// What became of mode and time of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dressed {
+    Yes,
+    /// It was there, and keeps its own.
+    No,
+    /// It was there, keeps its own, and its mode allows more than the one that was recorded.
+    TooOpen,
+}
+
 /// The directory.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -91,6 +102,8 @@ impl Target {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         refuse_inside_pack(path)?;
         std::fs::create_dir_all(path)?;
+        // What was not there a moment ago may lead elsewhere: `new/../pack`.
+        refuse_inside_pack(path)?;
         let mut target = Self::at(path)?;
         if path.read_dir()?.next().is_none() {
             target.made.insert(identity(&target.root)?);
@@ -121,6 +134,40 @@ impl Target {
     /// Whether a directory is of this target's making.
     pub(crate) fn made(&self, directory: &OwnedFd) -> io::Result<bool> {
         Ok(self.made.contains(&identity(directory)?))
+    }
+
+    /// Returns an error if a name is one of a pack's own files, and the directory is a pack that was there before: a foreign
+    /// manifest would make it unreadable.
+    pub(crate) fn refuse_file_of_pack(&self, directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
+        if !name.to_str().is_some_and(is_file_of_pack) || self.made(directory)? {
+            return Ok(());
+        }
+        for entry in rustix::fs::Dir::read_from(directory)?.take(NAMES_MAX) {
+            if entry?.file_name().to_str().is_ok_and(is_manifest) {
+                let why = "the directory is a pack, and only its writer puts files inside the pack";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a directory mode, time and owner, if it is of this target's making or all are to get them. One that was there, and
+    /// that more may enter than was recorded, is told: it may be what a run left that was killed.
+    pub(crate) fn dress_directory(
+        &mut self,
+        key: &[u8],
+        dress: Dress,
+        overwrite: Overwrite,
+    ) -> io::Result<Dressed> {
+        let parts = parts(key).unwrap_or_default();
+        let Some(directory) = self.existing(&parts)? else { return Err(io::ErrorKind::NotFound.into()) };
+        if overwrite == Overwrite::Always || self.made(&directory)? {
+            self::dress(&*directory, dress)?;
+            return Ok(Dressed::Yes);
+        }
+        let mode = u32::from(rustix::fs::fstat(&*directory)?.st_mode) & 0o777;
+        let is_open = !key.is_empty() && dress.mode.is_some_and(|recorded| mode & !recorded != 0);
+        Ok(if is_open { Dressed::TooOpen } else { Dressed::No })
     }
 
     /// The directory of these parts, its missing parents and itself made with default modes.
@@ -211,6 +258,20 @@ pub(crate) fn refuse_inside_pack(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// What names of files of packs begin with; `pack::names` has them all, and a test that these are they.
+const OF_PACKS: [&str; 6] = ["manifest-", "segment-", "checkpoint-", "deletes-", "orphan-", "writer.lock"];
+
+/// Whether a name may be one of a file of a pack.
+pub(crate) fn is_file_of_pack(name: &str) -> bool {
+    OF_PACKS.iter().any(|begin| name.starts_with(begin))
+}
+
+/// Whether a file with this name makes the directory where it is a pack.
+pub(crate) fn is_manifest(name: &str) -> bool {
+    let digits = name.strip_prefix("manifest-").unwrap_or_default();
+    digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Whether a directory is a pack. A pack has few files: of a directory with very many not all names are looked at.
 fn is_pack(directory: &Path) -> io::Result<bool> {
     let names = match directory.read_dir() {
@@ -219,7 +280,7 @@ fn is_pack(directory: &Path) -> io::Result<bool> {
         names => names?,
     };
     for entry in names.take(NAMES_MAX) {
-        if entry?.file_name().to_str().is_some_and(crate::pack::is_manifest) {
+        if entry?.file_name().to_str().is_some_and(is_manifest) {
             return Ok(true);
         }
     }

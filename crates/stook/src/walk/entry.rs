@@ -126,8 +126,8 @@ impl Metadata {
             uid: stat.st_uid,
             gid: stat.st_gid,
             len: u64::try_from(stat.st_size).unwrap_or(0),
-            mtime_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            ctime_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            mtime_ns: nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64)?,
+            ctime_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64)?,
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
             links: stat.st_nlink as u64,
@@ -136,9 +136,11 @@ impl Metadata {
     }
 }
 
-/// Times that do not fit (before 1677, after 2262) stop at the nearest that does.
-fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+/// Nanoseconds since 1970. A time that does not fit is never taken for another.
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> io::Result<i64> {
+    let all = seconds.checked_mul(1_000_000_000).and_then(|all| all.checked_add(nanoseconds));
+    let out = "its time is before 1677 or after 2262, which cannot be recorded: set another with `touch`";
+    all.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, out))
 }
 
 /// What the caller wants of an entry that was found.

@@ -7,13 +7,12 @@ use std::time::Instant;
 
 use stook::archive::MemberKind;
 use stook::archive::tar::write::{Head, end, padding};
-use stook::pack::tree::{Failure, Paths, UnpackSummary};
+use stook::pack::tree::{Failure, Paths, UnpackSummary, kind_of, symlink_target};
 use stook::pack::{Error, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
 
 use crate::commands::get::files::{Place, Target};
-use crate::commands::unpack::{Args, print};
+use crate::commands::unpack::{Args, code, print};
 use crate::context::Context;
-use crate::exit::code_for;
 use crate::keys;
 use crate::progress::{Progress, Unit};
 use crate::{failures, interrupt};
@@ -62,7 +61,7 @@ pub(in crate::commands) fn run(
         drop(output);
         print(&summary, false, started.elapsed().as_secs_f64(), context)?;
     }
-    Ok(code_for(summary.failures.len() as u64))
+    Ok(code(&summary, pack.is_complete()))
 }
 
 /// The names of files that have several: of each name that is not the first, the first.
@@ -180,7 +179,7 @@ impl Export<'_> {
 
     fn record(&mut self, record: &RecordHead, links: &Links) -> anyhow::Result<()> {
         let attributes = &record.attributes;
-        let kind = attributes.file_kind().unwrap_or(FileKind::File);
+        let kind = kind_of(attributes)?;
         let head = Head {
             key: self.paths.next(&record.key, kind)?,
             kind: MemberKind::File,
@@ -208,7 +207,7 @@ impl Export<'_> {
                 let link = |mut record: RecordReader<'_>| record.link_target();
                 let link = self.pack.open_record(&record.key)?.map(link).transpose()?.unwrap_or_default();
                 self.summary.symlinks += 1;
-                self.write(&Head { kind: MemberKind::Symlink, link: &link, ..head }.encode())
+                self.write(&Head { kind: MemberKind::Symlink, link: symlink_target(&link)?, ..head }.encode())
             }
             FileKind::HardLink | FileKind::File => self.file(&record.key, &head),
         }

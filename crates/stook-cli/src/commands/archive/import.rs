@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stook::archive::{Member, MemberKind, Piece, Reading, recognise, tar_stream};
-use stook::pack::format::attributes::{NAMES as FURTHER_NAMES, Name, Value};
+use stook::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value};
 use stook::pack::tree::{Failure, PackSummary};
 use stook::pack::{
-    Attributes, BodyComparison, Error, FileKind, Key, OpenOptions, Pack, PackWriter, RecordReader,
-    WriterOptions,
+    Attributes, BodyComparison, Error, FileKind, FurtherName, Key, OpenOptions, Pack, PackWriter,
+    RecordReader, WriterOptions,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions};
 
@@ -353,14 +353,37 @@ impl Import<'_> {
         self.summary.failures.push(Failure { key: key.to_vec(), error });
     }
 
+    /// Puts a link that leads elsewhere than the archive says, because of what is there.
+    fn put_link(&mut self, record: &Record<'_>, kind: FileKind, target: &[u8]) -> anyhow::Result<()> {
+        let mut attributes = record.attributes.clone();
+        attributes.set(Name::Id(KIND), Value::U8(kind.code()));
+        let len = target.len() as u64;
+        let there = self.there(&[(record.key, attributes.clone(), len)])?;
+        let there = there.first().copied().unwrap_or(There::Nothing);
+        let first = (kind == FileKind::HardLink).then_some(target);
+        let mut left = Some(target);
+        let record = Record { key: record.key, kind, attributes, len, there, first };
+        self.put(&record, &mut |take| {
+            left.take().map_or(Ok(false), |target| take(Piece::Bytes(target)).map(|()| true))
+        })
+    }
+
     /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
         // The file of a further name has to be there before it.
         if let (Some(writer), FileKind::HardLink, Some(first)) = (&mut self.writer, record.kind, record.first)
-            && !writer.mark_further_names(&Key::bytes(first)?)?
         {
-            self.fail_name(record.key, first);
-            return Ok(());
+            match writer.mark_further_names(&Key::bytes(first)?)? {
+                FurtherName::Of(key) if key.as_bytes() == Some(first) => {}
+                FurtherName::Of(key) => {
+                    return self.put_link(record, FileKind::HardLink, key.as_bytes().unwrap_or_default());
+                }
+                FurtherName::Symlink(target) => return self.put_link(record, FileKind::Symlink, &target),
+                FurtherName::Nothing => {
+                    self.fail_name(record.key, first);
+                    return Ok(());
+                }
+            }
         }
         // When its file was replaced, the name got what that had held.
         let is_moved = record.first.is_some_and(|first| self.replaced.contains(first));

@@ -55,5 +55,5 @@ pub(in crate::commands) fn run(
         interrupted: done.interrupted,
     };
     print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
-    Ok(code(&summary))
+    Ok(code(&summary, true))
 }

@@ -484,6 +484,7 @@ mod tests {
             ],
             roots: vec![b"/a\xff".to_vec()],
             history_from_ns: Some(-3),
+            moved: true,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::pack::open::Pack;
 use crate::pack::record::RecordHead;
 use crate::pack::stream::RecordReader;
 use crate::tree::existing::{Comparison, Plan, mtime_of};
-use crate::tree::target::{self, Target};
+use crate::tree::target::{self, Dress, Target};
 
 /// Makes links.
 pub(super) struct Linking<'a> {
@@ -60,7 +60,9 @@ impl Linking<'_> {
         let known = self.stands_for.get(first).cloned();
         let source = known.clone().unwrap_or_else(|| first.to_vec());
         if self.looks_alike(&source, &head).map_err(io)? {
-            if known.is_some() || self.has_same(&source, record)? {
+            if known.is_some()
+                || self.is_dressed(&source, &place.dress).map_err(io)? && self.has_same(&source, record)?
+            {
                 self.link(&place, &source, plan.replaces()).map_err(io)?;
                 self.stands_for.insert(first.to_vec(), source);
                 return Ok(None);
@@ -72,6 +74,16 @@ impl Linking<'_> {
             self.stands_for.insert(first.to_vec(), place.key);
         }
         Ok(Some(written))
+    }
+
+    /// Whether what has this key below the target has the mode and owner that the record would get: else whoever owns it could
+    /// change what another name then stands for.
+    fn is_dressed(&mut self, key: &[u8], dress: &Dress) -> io::Result<bool> {
+        let Some((parent, name)) = self.parent_of(key)? else { return Ok(false) };
+        let Some(status) = target::status(&parent, name)? else { return Ok(false) };
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let (owner, mode) = ((status.st_uid, status.st_gid), u32::from(status.st_mode) & 0o7777);
+        Ok(owner == dress.owner.unwrap_or(own) && dress.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
     }
 
     /// Whether what has this key below the target has the bytes of a record. It may have been there before, with a time

@@ -18,5 +18,5 @@ mod writing;
 pub use gone::{Delete, Held};
 pub use moving::MoveSummary;
 pub use packing::{Failure, Grouping, PackSummary, PackTree};
-pub use paths::Paths;
+pub use paths::{Paths, kind_of, symlink_target};
 pub use unpacking::{UnpackSummary, UnpackTree};

@@ -1,9 +1,12 @@
 //! Which keys of a pack are paths of one tree.
 
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::FileKind;
+use crate::pack::format::attributes::{Attributes, FileKind, KIND, Name};
 use crate::pack::key::Key;
 use crate::tree::target;
+
+/// Longest target of a symbolic link, in bytes: Linux takes no longer path.
+const TARGET_LEN_MAX: usize = 4095;
 
 /// Looks at keys in their order: each has to be a path, and none may lie below what is not a directory.
 #[derive(Debug, Default)]
@@ -49,4 +52,31 @@ impl Paths {
         }
         Ok(path)
     }
+}
+
+/// What a record is in a tree. One that was put by hand is a file.
+///
+/// # Errors
+/// [`Error::Invalid`] for a kind that this version cannot make.
+pub fn kind_of(attributes: &Attributes) -> Result<FileKind> {
+    match attributes.get(&Name::Id(KIND)) {
+        None => Ok(FileKind::File),
+        Some(_) => attributes
+            .file_kind()
+            .ok_or_else(|| Error::Invalid("a kind of file that this version cannot make".into())),
+    }
+}
+
+/// What a symbolic link leads to, as its record has it.
+///
+/// # Errors
+/// [`Error::Invalid`] for what no symbolic link can lead to.
+pub fn symlink_target(body: &[u8]) -> Result<&[u8]> {
+    let why = match body {
+        [] => "a symbolic link to nothing",
+        _ if body.contains(&0) => "what the symbolic link leads to has a zero byte",
+        _ if body.len() > TARGET_LEN_MAX => "what the symbolic link leads to is too long",
+        _ => return Ok(body),
+    };
+    Err(Error::Invalid(why.into()))
 }

@@ -4,21 +4,21 @@
 //! are written by several threads. Directories get their mode and time last, hard links when all files are there.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use super::links::Linking;
 use super::packing::Failure;
-use super::paths::Paths;
+use super::paths::{Paths, kind_of, symlink_target};
 use super::writing::{Body, Place, Writing};
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::{Attributes, FileKind, KIND, Name};
+use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::tree::existing::Overwrite;
-use crate::tree::target::{self, Dress, Target};
+use crate::tree::target::{Dress, Dressed, Target};
 
 /// Small files waiting for a thread that writes them.
 const QUEUE_LEN: usize = 64;
@@ -41,7 +41,7 @@ pub struct UnpackSummary {
     pub bytes: u64,
     /// What was there already, with the same content.
     pub unchanged: u64,
-    /// What was there already with other content, and stayed as it was.
+    /// What was there already with other content, and stayed as it was; directories that more may enter than was recorded.
     pub kept: Vec<Vec<u8>>,
     /// What could not be unpacked, damaged records included.
     pub failures: Vec<Failure>,
@@ -179,7 +179,10 @@ impl Unpacking<'_> {
                     }
                     (FileKind::File, Some(body)) => self.write(&place, &mut Body::Whole(Some(body))),
                     (FileKind::File, None) => self.write(&place, &mut Body::Scan(&mut scan)),
-                    (FileKind::Symlink, Some(body)) => self.writing.make_symlink(&place, body),
+                    (FileKind::Symlink, Some(body)) => match symlink_target(body) {
+                        Ok(target) => self.writing.make_symlink(&place, target),
+                        Err(error) => self.writing.fail(place.key, error),
+                    },
                     (FileKind::HardLink, _) => self.links.push(place),
                     _ => {
                         let why = "the target of a link is too long".to_owned();
@@ -232,23 +235,18 @@ impl Unpacking<'_> {
     fn place_path(&mut self, path: &[u8], attributes: &[u8]) -> Result<Placed> {
         let parts = Paths::parts(path)?;
         let attributes = Attributes::decode(attributes).map_err(|invalid| Error::Invalid(invalid.what))?;
-        let kind = match attributes.get(&Name::Id(KIND)) {
-            // A record that was put by hand is a file.
-            None => FileKind::File,
-            Some(_) => attributes
-                .file_kind()
-                .ok_or_else(|| Error::Invalid("a kind of file that this version cannot make".into()))?,
-        };
+        let kind = kind_of(&attributes)?;
         let dress = self.dress(&attributes);
         let shown = self.target.path_of(path);
-        let io = |error| Error::from(crate::Error::io("make the directory for", shown, error));
+        let io = |error| Error::from(crate::Error::io("make the directory for", &shown, error));
         match (parts.split_last(), kind) {
             (_, FileKind::Directory) => {
-                self.target.directory(&parts).map_err(io)?;
+                self.target.directory(&parts).map_err(&io)?;
                 Ok(Placed::Directory(path.to_vec(), dress))
             }
             (Some((name, parents)), _) => {
-                let parent = self.target.directory(parents).map_err(io)?;
+                let parent = self.target.directory(parents).map_err(&io)?;
+                self.target.refuse_file_of_pack(&parent, name).map_err(io)?;
                 let name: OsString = name.to_os_string();
                 Ok(Placed::Other(kind, Place { parent, name, key: path.to_vec(), dress }))
             }
@@ -294,8 +292,10 @@ impl Unpacking<'_> {
     fn dress_directories(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
         for (path, dress) in std::mem::take(&mut self.directories) {
-            match self.dress_directory(&path, dress) {
-                Ok(dressed) => self.writing.summary().directories += u64::from(dressed),
+            match self.target.dress_directory(&path, dress, self.tree.overwrite) {
+                Ok(Dressed::Yes) => self.writing.summary().directories += 1,
+                Ok(Dressed::No) => {}
+                Ok(Dressed::TooOpen) => self.writing.summary().kept.push(path),
                 Err(error) => {
                     let shown = self.target.path_of(&path);
                     let error = crate::Error::io("set mode and time of", shown, error);
@@ -303,18 +303,5 @@ impl Unpacking<'_> {
                 }
             }
         }
-    }
-
-    /// Whether mode and time were to be set.
-    fn dress_directory(&mut self, path: &[u8], dress: Dress) -> std::io::Result<bool> {
-        let parts: Vec<&OsStr> = target::parts(path).unwrap_or_default();
-        let Some(directory) = self.target.existing(&parts)? else {
-            return Err(std::io::ErrorKind::NotFound.into());
-        };
-        let wanted = self.tree.overwrite == Overwrite::Always || self.target.made(&directory)?;
-        if wanted {
-            target::dress(&*directory, dress)?;
-        }
-        Ok(wanted)
     }
 }

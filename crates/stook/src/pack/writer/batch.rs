@@ -94,14 +94,22 @@ impl<'w> Batch<'w> {
             None => writer.find(key),
         })?;
         let Some((first, others)) = links.split_first() else { return Ok(()) };
-        let sequence = self.writer.manifest.sequence_next;
-        if let Err(error) = self.move_content(old, first) {
-            // Nothing of it is there, and the numbers of a batch have no gaps.
-            self.writer.manifest.sequence_next = sequence;
-            return Err(links::cannot_move(key, &first.key, error));
+        let cannot = |error| links::cannot_move(key, &first.key, error);
+        let target = self.writer.link_at(old).map_err(cannot)?;
+        if target.is_none() {
+            let sequence = self.writer.manifest.sequence_next;
+            if let Err(error) = self.move_content(old, first) {
+                // Nothing of it is there, and the numbers of a batch have no gaps.
+                self.writer.manifest.sequence_next = sequence;
+                return Err(cannot(error));
+            }
         }
-        let body = first.key.as_bytes().unwrap_or_default();
-        for link in others {
+        // Names of a name become names of what that leads to.
+        let (body, rest) = match &target {
+            Some(target) => (target.as_slice(), links.as_slice()),
+            None => (first.key.as_bytes().unwrap_or_default(), others),
+        };
+        for link in rest.iter().filter(|link| link.key.as_bytes() != Some(body)) {
             let sums = chunk_sums(body, self.writer.chunk_log2());
             self.append(&link.key, FrameKind::Record, &link.attributes.encode()?, &[body, &sums])?;
         }

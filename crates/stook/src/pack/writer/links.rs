@@ -19,6 +19,7 @@ use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name as Attri
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
 use crate::pack::format::segment::Salt;
 use crate::pack::frames::{Chunk, Frames, Step, Trouble};
+use crate::pack::further_names::HOPS_MAX;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::names::Name;
 use crate::pack::open::{OpenOptions, Pack};
@@ -40,6 +41,17 @@ pub(super) struct Links {
     by_first: HashMap<Key, BTreeSet<Key>>,
     /// Whether the links that were there before this writer are in it.
     is_complete: bool,
+}
+
+/// What a name is to be that leads to a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FurtherName {
+    /// A further name of the file with this key.
+    Of(Key),
+    /// A symbolic link like the one that it is a name of.
+    Symlink(Vec<u8>),
+    /// There is nothing that it could be a name of.
+    Nothing,
 }
 
 /// A name that leads to a record.
@@ -101,46 +113,76 @@ impl PackWriter {
             Ok(name)
         };
         let to = group_of(self, first)?;
-        let moved = self.content(old).and_then(|mut content| {
-            let mut record = self.begin(&to, &first.key, &content.attributes, content.len)?;
-            while let Some(bytes) = content.next()? {
-                record.write(bytes)?;
-            }
-            record.finish()
-        });
+        let target = self.link_at(old).map_err(|error| cannot_move(key, &first.key, error))?;
+        let moved = if target.is_some() {
+            Ok(0)
+        } else {
+            self.content(old).and_then(|mut content| {
+                let mut record = self.begin(&to, &first.key, &content.attributes, content.len)?;
+                while let Some(bytes) = content.next()? {
+                    record.write(bytes)?;
+                }
+                record.finish()
+            })
+        };
         moved.map_err(|error| cannot_move(key, &first.key, error))?;
-        for link in others {
+        // Names of a name become names of what that leads to.
+        let (leads_to, rest) = match &target {
+            Some(target) => (target.as_slice(), links.as_slice()),
+            None => (first.key.as_bytes().unwrap_or_default(), others),
+        };
+        for link in rest.iter().filter(|link| link.key.as_bytes() != Some(leads_to)) {
             let to = group_of(self, link)?;
-            self.put(&to, &link.key, &link.attributes, first.key.as_bytes().unwrap_or_default())?;
+            self.put(&to, &link.key, &link.attributes, leads_to)?;
         }
         // Within a segment what was written first is there first after a crash, too; another may be late.
         if is_elsewhere { self.sync() } else { Ok(()) }
     }
 
-    /// Makes the record with this key say that it holds the content of further names, if it does not yet: for whoever learns
-    /// of hard links after their file was put. The record is written anew then. Whether there is such a record.
+    /// Makes the record with this key, or the one at the end of the links that begin there, say that it holds the content of
+    /// further names, if it does not yet: for whoever learns of hard links after their file was put. The record is written
+    /// anew then. What a further name is to be.
     ///
     /// # Errors
     /// As [`put`](Self::put), and what reading the record meets.
-    pub fn mark_further_names(&mut self, first: &Key) -> Result<bool> {
+    pub fn mark_further_names(&mut self, first: &Key) -> Result<FurtherName> {
         self.check_usable()?;
-        let Some(at) = self.find(first)? else { return Ok(false) };
-        if self.may_hold_content(first, at)? {
-            return Ok(true);
+        let mut key = first.clone();
+        for _ in 0..HOPS_MAX {
+            let Some(at) = self.find(&key)? else { return Ok(FurtherName::Nothing) };
+            let mut content = self.content(at)?;
+            match content.attributes.file_kind() {
+                Some(FileKind::Directory) => return Ok(FurtherName::Nothing),
+                Some(FileKind::Symlink) => return Ok(FurtherName::Symlink(content.link()?)),
+                Some(FileKind::HardLink) => key = Key::bytes(&content.link()?)?,
+                Some(FileKind::File) | None => {
+                    self.mark(&key, at, content)?;
+                    return Ok(FurtherName::Of(key));
+                }
+            }
         }
-        let mut content = self.content(at)?;
-        if content.attributes.file_kind() == Some(FileKind::HardLink) {
-            return Ok(true);
+        Ok(FurtherName::Nothing)
+    }
+
+    fn mark(&mut self, key: &Key, at: At, mut content: Content) -> Result<()> {
+        if content.attributes.has_further_names() {
+            return Ok(());
         }
         content.attributes.set(AttributeName::Id(NAMES), Value::U32(2));
         let group = self.manifest.groups.get(self.group_of(at.segment)? as usize).cloned();
         let group = group.unwrap_or_default();
-        let mut record = self.begin(&group, first, &content.attributes, content.len)?;
+        let mut record = self.begin(&group, key, &content.attributes, content.len)?;
         while let Some(bytes) = content.next()? {
             record.write(bytes)?;
         }
-        record.finish()?;
-        Ok(true)
+        record.finish().map(drop)
+    }
+
+    /// What the record at this place leads to, if it is a further name.
+    pub(super) fn link_at(&mut self, at: At) -> Result<Option<Vec<u8>>> {
+        let mut content = self.content(at)?;
+        let is_link = content.attributes.file_kind() == Some(FileKind::HardLink);
+        is_link.then(|| content.link()).transpose()
     }
 
     /// Whether a record may hold the content of other names: it says so, or cannot be asked.
@@ -149,7 +191,7 @@ impl PackWriter {
             return Ok(false);
         }
         if self.links.is_own(old) {
-            return Ok(self.links.several.contains(key));
+            return Ok(self.links.several.contains(key) || self.links.by_first.contains_key(key));
         }
         let (source, salt) = self.older_source(old.segment)?;
         let mut len = old.place.len.unwrap_or(HEAD_LEN).min(HEAD_LEN);
@@ -157,7 +199,8 @@ impl PackWriter {
             let range = ByteRange::at(old.place.offset, len).unwrap_or_default();
             let Ok(bytes) = self.reader.read(source.as_ref(), range) else { return Ok(true) };
             match names_in(&bytes, &salt, old.place.offset) {
-                Head::Read { is_link, has_further_names } => return Ok(!is_link && has_further_names),
+                // Names of a name are content, too: none of ours has any, but others may put them.
+                Head::Read { is_link, has_further_names } => return Ok(is_link || has_further_names),
                 Head::Longer(needed) if needed > len => len = needed,
                 Head::Longer(_) | Head::Damaged => return Ok(true),
             }
@@ -273,6 +316,18 @@ impl PackWriter {
 }
 
 impl Content {
+    /// The whole body of a link: what it leads to.
+    pub(super) fn link(&mut self) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        while let Some(bytes) = self.next()? {
+            body.extend_from_slice(bytes);
+            if body.len() > KEY_LEN_MAX {
+                return Err(Error::Invalid("what a link leads to is too long".into()));
+            }
+        }
+        Ok(body)
+    }
+
     /// The next verified bytes of the body; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>> {
         match self.frames.next_chunk() {

@@ -25,6 +25,7 @@ pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge}
 pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
 use leftovers::{Committed, Named};
+pub use links::FurtherName;
 use links::Links;
 pub use shared::SharedWriter;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use stook::pack::format::attributes::{NAMES, Name, Value};
 use stook::pack::{
-    Attributes, CompactOptions, FileKind, Key, OpenOptions, Pack, PackWriter, Result, SharedWriter,
-    WriterOptions,
+    Attributes, CompactOptions, FileKind, FurtherName, Key, OpenOptions, Pack, PackWriter, Result,
+    SharedWriter, WriterOptions,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::model::pack::{ScriptedHost, open_simulated, tiny_writer};
@@ -273,4 +273,50 @@ fn a_crash_at_any_operation_leaves_every_name_its_content() {
     let exploring = ExploreOptions { seed: 11, variants: 9 };
     let checked = explore(&exploring, &SimStorage::new(), work, all_or_nothing);
     assert!(checked > 100, "{checked}");
+}
+
+#[test]
+fn names_of_a_name_keep_their_content_when_that_name_goes() {
+    for (how, change, _) in CHANGES {
+        for before in [true, false] {
+            let place = Place::new();
+            let mut writer = place.writer();
+            // `b` holds it, `a` is a name of `b`, and `c` and `d` are names of `a`: nobody else would do that.
+            writer.put("", &key("b"), &file(2), SHARED).unwrap();
+            writer.put("", &key("a"), &link(), b"b").unwrap();
+            writer.put("", &key("c"), &link(), b"a").unwrap();
+            writer.put("g", &key("d"), &link(), b"a").unwrap();
+            if before {
+                writer.finish(true).unwrap();
+                writer = place.writer();
+            }
+            change(&mut writer).unwrap();
+            writer.finish(false).unwrap();
+            println!("{how}, {before}");
+            let pack = place.pack();
+            for name in ["b", "c", "d"] {
+                let found = pack.open_file(&key(name)).unwrap().map(|record| record.head().key.clone());
+                assert_eq!(found, Some(key("b")), "{name}");
+            }
+            assert_eq!(&pack.get(&key("b")).unwrap().unwrap().body[..], SHARED);
+        }
+    }
+}
+
+#[test]
+fn a_further_name_is_one_of_the_file_behind_all_links() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.put("", &key("f"), &file(1), SHARED).unwrap();
+    writer.put("", &key("l"), &link(), b"f").unwrap();
+    writer.put("", &key("s"), &Attributes::of_file(FileKind::Symlink, 0o777, 7, None), b"to").unwrap();
+    writer.put("", &key("x"), &Attributes::of_file(FileKind::Directory, 0o755, 7, None), b"").unwrap();
+    writer.put("", &key("r"), &link(), b"r").unwrap();
+    assert_eq!(writer.mark_further_names(&key("l")).unwrap(), FurtherName::Of(key("f")));
+    assert_eq!(writer.mark_further_names(&key("s")).unwrap(), FurtherName::Symlink(b"to".to_vec()));
+    for nothing in ["x", "r", "absent"] {
+        assert_eq!(writer.mark_further_names(&key(nothing)).unwrap(), FurtherName::Nothing, "{nothing}");
+    }
+    writer.finish(true).unwrap();
+    assert!(place.pack().get(&key("f")).unwrap().unwrap().head.attributes.has_further_names());
 }

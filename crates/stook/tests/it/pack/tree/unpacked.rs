@@ -31,7 +31,8 @@ fn what_is_there_is_kept_and_named_unless_told_otherwise() {
     std::os::unix::fs::symlink("mine", place.path("out/link")).unwrap();
     let mut summary = place.unpack("out");
     summary.kept.sort();
-    assert_eq!(summary.kept, [b"a".to_vec(), b"d/linked".to_vec(), b"link".to_vec()]);
+    // Into `d` more may go than was recorded.
+    assert_eq!(summary.kept, [&b"a"[..], b"d", b"d/linked", b"link"]);
     assert!(summary.failures.is_empty(), "{summary:?}");
     assert_eq!(fs::read(place.path("out/a")).unwrap(), b"mine");
     assert_eq!(fs::read(place.path("out/d/linked")).unwrap(), b"mine, too");
@@ -158,7 +159,7 @@ fn an_interruption_leaves_whole_files_only_and_the_next_run_makes_the_rest() {
         }
     }
     let summary = place.unpack("out");
-    assert!(summary.failures.is_empty() && !summary.kept.is_empty());
+    assert!(summary.failures.is_empty() && summary.kept.is_empty() && summary.unchanged > 0);
     let mut unpacking = place.unpacking("out");
     unpacking.overwrite = Overwrite::Always;
     unpacking.run(&place.open(), &mut |_, _| true).unwrap();
