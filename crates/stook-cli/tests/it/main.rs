@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod archive;
+mod archive_checksums;
 mod bench;
 mod cat;
 mod check;

@@ -176,12 +176,51 @@ pub struct StreamInput<R> {
     from: usize,
     to: usize,
     position: u64,
+    /// Where it was found damaged, and what was said of it. What a decompressor gives after that is
+    /// not taken.
+    damage: Option<(u64, String)>,
 }
 
 impl<R: Read> StreamInput<R> {
     /// Reads from `reader`, called `path` in messages.
     pub fn new(reader: R, path: impl Into<PathBuf>) -> Self {
-        Self { reader, path: path.into(), buffer: vec![0; 256 << 10], from: 0, to: 0, position: 0 }
+        let (path, buffer) = (path.into(), vec![0; 256 << 10]);
+        Self { reader, path, buffer, from: 0, to: 0, position: 0, damage: None }
+    }
+
+    /// What comes first, at most so many bytes, none of them consumed; fewer only where it ends
+    /// before.
+    ///
+    /// # Errors
+    /// What reading meets.
+    pub(super) fn peek(&mut self, len: usize) -> Result<&[u8]> {
+        let len = len.min(self.buffer.len());
+        self.buffer.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to.saturating_sub(self.from));
+        while self.to < len && self.read_more()? > 0 {}
+        Ok(self.buffer.get(..len.min(self.to)).unwrap_or_default())
+    }
+
+    /// Reads behind what the buffer holds; none at the end.
+    fn read_more(&mut self) -> Result<usize> {
+        if let Some((offset, what)) = self.damage.clone() {
+            return Err(Error::Damaged { path: self.path.clone(), offset, what });
+        }
+        loop {
+            let got = match self.reader.read(self.buffer.get_mut(self.to..).unwrap_or_default()) {
+                Ok(got) => got,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    let error = read_error(&self.path, self.position, error);
+                    if let Error::Damaged { offset, what, .. } = &error {
+                        self.damage = Some((*offset, what.clone()));
+                    }
+                    return Err(error);
+                }
+            };
+            self.to = self.to.saturating_add(got);
+            return Ok(got);
+        }
     }
 }
 
@@ -208,16 +247,9 @@ impl<R: Read> Input for StreamInput<R> {
     }
 
     fn fill(&mut self) -> Result<&[u8]> {
-        while self.from == self.to {
-            let got = match self.reader.read(&mut self.buffer) {
-                Ok(got) => got,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(read_error(&self.path, self.position, error)),
-            };
-            (self.from, self.to) = (0, got);
-            if got == 0 {
-                break;
-            }
+        if self.from == self.to {
+            (self.from, self.to) = (0, 0);
+            self.read_more()?;
         }
         Ok(self.buffer.get(self.from..self.to).unwrap_or_default())
     }

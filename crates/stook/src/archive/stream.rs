@@ -5,11 +5,15 @@ use std::io::{BufRead, Read};
 use std::path::PathBuf;
 
 use super::compressed;
-use super::error::Result;
-use super::input::StreamInput;
+use super::error::{Error, Result};
+use super::input::{Input as _, StreamInput};
 use super::member::Extent;
-use super::reading::{Piece, Stepped, Stepping};
+use super::reading::{PASS_MAX, Piece, Stepped, Stepping};
+use super::tar::header::{BLOCK_LEN, has_checksum};
 use super::tar::{Entry, Walk};
+
+/// What zips begin with, those without members as well.
+const ZIPS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 
 /// A tar read from front to back.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub struct TarStream {
 /// Goes through the tar that a reader gives, compressed or not; `path` is what to call it in messages.
 ///
 /// # Errors
-/// What reading its first bytes meets.
+/// When what comes first is no header of a tar, and what reading that meets.
 pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<PathBuf>) -> Result<TarStream> {
     let path = path.into();
     let told = |error| crate::Error::io("read", &path, error);
@@ -36,15 +40,43 @@ pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<Pa
         Some(format) => compressed::decompress(reader, format).map_err(told)?,
         None => Box::new(reader),
     };
-    let walk = Walk::new(StreamInput::new(reader, path));
+    let mut input = StreamInput::new(reader, path);
+    let first = input.peek(BLOCK_LEN)?;
+    if let Some(what) = why_no_tar(first, format.is_some()) {
+        return Err(Error::NotAnArchive { path: input.path().to_path_buf(), what: what.into() });
+    }
+    let walk = Walk::new(input);
     Ok(TarStream { walk, extents: VecDeque::new(), at: 0, len: 0, lent: 0, zeroes_left: 0 })
 }
 
+/// Why what begins so is no tar, if it is none.
+fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
+    let why = match is_compressed {
+        true => "what is compressed in it is no tar",
+        false => "it begins as none of tar, tar.gz and tar.zst do",
+    };
+    if ZIPS.iter().any(|zip| first.starts_with(zip)) && !is_compressed {
+        return Some("it is a zip, which has to be a file: what is in it stands at its end");
+    }
+    if let Some(block) = first.first_chunk::<BLOCK_LEN>() {
+        let is_one = has_checksum(block) || block.iter().all(|byte| *byte == 0);
+        return (!is_one).then_some(why);
+    }
+    if first.is_empty() && !is_compressed {
+        return Some("it is empty");
+    }
+    // Where the magic of a header would be, there may be the end.
+    let is_header = first.get(257..262).is_some_and(|magic| magic == b"ustar");
+    Some(if is_header { "it ends within the first header" } else { why })
+}
+
 impl TarStream {
-    /// The next member; what was not read of the one before is passed over.
+    /// The next member; what was not read of the one before is passed over. None only when all behind
+    /// the end was read, too: there stands the checksum of what is compressed, and whoever writes a tar
+    /// into a pipe gets rid of all of it.
     ///
     /// # Errors
-    /// When the bytes are not a tar, and what reading meets.
+    /// When the bytes are not a tar, or not what their checksum says, and what reading meets.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         self.walk.consume(std::mem::take(&mut self.lent));
@@ -54,6 +86,9 @@ impl TarStream {
             let whole = || vec![Extent { at: 0, stored_at: entry.data_at, len: entry.stored_len }];
             self.extents = entry.extents.clone().unwrap_or_else(whole).into();
             (self.at, self.len) = (0, if entry.link.is_empty() { entry.len } else { 0 });
+        } else {
+            (self.extents, self.at, self.len) = (VecDeque::new(), 0, 0);
+            while self.walk.input().skip(PASS_MAX)? == PASS_MAX {}
         }
         Ok(entry)
     }

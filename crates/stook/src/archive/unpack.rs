@@ -141,10 +141,9 @@ struct Place {
 impl Unpacking<'_> {
     fn members(&mut self, archive: &Archive, members: &[Member<'_>], are_links: bool) -> Result<()> {
         let mut reading = archive.read(members.iter().map(|member| member.number).collect())?;
-        loop {
+        for _ in members {
             // Not after the next member: what is left of this one may be long.
-            if self.summary.interrupted || !(self.progress)(self.summary.bytes) {
-                self.summary.interrupted = true;
+            if self.is_stopped() {
                 return Ok(());
             }
             let Some(member) = reading.next()? else { break };
@@ -156,7 +155,27 @@ impl Unpacking<'_> {
                 self.summary.failures.push(Failure { key: member.key.to_vec(), error });
             }
         }
-        Ok(())
+        loop {
+            if self.is_stopped() {
+                return Ok(());
+            }
+            match reading.verify() {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    let key = archive.path().as_os_str().as_bytes().to_vec();
+                    self.summary.failures.push(Failure { key, error });
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Whether the caller wants no more, which is noted.
+    fn is_stopped(&mut self) -> bool {
+        let summary = &mut self.summary;
+        summary.interrupted = summary.interrupted || !(self.progress)(summary.bytes);
+        summary.interrupted
     }
 
     fn member(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> Result<()> {
@@ -302,7 +321,8 @@ impl Unpacking<'_> {
             if let Some(comparison) = &mut comparison {
                 comparison.take(bytes).map_err(told("read")).map_err(io)?;
             }
-            let is_hole = bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0);
+            // Behind a hole, no bytes at all must not be taken for what ends the file.
+            let is_hole = bytes.is_empty() || bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0);
             if let Some(file) = file.as_mut().filter(|_| !is_hole) {
                 if at != offset {
                     file.seek(SeekFrom::Start(offset)).map_err(told("write")).map_err(io)?;

@@ -77,6 +77,9 @@ impl Getter<'_> {
             }
             bar.add(self.totals.bytes.saturating_sub(bar.done()));
         }
+        while reading.verify()? {
+            interrupt::check()?;
+        }
         drop(reading);
         // What was read of a file that was being written might be neither the old nor the new.
         Ok(self.archive.check_unchanged()?)

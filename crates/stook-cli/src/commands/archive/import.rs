@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::BufReader;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stook::archive::{Member, MemberKind, Piece, Reading, recognise, tar_stream};
+use stook::archive::{Archive, Member, MemberKind, Piece, Reading, TarStream, recognise, tar_stream};
 use stook::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value};
 use stook::pack::tree::{Failure, PackSummary};
 use stook::pack::{
@@ -68,6 +69,9 @@ pub(in crate::commands) fn run(
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    // What is no tar is told before anything is made.
+    let has_stdin = args.sources.iter().any(|source| source == Path::new("-"));
+    let mut stdin = if has_stdin { Some(tar_from_stdin()?) } else { None };
     let there = args.pack.exists();
     let mut writer = if args.dry_run { None } else { Some(open(args, there, context)?) };
     let before = match there {
@@ -88,13 +92,16 @@ pub(in crate::commands) fn run(
         checksum: args.checksum,
         summary: PackSummary::default(),
         replaced: BTreeSet::new(),
+        failed: BTreeSet::new(),
         left_out: Vec::new(),
         bar: context.progress("packing", Unit::Bytes, None),
     };
     for source in &args.sources {
+        // Names of files are of one archive.
+        import.failed.clear();
         let done = match source == Path::new("-") {
             // Waiting for what comes next ends so, too.
-            true => match import.stream() {
+            true => match stdin.take().map_or_else(tar_from_stdin, Ok).and_then(|tar| import.stream(tar)) {
                 Err(_) if interrupted() => {
                     import.summary.interrupted = true;
                     Ok(())
@@ -120,6 +127,14 @@ pub(in crate::commands) fn run(
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(code_for(summary.failures.len() as u64))
+}
+
+/// The tar that comes through stdin, once its first header is there.
+fn tar_from_stdin() -> anyhow::Result<TarStream> {
+    match tar_stream(BufReader::with_capacity(256 << 10, Interruptible::stdin()?), "stdin") {
+        Err(_) if interrupted() => Err(Interrupted.into()),
+        opened => Ok(opened?),
+    }
 }
 
 fn open(args: &Args, there: bool, context: &Context) -> anyhow::Result<PackWriter> {
@@ -159,6 +174,9 @@ struct Import<'a> {
     summary: PackSummary,
     /// Keys of records that this run replaced.
     replaced: BTreeSet<Vec<u8>>,
+    /// Keys of members of this archive that are not in the pack. What the pack has under them is
+    /// another file.
+    failed: BTreeSet<Vec<u8>>,
     /// Pipes, devices, and what only its program knows.
     left_out: Vec<Vec<u8>>,
     bar: Progress,
@@ -199,22 +217,51 @@ impl Import<'_> {
         let Some(archive) = archives::open(path, context)? else { return Ok(()) };
         let mut members: Vec<Member<'_>> = archive.selection(|key| self.is_taken(key));
         members.sort_by_key(|member| member.header_at);
+        // What is read from its front is read once.
+        let mut pass = match archive.is_sequential() {
+            true => Some(read(&archive, members.iter())?),
+            false => None,
+        };
         for batch in members.chunks(BATCH) {
             let wanted = self.changed(batch)?;
-            let read = wanted.iter().filter(|(member, _)| !is_name(member));
-            let mut reading = archive.read(read.map(|(member, _)| member.number).collect())?;
+            let mut own = None;
+            let reading = match &mut pass {
+                Some(pass) => pass,
+                None => own.insert(read(&archive, wanted.iter().map(|(member, _)| member))?),
+            };
             for (member, there) in &wanted {
                 if interrupted() {
                     self.summary.interrupted = true;
                     return Ok(());
                 }
-                self.member(member, *there, &mut reading)?;
+                self.member(member, *there, reading)?;
                 if self.summary.interrupted {
                     return Ok(());
                 }
             }
         }
+        if let Some(pass) = &mut pass {
+            self.verify(pass, path)?;
+        }
         Ok(archive.check_unchanged()?)
+    }
+
+    /// Reads on to the checksum behind all members.
+    fn verify(&mut self, reading: &mut Reading<'_>, path: &Path) -> anyhow::Result<()> {
+        loop {
+            if interrupted() {
+                self.summary.interrupted = true;
+                return Ok(());
+            }
+            match reading.verify() {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    self.fail(path.as_os_str().as_bytes(), of_member(error.into())?);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// The members that are not certain to be in the pack as they are, and what is there of each.
@@ -280,9 +327,10 @@ impl Import<'_> {
                 Ok(false)
             });
         }
-        reading.next()?;
+        // What is unchanged is passed over.
+        while reading.next()?.is_some_and(|next| next.number != member.number) {}
         let Some(kind) = archives::kind(member) else {
-            self.left_out.push(member.key.to_vec());
+            self.leave_out(member.key);
             return Ok(());
         };
         self.put(&record(kind), &mut |take| match reading.piece()? {
@@ -292,8 +340,7 @@ impl Import<'_> {
     }
 
     /// A tar from stdin: members come as they are, and later ones take the place of earlier ones.
-    fn stream(&mut self) -> anyhow::Result<()> {
-        let mut tar = tar_stream(BufReader::with_capacity(256 << 10, Interruptible::stdin()?), "stdin")?;
+    fn stream(&mut self, mut tar: TarStream) -> anyhow::Result<()> {
         loop {
             // What is passed over of a member may be as long as one that is packed.
             while !interrupted() && tar.piece()?.is_some() {}
@@ -311,7 +358,7 @@ impl Import<'_> {
                 MemberKind::Symlink => FileKind::Symlink,
                 MemberKind::HardLink => FileKind::HardLink,
                 MemberKind::Other => {
-                    self.left_out.push(entry.key);
+                    self.leave_out(&entry.key);
                     continue;
                 }
             };
@@ -341,16 +388,48 @@ impl Import<'_> {
         }
         if !tar.has_end() {
             let error = Error::Invalid("the tar does not end as a tar does; something was cut off".into());
-            self.summary.failures.push(Failure { key: b"-".to_vec(), error });
+            self.fail(b"-", error);
         }
         Ok(())
+    }
+
+    /// Notes a member that is not packed, and whose further names are not either.
+    fn fail(&mut self, key: &[u8], error: Error) {
+        self.failed.insert(key.to_vec());
+        self.summary.failures.push(Failure { key: key.to_vec(), error });
+    }
+
+    /// Notes what packs do not hold.
+    fn leave_out(&mut self, key: &[u8]) {
+        self.failed.insert(key.to_vec());
+        self.left_out.push(key.to_vec());
     }
 
     /// Notes a further name of a file that is not packed.
     fn fail_name(&mut self, key: &[u8], first: &[u8]) {
         let first = first.escape_ascii();
         let error = Error::Invalid(format!("it is a further name of {first}, which is not packed"));
-        self.summary.failures.push(Failure { key: key.to_vec(), error });
+        self.fail(key, error);
+    }
+
+    /// Puts a further name whose file is there under another key, or as a symbolic link, as what it is; tells of one without a
+    /// file. Whether that was all there is to do.
+    fn puts_name(&mut self, record: &Record<'_>) -> anyhow::Result<bool> {
+        let (FileKind::HardLink, Some(first)) = (record.kind, record.first) else { return Ok(false) };
+        let leads_to = match &mut self.writer {
+            _ if self.failed.contains(first) => FurtherName::Nothing,
+            Some(writer) => writer.mark_further_names(&Key::bytes(first)?)?,
+            None => return Ok(false),
+        };
+        match leads_to {
+            FurtherName::Of(key) if key.as_bytes() == Some(first) => return Ok(false),
+            FurtherName::Of(key) => {
+                self.put_link(record, FileKind::HardLink, key.as_bytes().unwrap_or_default())?;
+            }
+            FurtherName::Symlink(target) => self.put_link(record, FileKind::Symlink, &target)?,
+            FurtherName::Nothing => self.fail_name(record.key, first),
+        }
+        Ok(true)
     }
 
     /// Puts a link that leads elsewhere than the archive says, because of what is there.
@@ -371,20 +450,11 @@ impl Import<'_> {
     /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> anyhow::Result<()> {
         // The file of a further name has to be there before it.
-        if let (Some(writer), FileKind::HardLink, Some(first)) = (&mut self.writer, record.kind, record.first)
-        {
-            match writer.mark_further_names(&Key::bytes(first)?)? {
-                FurtherName::Of(key) if key.as_bytes() == Some(first) => {}
-                FurtherName::Of(key) => {
-                    return self.put_link(record, FileKind::HardLink, key.as_bytes().unwrap_or_default());
-                }
-                FurtherName::Symlink(target) => return self.put_link(record, FileKind::Symlink, &target),
-                FurtherName::Nothing => {
-                    self.fail_name(record.key, first);
-                    return Ok(());
-                }
-            }
+        if self.puts_name(record)? {
+            return Ok(());
         }
+        // Of members with one key the last counts.
+        self.failed.remove(record.key);
         // When its file was replaced, the name got what that had held.
         let is_moved = record.first.is_some_and(|first| self.replaced.contains(first));
         let same = match (&self.before, record.there) {
@@ -407,7 +477,7 @@ impl Import<'_> {
                 return Ok(());
             }
             Err(error) => {
-                self.summary.failures.push(Failure { key: record.key.to_vec(), error: of_member(error)? });
+                self.fail(record.key, of_member(error)?);
                 return Ok(());
             }
         }
@@ -427,6 +497,14 @@ impl Import<'_> {
         }
         Ok(())
     }
+}
+
+/// Reads those members of an archive that are not put as names of others.
+fn read<'a, 'm>(
+    archive: &'a Archive,
+    members: impl Iterator<Item = &'m Member<'m>>,
+) -> anyhow::Result<Reading<'a>> {
+    Ok(archive.read(members.filter(|member| !is_name(member)).map(|member| member.number).collect())?)
 }
 
 /// What is wrong with one member: its bytes, or what it says of itself (a length that no pack holds). All else ends the

@@ -71,12 +71,15 @@ fn load(args: &Args, archive: &Archive, context: &Context) -> anyhow::Result<(Ou
     let mut members: Vec<_> = archive.members(b"").collect();
     members.sort_by_key(|member| member.data_at);
     let is_read = |kind| matches!(kind, MemberKind::File | MemberKind::Symlink);
-    let numbers = members.iter().filter(|member| is_read(member.kind)).map(|member| member.number).collect();
+    let numbers: Vec<u64> =
+        members.iter().filter(|member| is_read(member.kind)).map(|member| member.number).collect();
     let others = members.iter().filter(|member| !is_read(member.kind)).count() as u64;
     let mut outcome = Outcome { records: others, ..Outcome::default() };
     let (mut failures, mut held) = (0, Vec::new());
+    let count = numbers.len();
     let mut reading = archive.read(numbers)?;
-    while let Some(member) = reading.next()? {
+    for _ in 0..count {
+        let Some(member) = reading.next()? else { break };
         let mut len = 0;
         let failed = loop {
             interrupt::check()?;
@@ -105,6 +108,9 @@ fn load(args: &Args, archive: &Archive, context: &Context) -> anyhow::Result<(Ou
             }
         }
         bar.add(len);
+    }
+    while reading.verify()? {
+        interrupt::check()?;
     }
     drop((bar, held));
     archive.check_unchanged()?;

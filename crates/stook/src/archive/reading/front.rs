@@ -3,15 +3,12 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use super::super::error::{Fault, Result};
+use super::super::error::{Error, Fault, Result};
 use super::super::input::{FileInput, Input as _, StreamInput};
 use super::super::member::Extent;
 use super::super::open::{Archive, from_front};
-use super::{Stepped, is_read};
+use super::{PASS_MAX, Stepped, is_read};
 use crate::extent::ByteRange;
-
-/// Bytes that are passed over at once: what is compressed has to be decompressed for that.
-const PASS_MAX: u64 = 16 << 20;
 
 /// Reads members, best in the order in which they lie.
 pub(super) struct Front<'a> {
@@ -24,6 +21,8 @@ pub(super) struct Front<'a> {
     len: u64,
     /// Bytes of the input that were handed out and not consumed.
     lent: usize,
+    /// Whether the caller knows already that it is damaged.
+    is_told: bool,
 }
 
 impl std::fmt::Debug for Front<'_> {
@@ -35,7 +34,7 @@ impl std::fmt::Debug for Front<'_> {
 impl<'a> Front<'a> {
     pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>) -> Self {
         let (extents, input) = (VecDeque::new(), None);
-        Self { archive, wanted: numbers.into(), input, extents, at: 0, len: 0, lent: 0 }
+        Self { archive, wanted: numbers.into(), input, extents, at: 0, len: 0, lent: 0, is_told: false }
     }
 
     pub(super) fn next(&mut self) -> Option<u64> {
@@ -46,7 +45,36 @@ impl<'a> Front<'a> {
         Some(number)
     }
 
+    /// Goes on. The last member ends only when the checksum of the whole was read, which takes several
+    /// steps.
     pub(super) fn step(&mut self) -> Result<Stepped> {
+        let stepped = self.step_in_member();
+        self.is_told |= stepped.is_err();
+        match stepped? {
+            Stepped::End if self.wanted.is_empty() && self.verify()? => Ok(Stepped::Bytes),
+            stepped => Ok(stepped),
+        }
+    }
+
+    /// Reads on towards the end, behind which stands the checksum of all that was read; whether there
+    /// may be more. What an earlier pass gave, the last one has passed, too. Where there was no pass,
+    /// nothing was read.
+    pub(super) fn verify(&mut self) -> Result<bool> {
+        let lent = std::mem::take(&mut self.lent);
+        let Some(input) = self.input.as_mut().filter(|_| !self.is_told) else { return Ok(false) };
+        input.consume(lent);
+        let passed = input.skip(PASS_MAX).map_err(|error| match error {
+            Error::Damaged { path, offset, what } => {
+                let what = format!("{what}; any member that was read may be wrong");
+                Error::Damaged { path, offset, what }
+            }
+            other => other,
+        });
+        self.is_told |= passed.is_err();
+        Ok(passed? == PASS_MAX)
+    }
+
+    fn step_in_member(&mut self) -> Result<Stepped> {
         let lent = std::mem::take(&mut self.lent);
         if let Some(input) = &mut self.input {
             input.consume(lent);

@@ -9,9 +9,15 @@ use super::error::{Error, Result};
 use super::member::{Member, MemberKind, Method};
 use super::open::Archive;
 
+/// Bytes that are passed over at once: what is compressed has to be decompressed for that.
+pub(super) const PASS_MAX: u64 = 16 << 20;
+
 /// Reads members in the order in which they were asked for.
 ///
-/// Of a compressed tar, a member that stands before the one read last costs a new pass from the front.
+/// Of a compressed tar, a member that stands before the one read last costs a new pass from the
+/// front. Whether its bytes are right, only the checksum behind all members tells. So the last member
+/// wanted ends only when that checksum was read and right, and so does [`next`](Self::next) when no
+/// member is left; else they give an error. Whoever stops before that has bytes nobody vouches for.
 #[derive(Debug)]
 pub struct Reading<'a> {
     archive: &'a Archive,
@@ -100,14 +106,17 @@ impl<'a> Reading<'a> {
     /// [`chunk`](Self::chunk).
     ///
     /// # Errors
-    /// What reading meets.
+    /// What reading meets, and after the last member what [`verify`](Self::verify) meets.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the bytes of a member")]
     pub fn next(&mut self) -> Result<Option<Member<'a>>> {
         let number = match &mut self.way {
             Way::Random(random) => random.next()?,
             Way::Front(front) => front.next(),
         };
-        let Some(number) = number else { return Ok(None) };
+        let Some(number) = number else {
+            while self.verify()? {}
+            return Ok(None);
+        };
         let archive = self.archive;
         let member = archive.index().member(number);
         let member = member.ok_or_else(|| Error::Invalid(format!("there is no member {number}")))?;
@@ -115,6 +124,21 @@ impl<'a> Reading<'a> {
         self.refused = refusal(&member).map(Error::Invalid);
         self.zeroes_left = 0;
         Ok(Some(member))
+    }
+
+    /// Reads on for a while towards the checksum of a compressed tar; whether there may be more to
+    /// read. It is for whoever wants to be able to stop in between: else [`next`](Self::next) does it
+    /// after the last member. Of the member at hand nothing comes any more. Other archives have no
+    /// such checksum.
+    ///
+    /// # Errors
+    /// What reading meets, and that the checksum is wrong or not there: once.
+    pub fn verify(&mut self) -> Result<bool> {
+        (self.ready, self.refused, self.zeroes_left) = (None, None, 0);
+        match &mut self.way {
+            Way::Random(_) => Ok(false),
+            Way::Front(front) => front.verify(),
+        }
     }
 
     /// The next bytes of the member, or how many zeroes come that are not stored; nothing after the last. Bytes of a zip

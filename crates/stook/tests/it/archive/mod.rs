@@ -1,5 +1,6 @@
 //! Archives: made by other people's tools, read by ours.
 
+mod checksums;
 mod hostile;
 mod index;
 mod made;
