@@ -165,7 +165,7 @@ impl Target {
             self::dress(&*directory, dress)?;
             return Ok(Dressed::Yes);
         }
-        let mode = u32::from(rustix::fs::fstat(&*directory)?.st_mode) & 0o777;
+        let mode = rustix::fs::fstat(&*directory)?.st_mode & 0o777;
         let is_open = !key.is_empty() && dress.mode.is_some_and(|recorded| mode & !recorded != 0);
         Ok(if is_open { Dressed::TooOpen } else { Dressed::No })
     }

@@ -82,7 +82,7 @@ impl Linking<'_> {
         let Some((parent, name)) = self.parent_of(key)? else { return Ok(false) };
         let Some(status) = target::status(&parent, name)? else { return Ok(false) };
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let (owner, mode) = ((status.st_uid, status.st_gid), u32::from(status.st_mode) & 0o7777);
+        let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
         Ok(owner == dress.owner.unwrap_or(own) && dress.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
     }
 
