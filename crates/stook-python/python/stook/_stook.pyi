@@ -555,8 +555,11 @@ def pack_tree(
     Args:
         sources: A directory, or several: then keys begin with the name of each.
         pack: The pack: made if it is not there.
-        group: The group to put everything into.
-        delete: Whether records of files that are gone from the tree are deleted.
+        group: The group to put everything into; else the default group.
+        delete: Whether records of files that are gone from the tree are deleted; with ``group``, in that group only. None is
+            if that would be more than half of those of the tree, or if files were moved into the pack.
+        max_delete: With ``delete``: how many records may be deleted all the same.
+        force: With ``delete``: however many records are deleted.
         checksum: Whether the bytes of every file are compared, whatever its times say. What is damaged in the pack is packed
             again.
         select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
@@ -569,6 +572,8 @@ def pack_tree(
 
     Raises:
         OSError: A source cannot be opened, or the pack cannot be written.
+        stook.InvalidError: More records would have been deleted than may be, or the sources cannot be those that the pack was
+            made from. What is new is packed then, and nothing deleted.
 
     Examples:
         >>> import pathlib, stook
@@ -594,7 +599,8 @@ def unpack(
     Args:
         pack: The pack.
         target: The directory: made if it is not there.
-        overwrite: Whether files that are there are replaced; else they are kept.
+        overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
+            ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
         group: Only this group, or these.
         select: Called with each key; what it says ``False`` to is left out.
         threads: Threads that write small files.
