@@ -303,10 +303,46 @@ def test_trees_go_in_and_come_out(tmp_path: Path) -> None:
     assert (out.files, out.symlinks, out.bytes) == (1, 1, 2)
     assert Path("out/sub/b.txt").read_bytes() == b"bb"
     assert Path("out/sub/link").readlink() == Path("b.txt")
-    assert sorted(stook.unpack("t.stook", "out").kept) == ["sub/b.txt", "sub/link"]
+    again = stook.unpack("t.stook", "out")
+    assert (again.unchanged, again.kept) == (2, [])
+    Path("out/sub/b.txt").write_bytes(b"mine")
+    assert stook.unpack("t.stook", "out").kept == ["sub/b.txt"]
+    with pytest.raises(stook.InvalidError, match="overwrite is one of"):
+        stook.unpack("t.stook", "out", overwrite="yes")
+    assert stook.unpack("t.stook", "out", overwrite="different").files == 1
+    assert Path("out/sub/b.txt").read_bytes() == b"bb"
     assert stook.unpack("t.stook", "out", overwrite="always", select=lambda key: "link" not in key).files == 1
     several = stook.pack_tree([tree, tmp_path / "out"], "s.stook", select=lambda key: not key.endswith("link"))
     assert (several.files, several.symlinks) == (2, 0)
+
+
+def test_deletions_that_look_like_an_accident_are_refused(tmp_path: Path) -> None:
+    for name in ["train", "test"]:
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            (tmp_path / name / f"{number}.txt").write_text(name)
+    both = [tmp_path / "train", tmp_path / "test"]
+    stook.pack_tree(both, "d.stook")
+    before = list(stook.Pack("d.stook"))
+    with pytest.raises(stook.InvalidError, match="made from"):
+        stook.pack_tree(tmp_path / "train", "d.stook", delete=True)
+    for number in range(3):
+        (tmp_path / "train" / f"{number}.txt").unlink()
+        (tmp_path / "test" / f"{number}.txt").unlink()
+    with pytest.raises(stook.InvalidError, match="more than half"):
+        stook.pack_tree(both, "d.stook", delete=True)
+    with pytest.raises(stook.InvalidError, match="more than the 5"):
+        stook.pack_tree(both, "d.stook", delete=True, max_delete=5)
+    assert list(stook.Pack("d.stook")) == before
+    assert stook.pack_tree(both, "d.stook", delete=True, max_delete=6).deleted == 6
+    # With a group only that group is looked at.
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "x").write_text("a")
+    (tmp_path / "b" / "y").write_text("b")
+    stook.pack_tree(tmp_path / "a", "g.stook", group="a")
+    stook.pack_tree(tmp_path / "b", "g.stook", group="b", delete=True, force=True)
+    assert {"x", "y"} <= set(stook.Pack("g.stook"))
 
 
 def test_awaitable_twins_let_the_event_loop_go_on(filled: Path) -> None:
