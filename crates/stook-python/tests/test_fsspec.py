@@ -174,7 +174,7 @@ def test_another_file_system_through_the_cache(counting: Counting, tmp_path: Pat
 class Told(MemoryFileSystem):  # type: ignore[misc]
     """Files of which it tells what a test says, and nothing else."""
 
-    protocol = "told"
+    protocol: Any = "told"
     store: dict[str, Any] = {}
     pseudo_dirs = [""]
     about: dict[str, Any] = {}
@@ -247,11 +247,12 @@ def test_only_what_follows_the_content_is_kept(
 
 
 def test_a_file_that_changes_while_it_is_read_is_never_mixed(told: type[Told], tmp_path: Path) -> None:
-    for first, then in [
+    states: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"ETag": STRONG}, {"ETag": STRONG.upper()}),
         ({"mtime": 5.0}, {"mtime": 6.0}),
         ({"ETag": WEAK, "mtime": 5.0}, {"ETag": WEAK, "mtime": 6.0}),
-    ]:
+    ]
+    for first, then in states:
         told().pipe_file("/file", OLD)
         fs = _through(Told, first, tmp_path / "cache")
         with fs.open("/file") as file:
@@ -280,8 +281,8 @@ def test_who_asks_and_what_for_decide_whose_bytes_are_kept(told: type[Told], tmp
         told().pipe_file("/mine", content)
         fs = _through(Told, about, tmp_path / "cache", user=user, password="word-that-is-secret")
         assert fs.cat_file("/mine", 0, LENGTH) == content
-    for path in (tmp_path / "cache").iterdir():
-        held = path.read_bytes()
+    for entry in (tmp_path / "cache").iterdir():
+        held = entry.read_bytes()
         assert not any(secret in held for secret in (b"alice", b"word-that", b"id=A"))
 
 
