@@ -35,7 +35,7 @@ pub(super) struct Links {
     own_from: HashMap<u64, u64>,
     /// Those that it did not begin, open for reading.
     sources: HashMap<u64, Arc<dyn Source>>,
-    /// Keys of records that this writer put and that may have further names.
+    /// Keys of files that this writer put last and that say that they have further names.
     several: HashSet<Key>,
     /// Keys of hard links by the key that they may lead to; none is missing, but some may have gone.
     by_first: HashMap<Key, BTreeSet<Key>>,
@@ -79,12 +79,14 @@ impl Links {
     /// Takes notice of a record that is put; of a hard link `body` is the key that it leads to.
     pub(super) fn note(&mut self, key: &Key, attributes: &[u8], body: &[u8]) {
         // Most records have no attributes.
-        if attributes.is_empty() {
-            return;
-        }
-        let (is_link, has_further_names) = Attributes::tell_names(attributes);
-        if has_further_names {
+        let (is_link, has_further_names) = match attributes.is_empty() {
+            true => (false, false),
+            false => Attributes::tell_names(attributes),
+        };
+        if has_further_names && !is_link {
             self.several.insert(key.clone());
+        } else if !self.several.is_empty() {
+            self.several.remove(key);
         }
         if let (true, Ok(first)) = (is_link, Key::bytes(body)) {
             self.by_first.entry(first).or_default().insert(key.clone());
@@ -150,6 +152,10 @@ impl PackWriter {
         let mut key = first.clone();
         for _ in 0..HOPS_MAX {
             let Some(at) = self.find(&key)? else { return Ok(FurtherName::Nothing) };
+            // What this writer put itself it knows without reading: a tree may have a million names.
+            if self.links.is_own(at) && self.links.several.contains(&key) {
+                return Ok(FurtherName::Of(key));
+            }
             let mut content = self.content(at)?;
             match content.attributes.file_kind() {
                 Some(FileKind::Directory) => return Ok(FurtherName::Nothing),
