@@ -38,16 +38,13 @@ class Unsupported(Exception):
     """A file is of a newer version, or needs something that this reader does not know."""
 
 
-def _crc_table():
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return table
+def _crc_entry(value):
+    for _ in range(8):
+        value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value
 
 
-_CRC_TABLE = _crc_table()
+_CRC_TABLE = [_crc_entry(value) for value in range(256)]
 
 
 def crc32c(*parts):
@@ -213,7 +210,7 @@ class Manifest:
         view.closing_crc(0, len(data))
         self.nonce, self.generation = view.slice(32, 16), generation
         self.groups, self.segments, self.roots, seen = [], [], [], set()
-        parsers = {1: self._state, 2: self._groups, 3: self._segments, 4: lambda view: setattr(self, "roots", self._names(view))}
+        parsers = {1: self._state, 2: self._groups, 3: self._segments, 4: self._roots}
         view.at = 72
         while view.at < len(data) - 4:
             tag, flags, length = view.next("<H"), view.next("<H"), view.next("<I")
@@ -230,8 +227,8 @@ class Manifest:
     def _state(self, view):
         self.complete = view.field("<B", 0) == 1
         self.chunk_log2 = view.field("<B", 1)
-        names = ("next_sequence", "last_time_ns", "next_segment", "segment_len")
-        self.state = dict(zip(names, struct.unpack("<QqQQ", view.slice(8, 32))))
+        self.state = dict(zip(("next_sequence", "last_time_ns", "next_segment", "segment_len"),
+                              struct.unpack("<QqQQ", view.slice(8, 32))))
 
     def _names(self, view):
         return [view.take(view.next("<H")) for _ in range(view.next("<I"))]
@@ -239,16 +236,18 @@ class Manifest:
     def _groups(self, view):
         self.groups = [view.text(name) for name in self._names(view)]
 
+    def _roots(self, view):
+        self.roots = self._names(view)
+
     def _segments(self, view):
         count, entry_len = view.next("<I"), view.next("<I")
-        if entry_len < 144:
+        if entry_len < 160:
             raise view.damage(f"segment entries of {entry_len} bytes")
         names = ("id", "nonce", "group", "state", "committed", "frames_end", "records", "body_len", "dead",
                  "dead_len", "sequence_low", "sequence_high", "time_first", "time_last", "deletes_generation",
-                 "deletes_len", "deletes_crc", "marker", "by_key", "chunk_log2")
+                 "deletes_len", "deletes_crc", "marker", "by_key", "chunk_log2", "last_frame", "last_crc")
         for _ in range(count):
-            values = struct.unpack("<Q16sIB3xQQQQQQQQqqQQIIBB6x", view.take(entry_len)[:144])
-            entry = dict(zip(names, values))
+            entry = dict(zip(names, struct.unpack("<Q16sIB3xQQQQQQQQqqQQIIBB6xQI4x", view.take(entry_len)[:160])))
             if entry["marker"] == 0 or not 12 <= entry["chunk_log2"] <= 24:
                 raise view.damage(f"segment {entry['id']} has no marker, or chunks of 2^{entry['chunk_log2']} bytes")
             self.segments.append(entry)
@@ -266,8 +265,8 @@ class Index:
         view.expect(view.slice(foot + 24, 16), nonce, "segment nonce", foot + 24)
         view.expect(view.field("<Q", foot + 40), segment_id, "segment id", foot + 40)
         names = ("first", "end", "index", "index_len", "top", "top_len", "filter", "filter_len", "records",
-                 "body_len", "sequence_low", "sequence_high", "time_first", "time_last")
-        self.footer = dict(zip(names, struct.unpack("<12Q2q", view.slice(foot + 48, 112))))
+                 "body_len", "sequence_low", "sequence_high", "time_first", "time_last", "last_frame", "last_crc")
+        self.footer = dict(zip(names, struct.unpack("<12Q2qQI", view.slice(foot + 48, 124))))
         self._read_top(self.footer["top"], self.footer["top_len"])
 
     def _read_top(self, start, length):
@@ -344,8 +343,7 @@ class Index:
 
 # Frames, segments, and the pack as a whole.
 
-HEADER_LEN = 4096
-FRAME_HEADER_LEN = 40
+HEADER_LEN, FRAME_HEADER_LEN = 4096, 40
 FRAMED = 0xFFFFFFFFFFFFFFFF
 LIVE, DEAD = 0x5A, 0xA5
 RECORD, BATCH_RECORD, BATCH_END, SYNC_MARK, FILLER, DELETION, BATCH_DELETION = 1, 2, 3, 4, 5, 6, 7
@@ -365,17 +363,16 @@ class Frame:
         if flag not in (LIVE, DEAD):
             raise view.damage(f"used flag {flag:#x}", offset + 4)
         rest = view.slice(offset + FRAME_HEADER_LEN, key_len + attributes_len)
-        place = struct.pack("<Q", offset)
-        view.expect(crc, crc32c(nonce, place, head[:4], head[5:8], head[12:], rest), "header checksum", offset + 8)
+        wanted = crc32c(nonce, struct.pack("<Q", offset), head[:4], head[5:8], head[12:], rest)
+        view.expect(crc, wanted, "header checksum", offset + 8)
         if not RECORD <= self.kind <= BATCH_DELETION or codec != 0:
             raise Unsupported(f"{view.where}: frame at {offset} of kind {self.kind}, codec {codec}")
         self.in_batch = self.kind in (BATCH_RECORD, BATCH_DELETION)
         self.kind = {BATCH_RECORD: RECORD, BATCH_DELETION: DELETION}.get(self.kind, self.kind)
         self.segment, self.offset, self.header_crc, self.dead = segment, offset, crc, flag == DEAD
         self.key, self.attributes, self.abandoned = None, rest[key_len:], False
-        self.body_at = offset + FRAME_HEADER_LEN + len(rest)
+        self.body_at, self._pieces, self.end = offset + FRAME_HEADER_LEN + len(rest), [], None
         self._check_kind(view, key_kind, rest[:key_len])
-        self._pieces, self.end = [], None
 
     def finish(self):
         """Verifies the body, if it is a record's, and finds the end; returns the frame."""
@@ -492,8 +489,12 @@ class Segment:
         if entry["state"] == SEALED:
             view.expect(len(view.data), entry["committed"], "length of the sealed segment", 0)
             self.indexes.append(Index(view, b"FTR", self.nonce, self.id))
+            wanted = {name: entry[name] for name in (*summary([]), "last_frame", "last_crc")} | {"end": entry["frames_end"]}
+            view.expect({name: self.indexes[0].footer[name] for name in wanted}, wanted, "footer", len(view.data))
         else:
             self._scan(self._checkpoints(pack))
+            if entry["committed"] > HEADER_LEN and not self.damages and not self._has_frame(entry):
+                self.damages.append(str(view.damage("the last committed frame is another", entry["last_frame"])))
 
     def _check_header(self, view, pack, entry):
         view.head(b"SEG", zeros=((21, 1), (68, 4)))
@@ -517,12 +518,11 @@ class Segment:
         return dead
 
     def _deaths(self, view, pack, generation):
-        dead, offset, sequence, time_ns = {}, 0, 0, 0
+        dead, offset, sequence, time_ns, end = {}, 0, 0, 0, len(view.data)
         view.head(b"DEL")
-        end = len(view.data)
         view.closing_crc(0, end)
-        view.expect(end, self.entry["deletes_len"], "length", 0)
-        view.expect(view.field("<I", end - 4), self.entry["deletes_crc"], "checksum in the manifest", end - 4)
+        found = (end, view.field("<I", end - 4))
+        view.expect(found, (self.entry["deletes_len"], self.entry["deletes_crc"]), "length and checksum", end - 4)
         found = struct.unpack("<QQ16s", view.slice(16, 32))
         view.expect(found, (self.id, generation, pack.manifest.nonce), "segment, generation and nonce", 16)
         view.expect(view.field("<Q", 56), end, "length", 56)
@@ -543,6 +543,7 @@ class Segment:
             try:
                 view = pack.file(f"checkpoint-{self.id:016x}-{at:016x}")
                 index = Index(view, b"CKP", self.nonce, self.id)
+                view.expect(self._has_frame(index.footer), True, "its last frame")
                 all(True for _ in index.entries())
             except (Damage, Unsupported, FileNotFoundError):
                 return at
@@ -550,6 +551,10 @@ class Segment:
                 return at
             self.indexes.append(index)
             at = index.footer["end"]
+
+    def _has_frame(self, found):
+        """Whether the last frame that an index or the manifest speaks of stands in this very copy of the segment."""
+        return self.view.field("<I", found["last_frame"] + 8) == found["last_crc"]
 
     def _scan(self, at):
         self._scan_frames(at)
@@ -635,8 +640,7 @@ class Segment:
 
     def deleted_at(self, form):
         """Sequence number of the last deletion of a key among the frames that no index covers, or 0."""
-        found = (f.sequence for f in self.tail if f.kind == DELETION and sort_form(f.key) == form)
-        return max(found, default=0)
+        return max((f.sequence for f in self.tail if f.kind == DELETION and sort_form(f.key) == form), default=0)
 
     def all_records(self):
         """(sort form, offset of the frame) of all records that were not abandoned, dead ones too."""
@@ -649,10 +653,10 @@ class Pack:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         names = [re.fullmatch("manifest-([0-9a-f]{16})", entry.name) for entry in self.path.iterdir()]
-        generation = max((int(name[1], 16) for name in names if name), default=None)
-        if generation is None:
+        name = max((name[0] for name in names if name), default=None)
+        if name is None:
             raise Damage(self.path, 0, "there is no manifest: this is not a pack")
-        name = f"manifest-{generation:016x}"
+        generation = int(name[-16:], 16)
         self.manifest, self.damages = read_copies(
             self.file(name).data, name, 24, lambda copy: Manifest(copy, generation))
         self.segments = [Segment(self, entry) for entry in self.manifest.segments]
@@ -713,8 +717,7 @@ def verify_segment(segment):
         raise view.damage("the records are not in their order", HEADER_LEN)
     for index in segment.indexes:
         verify_index(index, [f for f in records if index.footer["first"] <= f.offset < index.footer["end"]])
-    committed = [f for f in records if f.offset < entry["frames_end"]]
-    found = summary(committed) | {"dead": len(segment.dead)}
+    found = summary([f for f in records if f.offset < entry["frames_end"]]) | {"dead": len(segment.dead)}
     view.expect(found, {name: entry[name] for name in found}, "summary of the records", 0)
     dead_len = sum(by_offset[offset].end - offset for offset in segment.dead)
     view.expect(dead_len, entry["dead_len"], "bytes of dead frames", 0)
@@ -769,10 +772,8 @@ def verify(pack):
 
 def run(arguments):
     pack = Pack(arguments.pack)
-    if arguments.verb == "list":
-        return pack.list()
-    if arguments.verb == "verify":
-        return verify(pack)
+    if arguments.verb != "get":
+        return pack.list() if arguments.verb == "list" else verify(pack)
     frame = pack.get(parse_key(arguments.key))
     if frame is None:
         raise KeyError(arguments.key)
@@ -789,8 +790,7 @@ def main():
     verbs.choices["get"].add_argument("key", help="id:7, hex:00ff, text:a/b or just a/b")
     verbs.choices["get"].add_argument("--out", help="file for the body")
     try:
-        json.dump(found := run(parser.parse_args()), sys.stdout, indent=1)
-        print()
+        print(json.dumps(found := run(parser.parse_args()), indent=1))
         sys.exit(1 if found.get("damages") else 0)
     except (Damage, Unsupported, OSError, KeyError, ValueError) as problem:
         sys.exit(f"read_pack: {type(problem).__name__}: {problem}")

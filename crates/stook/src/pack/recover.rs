@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::{Damage, Result};
 use super::format::batch::BatchSum;
-use super::format::footer::Tally;
+use super::format::footer::{LastFrame, Tally};
 use super::format::frame::{BodyLen, FrameHeader, FrameKind};
 use super::format::index::Place;
 use super::frames::{Broken, Frames, Step, Trouble};
@@ -49,6 +49,9 @@ pub(crate) struct Recovered {
     pub(crate) durable_len: u64,
     /// End of what is whole.
     pub(crate) frames_end: u64,
+    /// The last frame before it, and the last that ends at or below the committed length; none of a batch without its end.
+    pub(crate) last_frame: Option<LastFrame>,
+    pub(crate) last_committed: Option<LastFrame>,
     /// What follows it, if it was never durable.
     pub(crate) torn: Option<TornTail>,
     /// What should be there and is not.
@@ -83,6 +86,7 @@ pub(crate) fn recover(
                     let frame = frames.head().offset;
                     let Some(foreign) = found.take_foreign(frames) else {
                         found.take(frames, body_len, committed_len);
+                        found.note_last(frames, committed_len);
                         found.end_run(frames, run_len)?;
                         continue;
                     };
@@ -214,6 +218,17 @@ impl Recovered {
             let member = Member { key, sequence, time_ns, record };
             let digest = head.header.in_batch.then(|| frames.digest());
             self.add(member, head.offset, digest, committed_len);
+        }
+    }
+
+    /// The frame at hand is the last so far that counts.
+    fn note_last(&mut self, frames: &Frames, committed_len: u64) {
+        let head = frames.head();
+        if self.batch.is_none() {
+            self.last_frame = Some(LastFrame { offset: head.offset, crc: head.header.crc });
+        }
+        if frames.window.pos() <= committed_len {
+            self.last_committed = self.last_frame;
         }
     }
 

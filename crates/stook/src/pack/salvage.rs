@@ -5,7 +5,7 @@ use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::UNIT;
 use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVector};
-use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
+use super::format::footer::{FOOTER_LEN, Footer, FooterKind, LastFrame, Tally};
 use super::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::segment::SegmentHeader;
 use super::names::Name;
@@ -162,9 +162,14 @@ fn add_unnamed(
             continue;
         }
         let footer = footer_of(reader, source.as_ref(), &header)?;
-        let (state, committed_len, frames_end, tally) = match footer {
-            Some(footer) => (SegmentState::Sealed, source.len(), footer.frames.end(), footer.tally),
-            None => (SegmentState::Active, UNIT as u64, UNIT as u64, Tally::default()),
+        let (state, committed_len, frames_end, tally, last_frame) = match footer {
+            Some(footer) => {
+                (SegmentState::Sealed, source.len(), footer.frames.end(), footer.tally, footer.last_frame)
+            }
+            None => {
+                let len = UNIT as u64;
+                (SegmentState::Active, len, len, Tally::default(), LastFrame::default())
+            }
         };
         let group = manifest.groups.iter().position(|name| *name == header.group).unwrap_or_else(|| {
             manifest.groups.push(header.group.clone());
@@ -178,6 +183,7 @@ fn add_unnamed(
             committed_len,
             frames_end,
             tally,
+            last_frame,
             dead_records: 0,
             dead_bytes: 0,
             vector: newest_vector(storage, reader, files, id)?,

@@ -6,8 +6,8 @@ use super::copies::{Copies, Layout, read_copies};
 use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, Death, Deaths, DeletionVector};
-use super::format::footer::{FOOTER_LEN, Footer, FooterKind, Tally};
-use super::format::frame::FrameKind;
+use super::format::footer::{FOOTER_LEN, Footer, FooterKind, LastFrame, Tally};
+use super::format::frame::{FrameKind, HEADER_LEN, stored_crc};
 use super::format::index::{Place, Top};
 use super::format::manifest::{Manifest, SegmentEntry, SegmentForm, SegmentState};
 use super::format::segment::{Salt, SegmentHeader};
@@ -52,6 +52,8 @@ pub(crate) struct Segment {
     pub(crate) checkpointed_len: u64,
     /// Its records.
     pub(crate) tally: Tally,
+    /// The last of its frames that are whole.
+    pub(crate) last_frame: LastFrame,
     /// The dead among them.
     pub(crate) deaths: Deaths,
     /// Uncommitted records killed some more, which no deletion vector says yet.
@@ -165,6 +167,7 @@ impl Segment {
             frames_end: entry.frames_end.min(source.len()),
             checkpointed_len: UNIT as u64,
             tally: entry.tally,
+            last_frame: entry.last_frame,
             deaths: Deaths::new(),
             replayed: false,
             // Without its header it is read, and not appended to.
@@ -192,7 +195,8 @@ impl Segment {
             SegmentState::Active => {
                 segment.open_checkpoints(storage, reader)?;
                 let end = if committed_only { segment.frames_end } else { segment.source.len() };
-                segment.open_tail(reader, end, number, findings)?;
+                let scanned = segment.open_tail(reader, end, number, findings)?;
+                segment.ask_whose(scanned, reader, findings)?;
             }
         }
         segment.open_vector(storage, reader, manifest, findings)?;
@@ -268,18 +272,17 @@ impl Segment {
 
     fn open_sealed(&mut self, reader: &Reader, log: &DamageLog, findings: &mut Findings) -> Result<()> {
         let damage = match self.read_index(reader, FooterKind::Sealed, self.source.clone(), Some(log)) {
-            Ok(run) if (run.frames.start(), run.frames.end()) != (UNIT as u64, self.entry.frames_end) => {
-                let what = format!(
-                    "the footer speaks of frames {}, the manifest of frames up to {}",
-                    run.frames, self.entry.frames_end
-                );
-                let file = self.source.path().to_path_buf();
-                let offset = self.source.len().saturating_sub(FOOTER_LEN as u64);
-                Damage { file, offset, key: None, what }
-            }
-            Ok(run) => {
-                self.take_index(run);
-                return Ok(());
+            Ok((run, last_frame)) => {
+                let is_same = run.frames
+                    == ByteRange::new(UNIT as u64, self.entry.frames_end).unwrap_or_default()
+                    && (run.tally, last_frame) == (self.entry.tally, self.entry.last_frame);
+                if is_same {
+                    self.take_index(run);
+                    return Ok(());
+                }
+                let damage = self.foreign(self.source.len().saturating_sub(FOOTER_LEN as u64));
+                self.doubt = Some(damage.clone());
+                damage
             }
             Err(Error::Damaged(damage)) => damage,
             Err(other) => return Err(other),
@@ -293,7 +296,7 @@ impl Segment {
                 Ok(())
             }
             // The records can still be found by looking at all of them.
-            None => self.open_tail(reader, self.frames_end, usize::MAX, findings),
+            None => self.open_tail(reader, self.frames_end, usize::MAX, findings).map(|_| ()),
         }
     }
 
@@ -305,14 +308,14 @@ impl Segment {
         self.runs.push(run);
     }
 
-    /// The run of a sealed segment or of a checkpoint file.
+    /// The run of a sealed segment or of a checkpoint file, and the last frame that it covers.
     fn read_index(
         &self,
         reader: &Reader,
         kind: FooterKind,
         source: Arc<dyn Source>,
         log: Option<&DamageLog>,
-    ) -> Result<Run> {
+    ) -> Result<(Run, LastFrame)> {
         let len = source.len();
         let tail_at = len.saturating_sub(TAIL_READ_LEN);
         let range = ByteRange::new(tail_at, len).unwrap_or_default();
@@ -343,13 +346,15 @@ impl Segment {
         if footer.tally.records == 0 {
             let index = super::format::index::EncodedIndex { pages: Vec::new(), top: top.to_vec() };
             return Run::in_memory(index, footer.frames, footer.tally, salt_crc)
+                .map(|run| (run, footer.last_frame))
                 .map_err(|invalid| refused(source.as_ref(), footer.top.start(), invalid));
         }
         let top = Top::decode(&top, salt_crc, footer.index.len()).map_err(|invalid| {
             holes.explain(source.as_ref(), footer.top, refused(source.as_ref(), footer.top.start(), invalid))
         })?;
         let home = (source, footer.index, top);
-        Ok(Run::on_disk(home, footer.frames, footer.tally, self.salt, log.cloned()))
+        let run = Run::on_disk(home, footer.frames, footer.tally, self.salt, log.cloned());
+        Ok((run, footer.last_frame))
     }
 
     /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan. They are read whole:
@@ -367,10 +372,11 @@ impl Segment {
                 },
             };
             match self.read_index(reader, FooterKind::Checkpoint, source, None) {
-                Ok(run)
+                Ok((run, last_frame))
                     if run.frames.start() == self.checkpointed_len
                         && run.frames.end() > self.checkpointed_len
                         && run.frames.end() <= self.entry.committed_len
+                        && self.has_frame(last_frame, reader)?
                         && run.take_all(reader)? =>
                 {
                     self.checkpointed_len = run.frames.end();
@@ -386,8 +392,58 @@ impl Segment {
         Ok(())
     }
 
+    /// Whether this frame stands in the segment, as far as that can be read.
+    fn has_frame(&self, frame: LastFrame, reader: &Reader) -> Result<bool> {
+        let at = ByteRange::at(frame.offset, HEADER_LEN as u64).unwrap_or_default();
+        if at.end() > self.source.len() {
+            // The file was cut, which is told as such; the index still says what was in it.
+            return Ok(true);
+        }
+        match reader.read(self.source.as_ref(), at) {
+            Ok(fixed) => Ok(stored_crc(&fixed) == Some(frame.crc)),
+            // Whoever reads that frame is told.
+            Err(Error::Damaged(_)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks of a growing segment whether its committed frames are those that the manifest speaks of. Of two copies of a pack
+    /// that both went on, files of one may come to stand beside files of the other: nonces and ids are the same.
+    fn ask_whose(&mut self, scanned: Scanned, reader: &Reader, findings: &mut Findings) -> Result<()> {
+        let has_frames = self.entry.frames_end > UNIT as u64;
+        // Where something of it is damaged or missing that is told already.
+        if !has_frames || scanned.is_damaged || source_is_short(self) {
+            return Ok(());
+        }
+        let is_same = match scanned.last_committed {
+            Some(last) => last == self.entry.last_frame,
+            // Checkpoints speak of all that is committed.
+            None => self.has_frame(self.entry.last_frame, reader)?,
+        };
+        if !is_same {
+            let offset = scanned.last_committed.unwrap_or(self.entry.last_frame).offset;
+            let damage = self.foreign(offset);
+            self.damaged = true;
+            self.doubt = self.doubt.take().or(Some(damage.clone()));
+            findings.damages.push(damage);
+        }
+        Ok(())
+    }
+
+    fn foreign(&self, offset: u64) -> Damage {
+        let what = "the segment does not end with the frame that the manifest names: one of them may come from another copy \
+                    of this pack, and records may be missing";
+        Damage { file: self.source.path().to_path_buf(), offset, key: None, what: what.to_owned() }
+    }
+
     /// Scans what no index covers, up to `end`.
-    fn open_tail(&mut self, reader: &Reader, end: u64, number: usize, findings: &mut Findings) -> Result<()> {
+    fn open_tail(
+        &mut self,
+        reader: &Reader,
+        end: u64,
+        number: usize,
+        findings: &mut Findings,
+    ) -> Result<Scanned> {
         let from = self.checkpointed_len;
         let recovered = match ByteRange::new(from, end) {
             Some(range) if !range.is_empty() => {
@@ -414,11 +470,13 @@ impl Segment {
         self.runs.extend(recovered.runs.into_iter().chain(last));
         self.doubt = self.doubt.take().or(recovered.doubt);
         self.durable_len = self.durable_len.max(recovered.durable_len);
-        self.damaged |= !recovered.damages.is_empty();
+        self.last_frame = recovered.last_frame.unwrap_or(self.last_frame);
+        let is_damaged = !recovered.damages.is_empty();
+        self.damaged |= is_damaged;
         findings.damages.extend(recovered.damages);
         findings.torn.extend(recovered.torn);
         findings.fresh.extend(recovered.fresh.into_iter().map(|fresh| (number, fresh)));
-        Ok(())
+        Ok(Scanned { is_damaged, last_committed: recovered.last_committed })
     }
 
     fn open_vector(
@@ -457,6 +515,13 @@ impl Segment {
         }
         Ok(())
     }
+}
+
+/// What a scan of the end of a segment found.
+struct Scanned {
+    is_damaged: bool,
+    /// The last frame in it that ends at or below the committed length.
+    last_committed: Option<LastFrame>,
 }
 
 /// Goes behind a frame whose end only its pieces tell, or to the next one after damage.

@@ -67,6 +67,16 @@ impl Tally {
     }
 }
 
+/// Which frame is the last of a stretch. Two copies of a pack that both went on have other frames, but the same nonces:
+/// this tells whether a file is the one that another file speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LastFrame {
+    /// Where it begins; 0 if there is no frame.
+    pub offset: u64,
+    /// The checksum of its header, which covers its place, number and time.
+    pub crc: u32,
+}
+
 /// The last 256 bytes of a sealed segment or a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
@@ -86,6 +96,8 @@ pub struct Footer {
     pub filter: ByteRange,
     /// The records in the index.
     pub tally: Tally,
+    /// The last of the frames.
+    pub last_frame: LastFrame,
 }
 
 impl Footer {
@@ -113,6 +125,8 @@ impl Footer {
         }
         out.extend(tally.time_first_ns.to_le_bytes());
         out.extend(tally.time_last_ns.to_le_bytes());
+        out.extend(self.last_frame.offset.to_le_bytes());
+        out.extend(self.last_frame.crc.to_le_bytes());
         out.resize(FOOTER_LEN - 4, 0);
         out.extend(crc32c::crc32c(&out).to_le_bytes());
         out
@@ -157,13 +171,14 @@ impl Footer {
             time_first_ns: cursor.i64()?,
             time_last_ns: cursor.i64()?,
         };
+        let last_frame = LastFrame { offset: cursor.u64()?, crc: cursor.u32()? };
         let whole_units =
             index.len().is_multiple_of(UNIT as u64) && index.start().is_multiple_of(UNIT as u64);
         let frames_before_index = kind == FooterKind::Checkpoint || frames.end() <= index.start();
         if !whole_units || !frames_before_index {
             return Err(Invalid::damaged(64, "the index is not where an index can be"));
         }
-        Ok(Self { kind, nonce, segment, frames, index, top, filter, tally })
+        Ok(Self { kind, nonce, segment, frames, index, top, filter, tally, last_frame })
     }
 }
 
@@ -193,6 +208,7 @@ mod tests {
             top: ByteRange::new(12288, 12300).unwrap(),
             filter: ByteRange::new(12300, 12300).unwrap(),
             tally,
+            last_frame: LastFrame { offset: 4800, crc: 77 },
         };
         let bytes = footer.encode();
         assert_eq!(Footer::decode(&bytes, FooterKind::Sealed, 20_000), Ok(footer));

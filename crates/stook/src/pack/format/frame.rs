@@ -237,6 +237,11 @@ fn words(bytes: &[u8; 24]) -> [u64; 3] {
     [a, b, c].map(|word| word.copied().map_or(0, u64::from_le_bytes))
 }
 
+/// The checksum in the fixed part of a frame, as far as that is there.
+pub(crate) fn stored_crc(fixed: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(*fixed.get(8..)?.first_chunk()?))
+}
+
 #[inline]
 fn header_crc(salt: &Salt, offset: u64, bytes: &[u8; HEADER_LEN], key: &[u8], attributes: &[u8]) -> u32 {
     // One buffer, so that the checksum runs once over what it covers of the fixed part.

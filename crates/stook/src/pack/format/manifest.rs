@@ -1,7 +1,7 @@
 //! Manifests: immutable generations of a pack.
 
 use super::bytes::{Cursor, checked_tail};
-use super::footer::Tally;
+use super::footer::{LastFrame, Tally};
 use super::segment::CHUNK_LOG2;
 use super::{Decoded, Invalid, VERSION};
 
@@ -13,7 +13,7 @@ const TAG_ROOTS: u16 = 4;
 const TAG_HISTORY: u16 = 5;
 const TAG_MOVED: u16 = 6;
 const REQUIRED: u16 = 1;
-const ENTRY_LEN: usize = 144;
+const ENTRY_LEN: usize = 160;
 
 /// Where a manifest says how long it is.
 pub const MANIFEST_LEN_AT: usize = 24;
@@ -67,6 +67,8 @@ pub struct SegmentEntry {
     pub frames_end: u64,
     /// Its records, dead ones included.
     pub tally: Tally,
+    /// The last of its frames.
+    pub last_frame: LastFrame,
     /// Dead records.
     pub dead_records: u64,
     /// Bytes of their frames: what compaction would win.
@@ -346,7 +348,9 @@ impl SegmentEntry {
         out.extend(len.to_le_bytes());
         out.extend(crc.to_le_bytes());
         out.extend(self.form.marker.to_le_bytes());
-        out.extend([u8::from(self.form.by_key), self.form.chunk_log2]);
+        out.extend([u8::from(self.form.by_key), self.form.chunk_log2, 0, 0, 0, 0, 0, 0]);
+        out.extend(self.last_frame.offset.to_le_bytes());
+        out.extend(self.last_frame.crc.to_le_bytes());
     }
 
     fn decode(cursor: &mut Cursor<'_>) -> Decoded<Self> {
@@ -373,6 +377,8 @@ impl SegmentEntry {
         let vector = (generation > 0).then_some(VectorRef { generation, len, crc });
         let (marker, by_key, chunk_log2) = (cursor.u32()?, cursor.u8()? == 1, cursor.u8()?);
         let form = SegmentForm { marker, by_key, chunk_log2 };
+        cursor.take(6)?;
+        let last_frame = LastFrame { offset: cursor.u64()?, crc: cursor.u32()? };
         Ok(Self {
             id,
             nonce,
@@ -381,6 +387,7 @@ impl SegmentEntry {
             committed_len,
             frames_end,
             tally,
+            last_frame,
             dead_records,
             dead_bytes,
             vector,
@@ -461,6 +468,7 @@ mod tests {
                 sequence_last: 2,
                 ..Tally::default()
             },
+            last_frame: LastFrame { offset: 4800, crc: 11 },
             dead_records: 1,
             dead_bytes: 1,
             vector: Some(VectorRef { generation: 2, len: 70, crc: 5 }),

@@ -4,8 +4,8 @@ use super::At;
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::batch::{BatchSum, digest, digest_more};
-use crate::pack::format::footer::{Footer, FooterKind, Tally};
-use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
+use crate::pack::format::footer::{Footer, FooterKind, LastFrame, Tally};
+use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN, stored_crc};
 use crate::pack::format::index::{EncodedIndex, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::segment::{Salt, SegmentHeader};
@@ -48,6 +48,8 @@ pub(crate) struct Active {
     mark_due: bool,
     /// Sequence number and time of the last record.
     last: (u64, i64),
+    /// The last frame that counts: none of a batch or a record that is not at its end.
+    last_frame: LastFrame,
     /// Whether a manifest names it.
     pub(crate) published: bool,
     /// Whether it says that one is about to.
@@ -97,6 +99,7 @@ impl Active {
         Ok(Self {
             salt: header.salt(),
             last: (header.sequence_first.saturating_sub(1), header.created_ns),
+            last_frame: LastFrame::default(),
             header,
             group,
             appender,
@@ -132,6 +135,7 @@ impl Active {
             salt: segment.salt,
             group: segment.entry.group,
             last: (segment.tally.sequence_last, segment.tally.time_last_ns),
+            last_frame: segment.last_frame,
             durable_len: 0,
             mark_due: false,
             published: true,
@@ -237,10 +241,13 @@ impl Active {
             time_ns: last.1,
             crc: 0,
         };
-        let fixed = header.encode(&self.salt, self.len(), &[], attributes);
+        let offset = self.len();
+        let fixed = header.encode(&self.salt, offset, &[], attributes);
         let len = fixed.len() + attributes.len();
         let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
-        Ok(self.appender.append(&[&fixed, attributes, padding])?)
+        self.appender.append(&[&fixed, attributes, padding])?;
+        self.last_frame = LastFrame { offset, crc: crc_of(&fixed) };
+        Ok(())
     }
 
     /// Appends the header of a record, perhaps of a batch, and gives the offset of its frame and its header checksum.
@@ -254,7 +261,7 @@ impl Active {
         let offset = self.len();
         let stored = parts.key.stored();
         let fixed = self.head_bytes((FrameKind::Record, in_batch), parts, body, offset);
-        let crc = header_crc(&fixed);
+        let crc = crc_of(&fixed);
         self.appender.append(&[&fixed, stored.as_ref(), parts.attributes])?;
         Ok((offset, crc))
     }
@@ -322,7 +329,11 @@ impl Active {
         self.sums.clear();
         self.salt.bind_all(sums, parts.sequence, &mut self.sums);
         self.appender.append(&[&fixed, stored.as_ref(), parts.attributes, body, &self.sums, padding])?;
-        let digest = if in_batch { digest_more(digest(header_crc(&fixed)), &self.sums) } else { 0 };
+        let crc = crc_of(&fixed);
+        let digest = if in_batch { digest_more(digest(crc), &self.sums) } else { 0 };
+        if !in_batch {
+            self.last_frame = LastFrame { offset, crc };
+        }
         Ok(Appended { place: Place::new(offset, self.len() - offset), digest })
     }
 
@@ -349,8 +360,9 @@ impl Active {
     }
 
     /// The same, and takes the record into the index.
-    pub(crate) fn end_record(&mut self, parts: Parts<'_>, offset: u64, body_len: u64) -> Result<Place> {
-        let place = self.end_frame(offset)?;
+    pub(crate) fn end_record(&mut self, parts: Parts<'_>, frame: LastFrame, body_len: u64) -> Result<Place> {
+        let place = self.end_frame(frame.offset)?;
+        self.last_frame = frame;
         self.note(parts, place, body_len);
         Ok(place)
     }
@@ -409,7 +421,8 @@ impl Active {
         let index = self.tail.encode(self.salt.crc).unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let tally = self.tail.tally;
         let name = Name::Checkpoint(self.header.id, frames.start());
-        let bytes = index_file(&self.header, &index, (frames, tally), FooterKind::Checkpoint, 0);
+        let covered = Covered { frames, tally, last_frame: self.last_frame };
+        let bytes = index_file(&self.header, &index, covered, FooterKind::Checkpoint, 0);
         match storage.publish_if_absent(&name.to_string(), &bytes) {
             // Left by a writer that died before it could commit the length: this one covers more.
             Err(crate::Error::AlreadyExists { .. }) => {
@@ -442,7 +455,8 @@ impl Active {
         let index = index.unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let base = self.len().next_multiple_of(UNIT as u64);
         let padding = vec![0; (base - self.len()) as usize];
-        let bytes = index_file(&self.header, &index, (frames, tally), FooterKind::Sealed, base);
+        let covered = Covered { frames, tally, last_frame: self.last_frame };
+        let bytes = index_file(&self.header, &index, covered, FooterKind::Sealed, base);
         self.appender.append(&[&padding, &bytes])?;
         self.appender.sync()?;
         let entry = SegmentEntry {
@@ -464,6 +478,7 @@ impl Active {
             committed_len: self.len(),
             frames_end: self.len(),
             tally: self.tally(),
+            last_frame: self.last_frame,
             dead_records: 0,
             dead_bytes: 0,
             vector: None,
@@ -472,23 +487,31 @@ impl Active {
     }
 }
 
-/// The checksum in the fixed part of a frame.
-fn header_crc(fixed: &[u8; HEADER_LEN]) -> u32 {
-    fixed.get(8..).and_then(|bytes| bytes.first_chunk::<4>()).map_or(0, |crc| u32::from_le_bytes(*crc))
+/// The checksum of a header that was just made.
+pub(super) fn crc_of(fixed: &[u8; HEADER_LEN]) -> u32 {
+    stored_crc(fixed).unwrap_or_default()
+}
+
+/// What an index covers.
+pub(super) struct Covered {
+    pub(super) frames: ByteRange,
+    pub(super) tally: Tally,
+    pub(super) last_frame: LastFrame,
 }
 
 /// Index pages, top and footer over frames and their records, as they follow at offset `base` of a file.
 pub(super) fn index_file(
     header: &SegmentHeader,
     index: &EncodedIndex,
-    (frames, tally): (ByteRange, Tally),
+    covered: Covered,
     kind: FooterKind,
     base: u64,
 ) -> Vec<u8> {
+    let Covered { frames, tally, last_frame } = covered;
     let pages = ByteRange::at(base, index.pages.len() as u64).unwrap_or_default();
     let top = ByteRange::at(pages.end(), index.top.len() as u64).unwrap_or_default();
     let filter = ByteRange::at(top.end(), 0).unwrap_or_default();
     let (nonce, segment) = (header.nonce, header.id);
-    let footer = Footer { kind, nonce, segment, frames, index: pages, top, filter, tally };
+    let footer = Footer { kind, nonce, segment, frames, index: pages, top, filter, tally, last_frame };
     [index.pages.as_slice(), &index.top, &footer.encode()].concat()
 }

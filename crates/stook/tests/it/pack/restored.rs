@@ -204,3 +204,93 @@ fn a_checkpoint_of_a_stretch_that_was_cut_off_is_not_believed_later() {
     drop(writer);
     assert_holds(&open_simulated(&medium).unwrap(), &model);
 }
+
+/// How each of two copies of a pack goes on.
+type GoOn = fn(&mut PackWriter, u64);
+
+/// Two copies of a growing pack, after each of them went on by itself.
+fn two_copies(checkpoint_len: u64, seals: bool, go_on: GoOn) -> [Files; 2] {
+    let medium = SimStorage::new();
+    let options = |seed| WriterOptions { checkpoint_len, ..options(seed) };
+    let mut writer = PackWriter::create(shared(&medium), options(1)).unwrap();
+    writer.put("a", &Key::id(1), &Attributes::new(), &[1; 300]).unwrap();
+    writer.put("a", &Key::id(2), &Attributes::new(), &[2; 300]).unwrap();
+    writer.finish(false).unwrap();
+    let both = files_of(&medium);
+    [10, 20].map(|id| {
+        let copy = of(&both);
+        let mut writer = PackWriter::open(shared(&copy), options(id)).unwrap();
+        go_on(&mut writer, id);
+        writer.finish(seals).unwrap();
+        files_of(&copy)
+    })
+}
+
+fn put_one(writer: &mut PackWriter, id: u64) {
+    writer.put("a", &Key::id(id), &Attributes::new(), &[7; 300]).unwrap();
+}
+
+/// Half a backup: the segments of another copy of the same pack, which went on too, under this manifest.
+#[test]
+fn files_of_another_copy_that_went_on_are_damage() {
+    let ways: [(&str, GoOn); 4] = [
+        ("one record of one length", put_one),
+        ("records of other lengths", |writer, id| {
+            writer.put("a", &Key::id(id), &Attributes::new(), &vec![7; 90 * id as usize]).unwrap();
+        }),
+        ("only a deletion, and a mark", |writer, id| {
+            writer.delete(&Key::id(id / 10)).unwrap();
+            writer.sync().unwrap();
+        }),
+        ("a batch", |writer, id| {
+            let mut batch = writer.batch("a").unwrap();
+            batch.put(&Key::id(id), &Attributes::new(), &[7; 30]).unwrap();
+            batch.delete(&Key::id(1)).unwrap();
+            batch.commit().unwrap();
+        }),
+    ];
+    for (way, go_on) in ways {
+        for checkpoint_len in [100, 1 << 20] {
+            for seals in [false, true] {
+                for prefixes in [&["segment-"][..], &["segment-", "checkpoint-"], &["checkpoint-"]] {
+                    let case = format!("{way}, checkpoints {checkpoint_len}, sealed {seals}, {prefixes:?}");
+                    let [mine, theirs] = two_copies(checkpoint_len, seals, go_on);
+                    assert_restored_half(&mine, &theirs, prefixes, &case);
+                }
+            }
+        }
+    }
+}
+
+fn assert_restored_half(mine: &Files, theirs: &Files, prefixes: &[&str], case: &str) {
+    let is_theirs = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let kept = mine.iter().filter(|(name, _)| !is_theirs(name));
+    let taken = theirs.iter().filter(|(name, _)| is_theirs(name));
+    let files: Files = kept.chain(taken).map(|(name, bytes)| (name.clone(), bytes.clone())).collect();
+    let whole = open_simulated(&of(mine)).unwrap();
+    assert_eq!(whole.damages(), [], "{case}");
+    let storage = of(&files);
+    let pack = open_simulated(&storage).unwrap();
+    if !prefixes.contains(&"segment-") {
+        // A checkpoint of another copy costs a scan.
+        assert_eq!(pack.damages(), [], "{case}");
+        for id in [1, 2, 10, 20] {
+            let body = |pack: &stook::pack::Pack| pack.get(&Key::id(id)).unwrap().map(|record| record.body);
+            assert_eq!(body(&pack), body(&whole), "{case}: {id}");
+        }
+        return;
+    }
+    assert!(!pack.damages().is_empty(), "{case}");
+    let report = pack.check(|_| {}).unwrap();
+    assert!(!report.damages.is_empty(), "{case}");
+    // What this copy had and the other has not is not denied.
+    if whole.get(&Key::id(10)).unwrap().is_some() {
+        assert!(pack.get(&Key::id(10)).is_err(), "{case}");
+    }
+    let mut writer = PackWriter::open(shared(&storage), options(7)).unwrap();
+    writer.put("a", &Key::id(99), &Attributes::new(), b"newest").unwrap();
+    writer.finish(false).unwrap();
+    let segment = "segment-0000000000000001";
+    assert_eq!(files_of(&storage)[segment], files[segment], "{case}: nothing is appended to it");
+    assert!(open_simulated(&storage).unwrap().get(&Key::id(99)).unwrap().is_some(), "{case}");
+}

@@ -4,14 +4,14 @@ use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::UNIT;
 use crate::pack::format::deletes::{Death, Deaths};
-use crate::pack::format::footer::{FooterKind, Tally};
+use crate::pack::format::footer::{FooterKind, LastFrame, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind};
 use crate::pack::format::index::{EncodedIndex, IndexBuilder, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::key::Key;
 use crate::pack::names::Name;
-use crate::pack::writer::active::index_file;
+use crate::pack::writer::active::{Covered, crc_of, index_file};
 use crate::pack::writer::bounds::list_len;
 use crate::storage::{Appender, Storage};
 
@@ -26,6 +26,7 @@ pub(super) struct Output {
     appender: Box<dyn Appender>,
     index: IndexBuilder,
     tally: Tally,
+    last_frame: LastFrame,
     deaths: Deaths,
     dead_bytes: u64,
     /// Versions of the newest key, oldest first: the index wants them the other way round.
@@ -69,6 +70,7 @@ impl Output {
             appender,
             index: IndexBuilder::new(salt.crc),
             tally: Tally::default(),
+            last_frame: LastFrame::default(),
             deaths: Deaths::new(),
             dead_bytes: 0,
             form: Vec::new(),
@@ -129,6 +131,7 @@ impl Output {
         let offset = self.len();
         let fixed = header.encode(&self.salt, offset, stored.as_ref(), old.attributes);
         self.appender.append(&[&fixed, stored.as_ref(), old.attributes])?;
+        self.last_frame = LastFrame { offset, crc: crc_of(&fixed) };
         Ok(offset)
     }
 
@@ -180,7 +183,8 @@ impl Output {
         let index = self.index.finish().unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let base = frames_end.next_multiple_of(UNIT as u64);
         let padding = vec![0; (base - frames_end) as usize];
-        let bytes = index_file(&self.header, &index, (frames, self.tally), FooterKind::Sealed, base);
+        let covered = Covered { frames, tally: self.tally, last_frame: self.last_frame };
+        let bytes = index_file(&self.header, &index, covered, FooterKind::Sealed, base);
         self.appender.append(&[&padding, &bytes])?;
         self.appender.sync()?;
         let entry = SegmentEntry {
@@ -191,6 +195,7 @@ impl Output {
             committed_len: self.appender.len(),
             frames_end,
             tally: self.tally,
+            last_frame: self.last_frame,
             dead_records: self.deaths.len() as u64,
             dead_bytes: self.dead_bytes,
             vector: None,
