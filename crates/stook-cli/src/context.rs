@@ -30,7 +30,7 @@ struct Known {
 }
 
 /// Damages told at the end of a command; `stook check` tells all.
-const TOLD_MAX: usize = 10;
+pub const TOLD_MAX: usize = 10;
 
 impl Context {
     /// A context for these flags and this process's terminal.

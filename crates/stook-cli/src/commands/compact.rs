@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stook::pack::{
-    CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, Pack, ScanOptions, SystemHost,
+    CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, Pack, ScanOptions, SystemHost, TooLarge,
 };
 use stook::report::units::{self, bytes_decimal, count};
 
@@ -105,6 +105,7 @@ struct Done<'a> {
     seconds: f64,
     interrupted: bool,
     left_out: Vec<packs::JsonDamage<'a>>,
+    too_large: &'a [TooLarge],
 }
 
 /// Runs it.
@@ -124,15 +125,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         ..CompactOptions::default()
     };
     let plan = pack.plan_compaction(&options, SystemHost.now_ns())?;
-    for left in &plan.too_large {
-        context.remark(format_args!(
-            "Segment {:016x} is left as it is: it needs {} of room, and a step may take {} (--extra-space).",
-            left.segment,
-            bytes_decimal(left.needed_bytes),
-            bytes_decimal(options.extra_len)
-        ));
-    }
     if args.dry_run {
+        tell_too_large(&plan.too_large, &options, context);
         print_plan(&plan, estimate(&pack, &plan)?, context)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -165,11 +159,24 @@ fn compact(
     })?;
     drop(bar);
     writer.finish(false)?;
+    tell_too_large(&done.too_large, options, context);
     print(&done, started.elapsed(), context)?;
     if done.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    Ok(exit::code_for(done.left_out.len() as u64))
+    Ok(exit::code_for((done.left_out.len() + done.too_large.len()) as u64))
+}
+
+fn tell_too_large(too_large: &[TooLarge], options: &CompactOptions, context: &Context) {
+    for left in too_large {
+        let what = format!(
+            "segment {:016x} is left as it is: it needs {} of room, and a step may take {} (--extra-space)",
+            left.segment,
+            bytes_decimal(left.needed_bytes),
+            bytes_decimal(options.extra_len)
+        );
+        context.failure(anyhow::anyhow!(what).as_ref());
+    }
 }
 
 /// How long it would take: what is kept is read and written, both about as fast as some of it is read now.
@@ -200,7 +207,9 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
         return Ok(output.finish()?);
     }
     if plan.steps.is_empty() {
-        output.line("nothing to do")?;
+        if plan.too_large.is_empty() {
+            output.line("nothing to do")?;
+        }
         return Ok(output.finish()?);
     }
     for step in &plan.steps {
@@ -243,6 +252,7 @@ fn print(done: &Compacted, took: Duration, context: &Context) -> anyhow::Result<
             seconds: took.as_secs_f64(),
             interrupted: done.interrupted,
             left_out: packs::JsonDamage::all(&done.left_out),
+            too_large: &done.too_large,
         };
         packs::print_json(&mut output, "compact", report, context)?;
         return Ok(output.finish()?);
@@ -252,7 +262,9 @@ fn print(done: &Compacted, took: Duration, context: &Context) -> anyhow::Result<
     }
     if !context.quiet() {
         if done.steps == 0 && !done.interrupted {
-            output.line("nothing to do")?;
+            if done.too_large.is_empty() && done.left_out.is_empty() {
+                output.line("nothing to do")?;
+            }
             return Ok(output.finish()?);
         }
         let verdict = if done.interrupted { "interrupted, run it again to go on" } else { "done" };

@@ -203,7 +203,15 @@ fn torn(torn: &TornTail) -> Torn {
 
 /// What is to be done, for programs and for people; the most urgent only.
 fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
-    if !pack.damages().is_empty() {
+    let damages = pack.damages();
+    if let Some(denied) = damages.first().filter(|_| damages.iter().all(Damage::is_denied)) {
+        let text = format!(
+            "{} cannot be read for want of permission: run stook as a user who may read all files of the pack",
+            denied.file.display()
+        );
+        return ("permit", text);
+    }
+    if !damages.is_empty() {
         let text =
             "damage was found: `stook check` lists all of it, `stook check --repair NEW` saves what is whole";
         return ("check", text.into());

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
 use stook::extent::ByteRange;
-use stook::pack::{KeyRange, OnDamage, Pack, ScanOptions};
+use stook::pack::{KeyRange, OnDamage, Pack, ScanOptions, Stop};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, duration, percent, rate_of};
 use stook::source::{Leaf, Source};
@@ -142,7 +142,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.device_share {
         device.push(read_raw(&stretches, context)?);
     }
-    add_damages(&pack, &mut outcome);
+    // Damage met when opening the pack counts too; what was met twice is told once.
+    outcome.damages = pack.damages().into_iter().chain(outcome.damages).collect();
     let device_s = device.iter().map(Duration::as_secs_f64).sum::<f64>() / device.len() as f64;
     let measured = args.device_share && segment_bytes > 0;
     let seconds = elapsed.as_secs_f64();
@@ -175,16 +176,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     Ok(exit::code_for(outcome.damages.len() as u64 + u64::from(!pack.is_complete())))
-}
-
-/// Damage met when opening the pack counts too; what was met twice is told once.
-fn add_damages(pack: &Pack, outcome: &mut Outcome) {
-    let met = std::mem::take(&mut outcome.damages);
-    for damage in pack.damages().into_iter().chain(met) {
-        if !outcome.damages.contains(&damage) {
-            outcome.damages.push(damage);
-        }
-    }
 }
 
 pub(super) fn tell(
@@ -239,10 +230,11 @@ fn load(
         on_damage: OnDamage::Skip,
         order: args.order.into(),
         keys,
+        stop: Stop(interrupt::interrupted),
     };
     if args.in_memory {
         let loaded = pack.load(&options)?;
-        let damages = loaded.damages().to_vec();
+        let damages = loaded.damages().iter().cloned().collect();
         let (records, bytes) = (loaded.len() as u64, loaded.body_bytes());
         return Ok(Outcome { records, bytes, damages, ..Outcome::default() });
     }

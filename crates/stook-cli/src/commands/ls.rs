@@ -9,9 +9,10 @@ use std::time::Duration;
 use serde::Serialize;
 use stook::pack::{FileKind, Key, KeyEntry, KeyRange, KeyValue, Pack, RecordHead};
 use stook::report::json::Document;
+use stook::report::units::count;
 use time::OffsetDateTime;
 
-use crate::context::Context;
+use crate::context::{Context, TOLD_MAX};
 use crate::keys::{self, Globs, KeyArgs, Order};
 use crate::output::Output;
 use crate::{archives, exit, interrupt, packs};
@@ -114,7 +115,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
             // It costs itself, and the exit code.
             Err(error) if error.damage().is_some() => {
                 failures += 1;
-                context.failure(&error);
+                // All of them may be of one cause, which was told.
+                if failures <= TOLD_MAX as u64 {
+                    context.failure(&error);
+                }
                 continue;
             }
             entry => entry?,
@@ -130,6 +134,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         } else {
             print_short(&pack, &entry, &args, context, &mut output)?;
         }
+    }
+    if failures > TOLD_MAX as u64 {
+        let more = count(failures - TOLD_MAX as u64);
+        context.failure(anyhow::anyhow!("… and {more} more records that cannot be listed").as_ref());
     }
     failures += print_long(&pack, &mut batch, context, &mut output)?;
     if args.follow {

@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use stook::pack::Key;
+use stook::pack::{Attributes, Key};
 
 use super::packs::{Place, documented, key, long_body, refuses_what_is_no_pack};
+use super::stook;
 
 #[test]
 fn a_whole_pack_has_no_damage() {
@@ -95,4 +96,100 @@ fn a_repair_tells_damage_of_older_generations_as_a_check_does() {
     let (repair_code, repaired) = place.json("check", &["--repair", "new.stook"]);
     assert_eq!((code, repair_code), (1, 1), "{checked} {repaired}");
     assert_eq!(checked["damages"], repaired["damages"]);
+}
+
+/// Half of a backup put back: the segment of another copy of the same pack, which went on by itself.
+#[test]
+fn a_segment_of_another_copy_of_the_pack_is_damage_to_every_command() {
+    let place = Place::new();
+    let put = |pack: &str, name: &str| {
+        let mut command = stook(["put", pack, name, "-"]);
+        let fed = super::packs::fed(command.current_dir(place.dir.path()), b"1");
+        assert_eq!(fed.0, 0, "{}", fed.2);
+    };
+    put("p.stook", "base");
+    assert!(
+        std::process::Command::new("cp")
+            .args(["-r", "p.stook", "q"])
+            .current_dir(place.dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    put("p.stook", "x");
+    put("q", "y");
+    fs::copy(place.path("q/segment-0000000000000001"), place.path("p.stook/segment-0000000000000001"))
+        .unwrap();
+    for (command, args) in
+        [("get", &["x"][..]), ("ls", &[]), ("check", &[]), ("load", &[]), ("unpack", &["out"])]
+    {
+        let (code, stdout, stderr) = place.run(command, args);
+        assert!(
+            code == 1 && format!("{stdout}{stderr}").contains("another copy"),
+            "{command}: {code} {stdout}{stderr}"
+        );
+    }
+    assert_eq!(place.run("get", &["base"]).1, "1", "what is whole comes out");
+}
+
+#[test]
+fn what_packing_again_finds_damaged_is_told_and_packed_again() {
+    for by in ["tree", "x.tar"] {
+        let place = Place::new();
+        fs::create_dir(place.path("tree")).unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(place.path("tree").join(name), format!("content of {name}")).unwrap();
+        }
+        let tar = ["cf", "x.tar", "-C", "tree", "a", "b", "c"];
+        assert!(
+            std::process::Command::new("tar")
+                .args(tar)
+                .current_dir(place.dir.path())
+                .status()
+                .unwrap()
+                .success()
+        );
+        let pack = |args: &[&str]| super::ended(stook(["pack"]).args(args).current_dir(place.dir.path()));
+        assert_eq!(pack(&[by, "p.stook"]).0, 0);
+        let (_, offset) = place.hurt(&key("b"), 2);
+        let (code, stdout, stderr) = pack(&[by, "p.stook", "--checksum"]);
+        assert!(code == 1 && stderr.contains("(record b)"), "{by} at {offset}: {code} {stdout}{stderr}");
+        assert_eq!(place.run("get", &["b"]).1, "content of b", "{by}");
+        let (code, _, stderr) = pack(&[by, "p.stook", "--checksum"]);
+        assert_eq!(
+            (code, stderr.as_str()),
+            (0, ""),
+            "{by}: the second time nothing is wrong with what counts"
+        );
+    }
+}
+
+#[test]
+fn a_lost_list_of_deletions_says_how_many_records_it_withholds_and_floods_nobody() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for id in 0..50 {
+        writer.put("", &Key::id(id), &Attributes::new(), b"body").unwrap();
+    }
+    (0..7).for_each(|id| assert!(writer.delete(&Key::id(id)).unwrap()));
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let is_list = |name: &str| name.starts_with("deletes-");
+    for entry in fs::read_dir(&place.pack).unwrap().flatten() {
+        if is_list(entry.file_name().to_str().unwrap()) {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let (code, stdout, _) = place.run("check", &[]);
+    assert!(code == 1 && stdout.contains("7 of the 50 records"), "{stdout}");
+    let (code, stdout, stderr) = place.run("ls", &[]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(
+        stderr.lines().count() <= 13 && stderr.contains("more records that cannot be listed"),
+        "{stderr}"
+    );
+    // The same for a segment that is gone.
+    fs::remove_file(place.path("p.stook/segment-0000000000000001")).unwrap();
+    let (code, stdout, _) = place.run("info", &[]);
+    assert!(code == 1 && stdout.contains("43 live records were in it"), "{stdout}");
 }

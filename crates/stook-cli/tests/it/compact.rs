@@ -108,3 +108,19 @@ fn wrong_shares_sizes_times_and_groups_are_told() {
     refuses_what_is_no_pack("compact", &[]);
     assert!(place.run("get", &[&Key::id(7).to_string()]).1 == "seven");
 }
+
+#[test]
+fn segments_that_are_left_for_want_of_room_are_told_and_the_exit_code_says_so() {
+    let place = churned();
+    for args in [&["--extra-space", "1k"][..], &["--extra-space", "1k", "--max-dead", "1%"]] {
+        let (code, stdout, stderr) = place.run("compact", args);
+        assert!(
+            code == 1 && stderr.contains("of room") && !stdout.contains("nothing to do"),
+            "{stdout}{stderr}"
+        );
+        let (code, done) = place.json("compact", args);
+        documented("compact", &done);
+        assert_eq!((code, &done["steps"]), (1, &0.into()));
+        assert!(done["too_large"][0]["needed_bytes"].as_u64().unwrap() > 1000, "{done}");
+    }
+}

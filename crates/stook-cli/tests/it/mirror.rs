@@ -343,9 +343,11 @@ fn what_the_pack_does_not_hold_is_not_removed() {
     }
     assert_eq!(paths(&place, "tree"), ["tree/large", "tree/sub", "tree/sub/hurt", "tree/sub/secret"]);
     assert_eq!(fs::read(place.path("tree/sub/secret")).unwrap(), b"tree/sub/secret");
-    // Compared by their bytes they are packed, and may go.
+    // Compared by their bytes they are packed, and may go. That a record of them was damaged is told all the same.
     let (code, report) = json(&place, &["pack", "tree", "p.stook", "--move", "--checksum"]);
-    assert_eq!((code, &report["files"], &report["moved"]["files"]), (0, &3.into(), &3.into()), "{report}");
+    assert_eq!((code, &report["files"], &report["moved"]["files"]), (1, &3.into(), &3.into()), "{report}");
+    let damages = report["damages"].as_array().unwrap();
+    assert!(damages.len() == 1 && damages[0]["key"] == "sub/hurt", "{report}");
 }
 
 /// Puts a record for a file of the tree that says to be of its inode as it is.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::packs::{Place, documented, fed, long_body, refuses_what_is_no_pack};
+use super::stook;
 
 #[test]
 fn a_file_and_stdin_come_back_and_a_missing_pack_is_made() {
@@ -246,4 +247,32 @@ fn an_interrupted_stream_changes_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{written:?}");
     assert_eq!(place.run("ls", &["-l"]).1, before);
     assert_eq!(place.run("check", &[]).0, 0);
+}
+
+#[test]
+fn no_command_makes_a_pack_within_a_pack() {
+    let place = Place::filled();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/file"), "x").unwrap();
+    fs::write(place.path("in"), "x").unwrap();
+    let mut tar = std::process::Command::new("tar");
+    assert!(tar.args(["cf", "x.tar", "tree"]).current_dir(place.dir.path()).status().unwrap().success());
+    // Also where somebody made a directory for it.
+    for inner in ["p.stook/inner", "p.stook/made/below"] {
+        fs::create_dir_all(place.path("p.stook/made/below")).unwrap();
+        for args in [
+            &["put", inner, "key", "in"][..],
+            &["pack", "tree", inner],
+            &["pack", "x.tar", inner],
+            &["check", "p.stook", "--repair", inner],
+            &["put", "p.stook//inner", "key", "in"],
+        ] {
+            let (code, _, stderr) = super::ended(stook(args).current_dir(place.dir.path()));
+            let is_refused = stderr.contains("is a pack") || stderr.contains("is already there");
+            assert!(code != 0 && is_refused, "{args:?}: {code} {stderr}");
+        }
+    }
+    assert!(!place.path("p.stook/inner").exists());
+    fs::remove_dir_all(place.path("p.stook/made")).unwrap();
+    assert_eq!(place.run("check", &[]).1.lines().count(), 1, "nothing was left in it");
 }

@@ -1,10 +1,11 @@
 //! Looks at every byte of a pack that carries meaning, and lists all that is wrong.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::batches::BatchWatch;
+use super::damages::Damages;
 use super::error::{Damage, Error, Result};
 use super::format::attributes::{Attributes, FileKind};
 use super::format::frame::FrameKind;
@@ -33,7 +34,7 @@ pub struct CheckReport {
     /// Bytes of bodies verified.
     pub body_bytes: u64,
     /// All damage.
-    pub damages: Vec<Damage>,
+    pub damages: Damages,
     /// What is no damage but worth knowing: foreign files, torn tails, an unfinished build.
     pub notes: Vec<String>,
 }
@@ -93,7 +94,8 @@ impl Pack {
     /// # Errors
     /// What reading meets. Damage is not an error here; it is what the report is for.
     pub fn check(&self, mut progress: impl FnMut(u64)) -> Result<CheckReport> {
-        let mut report = CheckReport { damages: self.damages(), ..CheckReport::default() };
+        let mut report =
+            CheckReport { damages: self.damages().into_iter().collect(), ..CheckReport::default() };
         self.note_state(&mut report)?;
         let hasher = RandomState::new();
         let (mut passed, mut has_links) = (0, false);
@@ -104,16 +106,17 @@ impl Pack {
             self.check_index(segment, &hasher, &mut walked)?;
             self.check_agreement(segment, &walked, &mut report)?;
             let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
-            report.damages.append(&mut walked.lost.records(segment, &self.reader, &is_live)?);
+            report.damages.extend(walked.lost.records(segment, &self.reader, &is_live)?);
             has_links |= walked.has_links;
         }
         self.check_unique(&mut report)?;
         if has_links {
-            report.damages.append(&mut self.lost_links()?);
+            report.damages.extend(self.lost_links()?);
         }
         // Pages that were lost, and whatever else was gone around.
-        report.damages.append(&mut self.damages());
-        dedup(&mut report.damages);
+        report.damages.extend(self.damages());
+        // The same damage is met when a pack is opened and when its records are walked.
+        report.damages.deduplicate();
         Ok(report)
     }
 
@@ -403,10 +406,4 @@ fn note_record(
         let kind = attributes.ok().and_then(|attributes| attributes.file_kind());
         walked.has_links |= kind == Some(FileKind::HardLink);
     }
-}
-
-/// The same damage is met when a pack is opened and when its records are walked.
-fn dedup(damages: &mut Vec<Damage>) {
-    let mut seen = HashSet::new();
-    damages.retain(|damage| seen.insert(damage.clone()));
 }

@@ -57,15 +57,18 @@ impl Damage {
 }
 
 impl Damage {
+    /// Whether nothing is known to be wrong but that the file may not be read.
+    pub fn is_denied(&self) -> bool {
+        self.what.starts_with(DENIED)
+    }
+
     /// The damage that a file which could not be opened is, where the reason lies in that file: the pack goes on without
     /// it. Else the error as it was: for want of memory or descriptors nothing can be said of the file.
     pub(crate) fn of_unopened(error: crate::Error, file: PathBuf) -> Result<Self, crate::Error> {
         let damage = |what: String| Ok(Self { file, offset: 0, key: None, what });
         match error.io_kind() {
             Some(ErrorKind::NotFound) => damage("the file is missing".into()),
-            Some(ErrorKind::PermissionDenied) => {
-                damage("the file cannot be opened: permission denied".into())
-            }
+            Some(ErrorKind::PermissionDenied) => damage(DENIED.into()),
             // A directory, a link, a device.
             Some(ErrorKind::InvalidInput) => damage(format!("the file cannot be opened: {error}")),
             _ => match error {
@@ -77,6 +80,9 @@ impl Damage {
         }
     }
 }
+
+/// What is told of a file that may not be read.
+const DENIED: &str = "the file cannot be opened: permission denied; whoever may read it finds it as it is";
 
 fn is_no_file(error: &std::io::Error) -> bool {
     let errno = Errno::from_io_error(error);
@@ -256,7 +262,8 @@ mod tests {
         }
         for errno in [Errno::IO, Errno::ACCESS, Errno::NOENT, Errno::LOOP, Errno::ISDIR, Errno::INVAL] {
             let file = PathBuf::from("/p/segment");
-            assert_eq!(Damage::of_unopened(met(errno), file.clone()).unwrap().file, file);
+            let damage = Damage::of_unopened(met(errno), file.clone()).unwrap();
+            assert_eq!((damage.is_denied(), damage.file), (errno == Errno::ACCESS, file));
         }
         for errno in [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::STALE, Errno::TIMEDOUT] {
             assert!(Damage::of_unopened(met(errno), "/p/segment".into()).is_err());

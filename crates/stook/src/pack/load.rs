@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::damages::Damages;
 use super::error::{Damage, Error, Result};
 use super::format::frame::{BodyLen, FrameKind, HEADER_LEN};
 use super::frames::{Broken, Chunk, Frames, Step, Trouble};
@@ -24,7 +25,7 @@ pub struct Loaded {
     /// Bodies that were put together, by segment and offset of their record.
     joined: HashMap<(u32, u64), Bytes>,
     /// What was not what was written, and is not here.
-    damages: Vec<Damage>,
+    damages: Damages,
     body_bytes: u64,
 }
 
@@ -69,7 +70,7 @@ impl Pack {
             segments: Vec::new(),
             records: Vec::new(),
             joined: HashMap::new(),
-            damages: Vec::new(),
+            damages: Damages::default(),
             body_bytes: 0,
         };
         for segment in &self.snapshot.segments {
@@ -98,6 +99,7 @@ impl Loaded {
         let window = pack.reader.whole_window(segment.source.clone(), segment.frames(), route)?;
         let (mut frames, mut lost) = (Frames::new(window, segment.salt), Lost::default());
         loop {
+            options.stop.check()?;
             let broken = match self.step(pack, segment, &mut frames, &options.keys) {
                 Ok(true) => continue,
                 Ok(false) => break,
@@ -120,9 +122,9 @@ impl Loaded {
             }
         }
         let wanted = |key: &Key, offset| segment.life(offset) != Life::Dead && options.keys.contains(key);
-        self.damages.append(&mut lost.records(segment, &pack.reader, &wanted)?);
+        self.damages.extend(lost.records(segment, &pack.reader, &wanted)?);
         if options.on_damage == OnDamage::Stop
-            && let Some(damage) = self.damages.pop()
+            && let Some(damage) = self.damages.last().cloned()
         {
             return Err(Error::Damaged(damage));
         }

@@ -44,7 +44,7 @@ mod writer;
 
 pub use crate::source::AccessRule;
 pub use check::CheckReport;
-pub use damages::DamageLog;
+pub use damages::{DamageLog, Damages};
 pub use error::{Damage, Error, Result};
 pub use format::attributes::{Attributes, FileKind};
 pub use host::{Host, SystemHost};
@@ -56,7 +56,7 @@ pub use record::{Record, RecordHead};
 pub use records::{RECORDS_BODY_LEN_MAX, RECORDS_MAGIC, RecordStream, StreamEntry};
 pub use recover::TornTail;
 pub use repair::{Quarantine, Quarantined, RepairOptions, Repaired, repair};
-pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split};
+pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split, Stop};
 pub use stream::{BodyComparison, RecordReader};
 pub use writer::{
     Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, FurtherName, PackWriter,

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::damages::Damages;
 use super::error::{Damage, Result};
 use super::format::batch::BatchSum;
 use super::format::footer::{LastFrame, Tally};
@@ -55,7 +56,7 @@ pub(crate) struct Recovered {
     /// What follows it, if it was never durable.
     pub(crate) torn: Option<TornTail>,
     /// What should be there and is not.
-    pub(crate) damages: Vec<Damage>,
+    pub(crate) damages: Damages,
     /// The first frame that is not what was written and does not even tell its key.
     pub(crate) doubt: Option<Damage>,
     /// The batch whose end was not met yet.

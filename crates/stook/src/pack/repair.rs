@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::error::{Damage, Error, Result};
+use super::damages::Damages;
+use super::error::{Error, Result};
 use super::format::attributes::Attributes;
 use super::format::frame::FrameKind;
 use super::format::index::Place;
@@ -48,7 +49,7 @@ pub struct Repaired {
     /// Bytes of their frames.
     pub bytes: u64,
     /// All damage that was met.
-    pub damages: Vec<Damage>,
+    pub damages: Damages,
     /// Stretches that could not be read, each in a file of the quarantine.
     pub quarantined: Vec<Quarantined>,
     /// What the new pack may have that the old one had not, or the other way round, and why.
@@ -118,7 +119,7 @@ struct Survey {
     /// Whether there are further names of files.
     has_links: bool,
     broken: Vec<(usize, ByteRange)>,
-    damages: Vec<Damage>,
+    damages: Damages,
 }
 
 /// Where unreadable bytes go; made when there are any.
@@ -166,11 +167,11 @@ pub fn repair(
         let times = snapshot.segments.iter().map(|segment| segment.tally.time_last_ns);
         writer.begin_history(times.fold(snapshot.manifest.time_last_ns, i64::max));
     }
-    repaired.damages = snapshot.log.all();
-    repaired.damages.append(&mut survey.damages);
-    repaired.damages.append(&mut snapshot.look_at_files(from, &reader)?.damages);
-    let mut seen = std::collections::HashSet::new();
-    repaired.damages.retain(|damage| seen.insert(damage.clone()));
+    let files = snapshot.look_at_files(from, &reader)?;
+    // What was set aside, and whatever else no manifest names, is not in the new pack.
+    repaired.notes.extend(files.notes);
+    let damages = snapshot.log.all().into_iter().chain(std::mem::take(&mut survey.damages));
+    repaired.damages = damages.chain(files.damages).collect();
     for (number, range) in joined(&survey.broken) {
         let Some(segment) = snapshot.segments.get(number) else { continue };
         repaired.quarantined.push(set_aside(segment, range, &reader, quarantine()?.as_ref())?);
@@ -185,7 +186,7 @@ pub fn repair(
     writer.finish(true)?;
     if survey.has_links {
         // Those whose file could not be saved.
-        repaired.damages.append(&mut Pack::open(to, OpenOptions::default())?.lost_links()?);
+        repaired.damages.extend(Pack::open(to, OpenOptions::default())?.lost_links()?);
     }
     Ok(repaired)
 }
@@ -264,7 +265,7 @@ impl Survey {
             has_history: false,
             has_links: false,
             broken: Vec::new(),
-            damages: Vec::new(),
+            damages: Damages::default(),
         }
     }
 
@@ -333,7 +334,7 @@ impl Survey {
             let untold = frames.window.holes().untold(segment.source.path(), &self.damages);
             self.damages.extend(untold);
             let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
-            self.damages.append(&mut lost.records(segment, reader, &is_live)?);
+            self.damages.extend(lost.records(segment, reader, &is_live)?);
             self.broken.extend(lost.stretches().iter().map(|range| (number, *range)));
         }
         reader.give_back(frames.window.into_engine()?);

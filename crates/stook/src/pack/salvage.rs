@@ -1,7 +1,7 @@
 //! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
 
 use super::copies::{Copies, Layout, read_copies};
-use super::damages::DamageLog;
+use super::damages::{DamageLog, Damages};
 use super::error::{Damage, Error, Result};
 use super::format::UNIT;
 use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVector};
@@ -39,7 +39,7 @@ impl Snapshot {
         };
         let files = storage.list()?;
         let (mut manifest, note) = best_manifest(storage, reader, &files, &damage)?;
-        let mut findings = Findings { damages: vec![damage], ..Findings::default() };
+        let mut findings = Findings { damages: [damage].into_iter().collect(), ..Findings::default() };
         add_unnamed(storage, reader, &files, &mut manifest, &mut findings.damages)?;
         let mut segments = Vec::new();
         let log = DamageLog::default();
@@ -123,7 +123,7 @@ fn add_unnamed(
     reader: &Reader,
     files: &[Entry],
     manifest: &mut Manifest,
-    damages: &mut Vec<Damage>,
+    damages: &mut Damages,
 ) -> Result<()> {
     let is_first = manifest.segments.is_empty();
     for file in files {

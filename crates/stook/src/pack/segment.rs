@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::copies::{Copies, Layout, read_copies};
-use super::damages::DamageLog;
+use super::damages::{DamageLog, Damages};
 use super::error::{Damage, Error, Result};
 use super::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, Death, Deaths, DeletionVector};
 use super::format::footer::{FOOTER_LEN, Footer, FooterKind, LastFrame, Tally};
@@ -82,7 +82,7 @@ pub(crate) enum Life {
 /// What opening a segment brought to light.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) damages: Vec<Damage>,
+    pub(crate) damages: Damages,
     pub(crate) torn: Vec<TornTail>,
     /// Uncommitted records, with the number of their segment.
     pub(crate) fresh: Vec<(usize, Fresh)>,
@@ -146,7 +146,10 @@ impl Segment {
         let source = match storage.open(&name) {
             Ok(source) => source,
             Err(error) => {
-                findings.damages.push(Damage::of_unopened(error, path)?);
+                let mut damage = Damage::of_unopened(error, path)?;
+                let live = entry.tally.records.saturating_sub(entry.dead_records);
+                damage.what.push_str(&format!("; {live} live records were in it"));
+                findings.damages.push(damage);
                 return Ok(None);
             }
         };
@@ -492,7 +495,8 @@ impl Segment {
         let source = match storage.open(&name) {
             Ok(source) => source,
             Err(error) => {
-                findings.damages.push(Damage::of_unopened(error, storage.path(&name))?);
+                let damage = Damage::of_unopened(error, storage.path(&name))?;
+                findings.damages.push(self.without_vector(damage));
                 return Ok(());
             }
         };
@@ -510,10 +514,21 @@ impl Segment {
                 self.vector_hurt = !damages.is_empty();
                 findings.damages.extend(damages);
             }
-            Err(Error::Damaged(damage)) => findings.damages.push(damage),
+            Err(Error::Damaged(damage)) => findings.damages.push(self.without_vector(damage)),
             Err(other) => return Err(other),
         }
         Ok(())
+    }
+
+    /// What it means that the deletion vector is lost.
+    fn without_vector(&self, mut damage: Damage) -> Damage {
+        let SegmentEntry { id, dead_records, tally, .. } = self.entry;
+        damage.what.push_str(&format!(
+            "; {dead_records} of the {} records of segment {id:016x} were deleted or replaced, and which of those that have no \
+             newer version nothing tells: all of these are refused",
+            tally.records
+        ));
+        damage
     }
 }
 

@@ -105,7 +105,7 @@ impl Snapshot {
         let committed_only = generation != last;
         let log = DamageLog::default();
         let opening = Opening { storage, reader, manifest: &manifest, committed_only, log: log.clone() };
-        let mut findings = Findings { damages, ..Findings::default() };
+        let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };
         let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
         for number in 0..manifest.segments.len() {
             let at = findings.fresh.len();

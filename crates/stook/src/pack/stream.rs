@@ -1,8 +1,11 @@
 //! One record, its body in verified pieces.
 
+use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::frame::BodyLen;
 use super::frames::{Chunk, Frames, Trouble};
+use super::key::Key;
+use super::open::Pack;
 use super::reader::Reader;
 use super::record::{RecordHead, decode_attributes};
 use super::segment::Segment;
@@ -54,16 +57,23 @@ impl<'p> RecordReader<'p> {
     }
 }
 
-impl<'p> RecordReader<'p> {
-    /// Compares the body, from its beginning, with bytes that come from elsewhere.
-    pub fn compare(self) -> BodyComparison<'p> {
-        BodyComparison { record: self, chunk: Vec::new(), at: 0, is_same: true }
+impl Pack {
+    /// Compares the body of a record with bytes that come from elsewhere; `None` when there is no such record. One that is
+    /// damaged is not the same, which [`Pack::damage_log`] tells.
+    ///
+    /// # Errors
+    /// As [`open_record`](Self::open_record), but damage.
+    pub fn compare(&self, key: &Key) -> Result<Option<BodyComparison<'_>>> {
+        let log = &self.snapshot.log;
+        let record = log.unless_damaged(self.open_record(key))?.flatten();
+        Ok(record.map(|record| BodyComparison { record, log, chunk: Vec::new(), at: 0, is_same: true }))
     }
 }
 
 /// The body of a record, compared with bytes that are given piece by piece. A body that is damaged is not the same.
 #[derive(Debug)]
 pub struct BodyComparison<'p> {
+    log: &'p DamageLog,
     record: RecordReader<'p>,
     /// The last chunk of the body, and how much of it was compared.
     chunk: Vec<u8>,
@@ -108,17 +118,16 @@ impl BodyComparison<'_> {
     fn next_chunk(&mut self) -> Result<bool> {
         self.chunk.clear();
         self.at = 0;
-        match self.record.next_chunk() {
-            Ok(Some(chunk)) => {
+        match self.log.unless_damaged(self.record.next_chunk())? {
+            Some(Some(chunk)) => {
                 self.chunk.extend_from_slice(chunk);
                 Ok(true)
             }
-            Ok(None) => Ok(false),
-            Err(Error::Damaged(_)) => {
+            Some(None) => Ok(false),
+            None => {
                 self.is_same = false;
                 Ok(false)
             }
-            Err(error) => Err(error),
         }
     }
 }

@@ -131,6 +131,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// The path of a name, for messages.
     fn path(&self, name: &str) -> PathBuf;
 
+    /// Returns an error if a new set of files does not belong here, because this place is within a pack.
+    ///
+    /// # Errors
+    /// That, or what the system met.
+    fn check_place(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Makes an empty file.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! `stook pack x.tar OUT.stook`: the members of archives, or of a tar from stdin, as records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::BufReader;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use stook::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value}
 use stook::pack::tree::{Failure, PackSummary};
 use stook::pack::{
     Attributes, BodyComparison, Error, FileKind, FurtherName, Key, OpenOptions, Pack, PackWriter,
-    RecordReader, WriterOptions,
+    WriterOptions,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions};
 
@@ -93,12 +94,14 @@ pub(in crate::commands) fn run(
         summary: PackSummary::default(),
         replaced: BTreeSet::new(),
         failed: BTreeSet::new(),
+        met: Met::default(),
         left_out: Vec::new(),
         bar: context.progress("packing", Unit::Bytes, None),
     };
     for source in &args.sources {
         // Names of files are of one archive.
         import.failed.clear();
+        import.met.clear();
         let done = match source == Path::new("-") {
             // Waiting for what comes next ends so, too.
             true => match stdin.take().map_or_else(tar_from_stdin, Ok).and_then(|tar| import.stream(tar)) {
@@ -177,9 +180,37 @@ struct Import<'a> {
     /// Keys of members of this archive that are not in the pack. What the pack has under them is
     /// another file.
     failed: BTreeSet<Vec<u8>>,
+    /// Keys of members of a stream that came before.
+    met: Met,
     /// Pipes, devices, and what only its program knows.
     left_out: Vec<Vec<u8>>,
     bar: Progress,
+}
+
+/// Keys that were met, 16 bytes for each: two hashes that nobody can foresee, which for different keys are never the same.
+#[derive(Default)]
+struct Met {
+    hashes: HashSet<[u64; 2]>,
+    hashers: [RandomState; 2],
+}
+
+impl Met {
+    fn of(&self, key: &[u8]) -> [u64; 2] {
+        self.hashers.each_ref().map(|hasher| hasher.hash_one(key))
+    }
+
+    fn add(&mut self, key: &[u8]) {
+        let hashes = self.of(key);
+        self.hashes.insert(hashes);
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        self.hashes.contains(&self.of(key))
+    }
+
+    fn clear(&mut self) {
+        self.hashes.clear();
+    }
 }
 
 /// A member on its way into a pack.
@@ -290,15 +321,15 @@ impl Import<'_> {
         let keys: Vec<Key> = records.iter().map(|(key, ..)| Key::bytes(*key)).collect::<Result<_, _>>()?;
         let located = before.locate(&keys)?;
         // What damage hides is packed again.
-        let located: Vec<_> = located.into_iter().map(|entry| entry.ok().flatten()).collect();
+        let log = before.damage_log();
+        let located = located.into_iter().map(|entry| Ok(log.unless_damaged(entry)?.flatten()));
+        let located: Vec<_> = located.collect::<Result<_, Error>>()?;
         let entries: Vec<_> = located.iter().flatten().cloned().collect();
         let mut heads = before.heads(&entries)?.into_iter();
         let mut all = Vec::with_capacity(records.len());
         for ((key, attributes, len), entry) in records.iter().zip(&located) {
-            let head = match entry.as_ref().and_then(|_| heads.next()).transpose() {
-                Err(Error::Damaged(_)) => None,
-                head => head?,
-            };
+            let head = entry.as_ref().and_then(|_| heads.next()).transpose();
+            let head = log.unless_damaged(head)?.flatten();
             // What this run put is not what was there.
             all.push(match head {
                 _ if self.replaced.contains(*key) => There::Other,
@@ -330,7 +361,7 @@ impl Import<'_> {
         // What is unchanged is passed over.
         while reading.next()?.is_some_and(|next| next.number != member.number) {}
         let Some(kind) = archives::kind(member) else {
-            self.leave_out(member.key);
+            self.leave_out(member.key, member.len);
             return Ok(());
         };
         self.put(&record(kind), &mut |take| match reading.piece()? {
@@ -358,12 +389,14 @@ impl Import<'_> {
                 MemberKind::Symlink => FileKind::Symlink,
                 MemberKind::HardLink => FileKind::HardLink,
                 MemberKind::Other => {
-                    self.leave_out(&entry.key);
+                    self.leave_out(&entry.key, entry.len);
                     continue;
                 }
             };
+            self.met.add(&entry.key);
             // What the pack may have under that key is another file.
-            if kind == FileKind::HardLink && !self.is_taken(&entry.link) {
+            let is_there = entry.link != entry.key && self.met.has(&entry.link);
+            if kind == FileKind::HardLink && !(is_there && self.is_taken(&entry.link)) {
                 self.fail_name(&entry.key, &entry.link);
                 continue;
             }
@@ -399,8 +432,14 @@ impl Import<'_> {
         self.summary.failures.push(Failure { key: key.to_vec(), error });
     }
 
-    /// Notes what packs do not hold.
-    fn leave_out(&mut self, key: &[u8]) {
+    /// Notes what packs do not hold. Where it has bytes, these are missed.
+    fn leave_out(&mut self, key: &[u8], len: u64) {
+        if len > 0 {
+            let what = format!(
+                "only the program that made it knows what this member is; its {len} bytes are not packed"
+            );
+            return self.fail(key, Error::Invalid(what));
+        }
         self.failed.insert(key.to_vec());
         self.left_out.push(key.to_vec());
     }
@@ -408,7 +447,8 @@ impl Import<'_> {
     /// Notes a further name of a file that is not packed.
     fn fail_name(&mut self, key: &[u8], first: &[u8]) {
         let first = first.escape_ascii();
-        let error = Error::Invalid(format!("it is a further name of {first}, which is not packed"));
+        let error =
+            Error::Invalid(format!("it is a further name of {first}, which was not packed before it"));
         self.fail(key, error);
     }
 
@@ -459,11 +499,7 @@ impl Import<'_> {
         let is_moved = record.first.is_some_and(|first| self.replaced.contains(first));
         let same = match (&self.before, record.there) {
             _ if is_moved => None,
-            (Some(before), There::Alike) => match before.open_record(&Key::bytes(record.key)?) {
-                Ok(found) => found.map(RecordReader::compare),
-                Err(Error::Damaged(_)) => None,
-                Err(error) => return Err(error.into()),
-            },
+            (Some(before), There::Alike) => before.compare(&Key::bytes(record.key)?)?,
             _ => None,
         };
         match put(self.writer.as_mut(), self.group, record, same, body, &self.bar) {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use stook::pack::{Cursor, Damage, Error, OnDamage, Pack, Scan, ScanOptions};
+use stook::pack::{Cursor, Damages, Error, OnDamage, Pack, Scan, ScanOptions};
 
 use super::cursor_file;
 use crate::context::Context;
@@ -22,7 +22,7 @@ const SPLITS_PER_THREAD: usize = 4;
 pub(in crate::commands) struct Outcome {
     pub(in crate::commands) records: u64,
     pub(in crate::commands) bytes: u64,
-    pub(in crate::commands) damages: Vec<Damage>,
+    pub(in crate::commands) damages: Damages,
     /// There is more: so many records as were wanted have been loaded.
     pub(in crate::commands) is_partial: bool,
     pub(in crate::commands) interrupted: bool,
@@ -86,7 +86,7 @@ fn begin<'p>(pack: &'p Pack, way: &Way<'_>) -> anyhow::Result<Option<Scan<'p>>> 
     let kept = way.cursor.map(cursor_file::read).transpose()?.flatten();
     if let (Some(cursor), Some(file)) = (&kept, way.cursor) {
         check_options(cursor, way, file)?;
-        return Ok(Some(pack.scan_from(cursor, way.options.on_damage)?));
+        return Ok(Some(pack.scan_from(cursor, way.options.on_damage)?.with_stop(way.options.stop)));
     }
     let Some(part) = way.split else { return Ok(Some(pack.scan(way.options.clone()))) };
     let splits = pack.splits(part.of, &way.options.groups)?;
@@ -147,7 +147,7 @@ fn one_after_another(
             (Stepped::Loaded, None) => {}
         }
     }
-    outcome.damages.extend_from_slice(scan.damages());
+    outcome.damages.extend(scan.damages().iter().cloned());
     Ok(outcome)
 }
 
@@ -156,7 +156,11 @@ fn step(scan: &mut Scan<'_>, outcome: &mut Outcome) -> anyhow::Result<Stepped> {
     if interrupt::interrupted() {
         return Ok(Stepped::Interrupted);
     }
-    let Some(record) = scan.next()? else { return Ok(Stepped::Ended) };
+    let record = match scan.next() {
+        Err(Error::Stopped) => return Ok(Stepped::Interrupted),
+        record => record?,
+    };
+    let Some(record) = record else { return Ok(Stepped::Ended) };
     let mut len = 0;
     if let Some(body) = record.body() {
         len = body.len() as u64;

@@ -399,7 +399,10 @@ fn kind_of(type_flag: u8, name: &[u8]) -> MemberKind {
         b'1' => MemberKind::HardLink,
         b'2' => MemberKind::Symlink,
         b'5' | b'D' => MemberKind::Directory,
-        _ => MemberKind::Other,
+        // Devices and pipes; the name of a volume, a part of a file of another volume, long names of GNU tar before 1989.
+        b'3' | b'4' | b'6' | b'V' | b'M' | b'N' => MemberKind::Other,
+        // POSIX: what is not known is a file.
+        _ => MemberKind::File,
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::entries::Behind;
 use super::split::{Piece, check_pieces};
 use super::token::{self, Hex, Origin};
-use super::{KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord};
+use super::{KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Stop};
 use crate::pack::error::{Error, Result};
 use crate::pack::open::Pack;
 
@@ -90,6 +90,7 @@ impl Cursor {
         ScanOptions {
             groups: groups.clone(),
             on_damage,
+            stop: Stop::default(),
             order: if *by_key { ScanOrder::Key } else { ScanOrder::Disk },
             keys: KeyRange::from_bounds(start.0.clone(), end.as_ref().map(|end| end.0.clone())),
         }

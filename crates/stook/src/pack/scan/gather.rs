@@ -15,6 +15,7 @@ use super::walk::{Stretch, Wish};
 use super::{At, OnDamage};
 use crate::engine::Access;
 use crate::extent::ByteRange;
+use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::FrameHeader;
 use crate::pack::format::index::Place;
@@ -161,7 +162,7 @@ impl<'p> Gather<'p> {
     }
 
     /// The next record; `None` after the last. Damage is noted, if it is to be skipped.
-    pub(super) fn advance(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<Option<At>> {
+    pub(super) fn advance(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<At>> {
         self.drop_current()?;
         loop {
             self.plan(wish, damages)?;
@@ -172,7 +173,10 @@ impl<'p> Gather<'p> {
             match found {
                 Ok(Some(at)) => return Ok(Some(at)),
                 Ok(None) => {}
-                Err(Error::Damaged(damage)) if wish.on_damage == OnDamage::Skip => damages.push(damage),
+                Err(Error::Damaged(damage)) if wish.on_damage == OnDamage::Skip => {
+                    damages.push(damage);
+                    wish.stop.check()?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -186,7 +190,7 @@ impl<'p> Gather<'p> {
     }
 
     /// Keeps batches planned and reads under way.
-    fn plan(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<()> {
+    fn plan(&mut self, wish: &Wish, damages: &mut Damages) -> Result<()> {
         while let Some(batch) = self.batches.front()
             && batch.at >= batch.wanted.len()
         {
@@ -202,7 +206,7 @@ impl<'p> Gather<'p> {
     }
 
     /// Takes what comes next into a batch; whether there was something.
-    fn add_batch(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<bool> {
+    fn add_batch(&mut self, wish: &Wish, damages: &mut Damages) -> Result<bool> {
         let mut wanted = Vec::new();
         let mut len = 0_u64;
         while wanted.len() < self.records_max && len < BATCH_LEN {
@@ -238,7 +242,7 @@ impl<'p> Gather<'p> {
         }
     }
 
-    fn next_wanted(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<Option<Wanted>> {
+    fn next_wanted(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<Wanted>> {
         loop {
             match &mut self.order {
                 Order::Places(segment, places) => {

@@ -16,7 +16,8 @@ mod walk;
 
 use std::collections::VecDeque;
 
-use super::error::{Damage, Result};
+use super::damages::Damages;
+use super::error::{Damage, Error, Result};
 use super::frames::{BodySpan, Head};
 use super::key::Key;
 use super::open::Pack;
@@ -64,7 +65,41 @@ pub struct ScanOptions {
     pub order: ScanOrder,
     /// Only keys in this range.
     pub keys: KeyRange,
+    /// Asked where a record may be long in coming.
+    pub stop: Stop,
 }
+
+/// Says whether to stop; never, if nothing else is given. Whoever was asked and said so gets
+/// [`Error::Stopped`](crate::pack::Error::Stopped).
+#[derive(Clone, Copy)]
+pub struct Stop(pub fn() -> bool);
+
+impl Stop {
+    pub(crate) fn check(self) -> Result<()> {
+        if (self.0)() { Err(Error::Stopped) } else { Ok(()) }
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self(|| false)
+    }
+}
+
+impl std::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stop")
+    }
+}
+
+/// It says nothing of what is gone through.
+impl PartialEq for Stop {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Stop {}
 
 /// A walk over live records; made by [`Pack::scan`].
 pub struct Scan<'p> {
@@ -81,7 +116,7 @@ pub struct Scan<'p> {
     position: Position,
     /// After an error that is not to be skipped there is nothing more to come.
     failed: bool,
-    damages: Vec<Damage>,
+    damages: Damages,
     bytes_passed: u64,
 }
 
@@ -134,7 +169,8 @@ impl<'p> Scan<'p> {
         pieces: Option<Vec<Piece>>,
         position: &Position,
     ) -> Self {
-        let wish = Wish { keys: options.keys.clone(), view, on_damage: options.on_damage };
+        let wish =
+            Wish { keys: options.keys.clone(), view, on_damage: options.on_damage, stop: options.stop };
         let by_key = (options.order == ScanOrder::Key).then(|| position.behind_key(pack));
         let mut scan = Self {
             pack,
@@ -146,7 +182,7 @@ impl<'p> Scan<'p> {
             current: None,
             position: position.clone(),
             failed: false,
-            damages: Vec::new(),
+            damages: Damages::default(),
             bytes_passed: 0,
         };
         if *position == Position::End {
@@ -189,6 +225,12 @@ impl<'p> Scan<'p> {
             }
             self.stretches.pop_front();
         }
+    }
+
+    /// Asks this where a record may be long in coming, as [`ScanOptions::stop`] has it: a cursor does not know whom to ask.
+    pub fn with_stop(mut self, stop: Stop) -> Self {
+        self.wish.stop = stop;
+        self
     }
 
     /// Damage that was skipped so far.

@@ -1,8 +1,9 @@
 //! Walks the frames of a stretch of a segment, one after another.
 
 use super::view::View;
-use super::{At, OnDamage};
+use super::{At, OnDamage, Stop};
 use crate::extent::ByteRange;
+use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::{BodyLen, FrameKind};
 use crate::pack::frames::{Broken, Chunk, Frames, Head, Step, Trouble};
@@ -31,6 +32,7 @@ pub(super) struct Wish {
     pub(super) keys: KeyRange,
     pub(super) view: View,
     pub(super) on_damage: OnDamage,
+    pub(super) stop: Stop,
 }
 
 /// A walk over the live records of a stretch.
@@ -89,7 +91,7 @@ impl<'p> Walk<'p> {
     }
 
     /// The next record that is wanted; `None` at the end of the stretch. Damage is noted, if it is to be skipped.
-    pub(super) fn advance(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<Option<At>> {
+    pub(super) fn advance(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<At>> {
         loop {
             match self.step(wish) {
                 Ok(Stepped::At(at)) => return Ok(Some(at)),
@@ -99,6 +101,8 @@ impl<'p> Walk<'p> {
                 Ok(Stepped::End) => return self.tell_lost(wish, damages),
                 Err(trouble) => {
                     let broken = self.damage(trouble)?;
+                    // There may be no whole record for long.
+                    wish.stop.check()?;
                     if !self.go_behind(broken, wish, damages)? {
                         return self.tell_lost(wish, damages);
                     }
@@ -115,7 +119,7 @@ impl<'p> Walk<'p> {
     }
 
     /// At the end of the walk: what the index knows of the stretches where nothing could be read.
-    fn tell_lost(&mut self, wish: &Wish, damages: &mut Vec<Damage>) -> Result<Option<At>> {
+    fn tell_lost(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<At>> {
         let Stretch { segment, range, behind, .. } = self.stretch;
         self.end_lost(range.end());
         let wanted = |key: &Key, offset| {
@@ -145,7 +149,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Damage is noted and stepped over, or ends the walk.
-    fn go_behind(&mut self, broken: Broken, wish: &Wish, damages: &mut Vec<Damage>) -> Result<bool> {
+    fn go_behind(&mut self, broken: Broken, wish: &Wish, damages: &mut Damages) -> Result<bool> {
         let (frame, next) = (broken.frame, broken.next);
         self.begin_lost(&broken);
         let damage = broken.into_damage(self.stretch.segment.source.path());

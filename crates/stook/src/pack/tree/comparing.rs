@@ -51,11 +51,8 @@ impl Packing<'_, '_> {
         let Some(before) = self.before.filter(|_| !doubts.is_empty()) else { return Ok(()) };
         let keys = doubts.iter().map(|doubt| Key::bytes(&doubt.key)).collect::<Result<Vec<_>>>()?;
         for (doubt, record) in doubts.into_iter().zip(before.get_many(&keys)?) {
-            let is_same = match record {
-                Ok(record) => record.is_some_and(|record| *record.body == *doubt.bytes),
-                Err(Error::Damaged(_)) => false,
-                Err(error) => return Err(error.into()),
-            };
+            let record = before.snapshot.log.unless_damaged(record)?.flatten();
+            let is_same = record.is_some_and(|record| *record.body == *doubt.bytes);
             match is_same {
                 true => self.is_unchanged(&doubt.key, &doubt.metadata),
                 false => self.pack_bytes(doubt)?,
@@ -67,11 +64,7 @@ impl Packing<'_, '_> {
     /// Whether a file is what its record holds, byte for byte; `None` when reading the file failed, which is noted.
     pub(super) fn compare_large(&mut self, key: &[u8], file: &LargeFile) -> Result<Option<bool>, Stop> {
         let Some(before) = self.before else { return Ok(Some(false)) };
-        let mut comparison = match before.open_record(&Key::bytes(key)?) {
-            Ok(Some(record)) => record.compare(),
-            Ok(None) | Err(Error::Damaged(_)) => return Ok(Some(false)),
-            Err(error) => return Err(error.into()),
-        };
+        let Some(mut comparison) = before.compare(&Key::bytes(key)?)? else { return Ok(Some(false)) };
         let mut opened = match file.open() {
             Ok(opened) => opened,
             Err(error) => return Ok(self.failed(key, error.into())),

@@ -56,17 +56,25 @@ pub(super) struct Existing {
 }
 
 impl Existing {
-    /// Reads the heads of all records, and the targets of links. What is damaged counts as not there, so that it
-    /// is packed again.
+    /// Reads the heads of all records, and the targets of links. What is damaged is noted and counts as not there, so that
+    /// it is packed again.
     pub(super) fn read(pack: &Pack) -> Result<Self> {
         let mut all = Self::default();
         let mut batch = Vec::with_capacity(BATCH_LEN);
         let mut keys = pack.keys(&[])?;
         loop {
+            let mut is_last = true;
             for entry in keys.by_ref().take(BATCH_LEN) {
-                batch.push(entry?);
+                is_last = false;
+                batch.extend(match entry {
+                    // Where the index itself cannot be read nobody knows what is there.
+                    Err(Error::Damaged(damage)) if damage.key.is_none() => {
+                        return Err(Error::Damaged(damage));
+                    }
+                    entry => pack.snapshot.log.unless_damaged(entry)?,
+                });
             }
-            if batch.is_empty() {
+            if is_last {
                 return Ok(all);
             }
             // In the order of the medium, so that neighbours come with one read.
@@ -79,7 +87,7 @@ impl Existing {
     fn read_batch(&mut self, pack: &Pack, batch: &[KeyEntry]) -> Result<()> {
         let mut links = Vec::new();
         for head in pack.heads(batch)? {
-            let Some(head) = whole(head)? else { continue };
+            let Some(head) = pack.snapshot.log.unless_damaged(head)? else { continue };
             let known = Known::of(&head.attributes, head.body_len);
             if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
                 let number = self.known.len();
@@ -91,7 +99,9 @@ impl Existing {
             }
         }
         for (key, record) in links.iter().zip(pack.get_many(&links)?) {
-            if let (Some(key), Some(Some(record))) = (key.as_bytes(), whole(record)?) {
+            if let (Some(key), Some(Some(record))) =
+                (key.as_bytes(), pack.snapshot.log.unless_damaged(record)?)
+            {
                 if record.head.attributes.file_kind() == Some(FileKind::HardLink) {
                     self.firsts.insert(record.body.as_ref().into());
                 }
@@ -192,14 +202,6 @@ pub(super) struct Rule {
 pub(super) fn recorded_owner(metadata: &Metadata, with_owner: bool) -> Option<(u32, u32)> {
     let is_wanted = with_owner || metadata.mode & target::SET_ID != 0;
     is_wanted.then_some((metadata.uid, metadata.gid))
-}
-
-/// `None` for what is damaged.
-fn whole<T>(read: Result<T>) -> Result<Option<T>> {
-    match read {
-        Err(Error::Damaged(_)) => Ok(None),
-        other => other.map(Some),
-    }
 }
 
 impl Known {

@@ -52,6 +52,8 @@ pub(crate) struct Active {
     last_frame: LastFrame,
     /// Whether a manifest names it.
     pub(crate) published: bool,
+    /// Whether one may, because it was about to.
+    pub(crate) may_be_named: bool,
     /// Whether it says that one is about to.
     is_announced: bool,
     checkpoints: Vec<Name>,
@@ -110,6 +112,7 @@ impl Active {
             durable_len: 0,
             mark_due: false,
             published: false,
+            may_be_named: false,
             is_announced: false,
             checkpoints: Vec::new(),
             sums: Vec::new(),
@@ -139,6 +142,7 @@ impl Active {
             durable_len: 0,
             mark_due: false,
             published: true,
+            may_be_named: true,
             is_announced: true,
             appender,
             runs: Vec::new(),

@@ -204,8 +204,10 @@ impl<'w> Batch<'w> {
     pub fn commit(mut self) -> Result<()> {
         let members = std::mem::take(&mut self.members);
         let group = self.group;
+        self.writer.guard(|writer| writer.active_of(group)?.end_batch(&members))?;
+        // From here on it may be named by a manifest, whatever fails.
+        self.offset = None;
         self.writer.guard(|writer| {
-            writer.active_of(group)?.end_batch(&members)?;
             for Member { key, sequence, time_ns, record, old, .. } in &members {
                 writer.unpublished = true;
                 if record.is_some() {
@@ -216,16 +218,17 @@ impl<'w> Batch<'w> {
                 }
             }
             writer.after_record(group)
-        })?;
-        self.offset = None;
-        Ok(())
+        })
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        let Some(offset) = self.offset.take().filter(|_| !self.writer.stopped) else { return };
+        let Some(offset) = self.offset.take() else { return };
         let group = self.group;
+        if self.writer.stopped {
+            return self.writer.cut_back(group, offset);
+        }
         // A failure stops the writer, and so is told by whatever is asked of it next.
         let _ = self.writer.guard(|writer| writer.active_of(group)?.abandon(offset));
     }

@@ -237,10 +237,14 @@ impl<'w> RecordWriter<'w> {
 
     /// Takes back what was written of it.
     fn abandon(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.open) || self.writer.stopped {
+        let (group, offset) = (self.group, self.offset);
+        if !std::mem::take(&mut self.open) {
             return Ok(());
         }
-        let (group, offset) = (self.group, self.offset);
+        if self.writer.stopped {
+            self.writer.cut_back(group, offset);
+            return Ok(());
+        }
         self.writer.guard(|writer| {
             let active: &mut Active = writer.active_of(group)?;
             active.abandon(offset)

@@ -230,6 +230,7 @@ impl PackWriter {
         check_segment_len(options.segment_len)?;
         // First without the lock, whose note would be left in somebody's directory.
         refuse_what_is_there(storage.as_ref())?;
+        storage.check_place()?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         refuse_what_is_there(storage.as_ref())?;
         let mut nonces = [[0; 16]; 2];
@@ -738,7 +739,9 @@ impl PackWriter {
     /// bytes feels.
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self);
-        self.stopped |= changed.is_err();
+        if changed.is_err() && !std::mem::replace(&mut self.stopped, true) {
+            self.empty_unnamed();
+        }
         changed
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Active, Named, PackWriter, Sealed};
 use crate::pack::error::{Error, Result};
+use crate::pack::format::UNIT;
 use crate::pack::format::copies::twice;
 use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, VectorRef};
@@ -125,6 +126,7 @@ impl PackWriter {
             ..self.manifest.clone()
         };
         let bytes = twice(&manifest.encode());
+        self.active.values_mut().for_each(|active| active.may_be_named = true);
         self.storage.publish_if_absent(&Name::Manifest(generation).to_string(), &bytes)?;
         let before = std::mem::replace(&mut self.manifest, manifest);
         self.generation_next = generation_next;
@@ -141,6 +143,25 @@ impl PackWriter {
         }
         self.remove_garbage();
         Ok(())
+    }
+
+    /// After a failure: gives back the room of segments that no manifest can name. Nothing in them was promised to anybody,
+    /// and the disk may be full. Their names stay, so that nobody takes one again before the directory is synced; the next
+    /// writer removes what is left.
+    pub(super) fn empty_unnamed(&mut self) {
+        let unnamed = self.active.iter().filter(|(_, active)| !active.may_be_named);
+        let unnamed: Vec<u32> = unnamed.map(|(group, _)| *group).collect();
+        unnamed.into_iter().for_each(|group| self.cut_back(group, UNIT as u64));
+    }
+
+    /// After a failure: gives back what a record or a batch took that will not come to its end. If that fails, too, the next
+    /// writer does it.
+    pub(super) fn cut_back(&mut self, group: u32, len: u64) {
+        let Some(active) = self.active.remove(&group) else { return };
+        let name = Name::Segment(active.header.id).to_string();
+        // An appender that failed does nothing more, and what it has under way has to end first.
+        drop(active);
+        let _ = self.storage.open_append(&name).and_then(|mut appender| appender.truncate(len));
     }
 
     pub(super) fn entries(&self) -> Vec<SegmentEntry> {

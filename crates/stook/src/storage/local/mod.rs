@@ -28,8 +28,9 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use crate::engine::{Access, Backend, EngineFactory, File};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::{FileSource, Source};
+use crate::tree::target;
 
 use super::{Appender, Entry, EntryKind, Lock, Storage, check_name};
 use appender::LocalAppender;
@@ -102,11 +103,12 @@ impl LocalStorage {
         Ok(Self { directory, queue })
     }
 
-    /// Makes a directory, durably, and opens it. Its parent must be there.
+    /// Makes a directory, durably, and opens it. Its parent must be there, and not be within a pack.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), and what [`open`](Self::open) meets.
     pub fn create(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
+        refuse_inside_pack(path.as_ref())?;
         directory::create_durably(path.as_ref())?;
         Self::open(path, options)
     }
@@ -129,12 +131,20 @@ impl LocalStorage {
     }
 }
 
+fn refuse_inside_pack(path: &Path) -> Result<()> {
+    target::refuse_inside_pack(path).map_err(|error| Error::io("make files in", path, error))
+}
+
 /// A publication makes regular files; a directory of such a name is somebody else's.
 fn is_leftover(entry: &Entry) -> bool {
     super::is_temporary(&entry.name) && entry.kind != EntryKind::Directory
 }
 
 impl Storage for LocalStorage {
+    fn check_place(&self) -> Result<()> {
+        refuse_inside_pack(&self.path(""))
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

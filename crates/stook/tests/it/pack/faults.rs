@@ -278,3 +278,49 @@ fn a_read_that_fails_is_told_and_gives_no_wrong_bytes() {
         }
     }
 }
+
+/// What a put, or a batch, that failed has written is of use to nobody, and the disk may be full.
+#[test]
+fn a_put_that_fails_gives_its_room_back() {
+    let names = |storage: &SimStorage| -> Vec<(String, u64)> {
+        let files = storage.list().unwrap().into_iter().filter(|file| file.name.starts_with("segment-"));
+        files.map(|file| (file.name, file.len)).collect()
+    };
+    for (group, batch) in [("old", false), ("new", false), ("old", true), ("new", true)] {
+        for nth in 0.. {
+            let medium = SimStorage::new();
+            let shared: Arc<dyn Storage> = Arc::new(medium.clone());
+            let mut writer = PackWriter::create(shared.clone(), tiny_writer(ScriptedHost::new(1))).unwrap();
+            writer.put("old", &Key::id(1), &Attributes::new(), b"old").unwrap();
+            writer.finish(false).unwrap();
+            let before = names(&medium);
+            let faulty = Arc::new(FaultStorage::new(shared));
+            let mut writer = PackWriter::open(faulty.clone(), tiny_writer(ScriptedHost::new(2))).unwrap();
+            faulty.inject(Some(StorageCall::Append), nth, StorageFault::Fails(Failure::Io));
+            let body = pattern(9_000, 3);
+            let put = if batch {
+                (|| {
+                    let mut batch = writer.batch(group)?;
+                    batch.put(&Key::id(2), &Attributes::new(), &body)?;
+                    batch.put(&Key::id(3), &Attributes::new(), &body)?;
+                    batch.commit()
+                })()
+            } else {
+                (|| {
+                    let mut record = writer.begin(group, &Key::id(2), &Attributes::new(), None)?;
+                    record.write(&body)?;
+                    record.finish().map(drop)
+                })()
+            };
+            if put.is_ok() {
+                assert!(nth > 2, "the fault was met");
+                break;
+            }
+            drop(writer);
+            let after = names(&medium);
+            // A mark of 48 bytes may stand before what was begun, and a new segment keeps its header.
+            assert!(after[0].1 <= before[0].1 + 48, "{group} {batch} {nth}: {after:?}, {before:?}");
+            assert!(after.iter().skip(1).all(|file| file.1 <= 4096), "{group} {batch} {nth}: {after:?}");
+        }
+    }
+}

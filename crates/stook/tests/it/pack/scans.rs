@@ -9,7 +9,7 @@ use stook::pack::format::frame::{BodyLen, FrameHeader, FrameKind};
 use stook::pack::format::segment::SegmentHeader;
 use stook::pack::{
     AccessRule, Attributes, Cursor, Key, KeyRange, OnDamage, OpenOptions, Pack, PackWriter, Scan,
-    ScanOptions, ScanOrder, Split, WriterOptions, chunk_sums,
+    ScanOptions, ScanOrder, Split, Stop, WriterOptions, chunk_sums,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook_testing::conformance::{contents, pattern};
@@ -524,4 +524,38 @@ fn a_prefix_on_disk_reads_little_more_than_its_records() {
     let bytes: usize =
         engines.operations().iter().filter(|read| read.call == EngineCall::Read).map(|read| read.len).sum();
     assert!(bytes < 1_400_000, "{bytes} bytes were read for a million");
+}
+
+/// Whoever asks a scan to stop need not wait for the next whole record.
+#[test]
+fn a_scan_stops_within_damage_when_it_is_asked_to() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let medium = SimStorage::new();
+    let mut writer = PackWriter::create(shared(&medium), tiny_writer(ScriptedHost::new(1))).unwrap();
+    for id in 0..200 {
+        writer.put("", &Key::id(id), &Attributes::new(), &[id as u8; 64]).unwrap();
+    }
+    writer.finish(true).unwrap();
+    let mut files = files_of(&medium);
+    for (name, bytes) in &mut files {
+        if name.starts_with("segment-") {
+            for id in 1..200_u8 {
+                let at = bytes.windows(64).position(|part| part == [id; 64]).unwrap();
+                bytes[at] ^= 1;
+            }
+        }
+    }
+    let pack = open_simulated(&storage_with(&files, "", None)).unwrap();
+    for order in [ScanOrder::Disk, ScanOrder::Key] {
+        ASKED.store(0, Ordering::SeqCst);
+        let stop = Stop(|| ASKED.fetch_add(1, Ordering::SeqCst) == 20);
+        let options = ScanOptions { on_damage: OnDamage::Skip, order, stop, ..ScanOptions::default() };
+        let mut scan = pack.scan(options.clone());
+        assert!(scan.next().unwrap().is_some());
+        assert!(matches!(scan.next(), Err(stook::pack::Error::Stopped)), "{order:?}");
+        assert!((20..30).contains(&scan.damages().len()), "{order:?}: {}", scan.damages().len());
+        ASKED.store(0, Ordering::SeqCst);
+        assert!(matches!(pack.load(&options), Err(stook::pack::Error::Stopped)), "{order:?}");
+    }
 }

@@ -76,6 +76,8 @@ pub struct Compacted {
     pub interrupted: bool,
     /// Segments that were left as they are, because something in them is not what was written.
     pub left_out: Vec<Damage>,
+    /// Segments that were left as they are for want of room.
+    pub too_large: Vec<TooLarge>,
 }
 
 impl Pack {
@@ -112,7 +114,9 @@ impl PackWriter {
         self.check_usable()?;
         let mut done = Compacted::default();
         self.seal_for(options)?;
-        for step in self.planned(options)?.steps.into_iter().take(options.steps_max) {
+        let CompactPlan { steps, too_large } = self.planned(options)?;
+        done.too_large = too_large;
+        for step in steps.into_iter().take(options.steps_max) {
             if !self.finish_step(step, options, &mut done, progress)? {
                 done.interrupted = true;
                 break;
