@@ -162,36 +162,35 @@ fn add_unnamed(
             continue;
         }
         let footer = footer_of(reader, source.as_ref(), &header)?;
-        let (state, committed_len, frames_end, tally, last_frame) = match footer {
-            Some(footer) => {
-                (SegmentState::Sealed, source.len(), footer.frames.end(), footer.tally, footer.last_frame)
-            }
-            None => {
-                let len = UNIT as u64;
-                (SegmentState::Active, len, len, Tally::default(), LastFrame::default())
-            }
-        };
+        let vector = newest_vector(storage, reader, files, id)?;
         let group = manifest.groups.iter().position(|name| *name == header.group).unwrap_or_else(|| {
             manifest.groups.push(header.group.clone());
             manifest.groups.len() - 1
         });
-        manifest.segments.push(SegmentEntry {
-            id,
-            nonce: header.nonce,
-            group: group as u32,
-            state,
-            committed_len,
-            frames_end,
-            tally,
-            last_frame,
-            dead_records: 0,
-            dead_bytes: 0,
-            vector: newest_vector(storage, reader, files, id)?,
-            form: header.form(),
-        });
+        let entry = entry_of(&header, footer.as_ref(), source.len());
+        manifest.segments.push(SegmentEntry { group: group as u32, vector, ..entry });
     }
     manifest.segments.sort_by_key(|entry| entry.id);
     Ok(())
+}
+
+/// What a manifest would say of a segment, as far as its header and its footer tell. Of one that is not sealed nothing is
+/// committed: all of its frames have to be looked at.
+fn entry_of(header: &SegmentHeader, footer: Option<&Footer>, len: u64) -> SegmentEntry {
+    SegmentEntry {
+        id: header.id,
+        nonce: header.nonce,
+        group: 0,
+        state: footer.map_or(SegmentState::Active, |_| SegmentState::Sealed),
+        committed_len: footer.map_or(UNIT as u64, |_| len),
+        frames_end: footer.map_or(UNIT as u64, |footer| footer.frames.end()),
+        tally: footer.map_or(Tally::default(), |footer| footer.tally),
+        last_frame: footer.map_or(LastFrame::default(), |footer| footer.last_frame),
+        dead_records: 0,
+        dead_bytes: 0,
+        vector: None,
+        form: header.form(),
+    }
 }
 
 /// The footer of a segment that is sealed.

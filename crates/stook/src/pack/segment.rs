@@ -140,7 +140,6 @@ impl Segment {
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = Name::Segment(entry.id).to_string();
         let path = storage.path(&name);
-        let damage = |offset, what: String| Damage { file: path.clone(), offset, key: None, what };
         // It is asked for itself: a listing made while files come and go may lack what was there all the time. Nobody
         // removes it once its generation is held.
         let source = match storage.open(&name) {
@@ -182,17 +181,7 @@ impl Segment {
             entry,
             source,
         };
-        if source_is_short(&segment) {
-            segment.damaged = true;
-            let what = format!(
-                "the file has {} bytes, {} were committed",
-                segment.source.len(),
-                entry.committed_len
-            );
-            let cut = damage(segment.source.len(), what);
-            segment.doubt = (segment.source.len() < entry.frames_end).then(|| cut.clone());
-            findings.damages.push(cut);
-        }
+        findings.damages.extend(segment.note_short());
         match entry.state {
             SegmentState::Sealed => segment.open_sealed(reader, &opening.log, findings)?,
             SegmentState::Active => {
@@ -204,6 +193,19 @@ impl Segment {
         }
         segment.open_vector(storage, reader, manifest, findings)?;
         Ok(Some(segment))
+    }
+
+    /// The damage that it is if the file is shorter than what was committed.
+    fn note_short(&mut self) -> Option<Damage> {
+        if !source_is_short(self) {
+            return None;
+        }
+        self.damaged = true;
+        let (len, committed_len) = (self.source.len(), self.entry.committed_len);
+        let what = format!("the file has {len} bytes, {committed_len} were committed");
+        let cut = Damage { file: self.source.path().to_path_buf(), offset: len, key: None, what };
+        self.doubt = (len < self.entry.frames_end).then(|| cut.clone());
+        Some(cut)
     }
 
     /// Counts the records that were put after `at_ns` as dead. All heads are looked at: in a segment that was
