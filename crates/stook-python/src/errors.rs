@@ -185,7 +185,7 @@ impl Raise for SparseError {
                 exception("DiffersError", chain(self), move |fields| fields.set_item("offset", offset))
             }
             E::TooFar { .. } | E::Plan(_) | E::Options(_) => plain("InvalidError", self),
-            E::NameTaken { .. } => plain("ExistsError", self),
+            E::NameTaken { .. } | E::NotOfASource { .. } => plain("ExistsError", self),
             E::Full => plain("LimitError", self),
             E::NotASparseFile { .. } | E::Version { .. } => plain("UnsupportedError", self),
             E::Damaged { offset, what } => {
