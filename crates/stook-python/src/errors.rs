@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
+use stook::error::RemoteErrorKind;
 use stook::pack;
 use stook::sparse::{SparseError, SparseFileError};
 
@@ -102,6 +103,9 @@ impl Raise for stook::Error {
             E::Io { path, source, .. } => system(self, source, Some(path)),
             E::SourceChanged { .. } => plain("SourceChangedError", self),
             E::ShortRead { .. } => plain("ShortReadError", self),
+            E::Remote(error) if error.kind == RemoteErrorKind::NoRanges => {
+                exception("RemoteError", format!("{self}: whole_file=True does that"), |_| Ok(()))
+            }
             E::Remote(_) => match self.io_kind() {
                 Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", self),
                 Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", self),

@@ -26,6 +26,8 @@ mod _stook {
         batch::Batch, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan, split::Split,
     };
     #[pymodule_export]
+    use super::sparse::described::{check_sparse_options, described, shown_in};
+    #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,
     };

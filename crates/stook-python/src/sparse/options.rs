@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use stook::source::remote::{RemoteOptions, RemoteSource};
-use stook::source::{FileSource, SessionOptions, Source, is_remote};
+use stook::source::remote::RemoteOptions;
+use stook::source::{FileSource, SessionOptions, Source};
 use stook::sparse::{
     self, AheadOptions, DiskCacheOptions, SparseFileError, SparseFileOptions, SparseOptions,
 };
@@ -44,10 +44,7 @@ impl Place {
     pub(super) fn open(&self, remote: &RemoteOptions) -> stook::Result<Arc<dyn Source>> {
         let source: Arc<dyn Source> = match self {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
-            Self::Address(address) if is_remote(address) => {
-                return Ok(Arc::new(RemoteSource::open(address, remote)?));
-            }
-            Self::Address(address) => stook::source::open(address)?,
+            Self::Address(address) => stook::source::open_with(address, remote)?,
             Self::Fetch { fetch, name, size, identity, origin } => {
                 let (identity, origin) = (identity.as_deref(), origin.as_deref());
                 return Ok(Arc::new(FetchSource::new(fetch.clone(), name, *size, identity, origin)));
