@@ -568,15 +568,15 @@ class SparseFile:
 def described(
     fields: Mapping[str, str], is_page: bool, /
 ) -> tuple[Optional[str], Optional[str], Optional[float]]:
-    """What a file system says of a state of a file: ``(signs, proof, unsettled)``.
+    """What a file system says of a state of a file: ``(signs, proof, wait)``.
 
     Args:
         fields: What it says, by the names that it has for it.
         is_page: Whether it is a web server, for whose ETags nobody vouches.
 
     Returns:
-        All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds for which a
-        change could still leave all as it is, or ``None`` where it always could.
+        All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds after which
+        it is to be asked again, because no change can then leave all as it is: 0 where none can now, ``None`` where one always could.
     """
 
 def shown_in(text: str, /) -> str:
@@ -584,3 +584,6 @@ def shown_in(text: str, /) -> str:
 
 def check_sparse_options(options: dict[str, Any], /) -> None:
     """Raises what :class:`SparseFile` would raise for these options, before there is anything to open."""
+
+def who_asks(kind: str, arguments: list[str], options: dict[str, str], /) -> str:
+    """Who asks a file system of this kind that was made with these arguments and options, without their secrets."""

@@ -12,9 +12,6 @@
 from __future__ import annotations
 
 import io
-import json
-import os
-import re
 import threading
 import time
 from collections.abc import Iterable
@@ -26,7 +23,7 @@ from fsspec.core import get_filesystem_class
 
 from stook._errors import InvalidError, RemoteError, SourceChangedError
 from stook._file import File
-from stook._stook import Pack, SparseFile, check_sparse_options, described, shown_in
+from stook._stook import SETTLING_MAX, Pack, SparseFile, check_sparse_options, described, shown_in, who_asks
 
 try:
     from fsspec.implementations.chained import ChainedFileSystem
@@ -378,22 +375,11 @@ _OPTIONS = frozenset(
 )
 #: What `fsspec` and those who use it say when they open a file for reading, and what is of no matter here.
 _OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
-#: Options of file systems that are secrets. Who asks is told by others.
-_SECRET = re.compile("secret|passw|account_key|sas_token|credential$|private", re.IGNORECASE)
-#: Variables by which file systems know whom to ask and as whom.
-_VARIABLES = (
-    *("AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_ROLE_ARN"),
-    *("AZURE_CLIENT_ID", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CLIENT_ID", "AZURE_TENANT_ID"),
-    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "STORAGE_EMULATOR_HOST", "USER"),
-)
 #: Files up to this length are read as a whole where changes could not be noticed.
 _WHOLE_BYTES = 64 << 20
 #: Of so many files what was read by ranges is kept in memory, and of each so much, if nothing else is said.
 _KEPT_FILES = 8
 _KEPT_BYTES = 64 << 20
-#: How often a file is looked at again that changed a moment ago, and the longest time to wait for that, in seconds.
-_LOOKS = 3
-_LONGEST_WAIT = 2.0
 
 
 def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> None:
@@ -405,10 +391,9 @@ def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> No
 
 def _who(fs: AbstractFileSystem) -> str:
     """What beside the address of a file decides which bytes come: how the file system was made, and for whom."""
-    options = {str(name): repr(value) for name, value in fs.storage_options.items() if not _SECRET.search(str(name))}
-    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    options = {str(name): repr(value) for name, value in fs.storage_options.items()}
     kind = f"{type(fs).__module__}.{type(fs).__qualname__}"
-    return json.dumps([kind, [repr(value) for value in fs.storage_args], options, variables], sort_keys=True)
+    return who_asks(kind, [repr(value) for value in fs.storage_args], options)
 
 
 def _redacted(address: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -454,10 +439,10 @@ class _Fetch:
         protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         self._is_page = "http" in protocols or "https" in protocols
         self.whole: Optional[bytes] = None
-        self.told_size, self.signs, self.proof, unsettled = self._settled()
+        self.told_size, self.signs, self.proof, wait = self._settled()
         self.size = self.told_size
         #: Whether another state of the file would be told by something else.
-        self.is_settled = unsettled == 0
+        self.is_settled = wait == 0
 
     def begin(self, is_whole: bool) -> None:
         """Reads all of it, where that is wanted, or nothing would tell that it changes."""
@@ -474,11 +459,11 @@ class _Fetch:
     def _settled(self) -> _Told:
         """What is told of the file, once a change would be seen."""
         told = self._told()
-        for _ in range(_LOOKS):
-            unsettled = told[3]
-            if not unsettled or unsettled > _LONGEST_WAIT:
+        for _ in range(SETTLING_MAX):
+            wait = told[3]
+            if not wait:
                 break
-            time.sleep(unsettled)
+            time.sleep(wait)
             self.fs.invalidate_cache(self.path)
             told = self._told()
         return told

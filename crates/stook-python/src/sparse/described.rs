@@ -8,15 +8,15 @@ use stook::source::Described;
 
 use super::options::Options;
 
-/// What a file system says of a state of a file: ``(signs, proof, unsettled)``.
+/// What a file system says of a state of a file: ``(signs, proof, wait)``.
 ///
 /// Args:
 ///     fields: What it says, by the names that it has for it.
 ///     is_page: Whether it is a web server, for whose ETags nobody vouches.
 ///
 /// Returns:
-///     All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds for which a
-///     change could still leave all as it is, or ``None`` where it always could.
+///     All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds after which
+///     it is to be asked again, because no change can then leave all as it is: 0 where none can now, ``None`` where one always could.
 #[pyfunction]
 #[pyo3(signature = (fields, is_page, /))]
 pub(crate) fn described(
@@ -24,7 +24,15 @@ pub(crate) fn described(
     is_page: bool,
 ) -> (Option<String>, Option<String>, Option<f64>) {
     let told = Described::new(fields, is_page);
-    (told.signs(), told.proof(), told.unsettled_for().map(|left| left.as_secs_f64()))
+    (told.signs(), told.proof(), told.wait().map(|wait| wait.as_secs_f64()))
+}
+
+/// Who asks a file system of this kind that was made with these arguments and options, without their secrets.
+#[pyfunction]
+#[pyo3(signature = (kind, arguments, options, /))]
+pub(crate) fn who_asks(kind: &str, arguments: Vec<String>, options: BTreeMap<String, String>) -> String {
+    let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    stook::source::who_asks(kind, &arguments, options)
 }
 
 /// A text without what may be a secret in the addresses that are in it: users, passwords, queries.

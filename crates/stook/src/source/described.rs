@@ -31,6 +31,29 @@ const INODE: &str = "ino";
 /// are the same for two states within a second.
 const HASH_LEN: usize = 22;
 
+/// How often what changed a moment ago is looked at again before it is read.
+pub const SETTLING_MAX: usize = 3;
+/// Times that lie further ahead are those of another clock, or were set by somebody.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// What names of options have in them that are secrets. Who asks is told by others.
+const SECRETS: [&str; 6] = ["secret", "passw", "account_key", "sas_token", "private", "credential"];
+/// Variables by which libraries know whom to ask and as whom.
+const VARIABLES: [&str; 13] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_PROFILE",
+    "AWS_ROLE_ARN",
+    "AZURE_CLIENT_ID",
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    "AZURE_STORAGE_CLIENT_ID",
+    "AZURE_TENANT_ID",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+    "STORAGE_EMULATOR_HOST",
+    "USER",
+];
+
 /// What another library says of a state of a file: for caches over file systems that are not ours.
 ///
 /// ```
@@ -39,7 +62,7 @@ const HASH_LEN: usize = 22;
 /// let told = Described::new([("size", "5"), ("ETag", "\"a1\""), ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")], true);
 /// assert_eq!(told.proof(), None, "a web server may make an ETag of a time and a length");
 /// assert!(told.signs().is_some_and(|signs| signs.contains("2015")), "but a change would be seen");
-/// assert_eq!(told.unsettled_for(), Some(std::time::Duration::ZERO), "and the last one is long ago");
+/// assert_eq!(told.wait(), Some(std::time::Duration::ZERO), "and the last one is long ago");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
@@ -81,9 +104,10 @@ impl Described {
         written(self.said.iter())
     }
 
-    /// How long from now on, by the clock of this machine, a change could still leave all signs as they are; nothing where it
-    /// always could. What was read before this was [`ZERO`](Duration::ZERO) may be of another state than what comes next.
-    pub fn unsettled_for(&self) -> Option<Duration> {
+    /// How long to wait, by the clock of this machine, until no change can leave all signs as they are: then it is to be asked again,
+    /// [`SETTLING_MAX`] times at most. Nothing where a change always could. Only what was read when this was
+    /// [`ZERO`](Duration::ZERO) may be given as long as the signs are the same.
+    pub fn wait(&self) -> Option<Duration> {
         if self.proof().is_some() {
             return Some(Duration::ZERO);
         }
@@ -91,8 +115,29 @@ impl Described {
         let mtime_ns = times.filter_map(|(_, value)| nanoseconds(value)).max()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        Some(Identity { mtime_ns, ..Identity::default() }.unsettled_for(now_ns))
+        let wait = Identity { mtime_ns, ..Identity::default() }.unsettled_for(now_ns);
+        (wait <= LONGEST_WAIT).then_some(wait)
     }
+}
+
+/// Who asks another library, in one text that no others have: of which kind it is, how it was made, and what the environment
+/// says. Options that are secrets do not count, as for objects of our own: another password finds what the old one fetched.
+pub fn who_asks<'a>(
+    kind: &str,
+    arguments: &[String],
+    options: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> String {
+    let is_secret = |name: &str| {
+        let name = name.to_lowercase();
+        // Credentials are secret; where they are kept is not.
+        SECRETS
+            .iter()
+            .any(|part| if *part == "credential" { name.ends_with(part) } else { name.contains(part) })
+    };
+    let options: BTreeMap<_, _> = options.into_iter().filter(|(name, _)| !is_secret(name)).collect();
+    let variables: BTreeMap<_, _> =
+        VARIABLES.iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect();
+    serde_json::json!([kind, arguments, options, variables]).to_string()
 }
 
 /// Names and values in one text that no others have.
@@ -177,12 +222,22 @@ mod tests {
 
     #[test]
     fn a_change_a_moment_ago_may_be_followed_by_one_that_cannot_be_told() {
-        assert_eq!(of(&[("mtime", "5.5")], false).unsettled_for(), Some(Duration::ZERO));
-        assert_eq!(of(&[("ETag", "\"e\"")], false).unsettled_for(), Some(Duration::ZERO));
+        assert_eq!(of(&[("mtime", "5.5")], false).wait(), Some(Duration::ZERO));
+        assert_eq!(of(&[("ETag", "\"e\"")], false).wait(), Some(Duration::ZERO));
         // A hundred years from now.
-        assert!(of(&[("mtime", "5"), ("ctime", "4900000000")], false).unsettled_for() > Some(Duration::ZERO));
+        assert_eq!(of(&[("mtime", "5"), ("ctime", "4900000000")], false).wait(), None);
         for fields in [&[("ino", "5")][..], &[("ETag", "W/\"e\"")], &[("mtime", "whenever")], &[]] {
-            assert_eq!(of(fields, false).unsettled_for(), None, "{fields:?}");
+            assert_eq!(of(fields, false).wait(), None, "{fields:?}");
         }
+    }
+
+    #[test]
+    fn who_asks_counts_and_secrets_do_not() {
+        let who = |options: &[(&'static str, &'static str)]| who_asks("fs", &[], options.iter().copied());
+        assert_eq!(who(&[("key", "a"), ("Secret", "b")]), who(&[("Secret", "c"), ("key", "a")]));
+        assert_ne!(who(&[("key", "a")]), who(&[("key", "b")]));
+        assert_ne!(who(&[("credentials_path", "a")]), who(&[("credentials_path", "b")]));
+        assert_eq!(who(&[("credential", "a")]), who(&[("password", "b"), ("ACCOUNT_KEY", "c")]));
+        assert_ne!(who_asks("fs", &["a".into()], []), who_asks("fs", &["b".into()], []));
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use access::SAMPLED_RANGES;
 #[cfg(feature = "remote")]
 pub use address::open_with;
 pub use address::{is_remote, open, shown, shown_in};
-pub use described::Described;
+pub use described::{Described, SETTLING_MAX, who_asks};
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;
