@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use stook::error::RemoteErrorKind;
 use stook::pack;
+use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
 
 use crate::key;
@@ -32,7 +33,7 @@ pub(crate) trait Raise {
     fn raise(&self) -> PyErr;
 }
 
-/// An error and what caused it, in one line.
+/// An error and what caused it, in one line, without what may be a secret in an address that was given for a path.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -41,7 +42,7 @@ fn chain(error: &dyn StdError) -> String {
         let _ = write!(text, ": {error}");
         cause = error.source();
     }
-    text
+    shown_in(&text)
 }
 
 /// The exception `stook.CLASS` with this message and these attributes.
@@ -86,7 +87,10 @@ fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> 
         Some(code) => {
             // The number stands in front of it already.
             let message = message.replace(&format!(" (os error {code})"), "");
-            let path = path.map(|path| path.as_os_str().to_owned());
+            let path = path.map(|path| match path.to_str().filter(|path| path.contains("://")) {
+                Some(address) => shown_in(address).into(),
+                None => path.as_os_str().to_owned(),
+            });
             match path {
                 Some(path) => PyOSError::new_err((code, message, path)),
                 None => PyOSError::new_err((code, message)),

@@ -185,3 +185,15 @@ fn a_server_that_sends_no_parts_is_read_as_a_whole_where_that_is_wanted() {
     assert!(told.contains("--whole-file does that") && !told.contains("RemoteOptions"), "{told}");
     assert!(!told.contains("hidden"), "{told}");
 }
+
+#[test]
+fn no_command_shows_what_may_be_a_secret_in_an_address() {
+    let address = "https://me:word@host/x.stook?signature=hidden";
+    let directory = tempfile::tempdir().unwrap();
+    let pack = directory.path().join("new.stook");
+    for command in ["ls", "info", "check", "load", "unpack", "pack"] {
+        let (code, _, told) = ended(stook([command, address]).arg(&pack).current_dir(directory.path()));
+        assert!(code != 0 && !told.is_empty(), "{command}");
+        assert!(!told.contains("word") && !told.contains("hidden"), "{command}: {told}");
+    }
+}
