@@ -124,6 +124,14 @@ def test_a_local_file_that_changed_is_read_anew(tmp_path: Path) -> None:
             assert file.read() == content
 
 
+def test_a_record_of_a_pack_takes_the_options_of_any_other_file(tmp_path: Path) -> None:
+    store = SparseStore()
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack["key"] = b"a record"
+    with stook.open(f"{tmp_path}/data.stook//key", store=store, store_name="x") as file:
+        assert (file.read(), store.held_bytes) == (b"a record", 8)
+
+
 def test_bytes_of_nobody_are_not_taken_for_those_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"1234")
     store = SparseStore()

@@ -377,14 +377,12 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     given = {name: value for name, value in options.items() if value is not None}
     text = address if isinstance(address, str) else ""
     is_address = _SCHEME.match(text) is not None
+    if not is_address and ".stook//" in text:
+        record = _Record(text)
+        return File(SparseFile.from_fetch(record, len(record.value), name=text, **given))
     if given or (is_address and not text.lower().startswith("file://")):
         return File(SparseFile(address, **given))
-    if is_address:
-        address = _local_path(text)
-    elif ".stook//" in text:
-        record = _Record(text)
-        return File(SparseFile.from_fetch(record, len(record.value), name=text))
-    return File(LocalFile(address))
+    return File(LocalFile(_local_path(text) if is_address else address))
 
 
 class _Record:
