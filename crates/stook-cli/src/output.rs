@@ -192,14 +192,15 @@ pub fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// A message as one line that a terminal takes no harm from. What it quotes (a name in an archive, what a server said) is
-/// somebody else's; a backslash stays, because names are escaped where they are put in.
+/// A message as one line that a terminal takes no harm from, without what may be a secret in the addresses it quotes: one may be
+/// given to any command by mistake. What it quotes (a name in an archive, what a server said) is somebody else's; a backslash stays,
+/// because names are escaped where they are put in.
 pub fn one_line(message: &str) -> Cow<'_, str> {
-    if !message.chars().any(char::is_control) {
+    if !message.chars().any(char::is_control) && !message.contains("://") {
         return Cow::Borrowed(message);
     }
     let mut text = String::with_capacity(message.len() + 16);
-    message.chars().for_each(|c| push_char(&mut text, c));
+    stook::source::shown_in(message).chars().for_each(|c| push_char(&mut text, c));
     Cow::Owned(text)
 }
 
@@ -265,6 +266,7 @@ mod tests {
     #[test]
     fn messages_are_one_line_whatever_they_quote() {
         assert_eq!(one_line(r"cannot read C:\dir: ü"), r"cannot read C:\dir: ü");
+        assert_eq!(one_line("no directory https://me:word@h/x?sig=1"), "no directory https://h/x?…");
         assert_eq!(one_line("a\x1b[2Jb\nstook: all is well\u{9b}"), r"a\x1b[2Jb\nstook: all is well\xc2\x9b");
     }
 

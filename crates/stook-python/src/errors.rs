@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
+use stook::error::RemoteErrorKind;
 use stook::pack;
+use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
 
 use crate::key;
@@ -31,7 +33,7 @@ pub(crate) trait Raise {
     fn raise(&self) -> PyErr;
 }
 
-/// An error and what caused it, in one line.
+/// An error and what caused it, in one line, without what may be a secret in an address that was given for a path.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -40,7 +42,7 @@ fn chain(error: &dyn StdError) -> String {
         let _ = write!(text, ": {error}");
         cause = error.source();
     }
-    text
+    shown_in(&text)
 }
 
 /// The exception `stook.CLASS` with this message and these attributes.
@@ -85,7 +87,10 @@ fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> 
         Some(code) => {
             // The number stands in front of it already.
             let message = message.replace(&format!(" (os error {code})"), "");
-            let path = path.map(|path| path.as_os_str().to_owned());
+            let path = path.map(|path| match path.to_str().filter(|path| path.contains("://")) {
+                Some(address) => shown_in(address).into(),
+                None => path.as_os_str().to_owned(),
+            });
             match path {
                 Some(path) => PyOSError::new_err((code, message, path)),
                 None => PyOSError::new_err((code, message)),
@@ -102,6 +107,9 @@ impl Raise for stook::Error {
             E::Io { path, source, .. } => system(self, source, Some(path)),
             E::SourceChanged { .. } => plain("SourceChangedError", self),
             E::ShortRead { .. } => plain("ShortReadError", self),
+            E::Remote(error) if error.kind == RemoteErrorKind::NoRanges => {
+                exception("RemoteError", format!("{self}: whole_file=True does that"), |_| Ok(()))
+            }
             E::Remote(_) => match self.io_kind() {
                 Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", self),
                 Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", self),
@@ -185,7 +193,7 @@ impl Raise for SparseError {
                 exception("DiffersError", chain(self), move |fields| fields.set_item("offset", offset))
             }
             E::TooFar { .. } | E::Plan(_) | E::Options(_) => plain("InvalidError", self),
-            E::NameTaken { .. } => plain("ExistsError", self),
+            E::NameTaken { .. } | E::NotOfASource { .. } => plain("ExistsError", self),
             E::Full => plain("LimitError", self),
             E::NotASparseFile { .. } | E::Version { .. } => plain("UnsupportedError", self),
             E::Damaged { offset, what } => {

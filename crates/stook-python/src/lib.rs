@@ -26,6 +26,8 @@ mod _stook {
         batch::Batch, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan, split::Split,
     };
     #[pymodule_export]
+    use super::sparse::described::{check_sparse_options, described, shown_in, who_asks};
+    #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,
     };
@@ -34,6 +36,10 @@ mod _stook {
     /// The version of the package.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// How often a file that changed a moment ago is looked at again before it is read.
+    #[pymodule_export]
+    const SETTLING_MAX: usize = stook::source::SETTLING_MAX;
 
     /// Whether this was built without optimisation.
     #[pymodule_export]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,145 @@ def test_who_asks_and_what_for_decide_whose_bytes_are_kept(told: type[Told], tmp
     for entry in (tmp_path / "cache").iterdir():
         held = entry.read_bytes()
         assert not any(secret in held for secret in (b"alice", b"word-that", b"id=A"))
+
+
+@pytest.mark.parametrize(
+    ("about", "is_shared"),
+    [
+        ({"ETag": STRONG}, True),
+        ({"mtime": 5.0}, True),
+        ({"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, True),
+        ({"ETag": WEAK}, False),
+        ({}, False),
+    ],
+)
+def test_ranges_one_by_one_are_read_through_one_cache(
+    told: type[Told], about: dict[str, Any], is_shared: bool
+) -> None:
+    def opened() -> StookCacheFileSystem:
+        Told.about = about
+        Told.asked.clear()
+        return StookCacheFileSystem(fs=Told(skip_instance_cache=True), skip_instance_cache=True)
+
+    told().pipe_file("/file", OLD)
+    fs = opened()
+    ranges = [(start, start + 2000) for start in range(0, LENGTH, 2000)]
+    assert b"".join(fs.cat_file("/file", *one) for one in ranges) == OLD
+    assert (len(told.asked) <= 2) == is_shared, "where another state would be told"
+    # Whatever is told, those that are asked for together are read together.
+    fs = opened()
+    together = fs.cat_ranges(["/file"] * len(ranges), [first for first, _ in ranges], [end for _, end in ranges])
+    assert (b"".join(together), len(told.asked)) == (OLD, 1)
+    # The next state is read anew.
+    told().pipe_file("/file", NEW)
+    told.about = {**about, "mtime": 6.0, "sha256": "new"}
+    assert fs.cat_file("/file", 0, 100) == NEW[:100]
+
+
+def test_a_file_that_changed_a_moment_ago_is_looked_at_again(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(OLD)
+    fs = StookCacheFileSystem(fs=LocalFileSystem(), skip_instance_cache=True)
+    for content in (OLD, NEW) * 10:
+        # As long as before, and within the same tick of the clock.
+        path.write_bytes(content)
+        assert fs.cat_file(str(path), 0, LENGTH) == content
+
+
+def test_some_of_many_ranges_may_fail(told: type[Told], tmp_path: Path) -> None:
+    told().pipe_file("/file", OLD)
+    fs = _through(Told, {"ETag": STRONG}, tmp_path / "cache")
+    got = fs.cat_ranges(["/file", "/none", "/file"], [0, 0, -5], [3, 3, None])
+    assert (got[0], type(got[1]), got[2]) == (OLD[:3], FileNotFoundError, OLD[-5:])
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges(["/none"], 0, 3, on_error="raise")
+    with pytest.raises(stook.InvalidError, match="1 paths have 2 starts"):
+        fs.cat_ranges(["/file"], [0, 1], [3])
+    with pytest.raises(stook.InvalidError, match="max_gap in sparse_options"):
+        fs.cat_ranges(["/file"], [0], [3], max_gap=5)
+
+
+def test_unknown_options_are_refused(told: type[Told], tmp_path: Path) -> None:
+    told().pipe_file("/file", OLD)
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("cach", {"cach": str(tmp_path)}),
+        ("memory_bytes", {"memory_bytes": 5}),
+        ("max_gab", {"sparse_options": {"max_gab": 5}}),
+    ]
+    for name, options in wrong:
+        with pytest.raises(TypeError, match=f"argument '{name}': this is not among"):
+            StookCacheFileSystem(fs=told(), skip_instance_cache=True, **options)
+    with pytest.raises(TypeError, match="argument 'cach'"):
+        fsspec.open(f"stookcache::file://{tmp_path}/x", stookcache={"cach": str(tmp_path)})
+    fs = StookCacheFileSystem(fs=told(), skip_instance_cache=True, use_listings_cache=False)
+    with pytest.raises(TypeError, match="argument 'buffering'"):
+        fs.open("/file", buffering=5)
+    with pytest.raises(TypeError, match="strat"):
+        fs.cat_file("/file", **{"strat": 5})
+    with fs.open("/file", block_size=5) as file:
+        assert file.read(3) == OLD[:3]
+
+
+class Answered(Exception):
+    """An error that is made of more than a text."""
+
+    def __init__(self, status: int, url: str) -> None:
+        super().__init__(status, url)
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}, url=URL('{self.args[1]}')"
+
+
+class Failing(Told):
+    """Names whole addresses in its errors, as web servers are read."""
+
+    protocol = "failing"
+    error: Any = None
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return path
+
+    def unstrip_protocol(self, name: str) -> str:
+        """A path is an address."""
+        return name
+
+    def info(self, path: str, **_options: Any) -> dict[str, Any]:
+        """What is told, where that is not to fail."""
+        if "no-info" in path:
+            raise self.error(path)
+        return {"name": path, "size": None if "no-size" in path else 5, "type": "file", "ETag": STRONG}
+
+    def cat_file(self, path: str, start: Any = None, end: Any = None, **_options: Any) -> bytes:
+        """Fails."""
+        raise self.error(path)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (FileNotFoundError, FileNotFoundError),
+        (lambda url: PermissionError(13, f"not for you: {url}", url), PermissionError),
+        (lambda url: Answered(403, url), stook.RemoteError),
+        (ValueError, ValueError),
+    ],
+)
+def test_signed_addresses_are_not_shown_in_errors(error: Any, kind: type[Exception]) -> None:
+    Failing.error = staticmethod(error)
+    fsspec.register_implementation("failing", Failing, clobber=True)
+    fs = StookCacheFileSystem(fs=Failing(), skip_instance_cache=True)
+    for name, reads in [("file", ["cat_file", "open"]), ("no-info", ["cat_file", "open", "info"]), ("no-size", ["open"])]:
+        address = f"failing://me:word@host/{name}?X-Amz-Signature=hidden&x=1"
+        for read in reads:
+            with pytest.raises((kind, stook.InvalidError)) as raised:
+                got = getattr(fs, read)(address)
+                got.read()
+            told = "".join(traceback.format_exception(kind, raised.value, None)) + repr(raised.value.args)
+            assert "hidden" not in told and "word" not in told and f"failing://host/{name}?…" in told
+    cache = StookCache(5, lambda start, end: fs.fs.cat_file("https://host/x?signature=hidden"), 10)
+    with pytest.raises(kind) as raised:
+        cache._fetch(0, 5)
+    assert "hidden" not in str(raised.value) and "https://host/x?…" in str(raised.value)
 
 
 def test_the_cache_type() -> None:

@@ -172,7 +172,22 @@ def test_what_cannot_be_opened(servers: Servers, tmp_path: Path) -> None:
         SparseFile(servers.web + "/denied/bucket/data.bin")
     with pytest.raises(stook.AddressError, match="`ftp` is not among"):
         SparseFile("ftp://host/x")
-    with pytest.raises(stook.RemoteError, match="range"):
+    for address in ("HTTP://me:word@127.0.0.1:1/x?sig=hidden", "ftp://me:word@h/x?sig=hidden", "FILE://me:word@h/x?sig=hidden"):
+        for read in (stook.open, SparseFile):
+            with pytest.raises(stook.Error) as refused:
+                read(address, tries=1) if address.startswith("HTTP") else read(address)
+            assert "word" not in str(refused.value) and "hidden" not in str(refused.value)
+    signed = "https://me:word@host/x.stook?sig=hidden"
+    makes: list[Callable[[], object]] = [
+        lambda: stook.Pack(signed),
+        lambda: stook.unpack(signed, tmp_path / "tree"),
+        lambda: stook.pack_tree(signed, tmp_path / "x.stook"),
+    ]
+    for make in makes:
+        with pytest.raises(FileNotFoundError) as missing:
+            make()
+        assert "word" not in str(missing.value) and "hidden" not in str(missing.value)
+    with pytest.raises(stook.RemoteError, match="only be read as a whole: whole_file=True does that"):
         SparseFile(servers.web + "/no-ranges/bucket/data.bin")
     with pytest.raises(stook.RemoteError, match="gzip"):
         SparseFile(servers.web + "/gzip/bucket/data.bin")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
@@ -74,3 +75,66 @@ def test_serialised_buffers_are_taken_in() -> None:
 def test_bad_arguments(call: Callable[[Any], object], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call(SparseStore())
+
+
+def test_a_name_gives_bytes_only_of_the_source_and_the_state_they_are_of() -> None:
+    store = SparseStore()
+    asked: list[str] = []
+
+    def opened(name: str, state: str | None, letter: str) -> stook.SparseFile:
+        def fetch(start: int, end: int) -> bytes:
+            asked.append(letter)
+            return letter.encode() * (end - start)
+
+        return stook.SparseFile.from_fetch(fetch, 1000, name=name, identity=state, store=store, store_name="x")
+
+    states = [("https://h/a?id=1", "1"), ("https://h/a?id=1", "2"), ("https://h/a?id=2", "2"), ("https://h/b", "2")]
+    for (name, state), letter in zip(states, "abcd"):
+        with opened(name, state, letter) as file:
+            assert file.read(0, 1000) == letter.encode() * 1000, "another version, or another address"
+    with opened(*states[-1], "e") as file:
+        assert (file.read(0, 1000), asked) == (b"d" * 1000, ["a", "b", "c", "d"]), "proven to be the same"
+    for letter in "fg":
+        with opened("https://h/c", None, letter) as file:
+            assert file.read(0, 1000) == letter.encode() * 1000, "nothing proves that it is the same"
+            assert store.held_bytes == 1000
+        assert store.held_bytes == 0, "what nobody could be given is let go"
+
+
+def test_two_files_under_one_name_are_both_right() -> None:
+    store = SparseStore(budget_bytes=1500)
+
+    def opened(letter: bytes) -> stook.SparseFile:
+        fetch = lambda start, end: letter * (end - start)  # noqa: E731
+        return stook.SparseFile.from_fetch(fetch, 1000, name=letter.decode(), identity="1", store=store, store_name="x")
+
+    one, other = opened(b"a"), opened(b"b")
+    for _ in range(3):
+        assert (one.read(0, 1000), other.read(0, 1000)) == (b"a" * 1000, b"b" * 1000)
+        assert store.held_bytes == one.buffer.held_bytes + other.buffer.held_bytes <= 1500
+    one.close()
+    other.close()
+
+
+def test_a_local_file_that_changed_is_read_anew(tmp_path: Path) -> None:
+    path, store = tmp_path / "file", SparseStore()
+    for content in (b"a" * 1000, b"b" * 1000, b"c" * 2000):
+        path.write_bytes(content)
+        with stook.open(path, store=store, store_name="x") as file:
+            assert file.read() == content
+
+
+def test_a_record_of_a_pack_takes_the_options_of_any_other_file(tmp_path: Path) -> None:
+    store = SparseStore()
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack["key"] = b"a record"
+    with stook.open(f"{tmp_path}/data.stook//key", store=store, store_name="x") as file:
+        assert (file.read(), store.held_bytes) == (b"a record", 8)
+
+
+def test_bytes_of_nobody_are_not_taken_for_those_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1234")
+    store = SparseStore()
+    store.get_or_create("x").write(0, b"abcd")
+    with pytest.raises(stook.ExistsError, match="nothing says whose they are"):
+        stook.open(tmp_path / "file", store=store, store_name="x")

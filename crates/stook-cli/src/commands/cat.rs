@@ -3,14 +3,17 @@
 mod record;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use serde::Serialize;
+use stook::error::RemoteErrorKind;
 use stook::extent::ByteRange;
 use stook::report::json::Document;
 use stook::report::units;
+use stook::source::remote::RemoteOptions;
 use stook::sparse::{
     DiskCache, DiskCacheOptions, SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics,
 };
@@ -21,6 +24,7 @@ use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
 A range is A..B in bytes, B not included; A.. goes to the end, ..B begins at 0.
+What of a range lies past the end is left out; one that begins there is refused.
 Sizes as everywhere: 4096, 4KiB, 1MB. Ranges are fetched together, in few
 requests, and written in the order in which they were given.
 
@@ -53,6 +57,9 @@ pub struct Args {
     /// What all that is kept there may take; what was used longest ago goes
     #[arg(long, value_name = "SIZE", default_value = "10GiB", requires = "cache_dir", value_parser = parse_size)]
     cache_size: u64,
+    /// Read it as a whole where its server cannot send parts; without --range that is done anyway
+    #[arg(long)]
+    whole_file: bool,
     /// Tell on stderr what was asked for and fetched (as JSON with --json)
     #[arg(long)]
     stats: bool,
@@ -63,6 +70,20 @@ pub struct Args {
 struct Span {
     start: u64,
     end: Option<u64>,
+}
+
+impl Span {
+    /// The part of it that something of this length has, as `head`, `dd` and `curl` give it.
+    ///
+    /// # Errors
+    /// Where it begins past the end.
+    fn within(&self, path: impl AsRef<Path>, len: u64) -> Result<ByteRange, stook::Error> {
+        let range = ByteRange::new(self.start, self.end.unwrap_or(len.max(self.start))).unwrap_or_default();
+        if range.start() > len {
+            return Err(stook::Error::OutOfBounds { path: path.as_ref().to_path_buf(), range, len });
+        }
+        Ok(ByteRange::new(range.start(), range.end().min(len)).unwrap_or_default())
+    }
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -159,12 +180,14 @@ impl Stats {
 /// Runs it.
 ///
 /// # Errors
-/// When the source cannot be read or changes, a range reaches past its end, or stdout cannot be written.
+/// When the source cannot be read or changes, a range begins past its end, or stdout cannot be written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let (pack, Some(key)) = packs::split_address(&args.source) {
         return record::run(&pack, &key, &args, context);
     }
-    let source = stook::source::open(&args.source)?;
+    let remote =
+        RemoteOptions { whole_file: args.whole_file || args.ranges.is_empty(), ..Default::default() };
+    let source = stook::source::open_with(&args.source, &remote).map_err(advised)?;
     let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
     let buffer = Arc::new(SparseBuffer::with_options(budget)?);
     let disk = match &args.cache_dir {
@@ -203,19 +226,23 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// An error with what can be done about it here.
+fn advised(error: stook::Error) -> anyhow::Error {
+    match &error {
+        stook::Error::Remote(remote) if remote.kind == RemoteErrorKind::NoRanges => {
+            anyhow!("{error}: --whole-file does that")
+        }
+        _ => error.into(),
+    }
+}
+
 /// What is wanted, all of it within the source: checked before a byte is written.
 fn within(spans: &[Span], file: &SparseFile) -> anyhow::Result<Vec<ByteRange>> {
     if spans.is_empty() {
         return Ok(vec![ByteRange::to(file.len())]);
     }
-    let mut ranges = Vec::with_capacity(spans.len());
-    for span in spans {
-        let end = span.end.unwrap_or(file.len().max(span.start));
-        let range = ByteRange::new(span.start, end).unwrap_or_default();
-        stook::source::check_bounds(file.source().as_ref(), range)?;
-        ranges.push(range);
-    }
-    Ok(ranges)
+    let ranges = spans.iter().map(|span| span.within(file.source().path(), file.len()));
+    Ok(ranges.collect::<Result<_, _>>()?)
 }
 
 /// Ranges in pieces of bounded length, as many together as are held in memory at once.

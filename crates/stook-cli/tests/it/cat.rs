@@ -3,6 +3,7 @@
 use std::fs;
 
 use stook_testing::conformance::pattern;
+use stook_testing::web::{Page, WebServer};
 
 use super::packs::{Place, fed, key, long_body};
 use super::{ended, stook};
@@ -34,8 +35,8 @@ fn what_cannot_be_is_refused_before_a_byte_is_written() {
     let path = directory.path().join("file");
     fs::write(&path, "0123456789").unwrap();
     for (range, code, expected) in [
-        ("0..11", 1, "range [0, 11) reaches past the end of"),
-        ("11..", 1, "reaches past the end of"),
+        ("11..", 1, "range [11, 11) reaches past the end of"),
+        ("11..12", 1, "reaches past the end of"),
         ("5", 2, "expected A..B, as in 0..4KiB"),
         ("9..3", 2, "it ends before it begins"),
     ] {
@@ -130,8 +131,9 @@ fn a_record_of_a_pack_and_ranges_of_it_go_to_stdout() {
     let put = fed(&mut place.command("put", &["piped", "-"]), b"from a pipe");
     assert_eq!(put.0, 0, "{put:?}");
     assert_eq!(cat("piped", &["5.."]).1, b"a pipe");
+    assert_eq!(cat("a/two", &["3..64KiB", "6..9"]), (0, b"ond".to_vec(), String::new()), "as far as it goes");
     for (name, range, expected) in [
-        ("a/two", "0..7", "range [0, 7) reaches past the end of"),
+        ("a/two", "7..9", "range [7, 9) reaches past the end of"),
         ("piped", "12..", "reaches past the end of"),
     ] {
         let (code, bytes, told) = cat(name, &["0..1", range]);
@@ -151,4 +153,47 @@ fn of_a_damaged_record_no_unverified_byte_goes_to_stdout() {
     assert!(output.stdout.len() < 2_000_001 && long_body()[1_000_000..].starts_with(&output.stdout));
     let (code, _, told) = ended(&mut stook(["cat", &address, "--stats"]));
     assert!(code == 2 && told.contains("are for what is fetched"), "{told}");
+}
+
+#[test]
+fn of_a_range_that_reaches_past_the_end_comes_what_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "0123456789").unwrap();
+    for (range, expected) in [("0..64KiB", "0123456789"), ("8..11", "89"), ("10..11", ""), ("10..", "")] {
+        let mut command = stook(["cat", "--range", range]);
+        assert_eq!(ended(command.arg(&path)), (0, expected.to_owned(), String::new()), "{range}");
+    }
+    fs::write(&path, "").unwrap();
+    assert_eq!(ended(stook(["cat", "--range", "0..64KiB"]).arg(&path)).0, 0, "of nothing, nothing");
+}
+
+#[test]
+fn a_server_that_sends_no_parts_is_read_as_a_whole_where_that_is_wanted() {
+    let page = Page::new(pattern(50_000, 9));
+    let bytes = page.bytes.clone();
+    let server = WebServer::start(move |_, _| page.whole());
+    let cat =
+        |more: &[&str]| stook(["cat", &server.url("/file?signature=hidden")]).args(more).output().unwrap();
+    let whole = cat(&[]);
+    assert!(whole.status.success() && whole.stdout == bytes, "nothing but the whole is wanted");
+    let part = cat(&["--range", "100..200", "--whole-file"]);
+    assert!(part.status.success() && part.stdout == bytes[100..200]);
+    let refused = cat(&["--range", "100..200"]);
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0), "{told}");
+    assert!(told.contains("--whole-file does that") && !told.contains("RemoteOptions"), "{told}");
+    assert!(!told.contains("hidden"), "{told}");
+}
+
+#[test]
+fn no_command_shows_what_may_be_a_secret_in_an_address() {
+    let address = "https://me:word@host/x.stook?signature=hidden";
+    let directory = tempfile::tempdir().unwrap();
+    let pack = directory.path().join("new.stook");
+    for command in ["ls", "info", "check", "load", "unpack", "pack"] {
+        let (code, _, told) = ended(stook([command, address]).arg(&pack).current_dir(directory.path()));
+        assert!(code != 0 && !told.is_empty(), "{command}");
+        assert!(!told.contains("word") && !told.contains("hidden"), "{command}: {told}");
+    }
 }

@@ -25,7 +25,7 @@ _PEEK_BYTES = 8192
 #: The longest single read of a local file: the kernel gives no more at once.
 _READ_BYTES_MAX = 1 << 30
 #: The name of a scheme, as addresses begin with it.
-_SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
+_SCHEME = re.compile("[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 class _Descriptor:
@@ -377,14 +377,12 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     given = {name: value for name, value in options.items() if value is not None}
     text = address if isinstance(address, str) else ""
     is_address = _SCHEME.match(text) is not None
-    if given or (is_address and not text.startswith("file://")):
-        return File(SparseFile(address, **given))
-    if is_address:
-        address = _local_path(text)
-    elif ".stook//" in text:
+    if not is_address and ".stook//" in text:
         record = _Record(text)
-        return File(SparseFile.from_fetch(record, len(record.value), name=text))
-    return File(LocalFile(address))
+        return File(SparseFile.from_fetch(record, len(record.value), name=text, **given))
+    if given or (is_address and not text.lower().startswith("file://")):
+        return File(SparseFile(address, **given))
+    return File(LocalFile(_local_path(text) if is_address else address))
 
 
 class _Record:
@@ -414,7 +412,9 @@ class _Record:
 def _local_path(address: str) -> str:
     from urllib.parse import unquote, urlsplit
 
+    from stook._stook import shown_in
+
     parts = urlsplit(address)
     if parts.netloc not in ("", "localhost"):
-        raise AddressError(f"{address} cannot be opened: a path behind file:// begins with `/`")
+        raise AddressError(f"{shown_in(address)} cannot be opened: a path behind file:// begins with `/`")
     return unquote(parts.path)

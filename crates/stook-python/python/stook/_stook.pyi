@@ -13,11 +13,16 @@ from ._stook_sparse import Pin as Pin
 from ._stook_sparse import SparseBuffer as SparseBuffer
 from ._stook_sparse import SparseFile as SparseFile
 from ._stook_sparse import SparseStore as SparseStore
+from ._stook_sparse import check_sparse_options as check_sparse_options
+from ._stook_sparse import described as described
+from ._stook_sparse import shown_in as shown_in
+from ._stook_sparse import who_asks as who_asks
 from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, UnpackReport
 from ._typing import Access, AnyBuffer, Attribute, Attributes, Durability, Key, Mode, OnDamage, Path, ScanOrder
 
 VERSION: Final[str]
 DEBUG: Final[bool]
+SETTLING_MAX: Final[int]
 
 _Default = TypeVar("_Default")
 

@@ -1,8 +1,8 @@
 # The types of the sparse classes of the native half. The documentation is copied from it by `scripts/python stubs`.
 import pathlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
-from typing import Any, TypeVar, Union, final, overload
+from typing import Any, Optional, TypeVar, Union, final, overload
 
 from typing_extensions import Self
 
@@ -397,7 +397,8 @@ class SparseFile:
         cache: A directory in which what was fetched is kept for the next time, or a :class:`DiskCache`.
         memory_bytes: What is held in memory at most; ``None`` for no limit.
         store: A :class:`SparseStore` that holds the bytes, under its budget.
-        store_name: The name of the buffer in ``store``.
+        store_name: The name of the buffer in ``store``. What it holds is given only where it is proven to be of this source in this
+            state, as in ``cache``; otherwise the name stands for this file from now on, and nothing of what was there is given.
         max_gap: Gaps between reads up to this many bytes are fetched too. 64 KiB where nothing is said.
         allowance: Bytes that may be fetched and never used; beyond that, at most as many as were needed. 1 MiB.
         max_window: The longest way ahead of one read, in bytes. 32 MiB.
@@ -416,6 +417,7 @@ class SparseFile:
         PermissionError: The file, or the server, refuses.
         RemoteError: The server did not give what was asked for, after all tries.
         AddressError: The address means nothing.
+        ExistsError: ``store`` holds bytes under this name of which nothing says whose they are.
 
     Example:
         >>> import pathlib, stook
@@ -534,7 +536,11 @@ class SparseFile:
     def statistics(self) -> SparseStatistics:
         """What was asked for and what that cost, since it was opened."""
     def close(self) -> None:
-        """Closes it; what is held in memory is let go. May be called again."""
+        """Closes it; what is held in memory is let go. May be called again.
+
+        In a ``store``, what is proven to be of this state of the source (by a strong ETag, or a time that is old enough) stays there for
+        the next file, within the budget; all else goes with the last file that is open over it.
+        """
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
@@ -558,3 +564,26 @@ class SparseFile:
         trace: Union[TracebackType, None] = None,
         /,
     ) -> None: ...
+
+def described(
+    fields: Mapping[str, str], is_page: bool, /
+) -> tuple[Optional[str], Optional[str], Optional[float]]:
+    """What a file system says of a state of a file: ``(signs, proof, wait)``.
+
+    Args:
+        fields: What it says, by the names that it has for it.
+        is_page: Whether it is a web server, for whose ETags nobody vouches.
+
+    Returns:
+        All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds after which
+        it is to be asked again, because no change can then leave all as it is: 0 where none can now, ``None`` where one always could.
+    """
+
+def shown_in(text: str, /) -> str:
+    """A text without what may be a secret in the addresses that are in it: users, passwords, queries."""
+
+def check_sparse_options(options: dict[str, Any], /) -> None:
+    """Raises what :class:`SparseFile` would raise for these options, before there is anything to open."""
+
+def who_asks(kind: str, arguments: list[str], options: dict[str, str], /) -> str:
+    """Who asks a file system of this kind that was made with these arguments and options, without their secrets."""

@@ -12,20 +12,18 @@
 from __future__ import annotations
 
 import io
-import json
-import os
-import re
 import threading
+import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 from fsspec import AbstractFileSystem, filesystem
 from fsspec.caching import BaseCache, register_cache
 from fsspec.core import get_filesystem_class
 
-from stook._errors import InvalidError, SourceChangedError
+from stook._errors import InvalidError, RemoteError, SourceChangedError
 from stook._file import File
-from stook._stook import Pack, SparseFile
+from stook._stook import SETTLING_MAX, Pack, SparseFile, check_sparse_options, described, shown_in, who_asks
 
 try:
     from fsspec.implementations.chained import ChainedFileSystem
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
 
 _SCHEME = "stook://"
 Info = dict[str, Any]
+#: The length of a file, and what `described` gives.
+_Told = tuple[int, Optional[str], Optional[str], Optional[float]]
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -227,6 +227,10 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     the other file system tells what follows the content: a checksum, a version, a strong ETag (of a web server, one as long as a
     hash). Whether the file has changed is asked after each request. A file of which nothing but the length is known is
     read as a whole when it is opened, if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
+
+    Ranges of a file that are read one by one (:meth:`cat_file`) are read through one cache, as long as the other file system says the
+    same of the file. A file that changed so short a time ago that another change could leave what is said as it is, is looked at again
+    after that time (20 ms, or 2 s where times are whole seconds), by the clock of this machine.
     """
 
     protocol = "stookcache"
@@ -249,17 +253,24 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
             fs: The other file system itself.
             cache: A directory in which what was fetched is kept.
             sparse_options: Further options of :class:`stook.SparseFile`.
-            **options: As for every file system of ``fsspec``.
+            **options: Those that every file system of ``fsspec`` has.
+
+        Raises:
+            TypeError: An option that there is not.
         """
         # What stands behind `::`, for versions of fsspec that do not give it as a path.
         self._behind = options.pop("fo", None)
+        _check_names(options, _OPTIONS, "this is not among the options; those of SparseFile stand in sparse_options=")
         super().__init__(**options)
+        self._sparse_options = {"cache": cache, **(sparse_options or {})}
+        check_sparse_options(self._sparse_options)
         if fs is None:
             if target_protocol is None:
                 raise InvalidError("say what is to be cached: stookcache::s3://bucket/key, or fs=")
             fs = filesystem(target_protocol, **(target_options or {}))
         self.fs: AbstractFileSystem = fs
-        self._sparse_options = {"cache": cache, **(sparse_options or {})}
+        #: What ranges are read through, by path; what was used last stands last.
+        self._kept: dict[str, _Kept] = {}
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -269,134 +280,233 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         scheme, mark, _ = text.partition("://")
         return get_filesystem_class(scheme)._strip_protocol(text) if mark else text
 
-    def _sparse(self, path: str) -> SparseFile:
-        path = self.fs._strip_protocol(path or self._behind or "")
-        fetch = _Fetch(self.fs, path, is_whole=bool(self._sparse_options.get("whole_file")))
+    def _sparse(self, fetch: _Fetch, **defaults: Any) -> SparseFile:
+        options = {**defaults, **self._sparse_options}
+        fetch.begin(is_whole=bool(options.get("whole_file")))
         return SparseFile.from_fetch(
-            fetch, fetch.size, name=fetch.address, identity=fetch.proof, origin=_who(self.fs), **self._sparse_options
+            fetch, fetch.size, name=fetch.address, identity=fetch.proof, origin=_who(self.fs), **options
         )
+
+    def _fetch(self, path: str) -> _Fetch:
+        return _Fetch(self.fs, self.fs._strip_protocol(path or self._behind or ""))
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode != "rb":
-            return self.fs._open(path, mode=mode, **options)
-        return File(self._sparse(path))
+            return _redacted(path, self.fs._open, path, mode=mode, **options)
+        _check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
+        return File(self._sparse(self._fetch(path)))
 
-    def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
+    def _file(self, path: str) -> SparseFile:
+        """What ranges of a file are read through: the same as before, as long as the file is the same."""
+        fetch = self._fetch(path)
+        kept = self._kept.pop(fetch.path, None)
+        if kept is None or not kept.fetch.may_go_on_as(fetch):
+            bounds = {} if "store" in self._sparse_options else {"memory_bytes": _KEPT_BYTES}
+            kept = _Kept(fetch, self._sparse(fetch, **bounds))
+        if fetch.is_settled:
+            self._kept[fetch.path] = kept
+            for oldest in list(self._kept)[:-_KEPT_FILES]:
+                self._kept.pop(oldest, None)
+        return kept.file
+
+    def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None) -> bytes:
         """The bytes of a file, or some of them."""
-        with self._sparse(path) as file:
-            first, last, _ = slice(start, end).indices(file.size)
-            return file.read(first, max(0, last - first))
+        file = self._file(path)
+        first, last, _ = slice(start, end).indices(file.size)
+        return file.read(first, max(0, last - first))
+
+    def cat_ranges(
+        self,
+        paths: list[str],
+        starts: Any,
+        ends: Any,
+        max_gap: Optional[int] = None,
+        on_error: str = "return",
+    ) -> list[Any]:
+        """Ranges of files, in their order; those of one file are fetched together."""
+        if max_gap is not None:
+            raise InvalidError("how far apart ranges are that one request fetches is told by max_gap in sparse_options=")
+        starts = starts if isinstance(starts, list) else [starts] * len(paths)
+        ends = ends if isinstance(ends, list) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise InvalidError(f"{len(paths)} paths have {len(starts)} starts and {len(ends)} ends")
+        by_path: dict[str, list[int]] = {}
+        for number, path in enumerate(paths):
+            by_path.setdefault(path, []).append(number)
+        got: list[Any] = [None] * len(paths)
+        for path, numbers in by_path.items():
+            try:
+                file = self._file(path)
+                bounds = [slice(starts[number], ends[number]).indices(file.size) for number in numbers]
+                values: list[Any] = list(file.read_many([(first, max(first, last)) for first, last, _ in bounds]))
+            except Exception as error:
+                if on_error != "return":
+                    raise
+                values = [error] * len(numbers)
+            for number, value in zip(numbers, values):
+                got[number] = value
+        return got
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
         """What the other file system lists."""
-        return self.fs.ls(path, detail=detail, **options)
+        return _redacted(path, self.fs.ls, path, detail=detail, **options)
 
     def info(self, path: str, **options: Any) -> Any:
         """What the other file system tells."""
-        return self.fs.info(path, **options)
+        return _redacted(path, self.fs.info, path, **options)
 
     def exists(self, path: str, **options: Any) -> bool:
         """Whether the other file system has it."""
-        return bool(self.fs.exists(path, **options))
+        return bool(_redacted(path, self.fs.exists, path, **options))
 
     def ukey(self, path: str) -> Any:
         """What the other file system tells states of a file apart by."""
-        return self.fs.ukey(path)
+        return _redacted(path, self.fs.ukey, path)
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
-        """Lets the other file system forget its listings."""
+        """Lets go of what ranges were read through, and lets the other file system forget its listings."""
+        self._kept.clear()
         self.fs.invalidate_cache(path)
 
 
-#: What file systems call that which follows the content of a file; in lower case, without ``-`` and ``_``.
-_PROOFS = (
-    *("checksum", "contentcrc32c", "contentmd5", "crc32c", "digest", "etag", "generation", "md5", "md5hash", "sha1", "sha256"),
-    *("sha512", "versionid"),
+#: Options that every file system of `fsspec` takes.
+_OPTIONS = frozenset(
+    ("asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths", "skip_instance_cache", "use_listings_cache")
 )
-#: What else tells states of a file apart, though not all of them.
-_SIGNS = ("created", "ctime", "ino", "lastmodified", "modified", "mtime", "timemodified", "updated")
-#: An ETag of a web server that has so many letters and digits in a row is a hash. Others may be made of a time and a length, which
-#: are the same for two states within a second.
-_HASH = re.compile("[0-9A-Za-z+/_]{22}")
-#: Options of file systems that are secrets. Who asks is told by others.
-_SECRET = re.compile("secret|passw|account_key|sas_token|credential$|private", re.IGNORECASE)
-#: Variables by which file systems know whom to ask and as whom.
-_VARIABLES = (
-    *("AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_ROLE_ARN"),
-    *("AZURE_CLIENT_ID", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CLIENT_ID", "AZURE_TENANT_ID"),
-    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "STORAGE_EMULATOR_HOST", "USER"),
-)
+#: What `fsspec` and those who use it say when they open a file for reading, and what is of no matter here.
+_OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
 #: Files up to this length are read as a whole where changes could not be noticed.
 _WHOLE_BYTES = 64 << 20
+#: Of so many files what was read by ranges is kept in memory, and of each so much, if nothing else is said.
+_KEPT_FILES = 8
+_KEPT_BYTES = 64 << 20
 
 
-def _said(about: Info) -> dict[str, str]:
-    """What a file system says of a state of a file, by names that are written alike."""
-    said = {re.sub("[-_]", "", name.lower()): str(value) for name, value in about.items() if value not in (None, "")}
-    return {name: said[name] for name in (*_PROOFS, *_SIGNS) if name in said}
-
-
-def _proof_of(fs: AbstractFileSystem, said: dict[str, str]) -> Optional[str]:
-    """What follows the content of a file, if anything does."""
-    proofs = {name: said[name] for name in _PROOFS if name in said}
-    etag = proofs.get("etag", "")
-    protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
-    is_page = "http" in protocols or "https" in protocols
-    if etag.startswith("W/") or (is_page and not _HASH.search(etag)):
-        proofs.pop("etag", None)
-    return json.dumps(proofs, sort_keys=True) if proofs else None
+def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> None:
+    """Raises for an option that there is not."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f"argument '{name}': {what}")
 
 
 def _who(fs: AbstractFileSystem) -> str:
     """What beside the address of a file decides which bytes come: how the file system was made, and for whom."""
-    options = {str(name): repr(value) for name, value in fs.storage_options.items() if not _SECRET.search(str(name))}
-    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    options = {str(name): repr(value) for name, value in fs.storage_options.items()}
     kind = f"{type(fs).__module__}.{type(fs).__qualname__}"
-    return json.dumps([kind, [repr(value) for value in fs.storage_args], options, variables], sort_keys=True)
+    return who_asks(kind, [repr(value) for value in fs.storage_args], options)
 
 
-def _shown(address: str) -> str:
-    """An address without user, password and query."""
-    scheme, mark, rest = address.partition("://")
-    if not mark:
-        return address
-    bare = re.split("[?#]", rest, maxsplit=1)[0]
-    host, slash, path = bare.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}{'?…' if '?' in rest else ''}"
+def _redacted(address: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a function of another library gives. Its errors come without what may be a secret in the addresses that they name."""
+    try:
+        return function(*arguments, **options)
+    except Exception as error:
+        again = _without_secrets(error, str(address))
+        if again is None:
+            raise
+    # Not where the other is handled: it would be shown as the context.
+    raise again
+
+
+def _without_secrets(error: Exception, address: str) -> Optional[Exception]:
+    """The same error in other words, or ``None`` where it tells no secret."""
+    shown = shown_in(address)
+
+    def told(text: Any) -> Any:
+        return shown_in(text.replace(address, shown) if address else text) if isinstance(text, str) else text
+
+    if told(str(error)) == str(error):
+        return None
+    if isinstance(error, OSError) and error.errno is not None:
+        return OSError(error.errno, told(error.strerror), told(error.filename), None, told(error.filename2))
+    for kind in type(error).__mro__[:-2]:
+        # Those of clients are made of answers and requests; what they are derived from mostly of a text.
+        try:
+            again = kind(told(str(error)))
+        except TypeError:
+            continue
+        if kind is not Exception:
+            return again  # type: ignore[no-any-return]
+    return RemoteError(told(str(error)))
 
 
 class _Fetch:
     """Reads ranges of a file of another file system in one state; can be pickled."""
 
-    def __init__(self, fs: AbstractFileSystem, path: str, is_whole: bool) -> None:
+    def __init__(self, fs: AbstractFileSystem, path: str) -> None:
         self.fs, self.path = fs, path
         self.address: str = fs.unstrip_protocol(path)
-        about = fs.info(path)
-        if about.get("size") is None:
-            raise InvalidError(f"the length of {_shown(self.address)} is not known, so that parts of it cannot be read")
-        self.size: int = about["size"]
-        self.said = _said(about)
-        #: What follows the content, for whoever keeps it.
-        self.proof = _proof_of(fs, self.said)
+        protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+        self._is_page = "http" in protocols or "https" in protocols
         self.whole: Optional[bytes] = None
-        if is_whole or not self.said:
-            if not is_whole and self.size > _WHOLE_BYTES:
-                raise InvalidError(
-                    f"nothing would tell that {_shown(self.address)} changes while parts of it are read; sparse_options="
-                    '{"whole_file": True} reads it as a whole, into memory'
-                )
-            self.whole = fs.cat_file(path)
-            self.size = len(self.whole)
+        self.told_size, self.signs, self.proof, wait = self._settled()
+        self.size = self.told_size
+        #: Whether another state of the file would be told by something else.
+        self.is_settled = wait == 0
+
+    def begin(self, is_whole: bool) -> None:
+        """Reads all of it, where that is wanted, or nothing would tell that it changes."""
+        if not is_whole and self.signs is not None:
+            return
+        if not is_whole and self.size > _WHOLE_BYTES:
+            raise InvalidError(
+                f"nothing would tell that {shown_in(self.address)} changes while parts of it are read; sparse_options="
+                '{"whole_file": True} reads it as a whole, into memory'
+            )
+        whole: bytes = _redacted(self.address, self.fs.cat_file, self.path)
+        self.whole, self.size = whole, len(whole)
+
+    def _settled(self) -> _Told:
+        """What is told of the file, once a change would be seen."""
+        told = self._told()
+        for _ in range(SETTLING_MAX):
+            wait = told[3]
+            if not wait:
+                break
+            time.sleep(wait)
+            self.fs.invalidate_cache(self.path)
+            told = self._told()
+        return told
+
+    def _told(self) -> _Told:
+        about = _redacted(self.address, self.fs.info, self.path)
+        size = about.get("size")
+        if size is None:
+            raise InvalidError(f"the length of {shown_in(self.address)} is not known, so that parts of it cannot be read")
+        fields = {str(name): str(value) for name, value in about.items() if value is not None}
+        return (size, *described(fields, self._is_page))
+
+    def may_go_on_as(self, now: _Fetch) -> bool:
+        """Whether what was read by this is what the other would read."""
+        return self.is_settled and (self.told_size, self.signs) == (now.told_size, now.signs)
 
     def __call__(self, start: int, end: int) -> bytes:
         if self.whole is not None:
             return self.whole[start:end]
-        data: bytes = self.fs.cat_file(self.path, start=start, end=end)
+        data: bytes = _redacted(self.address, self.fs.cat_file, self.path, start=start, end=end)
         # Listings may be kept by the other file system.
         self.fs.invalidate_cache(self.path)
-        about = self.fs.info(self.path)
-        if about.get("size") != self.size or _said(about) != self.said:
-            raise SourceChangedError(f"{_shown(self.address)} changed while it was read; open it again")
+        size, signs, _, _ = self._told()
+        if (size, signs) != (self.size, self.signs):
+            raise SourceChangedError(f"{shown_in(self.address)} changed while it was read; open it again")
+        return data
+
+
+class _Kept(NamedTuple):
+    """What ranges of a file are read through."""
+
+    fetch: _Fetch
+    file: SparseFile
+
+
+class _Redacting:
+    """A function that gives bytes, whose errors tell no secret; can be pickled if the function can."""
+
+    def __init__(self, fetcher: Callable[[int, int], bytes]) -> None:
+        self.fetcher = fetcher
+
+    def __call__(self, start: int, end: int) -> bytes:
+        data: bytes = _redacted("", self.fetcher, start, end)
         return data
 
 
@@ -418,7 +528,7 @@ class StookCache(BaseCache):  # type: ignore[misc]
         """
         super().__init__(blocksize, fetcher, size)
         options: dict[str, Any] = {**sparse_options}
-        self._file = SparseFile.from_fetch(fetcher, size or 0, **options)
+        self._file = SparseFile.from_fetch(_Redacting(fetcher), size or 0, **options)
 
     def _fetch(self, start: Optional[int], stop: Optional[int]) -> bytes:
         first, last, _ = slice(start, stop).indices(self.size)

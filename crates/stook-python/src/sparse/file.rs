@@ -32,7 +32,8 @@ use crate::wait::interruptible;
 ///     cache: A directory in which what was fetched is kept for the next time, or a :class:`DiskCache`.
 ///     memory_bytes: What is held in memory at most; ``None`` for no limit.
 ///     store: A :class:`SparseStore` that holds the bytes, under its budget.
-///     store_name: The name of the buffer in ``store``.
+///     store_name: The name of the buffer in ``store``. What it holds is given only where it is proven to be of this source in this
+///         state, as in ``cache``; otherwise the name stands for this file from now on, and nothing of what was there is given.
 ///     max_gap: Gaps between reads up to this many bytes are fetched too. 64 KiB where nothing is said.
 ///     allowance: Bytes that may be fetched and never used; beyond that, at most as many as were needed. 1 MiB.
 ///     max_window: The longest way ahead of one read, in bytes. 32 MiB.
@@ -51,6 +52,7 @@ use crate::wait::interruptible;
 ///     PermissionError: The file, or the server, refuses.
 ///     RemoteError: The server did not give what was asked for, after all tries.
 ///     AddressError: The address means nothing.
+///     ExistsError: ``store`` holds bytes under this name of which nothing says whose they are.
 ///
 /// Example:
 ///     >>> import pathlib, stook
@@ -355,6 +357,9 @@ impl SparseFile {
     }
 
     /// Closes it; what is held in memory is let go. May be called again.
+    ///
+    /// In a ``store``, what is proven to be of this state of the source (by a strong ETag, or a time that is old enough) stays there for
+    /// the next file, within the budget; all else goes with the last file that is open over it.
     fn close(&self, py: Python<'_>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let gone = State { generation: state.generation, file: state.file.take() };

@@ -3,6 +3,7 @@
 mod adopted;
 pub(crate) mod buffer;
 mod copies;
+pub(crate) mod described;
 pub(crate) mod disk;
 mod fetch;
 pub(crate) mod file;

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use stook::source::remote::{RemoteOptions, RemoteSource};
-use stook::source::{FileSource, SessionOptions, Source, is_remote};
-use stook::sparse::{self, AheadOptions, DiskCacheOptions, SparseFileOptions, SparseOptions};
+use stook::source::remote::RemoteOptions;
+use stook::source::{FileSource, SessionOptions, Source};
+use stook::sparse::{
+    self, AheadOptions, DiskCacheOptions, SparseFileError, SparseFileOptions, SparseOptions,
+};
 
 use super::disk::{BUDGET_BYTES, DiskCache};
 use super::fetch::FetchSource;
@@ -42,10 +44,7 @@ impl Place {
     pub(super) fn open(&self, remote: &RemoteOptions) -> stook::Result<Arc<dyn Source>> {
         let source: Arc<dyn Source> = match self {
             Self::Path(path) => Arc::new(FileSource::open(path)?),
-            Self::Address(address) if is_remote(address) => {
-                return Ok(Arc::new(RemoteSource::open(address, remote)?));
-            }
-            Self::Address(address) => stook::source::open(address)?,
+            Self::Address(address) => stook::source::open_with(address, remote)?,
             Self::Fetch { fetch, name, size, identity, origin } => {
                 let (identity, origin) = (identity.as_deref(), origin.as_deref());
                 return Ok(Arc::new(FetchSource::new(fetch.clone(), name, *size, identity, origin)));
@@ -149,7 +148,11 @@ impl Options {
     }
 
     /// The file over a source, with the cache on disk that was made already, or one that is opened now.
-    pub(super) fn file(&self, source: Arc<dyn Source>, shared: Shared) -> stook::Result<sparse::SparseFile> {
+    pub(super) fn file(
+        &self,
+        source: Arc<dyn Source>,
+        shared: Shared,
+    ) -> Result<sparse::SparseFile, SparseFileError> {
         let disk = match (&self.cache, shared) {
             (_, Some(shared)) => Some(shared),
             (Some((directory, budget_bytes)), None) => {
@@ -164,7 +167,7 @@ impl Options {
             ..SparseFileOptions::default()
         };
         if let Some((store, name)) = &self.store {
-            return Ok(sparse::SparseFile::in_store(source, store, name, options));
+            return Ok(sparse::SparseFile::in_store(source, store, name, options)?);
         }
         let budget_bytes = self.memory_bytes.unwrap_or(u64::MAX);
         let held = SparseOptions { budget_bytes, ..SparseOptions::default() };

@@ -18,10 +18,32 @@ const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azu
 /// otherwise what the system or the server met.
 pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
     let address = address.as_ref();
+    if is_remote(address) { open_remote(address) } else { open_local(address) }
+}
+
+/// The same; what is asked of a server is asked with these options.
+///
+/// # Errors
+/// Those of [`open`].
+#[cfg(feature = "remote")]
+pub fn open_with(
+    address: impl AsRef<OsStr>,
+    options: &super::remote::RemoteOptions,
+) -> Result<Arc<dyn Source>> {
+    let address = address.as_ref();
+    if !is_remote(address) {
+        return open_local(address);
+    }
+    let text = address.to_str().ok_or_else(|| refused(address, "it is not UTF-8"))?;
+    Ok(Arc::new(super::remote::RemoteSource::open(text, options)?))
+}
+
+fn open_local(address: &OsStr) -> Result<Arc<dyn Source>> {
     match scheme(address) {
         None => Ok(Arc::new(FileSource::open(Path::new(address))?)),
-        Some(("file", rest)) => Ok(Arc::new(FileSource::open(local(address, rest)?)?)),
-        Some((scheme, _)) if REMOTE_SCHEMES.contains(&scheme) => open_remote(address),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
+            Ok(Arc::new(FileSource::open(local(address, rest)?)?))
+        }
         Some((scheme, _)) => {
             let known = "file, http, https, s3, gs, az";
             Err(refused(address, format!("`{scheme}` is not among what is known: {known}")))
@@ -31,13 +53,13 @@ pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
 
 /// Whether an address means an object rather than a file.
 pub fn is_remote(address: impl AsRef<OsStr>) -> bool {
-    scheme(address.as_ref()).is_some_and(|(scheme, _)| REMOTE_SCHEMES.contains(&scheme))
+    let is_known = |scheme: &str| REMOTE_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    scheme(address.as_ref()).is_some_and(|(scheme, _)| is_known(scheme))
 }
 
 #[cfg(feature = "remote")]
 fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
-    let text = address.to_str().ok_or_else(|| refused(address, "it is not UTF-8"))?;
-    Ok(Arc::new(super::remote::RemoteSource::open(text, &super::remote::RemoteOptions::default())?))
+    open_with(address, &super::remote::RemoteOptions::default())
 }
 
 #[cfg(not(feature = "remote"))]
@@ -45,13 +67,16 @@ fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
     Err(refused(address, "this program was built without the feature `remote`"))
 }
 
-/// What stands before `://`, and what behind it. Names of files may hold that too, behind anything that is not
-/// the name of a scheme.
+/// What stands before `://`, in letters of either case, and what behind it. Names of files may hold that too, behind anything
+/// that is not the name of a scheme; a single letter is a drive.
 fn scheme(address: &OsStr) -> Option<(&str, &str)> {
     let (scheme, rest) = address.to_str()?.split_once("://")?;
-    let starts = scheme.starts_with(|first: char| first.is_ascii_lowercase());
-    let goes_on = scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
-    (starts && goes_on).then_some((scheme, rest))
+    let starts = scheme.len() > 1 && scheme.starts_with(|first: char| first.is_ascii_alphabetic());
+    (starts && scheme.chars().all(is_of_scheme)).then_some((scheme, rest))
+}
+
+fn is_of_scheme(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "+-.".contains(c)
 }
 
 /// The path of `file://…`.
@@ -102,9 +127,30 @@ pub fn shown(address: &str) -> String {
     };
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     // Of `abfss://container@account/key` nothing is secret.
-    let is_user = matches!(scheme, "http" | "https");
-    let host = if is_user { host.rsplit_once('@').map_or(host, |(_, host)| host) } else { host };
+    let has_container =
+        ["az", "azure", "abfs", "abfss", "adl"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    let host = match host.rsplit_once('@') {
+        Some((user, bare)) if !has_container || user.contains(':') => bare,
+        _ => host,
+    };
     format!("{scheme}://{host}{path}{query}")
+}
+
+/// A text without what may be a secret in the addresses that are in it: for what others say of an error.
+pub fn shown_in(text: &str) -> String {
+    let (mut shown_text, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("://") {
+        let (before, behind) = rest.split_at(at);
+        let start = before.trim_end_matches(is_of_scheme).len();
+        // A query may hold anything else, brackets included.
+        let is_end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
+        let len = behind.find(is_end).unwrap_or(behind.len());
+        let (address, left) = rest.split_at(at + len);
+        shown_text.push_str(before.get(..start).unwrap_or_default());
+        shown_text.push_str(&shown(address.get(start..).unwrap_or_default()));
+        rest = left;
+    }
+    shown_text + rest
 }
 
 #[cfg(test)]
@@ -121,12 +167,18 @@ mod tests {
             ("http://x", Some("http")),
             ("s3://b/k", Some("s3")),
             ("ftp://x", Some("ftp")),
+            ("HTTPS://x", Some("HTTPS")),
         ] {
             assert_eq!(scheme(OsStr::new(address)).map(|(scheme, _)| scheme), expected, "{address}");
         }
-        assert!(is_remote("s3://b/k") && !is_remote("file:///k") && !is_remote("ftp://k"));
+        assert!(
+            is_remote("HTTPS://h/k")
+                && is_remote("s3://b/k")
+                && !is_remote("file:///k")
+                && !is_remote("ftp://k")
+        );
         let error = open("ftp://user:word@host/x?sig=1").unwrap_err().to_string();
-        assert!(error.contains("`ftp` is not among"), "{error}");
+        assert!(error.contains("`ftp` is not among") && !error.contains("word"), "{error}");
     }
 
     #[test]
@@ -137,9 +189,25 @@ mod tests {
             ("https://host?token=1", "https://host?…"),
             ("s3://bucket/key", "s3://bucket/key"),
             ("az://container@account/key", "az://container@account/key"),
+            ("az://user:word@account/key", "az://account/key"),
+            ("HTTPS://me:word@host/a?token=1", "HTTPS://host/a?…"),
+            ("ftp://me:word@host/a", "ftp://host/a"),
             ("a path", "a path"),
         ] {
             assert_eq!(shown(address), expected);
+        }
+    }
+
+    #[test]
+    fn what_may_be_secret_is_not_shown_wherever_it_stands_in_a_text() {
+        for (text, expected) in [
+            ("403, url=URL('https://me:word@h/x?sig=a)b(c')", "403, url=URL('https://h/x?…')"),
+            ("no https://h/a?k=1 and <http://h/b?k=2>\n", "no https://h/a?… and <http://h/b?…>\n"),
+            ("cannot open s3://bucket/key: ://", "cannot open s3://bucket/key: ://"),
+            ("äöhttps://h?k=1", "äöhttps://h?…"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(shown_in(text), expected);
         }
     }
 

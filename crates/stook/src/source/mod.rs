@@ -6,6 +6,7 @@
 
 mod access;
 mod address;
+mod described;
 mod file;
 mod identity;
 mod memory;
@@ -23,7 +24,10 @@ use bytes::Bytes;
 
 pub use access::AccessRule;
 pub(crate) use access::SAMPLED_RANGES;
-pub use address::{is_remote, open, shown};
+#[cfg(feature = "remote")]
+pub use address::open_with;
+pub use address::{is_remote, open, shown, shown_in};
+pub use described::{Described, SETTLING_MAX, who_asks};
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;

@@ -419,6 +419,15 @@ impl SparseBuffer {
     }
 }
 
+impl Drop for SparseBuffer {
+    fn drop(&mut self) {
+        // Without the lock: nobody else has it, and in a forked child nobody would ever let go of it.
+        if let Some(before) = self.lock.get_mut().metered.take() {
+            self.meter.held.fetch_sub(before, Relaxed);
+        }
+    }
+}
+
 /// What a mutex guards; these guard nothing that a panic leaves half done.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

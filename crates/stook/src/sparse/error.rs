@@ -50,6 +50,15 @@ pub enum SparseError {
         /// The name.
         name: String,
     },
+    /// Bytes are held under this name, and nothing says of which source they are.
+    #[error(
+        "{name:?} is in the store already, with bytes of which nothing says whose they are; \
+             remove it, or call the file something else"
+    )]
+    NotOfASource {
+        /// The name.
+        name: String,
+    },
     /// What is read from is not a sparse file.
     #[error("this is no sparse file: {what}")]
     NotASparseFile {

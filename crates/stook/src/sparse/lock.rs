@@ -142,6 +142,11 @@ impl<T, S: Default> BiasedLock<T, S> {
         }
     }
 
+    /// What it guards, for whoever has all of it.
+    pub(super) fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
     /// What threads have noted, in any order.
     pub(super) fn all_beside(&self) -> impl Iterator<Item = &S> {
         let slots = self.slots.get().into_iter().flat_map(|slots| slots.iter());

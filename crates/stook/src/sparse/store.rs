@@ -7,14 +7,33 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use super::buffer::{Meter, SparseBuffer, lock};
 use super::evict::{self, Files, Queue};
+use super::lease::{Lease, Tenant};
+use super::owner::Owner;
 use super::{Counters, SparseError, SparseOptions, serial};
+use crate::source::Source;
 
-type Named = BTreeMap<Arc<str>, Arc<SparseBuffer>>;
+type Named = BTreeMap<Arc<str>, Slot>;
+
+/// What has a name.
+#[derive(Debug)]
+struct Slot {
+    buffer: Arc<SparseBuffer>,
+    /// Whose bytes it holds, if a source was ever read through it.
+    tenant: Option<Tenant>,
+}
+
+impl Slot {
+    fn new(buffer: Arc<SparseBuffer>) -> Self {
+        Self { buffer, tenant: None }
+    }
+}
 
 /// What the files of a store share.
 #[derive(Debug)]
 pub(super) struct Pool {
     files: RwLock<Named>,
+    /// Files whose name another source has now: they count for the budget as long as somebody uses them.
+    displaced: Mutex<Vec<Weak<SparseBuffer>>>,
     meter: Arc<Meter>,
     queue: Mutex<Waiting>,
     /// What files did that are no longer there.
@@ -54,7 +73,13 @@ impl SparseStore {
     pub fn new(options: SparseOptions) -> Result<Self, SparseError> {
         options.check()?;
         let (files, meter) = (RwLock::default(), Meter::new(&options));
-        let pool = Pool { files, meter, queue: Mutex::default(), gone: Mutex::default() };
+        let pool = Pool {
+            files,
+            displaced: Mutex::default(),
+            meter,
+            queue: Mutex::default(),
+            gone: Mutex::default(),
+        };
         Ok(Self { pool: Arc::new(pool), options })
     }
 
@@ -65,7 +90,7 @@ impl SparseStore {
 
     /// The file of this name.
     pub fn get(&self, name: &str) -> Option<Arc<SparseBuffer>> {
-        self.pool.read_files().get(name).cloned()
+        self.pool.read_files().get(name).map(|slot| slot.buffer.clone())
     }
 
     /// The file of this name, a new one where there was none.
@@ -74,7 +99,42 @@ impl SparseStore {
             return file;
         }
         let mut files = self.pool.write_files();
-        files.entry(Arc::from(name)).or_insert_with(|| Arc::new(self.new_file(self.options))).clone()
+        files.entry(Arc::from(name)).or_insert_with(|| self.new_slot()).buffer.clone()
+    }
+
+    /// The buffer for a file over a source: that of this name, if what it holds may be given for the source, else a new one,
+    /// which then has the name.
+    ///
+    /// # Errors
+    /// [`SparseError::NotOfASource`].
+    pub(super) fn lease(&self, name: &str, source: &dyn Source) -> Result<Arc<Lease>, SparseError> {
+        let (owner, is_proven) = (Owner::of(source), source.is_proven());
+        // Asked before the names are locked: who holds a buffer locked may want them.
+        let is_empty = self.get(name).is_none_or(|buffer| buffer.is_empty());
+        let mut displaced = None;
+        let mut files = self.pool.write_files();
+        let slot = files.entry(Arc::from(name)).or_insert_with(|| self.new_slot());
+        match &slot.tenant {
+            Some(tenant) if is_proven && tenant.may_serve(&owner) => {
+                if let Some(lease) = tenant.lease() {
+                    return Ok(lease);
+                }
+            }
+            Some(_) => {
+                displaced = Some(std::mem::replace(slot, self.new_slot()).buffer);
+            }
+            None if is_empty => {}
+            None => return Err(SparseError::NotOfASource { name: name.to_owned() }),
+        }
+        let (tenant, lease) = Tenant::new(owner, &slot.buffer);
+        slot.tenant = Some(tenant);
+        drop(files);
+        displaced.iter().for_each(|file| self.pool.displace(file));
+        Ok(lease)
+    }
+
+    fn new_slot(&self) -> Slot {
+        Slot::new(Arc::new(self.new_file(self.options)))
     }
 
     fn new_file(&self, options: SparseOptions) -> SparseBuffer {
@@ -83,7 +143,7 @@ impl SparseStore {
 
     /// Takes a file out. Whoever has it still may use it; it no longer counts for the budget and is not evicted from.
     pub fn remove(&self, name: &str) -> Option<Arc<SparseBuffer>> {
-        let file = self.pool.write_files().remove(name)?;
+        let file = self.pool.write_files().remove(name)?.buffer;
         file.leave_store();
         let mut gone = lock(&self.pool.gone);
         *gone = gone.plus(file.counters());
@@ -113,7 +173,7 @@ impl SparseStore {
             file.leave_store();
             return Err(taken());
         }
-        files.insert(Arc::from(name), file.clone());
+        files.insert(Arc::from(name), Slot::new(file.clone()));
         drop(files);
         self.evict_to(budget_bytes);
         Ok(file)
@@ -158,7 +218,7 @@ impl SparseStore {
     /// What was done to all files, those included that were removed.
     pub fn counters(&self) -> Counters {
         let gone = *lock(&self.pool.gone);
-        self.pool.files().iter().map(|file| file.counters()).fold(gone, Counters::plus)
+        self.pool.named().iter().map(|file| file.counters()).fold(gone, Counters::plus)
     }
 
     /// Takes away what was touched longest ago, in whichever files, until at most `budget_bytes` are held, or only what
@@ -177,8 +237,25 @@ impl Pool {
         self.files.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn named(&self) -> Vec<Arc<SparseBuffer>> {
+        self.read_files().values().map(|slot| slot.buffer.clone()).collect()
+    }
+
+    /// All that count for the budget.
     fn files(&self) -> Vec<Arc<SparseBuffer>> {
-        self.read_files().values().cloned().collect()
+        let mut files = self.named();
+        files.extend(lock(&self.displaced).iter().filter_map(Weak::upgrade));
+        files
+    }
+
+    /// Takes notice of a file that lost its name. Whoever has it still may use it, under the budget.
+    fn displace(&self, file: &Arc<SparseBuffer>) {
+        let mut gone = lock(&self.gone);
+        *gone = gone.plus(file.counters());
+        drop(gone);
+        let mut displaced = lock(&self.displaced);
+        displaced.retain(|file| file.strong_count() > 0);
+        displaced.push(Arc::downgrade(file));
     }
 
     pub(super) fn evict_to(&self, budget_bytes: u64) -> u64 {

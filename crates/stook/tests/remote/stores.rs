@@ -104,3 +104,19 @@ fn other_stores_are_asked_in_their_way() {
     let targets: Vec<_> = server.requests().into_iter().map(|request| request.target).collect();
     assert!(targets.iter().all(|target| target.ends_with("/k")), "{targets:?}");
 }
+
+#[test]
+fn without_credentials_the_message_says_which_to_set_and_nothing_of_the_machine() {
+    // There is no metadata service on the loopback: nothing listens at the port of a server that has ended.
+    let gone = WebServer::start(|_, _| Reply::status(404)).url("");
+    let refusing = WebServer::start(|_, _| Reply::status(404));
+    for metadata in [gone, refusing.url("")] {
+        let options = settings(&[("AWS_METADATA_ENDPOINT", &metadata), ("AWS_REGION", "somewhere")]);
+        let (kind, tries, text) = told(&RemoteSource::open("s3://bucket/key", &options).unwrap_err());
+        assert_eq!((kind, tries), (RemoteErrorKind::Denied, 1), "{text}");
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SKIP_SIGNATURE=true"] {
+            assert!(text.contains(name), "{text}");
+        }
+        assert!(!text.contains("127.0.0.1") && !text.contains("169.254"), "{text}");
+    }
+}

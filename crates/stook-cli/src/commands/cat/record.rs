@@ -18,10 +18,11 @@ use crate::{archives, interrupt, packs};
 /// Runs it.
 ///
 /// # Errors
-/// When there is no such record, it is damaged, a range reaches past its end, or stdout cannot be written.
+/// When there is no such record, it is damaged, a range begins past its end, or stdout cannot be written.
 pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.stats || args.cache_dir.is_some() {
-        let text = "--stats and --cache-dir are for what is fetched: a record is read from its pack";
+    if args.stats || args.whole_file || args.cache_dir.is_some() {
+        let text =
+            "--stats, --whole-file and --cache-dir are for what is fetched: a record is read from its pack";
         return Err(UsageError::new(text).into());
     }
     if archives::open(path, context)?.is_some() {
@@ -75,15 +76,8 @@ impl<'a> Record<'a> {
             return Ok(vec![ByteRange::to(u64::MAX)]);
         }
         let len = self.len()?;
-        let range = |span: &Span| {
-            let range =
-                ByteRange::new(span.start, span.end.unwrap_or(len.max(span.start))).unwrap_or_default();
-            match range.end() <= len {
-                true => Ok(range),
-                false => Err(stook::Error::OutOfBounds { path: self.address.into(), range, len }.into()),
-            }
-        };
-        let mut ranges: Vec<ByteRange> = spans.iter().map(range).collect::<anyhow::Result<_>>()?;
+        let ranges = spans.iter().map(|span| span.within(self.address, len));
+        let mut ranges: Vec<ByteRange> = ranges.collect::<Result<_, _>>()?;
         ranges.retain(|range| !range.is_empty());
         Ok(ranges)
     }

@@ -48,9 +48,15 @@ impl Failure {
         }
     }
 
-    /// What kept a request from being sent: mostly, that there are no credentials.
-    pub(super) fn of_store(error: &object_store::Error) -> Self {
-        let cause = format!("the request could not be signed: {}", chain(error));
+    /// What kept a request from being sent: mostly, that there are no credentials. `advice` says what to do where nobody gave any,
+    /// so that the metadata service of the machine was asked for them.
+    pub(super) fn of_store(error: &object_store::Error, advice: Option<&str>) -> Self {
+        let said = chain(error);
+        if let Some(advice) = advice.filter(|_| is_of_metadata(&said)) {
+            let cause = format!("there are no credentials, and this machine gives none: {advice}");
+            return Self::Final(RemoteErrorKind::Denied, cause);
+        }
+        let cause = format!("the request could not be signed: {said}");
         let mut at: Option<&(dyn StdError + 'static)> = Some(error);
         while let Some(error) = at {
             if let Some(error) = error.downcast_ref::<HttpError>() {
@@ -63,6 +69,11 @@ impl Failure {
         }
         Self::Final(RemoteErrorKind::Denied, cause)
     }
+}
+
+/// Whether an error is of the service that gives credentials to virtual machines and containers.
+fn is_of_metadata(said: &str) -> bool {
+    ["169.254.", "/latest/", "metadata"].iter().any(|mark| said.contains(mark))
 }
 
 /// An [`io::Error`] around another error does not count it among its sources.
@@ -87,6 +98,6 @@ pub(super) fn chain(error: &(dyn StdError + 'static)) -> String {
         }
         at = error.source();
     }
-    let words = text.split_whitespace().map(crate::source::address::shown);
-    words.collect::<Vec<_>>().join(" ")
+    let words: Vec<_> = text.split_whitespace().collect();
+    crate::source::shown_in(&words.join(" "))
 }

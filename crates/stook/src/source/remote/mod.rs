@@ -29,15 +29,12 @@ use self::response::Proof;
 use self::whole::{Held, Whole};
 use super::address::{refused, shown};
 use super::object::{Answer, Object, Pending};
-use super::{Identity, Leaf, Origin, Source, check_bounds, is_remote};
+use super::{Identity, Leaf, Origin, SETTLING_MAX, Source, check_bounds, is_remote};
 use crate::error::{Error, RemoteError, RemoteErrorKind, Result};
 use crate::extent::ByteRange;
 
 pub use options::RemoteOptions;
 pub use statistics::RemoteStatistics;
-
-/// How often an object that changed a moment ago is asked for again when it is opened.
-const SETTLING_MAX: usize = 3;
 
 /// An object that is read by range.
 #[derive(Debug, Clone)]

@@ -150,9 +150,9 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// What there is to say about a server that cannot send parts.
-pub(super) const NO_RANGES: &str = "the server sends the whole where a part was asked for (200 instead of 206); \
-                                    download it first, or read it as a whole (RemoteOptions::whole_file)";
+/// What there is to say about a server that cannot send parts. How to have it read as a whole, each surface says in its own words.
+pub(super) const NO_RANGES: &str = "the server sends the whole where a part was asked for (200 instead of 206), \
+                                    so that it can only be read as a whole";
 
 /// Whether the head of an answer promises these bytes, of the object as it was.
 pub(super) fn check(

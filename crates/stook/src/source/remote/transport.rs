@@ -34,7 +34,12 @@ pub(super) enum Transport {
     /// A web server, and what every request to it says.
     Plain { client: HttpClient, request: http::Request<()> },
     /// An object store, which signs.
-    Store { store: Box<dyn ObjectStore>, path: Path },
+    Store {
+        store: Box<dyn ObjectStore>,
+        path: Path,
+        /// What to do where the metadata service of the machine gives no credentials; nothing where there are others.
+        advice: Option<&'static str>,
+    },
 }
 
 impl fmt::Debug for Transport {
@@ -76,7 +81,7 @@ impl Transport {
                 let request = ranged(request, range, if_match).map_err(Failure::protocol)?;
                 client.execute(request).await.map_err(|error| Failure::of_transport(&error))
             }
-            Self::Store { store, path } => {
+            Self::Store { store, path, advice } => {
                 let ticket = Ticket::default();
                 let mut extensions = Extensions::new();
                 extensions.insert(ticket.clone());
@@ -86,7 +91,7 @@ impl Transport {
                 let told = store.get_opts(path, options).await;
                 match (ticket.take(), told) {
                     (Some(answer), _) => answer.map_err(|error| Failure::of_transport(&error)),
-                    (None, Err(error)) => Err(Failure::of_store(&error)),
+                    (None, Err(error)) => Err(Failure::of_store(&error, *advice)),
                     (None, Ok(_)) => Err(Failure::protocol("an answer was lost")),
                 }
             }
@@ -199,14 +204,56 @@ fn store(url: &Url, options: &RemoteOptions) -> Result<Transport, String> {
     if path.as_ref().is_empty() {
         return Err("it names no object behind the bucket".into());
     }
-    let store = match scheme {
-        ObjectStoreScheme::AmazonS3 => connected!(s3(url, options)?),
-        ObjectStoreScheme::GoogleCloudStorage => connected!(google(url, options)?),
-        ObjectStoreScheme::MicrosoftAzure => connected!(azure(url, options)?),
+    let (store, advice) = match scheme {
+        ObjectStoreScheme::AmazonS3 => {
+            let builder = s3(url, options)?;
+            let is_given = GIVEN_TO_S3.iter().any(|key| builder.get_config_value(key).is_some());
+            (connected!(builder), (!is_given).then_some(ADVICE_FOR_S3))
+        }
+        ObjectStoreScheme::GoogleCloudStorage => {
+            let builder = google(url, options)?;
+            let is_given = GIVEN_TO_GOOGLE.iter().any(|key| builder.get_config_value(key).is_some());
+            (connected!(builder), (!is_given).then_some(ADVICE_FOR_GOOGLE))
+        }
+        ObjectStoreScheme::MicrosoftAzure => {
+            let builder = azure(url, options)?;
+            let is_given = GIVEN_TO_AZURE.iter().any(|key| builder.get_config_value(key).is_some());
+            (connected!(builder), (!is_given).then_some(ADVICE_FOR_AZURE))
+        }
         _ => return Err("it is of no object store that is known here".into()),
     };
-    Ok(Transport::Store { store, path })
+    Ok(Transport::Store { store, path, advice })
 }
+
+/// With any of these the metadata service of the machine is not asked; without, it is, and there may be none.
+const GIVEN_TO_S3: [AmazonS3ConfigKey; 5] = [
+    AmazonS3ConfigKey::AccessKeyId,
+    AmazonS3ConfigKey::SecretAccessKey,
+    AmazonS3ConfigKey::WebIdentityTokenFile,
+    AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+    AmazonS3ConfigKey::ContainerCredentialsFullUri,
+];
+const ADVICE_FOR_S3: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+                             or, for a public bucket, AWS_SKIP_SIGNATURE=true";
+/// The same for Google.
+const GIVEN_TO_GOOGLE: [GoogleConfigKey; 4] = [
+    GoogleConfigKey::ServiceAccount,
+    GoogleConfigKey::ServiceAccountKey,
+    GoogleConfigKey::ApplicationCredentials,
+    GoogleConfigKey::BearerToken,
+];
+const ADVICE_FOR_GOOGLE: &str = "set GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT, \
+                                 or, for a public bucket, GOOGLE_SKIP_SIGNATURE=true";
+/// The same for Azure.
+const GIVEN_TO_AZURE: [AzureConfigKey; 5] = [
+    AzureConfigKey::AccessKey,
+    AzureConfigKey::SasKey,
+    AzureConfigKey::Token,
+    AzureConfigKey::ClientSecret,
+    AzureConfigKey::FederatedTokenFile,
+];
+const ADVICE_FOR_AZURE: &str = "set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, \
+                                or, for a public container, AZURE_SKIP_SIGNATURE=true";
 
 /// Deadlines are kept by the requests, over all their tries.
 fn connection_settings(options: &RemoteOptions) -> [(ClientConfigKey, String); 3] {

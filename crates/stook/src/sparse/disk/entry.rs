@@ -14,6 +14,7 @@ use super::live::{Found, Live, read_up_to};
 use super::{DiskCache, data_name, draft_name, index_name, name_of};
 use crate::extent::ByteRange;
 use crate::source::{Identity, Origin};
+use crate::sparse::owner::Owner;
 
 /// Written between two looks at the budget, and read by one call.
 const PART: usize = 1 << 20;
@@ -32,11 +33,9 @@ pub struct DiskEntry {
     /// What its files are called.
     name: String,
     index_name: String,
-    /// The salted hash of its origin.
-    key: [u8; 32],
     /// What people call the source.
     shown: Arc<str>,
-    identity: Identity,
+    owner: Owner,
     state: Mutex<State>,
 }
 
@@ -66,15 +65,14 @@ impl DiskCache {
     /// The name of the origin is written to the disk: it must not tell secrets. Nothing is kept of sources whose states
     /// cannot be told apart, having neither a strong ETag nor a time.
     pub fn entry(self: &Arc<Self>, origin: &Origin, identity: &Identity) -> DiskEntry {
-        let key = origin.salted(&self.salt);
-        let name = name_of(&key);
+        let owner = Owner::new(origin, identity, &self.salt);
+        let name = name_of(&owner.key);
         let entry = DiskEntry {
             cache: Arc::clone(self),
             index_name: index_name(&name),
             name,
-            key,
             shown: origin.name().into(),
-            identity: identity.clone(),
+            owner,
             state: Mutex::default(),
         };
         if entry.is_kept() {
@@ -118,7 +116,8 @@ impl DiskEntry {
     /// Keeps bytes of the source, where they are not kept already. They must have been read while its identity was a
     /// [proof](crate::source::Source::is_proven).
     pub fn write(&self, start: u64, bytes: &[u8]) {
-        let range = ByteRange::at(start, bytes.len() as u64).filter(|range| range.end() <= self.identity.len);
+        let range =
+            ByteRange::at(start, bytes.len() as u64).filter(|range| range.end() <= self.owner.identity.len);
         if range.is_none() || !self.is_kept() || self.is_left_out() {
             return;
         }
@@ -156,7 +155,7 @@ impl DiskEntry {
 
     /// Whether another state of the source would have another identity.
     fn is_kept(&self) -> bool {
-        self.identity.can_be_proof()
+        self.owner.identity.can_be_proof()
     }
 
     /// Whether this write is one of those that are not tried, because the last one was refused.
@@ -173,14 +172,14 @@ impl DiskEntry {
         if let Some(live) = &mut state.live {
             match directory.about(&self.index_name)? {
                 Some(found) if found.id == live.id && found.len >= live.known_len() => {
-                    let read = live.read_to(found.len, self.identity.len);
+                    let read = live.read_to(found.len, self.owner.identity.len);
                     self.count_damaged(live.take_damaged());
                     return read;
                 }
                 _ => state.live = None,
             }
         }
-        match Live::open(directory, &self.name, &self.identity, &self.key)? {
+        match Live::open(directory, &self.name, &self.owner)? {
             Found::Live(mut live) => {
                 self.count_damaged(live.take_damaged());
                 state.live = Some(*live);
@@ -305,8 +304,12 @@ impl DiskEntry {
             return Ok(());
         }
         let nonce = getrandom::u64().map_err(io::Error::other)?;
-        let header =
-            Header { nonce, identity: self.identity.clone(), key: self.key, name: Arc::clone(&self.shown) };
+        let header = Header {
+            nonce,
+            identity: self.owner.identity.clone(),
+            key: self.owner.key,
+            name: Arc::clone(&self.shown),
+        };
         let Some(header) = header.encode() else { return Ok(()) };
         let (data, draft) = (data_name(&self.name, nonce), draft_name(&self.name, nonce));
         let make = || {

@@ -11,7 +11,7 @@ use super::directory::{self, Directory, FileId};
 use super::format::{HEADER_LEN_MAX, Header, RECORD_LEN, Record};
 use super::{CacheIndexError, data_name};
 use crate::extent::{ByteRange, ExtentMap, OnOverlap};
-use crate::source::Identity;
+use crate::sparse::owner::Owner;
 
 /// Records that are read at a time.
 const RECORDS: u64 = 8192;
@@ -46,13 +46,8 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Opens the entry whose index has this name, if it holds bytes of this state of the source with this key.
-    pub(super) fn open(
-        directory: &Directory,
-        name: &str,
-        identity: &Identity,
-        key: &[u8; 32],
-    ) -> io::Result<Found> {
+    /// Opens the entry whose index has this name, if it holds bytes of this owner.
+    pub(super) fn open(directory: &Directory, name: &str, owner: &Owner) -> io::Result<Found> {
         let index_name = super::index_name(name);
         for _ in 0..TRIES {
             let index = match directory.open_file(&index_name, OFlags::RDONLY) {
@@ -66,7 +61,7 @@ impl Live {
                 Err(CacheIndexError::Version { .. }) => return Ok(Found::OfAnother(about.id)),
                 Err(_) => return Ok(Found::Damaged(about.id)),
             };
-            if !header.identity.same_content(identity) || &header.key != key {
+            if !owner.has(&header.key, &header.identity) {
                 return Ok(Found::OfAnother(about.id));
             }
             let Some((data, is_writable)) = open_data(directory, &data_name(name, header.nonce))? else {
@@ -87,7 +82,7 @@ impl Live {
                 held: ExtentMap::new(),
                 damaged: 0,
             };
-            live.read_to(about.len, identity.len)?;
+            live.read_to(about.len, owner.identity.len)?;
             return Ok(Found::Live(Box::new(live)));
         }
         Ok(Found::Nothing)

@@ -16,6 +16,7 @@ use self::ahead::{Ahead, Missing};
 use self::fetch::Fetcher;
 use self::flights::{Flight, Flights};
 use self::statistics::Counted;
+use super::lease::Lease;
 use super::{DiskCache, DiskEntry, OnDifference, SparseBuffer, SparseError, SparseStore};
 use crate::engine::{Backend, EngineFactory};
 use crate::error::Error;
@@ -73,6 +74,8 @@ impl Default for SparseFileOptions {
 pub struct SparseFile {
     fetcher: Fetcher,
     buffer: Arc<SparseBuffer>,
+    /// Where the buffer is that of a store.
+    lease: Option<Arc<Lease>>,
     disk: Option<DiskEntry>,
     /// The longest range of one flight.
     max_request_bytes: u64,
@@ -100,13 +103,23 @@ impl SparseFile {
     }
 
     /// A source whose bytes are held in a store, under its budget.
+    ///
+    /// What is held under this name is given only if it is of this source in this state, and both are
+    /// [proven](Source::is_proven): by the rule of the cache on disk. Otherwise the name stands for this source from now on; a
+    /// file that is still open under it keeps its own bytes, under the same budget. What is proven stays in the store for the next
+    /// file; all else goes with the last file over it.
+    ///
+    /// # Errors
+    /// [`SparseError::NotOfASource`] where bytes are held under this name that no such file put there.
     pub fn in_store(
         source: Arc<dyn Source>,
         store: &SparseStore,
         name: &str,
         options: SparseFileOptions,
-    ) -> Self {
-        Self::with_options(source, store.get_or_create(name), options)
+    ) -> Result<Self, SparseError> {
+        let lease = store.lease(name, source.as_ref())?;
+        let file = Self::with_options(source, Arc::clone(lease.buffer()), options);
+        Ok(Self { lease: Some(lease), ..file })
     }
 
     /// A source whose bytes are held in `buffer`, which must hold nothing that is not of it.
@@ -121,6 +134,7 @@ impl SparseFile {
         Self {
             fetcher: Fetcher::new(source, options.engines, options.session),
             buffer,
+            lease: None,
             disk,
             max_request_bytes,
             state: Mutex::new(State { ahead, flights: Flights::default(), changed: None }),
@@ -359,7 +373,11 @@ impl SparseFile {
         let ranges: Vec<ByteRange> = flights.iter().map(|flight| flight.range).collect();
         let mut refused = None;
         // Asked before: what is read within the tick of a change may be of either state.
-        let is_proven = self.disk.is_some() && self.source().is_proven();
+        let is_kept = self.disk.is_some() || self.lease.is_some();
+        let is_proven = is_kept && self.source().is_proven();
+        if let Some(lease) = self.lease.as_ref().filter(|_| !is_proven) {
+            lease.note_unproven();
+        }
         let fetched = self.fetcher.fetch(&ranges, &mut |number, bytes, took| {
             let Some(flight) = flights.get(number) else { return Ok(()) };
             self.counted.request(bytes.len() as u64, took);

@@ -22,7 +22,7 @@ use super::range;
 
 /// Bytes in memory with an ETag, which counts what is asked of it.
 #[derive(Debug)]
-struct Tagged {
+pub(crate) struct Tagged {
     inner: MemorySource,
     etag: Mutex<Arc<str>>,
     opened: Identity,
@@ -30,13 +30,13 @@ struct Tagged {
 }
 
 impl Tagged {
-    fn new(name: &str, etag: &str, bytes: impl Into<Bytes>) -> Arc<Self> {
+    pub(crate) fn new(name: &str, etag: &str, bytes: impl Into<Bytes>) -> Arc<Self> {
         let inner = MemorySource::new(name, bytes);
         let opened = Identity { etag: Some(etag.into()), ..inner.identity() };
         Arc::new(Self { inner, etag: Mutex::new(etag.into()), opened, asked: Mutex::default() })
     }
 
-    fn asked(&self) -> Vec<ByteRange> {
+    pub(crate) fn asked(&self) -> Vec<ByteRange> {
         let mut asked = self.asked.lock().unwrap().clone();
         asked.sort();
         asked
@@ -149,7 +149,7 @@ fn bytes_that_memory_could_not_keep_come_back_from_disk() {
         SparseStore::new(SparseOptions { budget_bytes: 200_000, ..SparseOptions::default() }).unwrap();
     let disk = Some(cache(directory.path(), PLENTY));
     let options = SparseFileOptions { disk, ..SparseFileOptions::default() };
-    let file = SparseFile::in_store(source.clone(), &store, "a", options);
+    let file = SparseFile::in_store(source.clone(), &store, "a", options).unwrap();
     for _ in 0..3 {
         for (at, part) in bytes.chunks(100_000).enumerate() {
             let mut out = vec![0; 100_000];

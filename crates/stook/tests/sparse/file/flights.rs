@@ -83,7 +83,7 @@ fn a_budget_shared_by_files_is_kept_and_what_was_evicted_comes_again() {
         SparseStore::new(SparseOptions { budget_bytes: 300_000, ..SparseOptions::default() }).unwrap();
     let open = |name: &str| {
         let (source, bytes) = CountedSource::of_len(1 << 20);
-        (SparseFile::in_store(source, &store, name, SparseFileOptions::default()), bytes)
+        (SparseFile::in_store(source, &store, name, SparseFileOptions::default()).unwrap(), bytes)
     };
     let files = [open("a"), open("b")];
     for round in 0..3 {

@@ -4,6 +4,7 @@ mod ahead;
 mod faults;
 mod flights;
 mod model;
+mod stores;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -51,7 +51,7 @@ proptest! {
             ..SparseFileOptions::default()
         };
         options.session.max_request_bytes = max_request_bytes;
-        let file = SparseFile::in_store(source.clone(), &store, "file", options);
+        let file = SparseFile::in_store(source.clone(), &store, "file", options).unwrap();
         for step in steps {
             match step {
                 Step::Read(at, len) => {

@@ -1,0 +1,50 @@
+//! What `stook.fsspec` asks the library: what another file system proves, and how an address is shown.
+
+use std::collections::BTreeMap;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use stook::source::Described;
+
+use super::options::Options;
+
+/// What a file system says of a state of a file: ``(signs, proof, wait)``.
+///
+/// Args:
+///     fields: What it says, by the names that it has for it.
+///     is_page: Whether it is a web server, for whose ETags nobody vouches.
+///
+/// Returns:
+///     All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds after which
+///     it is to be asked again, because no change can then leave all as it is: 0 where none can now, ``None`` where one always could.
+#[pyfunction]
+#[pyo3(signature = (fields, is_page, /))]
+pub(crate) fn described(
+    fields: BTreeMap<String, String>,
+    is_page: bool,
+) -> (Option<String>, Option<String>, Option<f64>) {
+    let told = Described::new(fields, is_page);
+    (told.signs(), told.proof(), told.wait().map(|wait| wait.as_secs_f64()))
+}
+
+/// Who asks a file system of this kind that was made with these arguments and options, without their secrets.
+#[pyfunction]
+#[pyo3(signature = (kind, arguments, options, /))]
+pub(crate) fn who_asks(kind: &str, arguments: Vec<String>, options: BTreeMap<String, String>) -> String {
+    let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    stook::source::who_asks(kind, &arguments, options)
+}
+
+/// A text without what may be a secret in the addresses that are in it: users, passwords, queries.
+#[pyfunction]
+#[pyo3(signature = (text, /))]
+pub(crate) fn shown_in(text: &str) -> String {
+    stook::source::shown_in(text)
+}
+
+/// Raises what :class:`SparseFile` would raise for these options, before there is anything to open.
+#[pyfunction]
+#[pyo3(signature = (options, /))]
+pub(crate) fn check_sparse_options(options: &Bound<'_, PyDict>) -> PyResult<()> {
+    Options::parse(Some(options)).map(drop)
+}

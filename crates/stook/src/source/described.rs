@@ -1,0 +1,243 @@
+//! [`Described`]: what another library says of a file that it reads, and what that proves.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use time::OffsetDateTime;
+use time::format_description::well_known::{Rfc2822, Rfc3339};
+
+use super::Identity;
+
+/// What libraries call that which follows the content of a file; in lower case, without `-` and `_`.
+const PROOFS: [&str; 13] = [
+    "checksum",
+    "contentcrc32c",
+    "contentmd5",
+    "crc32c",
+    "digest",
+    "etag",
+    "generation",
+    "md5",
+    "md5hash",
+    "sha1",
+    "sha256",
+    "sha512",
+    "versionid",
+];
+/// What else tells states of a file apart, though not all of them: times, and the number of an inode.
+const TIMES: [&str; 7] = ["created", "ctime", "lastmodified", "modified", "mtime", "timemodified", "updated"];
+const INODE: &str = "ino";
+/// An ETag of a web server that has so many letters and digits in a row is a hash. Others may be made of a time and a length, which
+/// are the same for two states within a second.
+const HASH_LEN: usize = 22;
+
+/// How often what changed a moment ago is looked at again before it is read.
+pub const SETTLING_MAX: usize = 3;
+/// Times that lie further ahead are those of another clock, or were set by somebody.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// What names of options have in them that are secrets. Who asks is told by others.
+const SECRETS: [&str; 6] = ["secret", "passw", "account_key", "sas_token", "private", "credential"];
+/// Variables by which libraries know whom to ask and as whom.
+const VARIABLES: [&str; 13] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_PROFILE",
+    "AWS_ROLE_ARN",
+    "AZURE_CLIENT_ID",
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    "AZURE_STORAGE_CLIENT_ID",
+    "AZURE_TENANT_ID",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+    "STORAGE_EMULATOR_HOST",
+    "USER",
+];
+
+/// What another library says of a state of a file: for caches over file systems that are not ours.
+///
+/// ```
+/// use stook::source::Described;
+///
+/// let told = Described::new([("size", "5"), ("ETag", "\"a1\""), ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")], true);
+/// assert_eq!(told.proof(), None, "a web server may make an ETag of a time and a length");
+/// assert!(told.signs().is_some_and(|signs| signs.contains("2015")), "but a change would be seen");
+/// assert_eq!(told.wait(), Some(std::time::Duration::ZERO), "and the last one is long ago");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    said: BTreeMap<String, String>,
+    is_page: bool,
+}
+
+impl Described {
+    /// What a library says, by the names it has for it, in whatever way they are written; names that tell nothing are passed
+    /// over. `is_page` says that it comes from a web server, for whose ETags nobody vouches.
+    pub fn new<N: AsRef<str>, V: Into<String>>(
+        fields: impl IntoIterator<Item = (N, V)>,
+        is_page: bool,
+    ) -> Self {
+        let mut said = BTreeMap::new();
+        for (name, value) in fields {
+            let name = name.as_ref().replace(['-', '_'], "").to_lowercase();
+            let value = value.into();
+            let is_sign = name == INODE || PROOFS.contains(&name.as_str()) || TIMES.contains(&name.as_str());
+            if is_sign && !value.is_empty() {
+                said.insert(name, value);
+            }
+        }
+        Self { said, is_page }
+    }
+
+    /// What follows the content, if anything does: whoever keeps bytes beyond one opening keeps it with them. The same text
+    /// means the same bytes.
+    pub fn proof(&self) -> Option<String> {
+        let follows = |name: &str, value: &str| match name {
+            "etag" => !value.starts_with("W/") && (!self.is_page || has_hash(value)),
+            name => PROOFS.contains(&name),
+        };
+        written(self.said.iter().filter(|(name, value)| follows(name, value)))
+    }
+
+    /// All that tells states apart: another text is another state. Nothing where a change could not be seen at all.
+    pub fn signs(&self) -> Option<String> {
+        written(self.said.iter())
+    }
+
+    /// How long to wait, by the clock of this machine, until no change can leave all signs as they are: then it is to be asked again,
+    /// [`SETTLING_MAX`] times at most. Nothing where a change always could. Only what was read when this was
+    /// [`ZERO`](Duration::ZERO) may be given as long as the signs are the same.
+    pub fn wait(&self) -> Option<Duration> {
+        if self.proof().is_some() {
+            return Some(Duration::ZERO);
+        }
+        let times = self.said.iter().filter(|(name, _)| TIMES.contains(&name.as_str()));
+        let mtime_ns = times.filter_map(|(_, value)| nanoseconds(value)).max()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+        let wait = Identity { mtime_ns, ..Identity::default() }.unsettled_for(now_ns);
+        (wait <= LONGEST_WAIT).then_some(wait)
+    }
+}
+
+/// Who asks another library, in one text that no others have: of which kind it is, how it was made, and what the environment
+/// says. Options that are secrets do not count, as for objects of our own: another password finds what the old one fetched.
+pub fn who_asks<'a>(
+    kind: &str,
+    arguments: &[String],
+    options: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> String {
+    let is_secret = |name: &str| {
+        let name = name.to_lowercase();
+        // Credentials are secret; where they are kept is not.
+        SECRETS
+            .iter()
+            .any(|part| if *part == "credential" { name.ends_with(part) } else { name.contains(part) })
+    };
+    let options: BTreeMap<_, _> = options.into_iter().filter(|(name, _)| !is_secret(name)).collect();
+    let variables: BTreeMap<_, _> =
+        VARIABLES.iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect();
+    serde_json::json!([kind, arguments, options, variables]).to_string()
+}
+
+/// Names and values in one text that no others have.
+fn written<'a>(said: impl Iterator<Item = (&'a String, &'a String)>) -> Option<String> {
+    let said: BTreeMap<_, _> = said.collect();
+    (!said.is_empty()).then(|| serde_json::json!(said).to_string())
+}
+
+fn has_hash(etag: &str) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/_".contains(byte);
+    etag.as_bytes().split(|byte| !is_digit(byte)).any(|run| run.len() >= HASH_LEN)
+}
+
+/// A time since 1970: in seconds, or as dates are written on the web.
+fn nanoseconds(text: &str) -> Option<i64> {
+    let seconds = |text: &str| {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        if !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
+            return None;
+        }
+        let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(9).collect();
+        let (whole, part) = (whole.parse::<i64>().ok()?, digits.parse::<i64>().ok()?);
+        whole.checked_mul(1_000_000_000)?.checked_add(if text.starts_with('-') { -part } else { part })
+    };
+    let date = |text: &str| {
+        // Python writes a space between date and time.
+        let at = OffsetDateTime::parse(text, &Rfc2822)
+            .or_else(|_| OffsetDateTime::parse(&text.replacen(' ', "T", 1), &Rfc3339));
+        i64::try_from(at.ok()?.unix_timestamp_nanos()).ok()
+    };
+    seconds(text).or_else(|| date(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(fields: &[(&str, &str)], is_page: bool) -> Described {
+        Described::new(fields.iter().copied(), is_page)
+    }
+
+    #[test]
+    fn only_what_follows_the_content_is_a_proof() {
+        let hash = format!("\"{}\"", "ab01".repeat(8));
+        for (fields, is_page, is_proof) in [
+            (&[("mtime", "5.0")][..], false, false),
+            (&[("ETag", "W/\"abcd\"")], false, false),
+            (&[("ETag", "\"56273f40-186a0\"")], false, true),
+            (&[("ETag", "\"56273f40-186a0\"")], true, false),
+            (&[("ETag", &hash)], true, true),
+            (&[("Content-MD5", "abc")], true, true),
+            (&[("VersionId", "")], false, false),
+            (&[("size", "7"), ("name", "x")], false, false),
+        ] {
+            assert_eq!(of(fields, is_page).proof().is_some(), is_proof, "{fields:?}");
+        }
+        let told = of(&[("Content-MD5", "a\"b"), ("mtime", "5")], false);
+        assert_eq!(told.proof().as_deref(), Some(r#"{"contentmd5":"a\"b"}"#));
+        assert_eq!(told.signs().as_deref(), Some(r#"{"contentmd5":"a\"b","mtime":"5"}"#));
+        assert_eq!(of(&[("size", "7"), ("name", "x")], false).signs(), None);
+    }
+
+    #[test]
+    fn times_are_read_as_libraries_write_them() {
+        let s = 1_000_000_000;
+        for (text, expected) in [
+            ("5", Some(5 * s)),
+            ("5.25", Some(5 * s + s / 4)),
+            ("-1.5", Some(-s - s / 2)),
+            ("1763833000.1234567891", Some(1_763_833_000_123_456_789)),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", Some(1_445_412_480 * s)),
+            ("2015-10-21 07:28:00.5+00:00", Some(1_445_412_480 * s + s / 2)),
+            ("2015-10-21T07:28:00Z", Some(1_445_412_480 * s)),
+            ("2015-10-21 07:28:00", None),
+            ("99999999999999999999", None),
+            ("5.x", None),
+            ("soon", None),
+        ] {
+            assert_eq!(nanoseconds(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_change_a_moment_ago_may_be_followed_by_one_that_cannot_be_told() {
+        assert_eq!(of(&[("mtime", "5.5")], false).wait(), Some(Duration::ZERO));
+        assert_eq!(of(&[("ETag", "\"e\"")], false).wait(), Some(Duration::ZERO));
+        // A hundred years from now.
+        assert_eq!(of(&[("mtime", "5"), ("ctime", "4900000000")], false).wait(), None);
+        for fields in [&[("ino", "5")][..], &[("ETag", "W/\"e\"")], &[("mtime", "whenever")], &[]] {
+            assert_eq!(of(fields, false).wait(), None, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn who_asks_counts_and_secrets_do_not() {
+        let who = |options: &[(&'static str, &'static str)]| who_asks("fs", &[], options.iter().copied());
+        assert_eq!(who(&[("key", "a"), ("Secret", "b")]), who(&[("Secret", "c"), ("key", "a")]));
+        assert_ne!(who(&[("key", "a")]), who(&[("key", "b")]));
+        assert_ne!(who(&[("credentials_path", "a")]), who(&[("credentials_path", "b")]));
+        assert_eq!(who(&[("credential", "a")]), who(&[("password", "b"), ("ACCOUNT_KEY", "c")]));
+        assert_ne!(who_asks("fs", &["a".into()], []), who_asks("fs", &["b".into()], []));
+    }
+}

@@ -1,0 +1,31 @@
+//! [`Owner`]: whose bytes are held, and of which state, wherever they are held: in a store or on disk.
+//!
+//! What is held beyond one opening of a source may be given to the next only where both of these hold: it is of the same
+//! owner, and it was read while the source was [proven](Source::is_proven), as the next one must be, too.
+
+use crate::source::{Identity, Origin, Source};
+
+/// Whose bytes are held: a hash of the origin of their source, and the state that it was in.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    /// The origin, salted.
+    pub(super) key: [u8; 32],
+    pub(super) identity: Identity,
+}
+
+impl Owner {
+    /// What has this origin and is in this state; `salt` is that of where it is held.
+    pub(super) fn new(origin: &Origin, identity: &Identity, salt: &[u8; 32]) -> Self {
+        Self { key: origin.salted(salt), identity: identity.clone() }
+    }
+
+    /// A source, for what is held in the memory of this process: nobody reads a hash there, so there is no salt.
+    pub(super) fn of(source: &dyn Source) -> Self {
+        Self::new(&source.origin(), &source.identity(), &[0; 32])
+    }
+
+    /// Whether what is held for this key and in this state is of this owner.
+    pub(super) fn has(&self, key: &[u8; 32], identity: &Identity) -> bool {
+        &self.key == key && identity.same_content(&self.identity)
+    }
+}
