@@ -25,6 +25,18 @@ impl AccessRule {
         self.decide_for(source, std::slice::from_ref(&range))
     }
 
+    /// What the rule says for single records of files that `fit` into memory or do not. Where they do, each is read through
+    /// the page cache, so that the next time it is there: what is read directly leaves nothing behind, and whoever gets
+    /// the same few records again and again would wait for the device for ever.
+    pub(crate) fn decide_for_gets(
+        self,
+        source: &dyn Source,
+        ranges: &[ByteRange],
+        fit: impl FnOnce() -> bool,
+    ) -> Access {
+        if self == Self::Auto && fit() { Access::Cached } else { self.decide_for(source, ranges) }
+    }
+
     /// What the rule says for a batch of ranges of a source: some of them speak for all.
     pub(crate) fn decide_for(self, source: &dyn Source, ranges: &[ByteRange]) -> Access {
         match self {
