@@ -102,6 +102,7 @@ impl Raise for stook::Error {
             E::Io { path, source, .. } => system(self, source, Some(path)),
             E::SourceChanged { .. } => plain("SourceChangedError", self),
             E::ShortRead { .. } => plain("ShortReadError", self),
+            E::LongRead { .. } => plain("InvalidError", self),
             E::Remote(_) => match self.io_kind() {
                 Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", self),
                 Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", self),
