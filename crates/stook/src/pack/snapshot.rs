@@ -141,6 +141,15 @@ impl Snapshot {
                 format!("state of {}: compaction kept what counted from {} on", told(at_ns), told(from_ns));
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
+        // A time that makes a pack look empty is a unit or a year that was not meant.
+        let first_ns = self.segments.iter().filter(|segment| segment.tally.records > 0);
+        let first_ns = first_ns.map(|segment| segment.tally.time_first_ns).min();
+        if let Some(first_ns) = first_ns.filter(|&first_ns| at_ns < first_ns) {
+            let told = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: the first of its records was put at {}", told(at_ns), told(first_ns));
+            return Err(Error::NoSuchState { path: storage.path(""), what });
+        }
         self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.time_first_ns <= at_ns);
         for segment in &mut self.segments {
             segment.deaths.retain(|_, death| death.time_ns <= at_ns);
