@@ -24,8 +24,8 @@ use crate::numbers::{whole_or_none, whole_u64};
 ///     path: The directory of the pack.
 ///     mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not there; ``"x"``
 ///         makes it and fails if it is there.
-///     at: The state at this time rather than the newest: a ``datetime``, a float of seconds or an int of
-///         nanoseconds since 1970.
+///     at: The state at this time rather than the newest: a ``datetime``, a text (``"2026-11-21T20:30:00Z"``, a date,
+///         ``"@1795293000"``), a float of seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
 ///     generation: This generation, as it was published, rather than the newest.
 ///     map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
 ///         Nobody may cut or overwrite its files meanwhile.
@@ -39,7 +39,8 @@ use crate::numbers::{whole_or_none, whole_u64};
 ///     stook.NotAPackError: What is at ``path`` is no pack.
 ///     stook.ExistsError: Mode ``"x"``, and there is a pack.
 ///     stook.LockedError: Another process, or another object, writes to it.
-///     stook.NoSuchStateError: There is no such generation, or history does not go back so far.
+///     stook.NoSuchStateError: There is no such generation, history does not go back so far, or ``at`` is before the first
+///         record.
 ///     stook.DamagedError: Its manifest is not what was written.
 ///
 /// Warns:
@@ -282,6 +283,8 @@ impl Drop for Pack {
             return;
         }
         Python::attach(|py| {
+            // It may be dropped because of an exception, which is not to be lost over the warning.
+            let passing = PyErr::take(py);
             let told =
                 format!("{} was not closed; use `with`, or call close()", self.settings.path.display());
             let warned = std::ffi::CString::new(told)
@@ -290,6 +293,9 @@ impl Drop for Pack {
             // Nobody is there to catch what a filter of warnings, or closing, raises.
             if let Err(error) = warned.and_then(|()| py.detach(|| writer.close()).or_raise()) {
                 error.write_unraisable(py, None);
+            }
+            if let Some(passing) = passing {
+                passing.restore(py);
             }
         });
     }

@@ -183,6 +183,19 @@ impl Attributes {
         self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
+    /// What encoded attributes say of the kind of file; `None` where that is not said or not known here, and where they are none.
+    /// Every record of a scan is asked, so nothing is allocated.
+    pub fn kind_of(bytes: &[u8]) -> Option<FileKind> {
+        let mut cursor = Cursor::new(bytes);
+        while cursor.left() > 0 {
+            match skip_one(&mut cursor).ok()? {
+                (KIND, [code]) => return FileKind::from_code(*code),
+                _ => {}
+            }
+        }
+        None
+    }
+
     /// Whether encoded attributes say that the record is a hard link, and whether that its file has further names; what
     /// is no attributes says neither. Every put is asked, so nothing is allocated.
     pub(crate) fn tell_names(bytes: &[u8]) -> (bool, bool) {
