@@ -13,6 +13,8 @@ import pytest
 import stook
 
 LONG = bytes(range(256)) * 40
+FIRST: dict[str, stook.Attribute] = {"kind": "file", "names": 2}
+LINK: dict[str, stook.Attribute] = {"kind": "hard_link"}
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +62,13 @@ def test_scans_give_files_unless_told_otherwise(tree: Path, order: stook.ScanOrd
     with stook.Pack(tree) as pack:
         assert {record.key: bytes(record.value) for record in pack.scan(order=order)} == FILES
         assert list(pack.items()) == list(FILES.items()) and list(pack.values()) == list(FILES.values())
-        for kinds, keys in [
-            ("directory", DIRECTORIES),
+        cases: list[tuple[stook.Kinds, list[Union[str, int]]]] = [
+            ("directory", [*DIRECTORIES]),
             ("symlink", ["l"]),
             (("symlink", "directory"), [*DIRECTORIES, "l"]),
             ("all", [*DIRECTORIES, "l", *FILES]),
-        ]:
+        ]
+        for kinds, keys in cases:
             assert {record.key for record in pack.scan(order=order, kinds=kinds)} == set(keys)
             assert set(pack.keys(kinds=kinds)) == set(keys) == {key for key, _ in pack.items(kinds=kinds)}
             assert len(list(pack.values(kinds=kinds))) == len(keys)
@@ -84,7 +87,8 @@ def test_scans_give_files_unless_told_otherwise(tree: Path, order: stook.ScanOrd
 def test_a_cursor_goes_on_whatever_kinds_are_wanted(tree: Path, order: stook.ScanOrder) -> None:
     with stook.Pack(tree) as pack:
         everything = [record.key for record in pack.scan(order=order, kinds="all")]
-        for kinds in ("file", "all"):
+        chosen: tuple[stook.Kinds, ...] = ("file", "all")
+        for kinds in chosen:
             keys = [record.key for record in pack.scan(order=order, kinds=kinds)]
             scan = pack.scan(order=order, kinds=kinds)
             for number in range(len(keys) + 1):
@@ -97,10 +101,10 @@ def test_a_cursor_goes_on_whatever_kinds_are_wanted(tree: Path, order: stook.Sca
 
 def test_a_name_that_leads_to_no_file_is_told(tmp_path: Path) -> None:
     with stook.Pack("p.stook", "x") as pack:
-        pack.put("first", LONG, attributes={"kind": "file", "names": 2})
-        pack.put("link", b"first", attributes={"kind": "hard_link"})
+        pack.put("first", LONG, attributes=FIRST)
+        pack.put("link", b"first", attributes=LINK)
         assert pack["link"] == LONG, "also before it is on the medium"
-        pack.put("lost", b"nothing", attributes={"kind": "hard_link"})
+        pack.put("lost", b"nothing", attributes=LINK)
         for read in (lambda: pack["lost"], lambda: pack.get_many(["first", "lost"]), lambda: list(pack.scan())):
             with pytest.raises(stook.InvalidError, match="lost is a further name of nothing, and there is no such"):
                 read()
@@ -112,8 +116,8 @@ def test_a_name_that_leads_to_no_file_is_told(tmp_path: Path) -> None:
 
 def test_a_file_that_was_replaced_since_a_split_was_made_is_not_taken_for_what_it_was(tmp_path: Path) -> None:
     with stook.Pack("p.stook", "x") as pack:
-        pack.put("first", b"old", attributes={"kind": "file", "names": 2})
-        pack.put("link", b"first", attributes={"kind": "hard_link"})
+        pack.put("first", b"old", attributes=FIRST)
+        pack.put("link", b"first", attributes=LINK)
         pack.sync()
         with stook.Pack("p.stook") as reader:
             (split,) = reader.splits(1)
@@ -250,11 +254,3 @@ def test_the_first_touch_has_the_number_that_was_said() -> None:
         assert buffer.segments()[0][2] == first
     with pytest.raises(stook.InvalidError, match="first_touch is 18446744073709551615"):
         stook.SparseBuffer(first_touch=2**64 - 1)
-
-
-def test_a_map_style_data_set_has_files(tree: Path) -> None:
-    torch = pytest.importorskip("stook.torch")
-    dataset = torch.PackDataset(tree)
-    assert [dataset[number] for number in range(len(dataset))] == list(FILES.items())
-    assert dataset.__getitems__(list(range(len(dataset)))) == list(FILES.items())
-    assert len(torch.PackDataset(tree, kinds="all")) == 10

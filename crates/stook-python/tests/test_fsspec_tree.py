@@ -161,6 +161,7 @@ def test_as_a_map(tree: str) -> None:
 def test_paths_that_were_normalised(tree: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fs = StookFileSystem(skip_instance_cache=True)
     wanted = f"{tree}//d/deep/c.txt"
+    path: Any
     for path in (
         f"stook://{tree}//d/deep/c.txt",
         f"{tree}/d/deep/c.txt",

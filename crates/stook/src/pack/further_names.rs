@@ -17,6 +17,9 @@ pub(crate) const HOPS_MAX: usize = 8;
 /// Heads that are read as one batch.
 const HEADS_LEN: usize = 4096;
 
+/// A record on the way to a file: its head, and where it leads on to, if it is a link.
+type Step = (RecordHead, Option<Bytes>);
+
 fn put<T>(results: &mut [T], number: usize, result: T) {
     if let Some(slot) = results.get_mut(number) {
         *slot = result;
@@ -203,7 +206,7 @@ impl Pack {
     }
 
     /// For each key its head, if there is one, and what its record leads to where it is a link.
-    fn known_heads(&self, keys: &[Key]) -> Result<Vec<Result<Option<(RecordHead, Option<Bytes>)>>>> {
+    fn known_heads(&self, keys: &[Key]) -> Result<Vec<Result<Option<Step>>>> {
         let mut known = Vec::with_capacity(keys.len());
         for (key, entry) in keys.iter().zip(self.locate(keys)?) {
             known.push(match entry {

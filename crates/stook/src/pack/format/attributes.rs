@@ -188,9 +188,8 @@ impl Attributes {
     pub fn kind_of(bytes: &[u8]) -> Option<FileKind> {
         let mut cursor = Cursor::new(bytes);
         while cursor.left() > 0 {
-            match skip_one(&mut cursor).ok()? {
-                (KIND, [code]) => return FileKind::from_code(*code),
-                _ => {}
+            if let (KIND, [code]) = skip_one(&mut cursor).ok()? {
+                return FileKind::from_code(*code);
             }
         }
         None
@@ -397,6 +396,11 @@ mod tests {
         all.set(Name::Id(NAMES), Value::U32(2));
         assert_eq!(tell(&all), (false, true));
         assert_eq!(Attributes::tell_names(&[6, 3, 2]), (false, false), "cut short");
+        assert_eq!(Attributes::kind_of(&[6, 3, 2]), None, "cut short");
+        for (code, kind) in [(1, Some(FileKind::File)), (4, Some(FileKind::HardLink)), (77, None)] {
+            all.set(Name::Id(KIND), Value::U8(code));
+            assert_eq!((all.file_kind(), Attributes::kind_of(&all.encode().unwrap())), (kind, kind));
+        }
     }
 
     #[test]
