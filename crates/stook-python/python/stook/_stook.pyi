@@ -169,7 +169,8 @@ class Pack:
         generation: This generation, as it was published, rather than the newest.
         map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
             Nobody may cut or overwrite its files meanwhile.
-        access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it.
+        access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it, and gets through it where
+            half of the free memory holds the pack.
         durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
             by all threads that wait), a number: at the latest after so many seconds, as long as records are put.
         segment_bytes: Segments of a new pack are sealed when they are this long.

@@ -143,7 +143,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return {"name": name, "size": stat.size, "type": "file"}
 
     def info(self, path: str, **_options: Any) -> Info:
-        """Name, type and size of a record, or of what keys have in common. Reads no value."""
+        """Name, type and size of a record, or of what keys have in common. Reads no file."""
         path = self._strip_protocol(path)
         opened, _, key = self._opened(path)
         stat = next(filter(None, opened.stats(self._keys(key))), None) if key else None

@@ -12,7 +12,7 @@ use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter
 use stook::report::time::parse_time;
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::{OrRaise as _, exception, invalid};
 
 /// What may be done with a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +160,9 @@ impl Settings {
             ..WriterOptions::default()
         };
         // Before anything is made.
-        writing.check().or_raise()?;
+        let told =
+            |error: pack::Error| exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(()));
+        writing.check().map_err(told)?;
         let options = LocalStorageOptions::default();
         let storage = match (self.mode, LocalStorage::open(&self.path, options.clone())) {
             (Mode::Append | Mode::Create, Err(error)) if error.io_kind() == Some(ErrorKind::NotFound) => {

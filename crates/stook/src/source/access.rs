@@ -10,7 +10,8 @@ pub(crate) const SAMPLED_RANGES: usize = 16;
 /// Which way bytes take into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessRule {
-    /// What is mostly in the page cache is read from there, anything else directly.
+    /// What is mostly in the page cache is read from there, anything else directly; gets of packs that fit into half of the free
+    /// memory go through the page cache.
     #[default]
     Auto,
     /// Always directly.
