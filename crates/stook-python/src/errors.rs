@@ -110,6 +110,7 @@ impl Raise for stook::Error {
             E::Remote(error) if error.kind == RemoteErrorKind::NoRanges => {
                 exception("RemoteError", format!("{self}: whole_file=True does that"), |_| Ok(()))
             }
+            E::LongRead { .. } => plain("InvalidError", self),
             E::Remote(_) => match self.io_kind() {
                 Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", self),
                 Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", self),

@@ -24,6 +24,7 @@ mod _stook {
     #[pymodule_export]
     use super::pack::{
         batch::Batch, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan, split::Split,
+        stat::Stat,
     };
     #[pymodule_export]
     use super::sparse::described::{check_sparse_options, described, shown_in, who_asks};

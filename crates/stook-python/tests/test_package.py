@@ -106,6 +106,11 @@ def test_bench_gives_typed_cells(tmp_path: Path) -> None:
     page = result._repr_html_()
     assert page.count("<tr>") == 3 and "4,096" in page
     assert result.document["schema"] == "stook.bench/1"
+    wrong: Any
+    for wrong in ({"block_size": "x"}, {"rw": "x"}, {"seconds": -1}, {"file_size": "x"}, {"depth": -1}):
+        with pytest.raises(stook.MeasurementError) as refused:
+            stook.bench(tmp_path, **wrong)
+        assert next(iter(wrong)) in str(refused.value) and "--" not in str(refused.value), str(refused.value)
     with pytest.raises(stook.MeasurementError, match="is no workload"):
         stook.bench(tmp_path, rw="sideways")
 

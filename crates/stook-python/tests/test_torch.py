@@ -48,6 +48,18 @@ def test_a_batch_is_read_as_one(images: Path) -> None:
     assert pickle.loads(pickle.dumps(dataset))[0] == ("0003", b"\3" * 12)
 
 
+def test_samples_are_files_with_their_content(tmp_path: Path) -> None:
+    (tmp_path / "t/d").mkdir(parents=True)
+    (tmp_path / "t/a.jpg").write_bytes(b"picture")
+    (tmp_path / "t/d/link").symlink_to("../a.jpg")
+    (tmp_path / "t/z.jpg").hardlink_to(tmp_path / "t/a.jpg")
+    stook.pack_tree(tmp_path / "t", tmp_path / "t.stook")
+    files = [("a.jpg", b"picture"), ("z.jpg", b"picture")]
+    dataset = stook.torch.PackDataset(tmp_path / "t.stook")
+    assert [dataset[number] for number in range(len(dataset))] == files == dataset.__getitems__([0, 1])
+    assert len(stook.torch.PackDataset(tmp_path / "t.stook", kinds="all")) == 5
+
+
 def test_what_is_not_there_is_a_key_error(images: Path) -> None:
     dataset = stook.torch.PackDataset(images, keys=["0003", "none"])
     with pytest.raises(KeyError):

@@ -41,6 +41,18 @@ pub enum Error {
         /// Bytes there were.
         got: u64,
     },
+    /// More bytes came than were asked for: which of them were meant, nobody can tell.
+    #[error("{} gave more than was asked for: wanted {wanted} bytes at offset {offset}, got {got}", path.display())]
+    LongRead {
+        /// The source.
+        path: PathBuf,
+        /// Where the read began.
+        offset: u64,
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes that came.
+        got: u64,
+    },
     /// A source is no longer what it was when it was opened.
     #[error("{} changed while it was in use: it was {before}, it is now {after}; run the command again", path.display())]
     SourceChanged {

@@ -53,6 +53,7 @@ from ._stook import (
     SparseFile,
     SparseStore,
     Split,
+    Stat,
     pack_tree,
     unpack,
 )
@@ -66,7 +67,7 @@ from ._types import (
     UnpackReport,
 )
 
-from ._typing import Access, Attribute, Durability, Key, Mode, OnDamage, ScanOrder
+from ._typing import Access, Attribute, Durability, Key, Kinds, Mode, OnDamage, ScanOrder
 
 _Mapping.register(Pack)
 _Mapping.register(SparseStore)
@@ -107,6 +108,7 @@ __all__ = [
     "Items",
     "Key",
     "Keys",
+    "Kinds",
     "LimitError",
     "LocalFile",
     "LockedError",
@@ -136,6 +138,7 @@ __all__ = [
     "SparseStatistics",
     "SparseStore",
     "Split",
+    "Stat",
     "StoppedError",
     "StudyResult",
     "UnpackReport",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -159,6 +160,28 @@ class StudyResult:
         return f'<iframe srcdoc="{shown}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
 
+#: What arguments of `bench` are called on the command line.
+_BENCH_OPTIONS = {
+    "--rw": "rw",
+    "--block-size": "block_size",
+    "--depth": "depth",
+    "--jobs": "jobs",
+    "--time": "seconds",
+    "--ramp": "ramp_seconds",
+    "--read-share": "read_share",
+    "--file-size": "file_size",
+    "--overwrite-file": "overwrite_file",
+}
+
+
+def _said(told: str) -> str:
+    """What the command-line tool said, with the names that arguments have here, and without how to get help there."""
+    first = re.split(r"\n\s*(?:tip: |Usage: |For more information)", told)[0].strip()
+    named = re.sub(r"'(--[a-z-]+)(?: <[^>]*>)?'", lambda found: _BENCH_OPTIONS.get(found[1], found[0]), first)
+    named = re.sub(r"(?<![\w-])--[a-z-]+", lambda found: _BENCH_OPTIONS.get(found[0], found[0]), named)
+    return re.sub(r"^(?:error|stook): ", "", named)
+
+
 def _run(arguments: Sequence[str]) -> dict[str, Any]:
     process = subprocess.Popen(
         [find_binary(), *arguments, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -172,7 +195,7 @@ def _run(arguments: Sequence[str]) -> dict[str, Any]:
         raise
     # 1: measured, and something in it did not pass its checks.
     if process.returncode not in (0, 1) or not out.strip():
-        raise MeasurementError(told.decode(errors="replace").strip() or f"it ended with status {process.returncode}")
+        raise MeasurementError(_said(told.decode(errors="replace")) or f"it ended with status {process.returncode}")
     document = json.loads(out)
     assert isinstance(document, dict)
     return document
@@ -219,13 +242,14 @@ def bench(
     Raises:
         stook.MeasurementError: What the command-line tool refused.
     """
-    arguments = ["bench", os.fspath(path), "--rw", _list(rw), "--block-size", _list(block_size)]
-    arguments += ["--depth", _list(depth), "--jobs", _list(jobs)]
-    arguments += ["--time", f"{round(seconds * 1000)}ms", "--ramp", f"{round(ramp_seconds * 1000)}ms"]
+    # In one piece each: a value that begins with `-` is refused as a value.
+    arguments = ["bench", os.fspath(path), f"--rw={_list(rw)}", f"--block-size={_list(block_size)}"]
+    arguments += [f"--depth={_list(depth)}", f"--jobs={_list(jobs)}"]
+    arguments += [f"--time={round(seconds * 1000)}ms", f"--ramp={round(ramp_seconds * 1000)}ms"]
     if read_share is not None:
-        arguments += ["--read-share", _list(read_share)]
+        arguments.append(f"--read-share={_list(read_share)}")
     if file_size is not None:
-        arguments += ["--file-size", str(file_size)]
+        arguments.append(f"--file-size={file_size}")
     if overwrite_file:
         arguments.append("--overwrite-file")
     document = _run([*arguments, *options])

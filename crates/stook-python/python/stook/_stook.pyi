@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
-from typing import Final, TypeVar, Union, final, overload
+from typing import Final, Literal, TypeVar, Union, final, overload
 
 from typing_extensions import Self
 
@@ -18,7 +18,7 @@ from ._stook_sparse import described as described
 from ._stook_sparse import shown_in as shown_in
 from ._stook_sparse import who_asks as who_asks
 from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, UnpackReport
-from ._typing import Access, AnyBuffer, Attribute, Attributes, Durability, Key, Mode, OnDamage, Path, ScanOrder
+from ._typing import Access, AnyBuffer, Attribute, Attributes, Durability, Key, Kinds, Mode, OnDamage, Path, ScanOrder
 
 VERSION: Final[str]
 DEBUG: Final[bool]
@@ -97,6 +97,30 @@ class Scan:
         """The damage that was passed over, as exceptions, with ``on_damage="skip"``."""
 
 @final
+class Stat:
+    """What is known of a record, or of a directory that has none, without reading a value."""
+    @property
+    def key(self) -> Union[str, int]:
+        """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
+    @property
+    def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file. What no tree was packed from
+        is a file.
+        """
+    @property
+    def size(self) -> Union[int, None]:
+        """Bytes of the value; of a further name of a file those of the file. ``None`` where only reading it would tell."""
+    @property
+    def attributes(self) -> dict[Union[str, int], Attribute]:
+        """The attributes: a new dict."""
+    @property
+    def group(self) -> Union[str, None]:
+        """The group that it is in; ``None`` for a directory without a record of its own."""
+    @property
+    def time_ns(self) -> Union[int, None]:
+        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its own."""
+
+@final
 class Split:
     """A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
 
@@ -145,12 +169,13 @@ class Pack:
         path: The directory of the pack.
         mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not there; ``"x"``
             makes it and fails if it is there.
-        at: The state at this time rather than the newest: a ``datetime``, a float of seconds or an int of
-            nanoseconds since 1970.
+        at: The state at this time rather than the newest: a ``datetime``, a text (``"2026-11-21T20:30:00Z"``, a date,
+            ``"@1795293000"``), a float of seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
         generation: This generation, as it was published, rather than the newest.
         map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
             Nobody may cut or overwrite its files meanwhile.
-        access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it.
+        access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it, and gets through it where
+            half of the free memory holds the pack.
         durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
             by all threads that wait), a number: at the latest after so many seconds, as long as records are put.
         segment_bytes: Segments of a new pack are sealed when they are this long.
@@ -160,7 +185,8 @@ class Pack:
         stook.NotAPackError: What is at ``path`` is no pack.
         stook.ExistsError: Mode ``"x"``, and there is a pack.
         stook.LockedError: Another process, or another object, writes to it.
-        stook.NoSuchStateError: There is no such generation, or history does not go back so far.
+        stook.NoSuchStateError: There is no such generation, history does not go back so far, or ``at`` is before the first
+            record.
         stook.DamagedError: Its manifest is not what was written.
 
     Warns:
@@ -179,7 +205,7 @@ class Pack:
         path: Path,
         mode: Mode = "r",
         *,
-        at: Union[datetime, float, int, None] = None,
+        at: Union[datetime, str, float, int, None] = None,
         generation: Union[int, None] = None,
         map: bool = False,
         access: Access = "auto",
@@ -294,31 +320,86 @@ class Pack:
         Raises:
             stook.DamagedError: A record is not what was written.
         """
+    def stat(self, key: Key) -> Union[Stat, None]:
+        """What is known of a record without reading its value.
+
+        Args:
+            key: The key.
+
+        Returns:
+            A `Stat`, or ``None`` where there is no such record.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> pack["a"] = b"123"
+            >>> pack.stat("a")
+            <stook.Stat 'a': file of 3 bytes>
+            >>> pack.close()
+        """
+    def stats(self, keys: Iterable[Key]) -> list[Union[Stat, None]]:
+        """The same for many records at once.
+
+        Args:
+            keys: The keys, in any order.
+
+        Returns:
+            For each key a `Stat`, or ``None``.
+        """
+    def listdir(self, directory: Union[str, bytes] = "") -> list[Stat]:
+        """What lies directly below a directory, where keys are paths with ``/`` between their parts. Directories are there whether
+        they have records of their own or not; numeric keys lie in the topmost directory.
+
+        Args:
+            directory: Its key; ``""`` is the topmost one.
+
+        Returns:
+            A `Stat` for each, in the order of the keys; none where there is no such directory.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> pack.update({"a/1": b"x", "a/b/2": b"yy", "c": b"zzz"})
+            >>> pack.listdir()
+            [<stook.Stat 'a': directory of 0 bytes>, <stook.Stat 'c': file of 3 bytes>]
+            >>> pack.listdir("a")
+            [<stook.Stat 'a/1': file of 1 bytes>, <stook.Stat 'a/b': directory of 0 bytes>]
+            >>> pack.close()
+        """
     def keys(
         self,
         *,
         prefix: Union[str, bytes, None] = None,
         start: Union[Key, None] = None,
         end: Union[Key, None] = None,
+        kinds: Kinds = "all",
     ) -> Keys:
-        """Goes through keys in order, byte strings first, then ids, without reading records.
+        """Goes through keys in order, byte strings first, then ids.
 
         Args:
             prefix: Only keys that begin with this.
             start: Only keys from this one on.
             end: Only keys before this one.
+            kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index alone, others read the heads
+                of records.
 
         Returns:
             An iterator over keys.
         """
-    def items(self) -> Items[tuple[Union[str, int], bytes]]:
+    def items(self, *, kinds: Kinds = "file") -> Items[tuple[Union[str, int], bytes]]:
         """Goes through keys and values in the order of the keys.
+
+        Args:
+            kinds: Only records of these kinds, as for `scan`: files.
 
         Returns:
             An iterator over pairs.
         """
-    def values(self) -> Items[bytes]:
+    def values(self, *, kinds: Kinds = "file") -> Items[bytes]:
         """Goes through values in the order of the keys.
+
+        Args:
+            kinds: Only records of these kinds, as for `scan`: files.
 
         Returns:
             An iterator over values.
@@ -334,6 +415,7 @@ class Pack:
         split: Union[Split, None] = None,
         cursor: Union[str, None] = None,
         on_damage: OnDamage = "raise",
+        kinds: Kinds = "file",
     ) -> Scan:
         """Goes through live records: at the speed of the device, as they are on it, or by key.
 
@@ -344,8 +426,11 @@ class Pack:
             end: Only keys before this one.
             group: Only this group, or these; the default group is ``""``.
             split: Only this part of the pack; see `splits`.
-            cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage``.
+            cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage`` and ``kinds``.
             on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and told in `Scan.damages`.
+            kinds: ``"file"``: what has content, of further names of a file (hard links) that of the file, and everything that no
+                tree was packed from; ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
+                directory or a link is told by ``attributes["kind"]``.
 
         Returns:
             An iterator over records.
@@ -550,6 +635,7 @@ def pack_tree(
     force: bool = False,
     checksum: bool = False,
     select: Union[Callable[[str], object], None] = None,
+    exclude: Union[Callable[[str], object], None] = None,
     threads: int = 128,
     progress: Union[Callable[[int, int], object], bool, None] = None,
 ) -> PackTreeReport:
@@ -567,8 +653,10 @@ def pack_tree(
         force: With ``delete``: however many records are deleted.
         checksum: Whether the bytes of every file are compared, whatever its times say. What is damaged in the pack is packed
             again.
-        select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
-            out, directories with all that is in them.
+        select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is not packed.
+            Directories are entered all the same: ``lambda path: path.endswith(".jpg")`` finds pictures anywhere.
+        exclude: Called with the same paths, before ``select``; what it says ``True`` to is left out, directories with all
+            that is in them.
         threads: Threads that walk and read.
         progress: Called now and then with the entries and bytes so far. ``True`` shows a bar with tqdm.
 

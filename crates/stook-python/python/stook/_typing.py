@@ -22,6 +22,8 @@ Access = Literal["auto", "direct", "cached"]
 Durability = Union[Literal["sync", "put"], float]
 ScanOrder = Literal["disk", "key"]
 OnDamage = Literal["raise", "skip"]
+Kind = Literal["file", "directory", "symlink", "all"]
+Kinds = Union[Kind, Iterable[Kind]]
 
 
 class Array(Protocol):

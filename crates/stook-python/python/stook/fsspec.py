@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import threading
 import time
 from collections.abc import Iterable
@@ -23,7 +25,17 @@ from fsspec.core import get_filesystem_class
 
 from stook._errors import InvalidError, RemoteError, SourceChangedError
 from stook._file import File
-from stook._stook import SETTLING_MAX, Pack, SparseFile, check_sparse_options, described, shown_in, who_asks
+from stook._stook import (
+    SETTLING_MAX,
+    Pack,
+    Record,
+    SparseFile,
+    Stat,
+    check_sparse_options,
+    described,
+    shown_in,
+    who_asks,
+)
 
 try:
     from fsspec.implementations.chained import ChainedFileSystem
@@ -33,7 +45,8 @@ except ImportError:  # fsspec before 2025.9 knows its own chained file systems b
 if TYPE_CHECKING:
     from stook._typing import Key
 
-_SCHEME = "stook://"
+_SCHEME = "stook:"
+_SUFFIX = ".stook"
 Info = dict[str, Any]
 #: The length of a file, and what `described` gives.
 _Told = tuple[int, Optional[str], Optional[str], Optional[float]]
@@ -41,11 +54,12 @@ _Told = tuple[int, Optional[str], Optional[str], Optional[float]]
 
 def _split(path: str) -> tuple[str, str]:
     """A pack and a key; an empty key where the pack itself is meant."""
-    mark = ".stook//"
-    at = path.find(mark)
-    if at >= 0:
-        end = at + len(mark) - 2
-        return path[:end], path[end + 2 :]
+    # Whoever joins or normalises paths leaves one slash of two.
+    for mark in (f"{_SUFFIX}//", f"{_SUFFIX}/"):
+        at = path.find(mark)
+        if at >= 0:
+            end = at + len(_SUFFIX)
+            return path[:end], path[end:].strip("/")
     pack, _, key = path.partition("//")
     return pack, key
 
@@ -54,12 +68,24 @@ def _joined(pack: str, key: str) -> str:
     return f"{pack}//{key}" if key else pack
 
 
+def _without_scheme(path: str) -> str:
+    if path.startswith(f"{_SCHEME}//"):
+        return path[len(_SCHEME) + 2 :]
+    if not path.startswith(f"{_SCHEME}/"):
+        return path
+    # pathlib makes the same of `stook://data.stook` and `stook:///data.stook`.
+    path = path[len(_SCHEME) :]
+    return path if os.path.exists(_split(path)[0]) else path[1:]
+
+
 class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Packs as a file system that can be read: ``stook://data.stook//key``.
 
-    Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. A pack is opened once and shows the
-    state that it had then, until :meth:`invalidate_cache`. Listings do not tell sizes, which only the records know;
-    :meth:`info` of a single one does.
+    Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where the name of a pack ends in
+    ``.stook``, one slash behind it will do. A pack is opened once and shows the state that it had then, until
+    :meth:`invalidate_cache`. Further names of a file (hard links) have its content. Symbolic links are of type ``link``:
+    :meth:`ls` tells where they lead, and they are not followed; :meth:`find`, :meth:`glob`
+    and :meth:`get` pass over them.
     """
 
     protocol = "stook"
@@ -82,8 +108,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        text = str(path).removeprefix(_SCHEME)
-        pack, key = _split(text)
+        pack, key = _split(_without_scheme(str(path)))
         return _joined(pack.rstrip("/"), key.strip("/"))
 
     @classmethod
@@ -93,7 +118,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def unstrip_protocol(self, name: str) -> str:
         """The path with ``stook://`` before it."""
-        return f"{_SCHEME}{self._strip_protocol(name)}"
+        return f"{_SCHEME}//{self._strip_protocol(name)}"
 
     def _open_pack(self, path: str) -> Pack:
         with self._packs_lock:
@@ -101,6 +126,11 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             if pack is None or pack.closed:
                 pack = self._packs[path] = Pack(path, "r", **self._pack_options)
             return pack
+
+    def _opened(self, path: str) -> tuple[Pack, str, str]:
+        """The pack that a path is in, its path and the key."""
+        pack, key = _split(self._strip_protocol(path))
+        return self._open_pack(pack), pack, key
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
         """Closes what is open, so that the newest state is opened next."""
@@ -115,72 +145,79 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """What a key in a path may mean."""
         return [key, int(key)] if key.isdecimal() and int(key) < 1 << 64 else [key]
 
-    def _get(self, path: str) -> Optional[bytes]:
-        pack, key = _split(path)
-        if not key:
-            return None
-        opened = self._open_pack(pack)
-        return next((value for one in self._keys(key) if (value := opened.get(one)) is not None), None)
-
-    def _below(self, pack: str, key: str) -> Iterable[str]:
-        opened = self._open_pack(pack)
-        found = opened.keys(prefix=key + "/") if key else opened
-        return map(str, found)
+    @staticmethod
+    def _told(opened: Pack, name: str, stat: Stat) -> Info:
+        """What is told of a record."""
+        if stat.kind == "directory":
+            return {"name": name, "size": 0, "type": "directory"}
+        if stat.kind == "symlink":
+            return {"name": name, "size": stat.size, "type": "link", "destination": os.fsdecode(opened[stat.key])}
+        return {"name": name, "size": stat.size, "type": "file"}
 
     def info(self, path: str, **_options: Any) -> Info:
-        """Name, type and size of a record or of what keys have in common."""
+        """Name, type and size of a record, or of what keys have in common. Reads no file."""
         path = self._strip_protocol(path)
-        value = self._get(path)
-        if value is not None:
-            return {"name": path, "size": len(value), "type": "file"}
-        pack, key = _split(path)
-        is_there = not key or any(True for _ in self._below(pack, key))
-        if not is_there:
+        opened, _, key = self._opened(path)
+        stat = next(filter(None, opened.stats(self._keys(key))), None) if key else None
+        if stat is not None:
+            return self._told(opened, path, stat)
+        if key and next(opened.keys(prefix=key + "/"), None) is None:
             raise FileNotFoundError(path)
-        self._open_pack(pack)
         return {"name": path, "size": 0, "type": "directory"}
 
     def ls(self, path: str, detail: bool = True, **_options: Any) -> list[Any]:
         """What is directly below a path; a record itself for the path of one."""
-        path = self._strip_protocol(path)
-        pack, key = _split(path)
+        opened, pack, key = self._opened(path)
         found: dict[str, Info] = {}
-        for name in self._below(pack, key):
-            rest = name[len(key) + 1 :] if key else name
-            first, slash, _ = rest.partition("/")
-            full = _joined(pack, f"{key}/{first}" if key else first)
-            if slash:
-                found[full] = {"name": full, "size": 0, "type": "directory"}
-            else:
-                found.setdefault(full, {"name": full, "size": None, "type": "file"})
+        for stat in opened.listdir(key):
+            name = _joined(pack, str(stat.key))
+            found.setdefault(name, self._told(opened, name, stat))
         if not found:
-            found[path] = self.info(path)
-            if found[path]["type"] == "directory":
-                found = {}
-        entries = sorted(found.values(), key=lambda entry: str(entry["name"]))
-        return entries if detail else [entry["name"] for entry in entries]
+            info = self.info(path)
+            found = {} if info["type"] == "directory" else {info["name"]: info}
+        names = sorted(found)
+        return [found[name] for name in names] if detail else names
 
     def find(
         self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, detail: bool = False, **options: Any
     ) -> Any:
-        """All records below a path, by one look through the keys."""
+        """All files below a path, by one look through the keys."""
         if maxdepth is not None or withdirs:
-            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **options)
-        path = self._strip_protocol(path)
-        pack, key = _split(path)
-        names = sorted(_joined(pack, name) for name in self._below(pack, key))
-        if not names and self._get(path) is not None:
-            names = [path]
-        if not detail:
-            return names
-        return {name: {"name": name, "size": None, "type": "file"} for name in names}
+            found = super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **options)
+            found = {name: info for name, info in found.items() if info["type"] != "link"}
+            return found if detail else list(found)
+        opened, pack, key = self._opened(path)
+        below = list(opened.keys(prefix=key + "/" if key else None, kinds="file"))
+        if not below and key:
+            itself = self.info(path) if self.exists(path) else {"type": ""}
+            found = {itself["name"]: itself} if itself["type"] == "file" else {}
+        elif detail:
+            stats = zip(below, opened.stats(below))
+            found = {name: self._told(opened, name, stat) for one, stat in stats if stat for name in [_joined(pack, str(one))]}
+        else:
+            found = {_joined(pack, str(one)): {} for one in below}
+        names = sorted(found)
+        return {name: found[name] for name in names} if detail else names
+
+    def _content(self, path: str, record: Optional[Record] = None) -> memoryview:
+        opened, _, key = self._opened(path)
+        if record is None and key:
+            # Of an empty value a record is not true.
+            record = next((one for one in opened.records(self._keys(key)) if one is not None), None)
+        if record is not None:
+            kind = record.attributes.get("kind")
+            if kind == "symlink":
+                target = os.fsdecode(bytes(record))
+                raise InvalidError(f"{path} is a link to {target}, and links are not followed here: open what it leads to")
+            if kind != "directory":
+                return record.value
+        if self.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_options: Any) -> bytes:
         """The bytes of a record, or some of them."""
-        value = self._get(self._strip_protocol(path))
-        if value is None:
-            raise FileNotFoundError(path)
-        return value if start is None and end is None else value[start:end]
+        return bytes(self._content(self._strip_protocol(path))[start:end])
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
         """The bytes of one record, or of many, which are read together, by their names."""
@@ -193,17 +230,17 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             pack, key = _split(one)
             by_pack.setdefault(pack, []).append(key)
         for pack, keys in by_pack.items():
-            for key, value in zip(keys, self._open_pack(pack).get_many(keys)):
+            for key, record in zip(keys, self._open_pack(pack).records(keys)):
                 name = _joined(pack, key)
-                values[name] = value if value is not None else self._get(name)
-        for name in [name for name, value in values.items() if value is None]:
-            del values[name]
-            if self.isdir(name):
-                continue
-            if on_error == "raise":
-                raise FileNotFoundError(name)
-            if on_error == "return":
-                values[name] = FileNotFoundError(name)
+                try:
+                    values[name] = bytes(self._content(name, record))
+                except IsADirectoryError:
+                    continue
+                except (FileNotFoundError, InvalidError) as error:
+                    if on_error == "raise":
+                        raise
+                    if on_error == "return":
+                        values[name] = error
         return values
 
     def _open(self, path: str, mode: str = "rb", **_options: Any) -> io.BytesIO:

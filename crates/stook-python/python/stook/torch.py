@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from . import _stook
 from ._errors import InvalidError
-from ._typing import Key
+from ._typing import Key, Kinds
 
 
 class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
@@ -23,8 +23,10 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
 
     Args:
         path: The pack.
-        keys: The keys, in the order of their indices; all keys of the pack in order if none are given.
+        keys: The keys, in the order of their indices; all files of the pack in the order of their keys if none are given.
         transform: Called with key and value; what it gives is the sample. Without it samples are pairs of both.
+        kinds: Which records are meant where no keys are given, as for `stook.Pack.scan`. ``"all"`` takes every key, without a
+            look at the heads of the records.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
@@ -44,6 +46,7 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         path: Union[str, os.PathLike[str]],
         keys: Optional[Sequence[Key]] = None,
         transform: Optional[Callable[[Key, bytes], Any]] = None,
+        kinds: Kinds = "file",
         **options: Any,
     ) -> None:
         if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
@@ -53,7 +56,7 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         self._transform = transform
         self._pack: Optional[_stook.Pack] = None
         self._process = 0
-        self.keys: Sequence[Key] = list(self.pack) if keys is None else keys
+        self.keys: Sequence[Key] = list(self.pack.keys(kinds=kinds)) if keys is None else keys
 
     @property
     def pack(self) -> _stook.Pack:

@@ -3,11 +3,12 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
+use stook::pack::Attributes;
 use stook::pack::format::attributes::{
     CTIME_NS, GROUP_ID, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value,
 };
-use stook::pack::{Attributes, FileKind};
 
+use super::kinds;
 use crate::errors::invalid;
 
 /// Numbers that the format defines, and what they are called here.
@@ -20,13 +21,6 @@ const KNOWN: [(u8, &str); 8] = [
     (NAMES, "names"),
     (CTIME_NS, "ctime_ns"),
     (INODE, "inode"),
-];
-
-const KINDS: [(FileKind, &str); 4] = [
-    (FileKind::File, "file"),
-    (FileKind::Directory, "directory"),
-    (FileKind::Symlink, "symlink"),
-    (FileKind::HardLink, "hard_link"),
 ];
 
 /// The dict of attributes.
@@ -43,7 +37,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResu
         dict.set_item(name, value_to_python(py, value)?)?;
     }
     if let Some(kind) = attributes.file_kind()
-        && let Some((_, name)) = KINDS.iter().find(|(known, _)| *known == kind)
+        && let Some((_, name)) = kinds::NAMES.iter().find(|(known, _)| *known == kind)
     {
         dict.set_item("kind", name)?;
     }
@@ -94,7 +88,7 @@ fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     match name {
         Name::Id(KIND) => {
             let text = value.extract::<String>().unwrap_or_default();
-            let kind = KINDS.iter().find(|(_, known)| *known == text);
+            let kind = kinds::NAMES.iter().find(|(_, known)| *known == text);
             let kind = kind.ok_or_else(|| wrong("one of file, directory, symlink, hard_link"))?;
             Ok(Value::U8(kind.0.code()))
         }

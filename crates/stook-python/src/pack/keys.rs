@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use self_cell::self_cell;
-use stook::pack::{self, Key, KeyRange};
+use stook::pack::{self, Key, KeyRange, Kinds};
 
 use super::scan::{Scan, check_process};
 use crate::errors::OrRaise as _;
@@ -36,33 +36,50 @@ pub(crate) struct Keys {
 struct Inner {
     cell: Cell,
     batch: VecDeque<Key>,
+    kinds: Kinds,
+    /// Whether the index has no more.
+    ended: bool,
     /// What came behind the batch.
     error: Option<pack::Error>,
 }
 
 impl Keys {
-    pub(crate) fn new(py: Python<'_>, pack: Arc<pack::Pack>, range: KeyRange) -> PyResult<Self> {
+    pub(crate) fn new(
+        py: Python<'_>,
+        pack: Arc<pack::Pack>,
+        range: KeyRange,
+        kinds: Kinds,
+    ) -> PyResult<Self> {
         let cell = py.detach(|| Cell::try_new(pack, |pack| pack.keys_in(range))).or_raise()?;
-        Ok(Self {
-            inner: Mutex::new(Inner { cell, batch: VecDeque::new(), error: None }),
-            process: std::process::id(),
-        })
+        let inner = Inner { cell, batch: VecDeque::new(), kinds, ended: false, error: None };
+        Ok(Self { inner: Mutex::new(inner), process: std::process::id() })
     }
 }
 
 impl Inner {
     fn next(&mut self) -> pack::Result<Option<Key>> {
-        if self.batch.is_empty() && self.error.is_none() {
-            let batch = &mut self.batch;
-            let taken = self.cell.with_dependent_mut(|_, keys| {
-                keys.take(BATCH_LEN).try_for_each(|entry| entry.map(|entry| batch.push_back(entry.key)))
-            });
-            self.error = taken.err();
+        // A batch may have none of the kinds that are wanted.
+        while self.batch.is_empty() && self.error.is_none() && !self.ended {
+            self.fill();
         }
         match self.batch.pop_front() {
             Some(key) => Ok(Some(key)),
             None => self.error.take().map_or(Ok(None), Err),
         }
+    }
+
+    fn fill(&mut self) {
+        let (mut entries, kinds) = (Vec::with_capacity(BATCH_LEN), self.kinds);
+        let (batch, ended) = (&mut self.batch, &mut self.ended);
+        self.error = self.cell.with_dependent_mut(|pack, keys| {
+            let taken = keys.take(BATCH_LEN).try_for_each(|entry| entry.map(|entry| entries.push(entry)));
+            *ended = entries.is_empty() && taken.is_ok();
+            match pack.of_kinds(entries, kinds) {
+                Ok(entries) => batch.extend(entries.into_iter().map(|entry| entry.key)),
+                Err(error) => return Some(error),
+            }
+            taken.err()
+        });
     }
 }
 

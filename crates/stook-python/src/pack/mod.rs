@@ -4,6 +4,8 @@ pub(crate) mod attributes;
 pub(crate) mod batch;
 pub(crate) mod info;
 pub(crate) mod keys;
+pub(crate) mod kinds;
+pub(crate) mod listing;
 pub(crate) mod open;
 #[expect(clippy::module_inception, reason = "a file for each class, named as the class")]
 pub(crate) mod pack;
@@ -11,6 +13,7 @@ pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod split;
+pub(crate) mod stat;
 pub(crate) mod tree;
 pub(crate) mod writer;
 pub(crate) mod writing;

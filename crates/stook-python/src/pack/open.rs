@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyFloat;
+use pyo3::types::{PyBool, PyFloat};
 use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter, WriterOptions};
+use stook::report::time::parse_time;
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::{OrRaise as _, exception, invalid};
 
 /// What may be done with a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,9 +97,14 @@ pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durabilit
     Duration::try_from_secs_f64(seconds).map(Durability::Interval).map_err(|_| wrong())
 }
 
-/// A time: nanoseconds as an int, seconds as a float, or a `datetime`.
+/// A time: a `datetime`, a text as the command line takes it, nanoseconds as an int, or seconds as a float.
 pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
-    if let Ok(ns) = at.extract::<i64>() {
+    if let Ok(text) = at.extract::<String>() {
+        return parse_time(&text).map_err(|error| invalid(error.to_string()));
+    }
+    if !at.is_instance_of::<PyBool>()
+        && let Ok(ns) = at.extract::<i64>()
+    {
         return Ok(ns);
     }
     let seconds = match at.cast::<PyFloat>() {
@@ -106,7 +112,7 @@ pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
         Err(_) => {
             let wrong = |_| {
                 PyTypeError::new_err(
-                    "a time is a datetime, a float of seconds or an int of nanoseconds since 1970",
+                    "a time is a datetime, a text like 2026-11-21T20:30:00Z, a float of seconds or an int of nanoseconds since 1970",
                 )
             };
             return whole_ns(at).map_err(wrong);
@@ -148,6 +154,15 @@ impl Settings {
         if self.at_ns.is_some() || self.generation.is_some() {
             return Err(invalid("a state of the past can only be read: mode 'r'"));
         }
+        let writing = WriterOptions {
+            durability: self.durability,
+            segment_len: self.segment_bytes,
+            ..WriterOptions::default()
+        };
+        // Before anything is made.
+        let told =
+            |error: pack::Error| exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(()));
+        writing.check().map_err(told)?;
         let options = LocalStorageOptions::default();
         let storage = match (self.mode, LocalStorage::open(&self.path, options.clone())) {
             (Mode::Append | Mode::Create, Err(error)) if error.io_kind() == Some(ErrorKind::NotFound) => {
@@ -155,20 +170,15 @@ impl Settings {
             }
             (_, opened) => opened.or_raise()?,
         };
-        let options = WriterOptions {
-            durability: self.durability,
-            segment_len: self.segment_bytes,
-            ..WriterOptions::default()
-        };
         let storage: Arc<dyn Storage> = Arc::new(storage);
         self.written = Some(storage.clone());
         if self.mode != Mode::Create {
-            match PackWriter::open(storage.clone(), options.clone()) {
+            match PackWriter::open(storage.clone(), writing.clone()) {
                 Err(pack::Error::NotAPack { .. }) if self.mode == Mode::Append => {}
                 opened => return opened.or_raise(),
             }
         }
-        let mut writer = PackWriter::create(storage, options).or_raise()?;
+        let mut writer = PackWriter::create(storage, writing).or_raise()?;
         // An empty pack is all it is meant to be: a process that dies leaves it so.
         writer.set_complete(true);
         writer.publish().or_raise()?;

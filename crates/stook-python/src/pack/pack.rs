@@ -24,12 +24,13 @@ use crate::numbers::{whole_or_none, whole_u64};
 ///     path: The directory of the pack.
 ///     mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not there; ``"x"``
 ///         makes it and fails if it is there.
-///     at: The state at this time rather than the newest: a ``datetime``, a float of seconds or an int of
-///         nanoseconds since 1970.
+///     at: The state at this time rather than the newest: a ``datetime``, a text (``"2026-11-21T20:30:00Z"``, a date,
+///         ``"@1795293000"``), a float of seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
 ///     generation: This generation, as it was published, rather than the newest.
 ///     map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
 ///         Nobody may cut or overwrite its files meanwhile.
-///     access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it.
+///     access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it, and gets through it where
+///         half of the free memory holds the pack.
 ///     durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
 ///         by all threads that wait), a number: at the latest after so many seconds, as long as records are put.
 ///     segment_bytes: Segments of a new pack are sealed when they are this long.
@@ -39,7 +40,8 @@ use crate::numbers::{whole_or_none, whole_u64};
 ///     stook.NotAPackError: What is at ``path`` is no pack.
 ///     stook.ExistsError: Mode ``"x"``, and there is a pack.
 ///     stook.LockedError: Another process, or another object, writes to it.
-///     stook.NoSuchStateError: There is no such generation, or history does not go back so far.
+///     stook.NoSuchStateError: There is no such generation, history does not go back so far, or ``at`` is before the first
+///         record.
 ///     stook.DamagedError: Its manifest is not what was written.
 ///
 /// Warns:
@@ -282,6 +284,8 @@ impl Drop for Pack {
             return;
         }
         Python::attach(|py| {
+            // It may be dropped because of an exception, which is not to be lost over the warning.
+            let passing = PyErr::take(py);
             let told =
                 format!("{} was not closed; use `with`, or call close()", self.settings.path.display());
             let warned = std::ffi::CString::new(told)
@@ -290,6 +294,9 @@ impl Drop for Pack {
             // Nobody is there to catch what a filter of warnings, or closing, raises.
             if let Err(error) = warned.and_then(|()| py.detach(|| writer.close()).or_raise()) {
                 error.write_unraisable(py, None);
+            }
+            if let Some(passing) = passing {
+                passing.restore(py);
             }
         });
     }

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySequence, PyString};
-use stook::pack::{self, Key, KeyRange, OnDamage, ScanOptions, ScanOrder};
+use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, RecordView, ScanOptions, ScanOrder};
 
 use super::info;
 use super::keys::{Items, Keys};
+use super::kinds::kinds_of;
 use super::pack::Pack;
 use super::record::Record;
 use super::scan::{Scan, on_damage_of};
@@ -74,14 +75,22 @@ impl Pack {
         }
         // Not earlier: whatever was forgotten as news is known to the reader.
         let reader = self.reader_as_is()?;
-        Ok(py.detach(|| reader.get(key)).or_raise()?.map(|record| record.body))
+        Ok(py.detach(|| reader.get_file(key)).or_raise()?.map(|record| record.body))
     }
 
     /// Gets one record without a copy in between where it is mapped, and only reads.
     fn value_as_bytes<'py>(&self, py: Python<'py>, key: &Key) -> PyResult<Option<Bound<'py, PyBytes>>> {
         if self.settings.map && self.writer_if_any()?.is_none() {
             let reader = self.reader_as_is()?;
-            let copied = py.detach(|| reader.get_with(key, |record| Bytes::copy_from_slice(record.body)));
+            let copied: pack::Result<_> = py.detach(|| {
+                let copy = |record: RecordView<'_>| {
+                    (!record.is_hard_link()).then(|| Bytes::copy_from_slice(record.body))
+                };
+                match reader.get_with(key, copy)? {
+                    Some(None) => Ok(reader.get_file(key)?.map(|record| record.body)),
+                    copied => Ok(copied.flatten()),
+                }
+            });
             return copied.or_raise()?.map(|body| bytes_of(py, &body)).transpose();
         }
         self.value(py, key)?.map(|body| bytes_of(py, &body)).transpose()
@@ -111,7 +120,7 @@ impl Pack {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Keys> {
-        Keys::new(py, self.reader(py)?, KeyRange::all())
+        Keys::new(py, self.reader(py)?, KeyRange::all(), Kinds::ALL)
     }
 
     /// Gets a value.
@@ -238,7 +247,7 @@ impl Pack {
     fn record(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Record>> {
         let key = key::from_python(key)?;
         let reader = self.reader(py)?;
-        let record = py.detach(|| reader.get(&key)).or_raise()?;
+        let record = py.detach(|| reader.get_file(&key)).or_raise()?;
         Ok(record.map(|record| with_group(&reader, record)))
     }
 
@@ -261,7 +270,7 @@ impl Pack {
         in_batches(&keys, &mut sizes, |keys| {
             py.check_signals()?;
             let mut bytes = 0;
-            for record in py.detach(|| reader.get_many(keys)).or_raise()? {
+            for record in py.detach(|| reader.get_files(keys)).or_raise()? {
                 let record = record.or_raise()?.map(|record| with_group(&reader, record));
                 bytes += record.as_ref().map_or(0, |record| record.body.len());
                 records.push(record);
@@ -271,40 +280,55 @@ impl Pack {
         Ok(records)
     }
 
-    /// Goes through keys in order, byte strings first, then ids, without reading records.
+    /// Goes through keys in order, byte strings first, then ids.
     ///
     /// Args:
     ///     prefix: Only keys that begin with this.
     ///     start: Only keys from this one on.
     ///     end: Only keys before this one.
+    ///     kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index alone, others read the heads
+    ///         of records.
     ///
     /// Returns:
     ///     An iterator over keys.
-    #[pyo3(signature = (*, prefix=None, start=None, end=None))]
+    #[pyo3(signature = (*, prefix=None, start=None, end=None, kinds=None))]
+    #[pyo3(text_signature = "($self, *, prefix=None, start=None, end=None, kinds='all')")]
     fn keys(
         &self,
         py: Python<'_>,
         prefix: Option<&Bound<'_, PyAny>>,
         start: Option<&Bound<'_, PyAny>>,
         end: Option<&Bound<'_, PyAny>>,
+        kinds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Keys> {
-        Keys::new(py, self.reader(py)?, key::range(prefix, start, end)?)
+        let kinds = kinds_of(kinds, Kinds::ALL)?;
+        Keys::new(py, self.reader(py)?, key::range(prefix, start, end)?, kinds)
     }
 
     /// Goes through keys and values in the order of the keys.
     ///
+    /// Args:
+    ///     kinds: Only records of these kinds, as for `scan`: files.
+    ///
     /// Returns:
     ///     An iterator over pairs.
-    fn items(&self, py: Python<'_>) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py)?, true))
+    #[pyo3(signature = (*, kinds=None))]
+    #[pyo3(text_signature = "($self, *, kinds='file')")]
+    fn items(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Items> {
+        Ok(Items::new(self.scan_by_key(py, kinds_of(kinds, Kinds::FILES)?)?, true))
     }
 
     /// Goes through values in the order of the keys.
     ///
+    /// Args:
+    ///     kinds: Only records of these kinds, as for `scan`: files.
+    ///
     /// Returns:
     ///     An iterator over values.
-    fn values(&self, py: Python<'_>) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py)?, false))
+    #[pyo3(signature = (*, kinds=None))]
+    #[pyo3(text_signature = "($self, *, kinds='file')")]
+    fn values(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Items> {
+        Ok(Items::new(self.scan_by_key(py, kinds_of(kinds, Kinds::FILES)?)?, false))
     }
 
     /// Goes through live records: at the speed of the device, as they are on it, or by key.
@@ -316,8 +340,11 @@ impl Pack {
     ///     end: Only keys before this one.
     ///     group: Only this group, or these; the default group is ``""``.
     ///     split: Only this part of the pack; see `splits`.
-    ///     cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage``.
+    ///     cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage`` and ``kinds``.
     ///     on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and told in `Scan.damages`.
+    ///     kinds: ``"file"``: what has content, of further names of a file (hard links) that of the file, and everything that no
+    ///         tree was packed from; ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
+    ///         directory or a link is told by ``attributes["kind"]``.
     ///
     /// Returns:
     ///     An iterator over records.
@@ -333,7 +360,10 @@ impl Pack {
     ///     >>> [(record.key, len(record.value)) for record in pack.scan(order="key", prefix="a/")]
     ///     [('a/1', 1), ('a/2', 2)]
     ///     >>> pack.close()
-    #[pyo3(signature = (*, order="disk", prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage="raise"))]
+    #[pyo3(signature = (*, order="disk", prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage="raise", kinds=None))]
+    #[pyo3(
+        text_signature = "($self, *, order='disk', prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage='raise', kinds='file')"
+    )]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn scan(
         &self,
@@ -346,8 +376,9 @@ impl Pack {
         split: Option<&Bound<'_, Split>>,
         cursor: Option<&str>,
         on_damage: &str,
+        kinds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
-        let on_damage = on_damage_of(on_damage)?;
+        let (on_damage, kinds) = (on_damage_of(on_damage)?, kinds_of(kinds, Kinds::FILES)?);
         let order = match order {
             "disk" => ScanOrder::Disk,
             "key" => ScanOrder::Key,
@@ -360,15 +391,17 @@ impl Pack {
         if let Some(cursor) = cursor {
             let alone = ScanOptions { on_damage, order: ScanOrder::Disk, ..ScanOptions::default() };
             if options != alone || split.is_some() {
-                return Err(invalid("a cursor says itself what is scanned; only on_damage can go with it"));
+                return Err(invalid(
+                    "a cursor says itself what is scanned; only on_damage and kinds can go with it",
+                ));
             }
             let (cursor, skipped) = parse_cursor(cursor)?;
             return py
-                .detach(|| Scan::new(reader, skipped, |pack| pack.scan_from(&cursor, on_damage)))
+                .detach(|| Scan::new(reader, kinds, skipped, |pack| pack.scan_from(&cursor, on_damage)))
                 .or_raise();
         }
         let split = split.map(|split| split.get().split.clone());
-        py.detach(|| Scan::new(reader, 0, |pack| begin_scan(pack, split.as_ref(), options))).or_raise()
+        py.detach(|| Scan::new(reader, kinds, 0, |pack| begin_scan(pack, split.as_ref(), options))).or_raise()
     }
 
     /// Cuts the pack into parts of about the same length, so that several threads or processes scan one each.
@@ -473,11 +506,11 @@ impl Pack {
 }
 
 impl Pack {
-    fn scan_by_key(&self, py: Python<'_>) -> PyResult<Scan> {
+    fn scan_by_key(&self, py: Python<'_>, kinds: Kinds) -> PyResult<Scan> {
         let reader = self.reader(py)?;
         let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
         refuse_loss(&reader, options.on_damage)?;
-        py.detach(|| Scan::new(reader, 0, |pack| begin_scan(pack, None, options))).or_raise()
+        py.detach(|| Scan::new(reader, kinds, 0, |pack| begin_scan(pack, None, options))).or_raise()
     }
 }
 
@@ -509,7 +542,7 @@ fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
 }
 
 /// The keys of a list, a tuple, an array, or anything that can be gone through.
-fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
+pub(super) fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
         return Err(pyo3::exceptions::PyTypeError::new_err("several keys are wanted, not one"));
     }
@@ -537,9 +570,10 @@ impl Near {
         self.places.resize(keys.len(), None);
         py.check_signals()?;
         py.detach(|| {
-            let mut failed = None;
+            let (mut failed, mut links) = (None, Vec::new());
             pack.get_many_with(keys, |number, record| match record {
                 Ok(None) => {}
+                Ok(Some(record)) if record.is_hard_link() => links.push(number),
                 Ok(Some(record)) => {
                     if let Some(place) = self.places.get_mut(number) {
                         *place = Some((self.memory.len(), record.body.len()));
@@ -548,9 +582,24 @@ impl Near {
                 }
                 Err(error) => failed = failed.take().or(Some(error)),
             })?;
-            failed.map_or(Ok(()), Err)
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            self.follow(pack, keys, &links)
         })
         .or_raise()
+    }
+
+    /// The contents of the files that further names lead to.
+    fn follow(&mut self, pack: &pack::Pack, keys: &[Key], links: &[usize]) -> pack::Result<()> {
+        let names: Vec<Key> = links.iter().filter_map(|&number| keys.get(number).cloned()).collect();
+        for (&number, record) in links.iter().zip(pack.get_files(&names)?) {
+            if let (Some(place), Some(record)) = (self.places.get_mut(number), record?) {
+                *place = Some((self.memory.len(), record.body.len()));
+                self.memory.extend_from_slice(&record.body);
+            }
+        }
+        Ok(())
     }
 
     fn append_to<'py>(&self, values: &Bound<'py, PyList>, default: &Bound<'py, PyAny>) -> PyResult<()> {
@@ -607,7 +656,7 @@ fn append_read<'py>(
 ) -> PyResult<usize> {
     py.check_signals()?;
     let mut bytes = 0;
-    for record in py.detach(|| pack.get_many(keys)).or_raise()? {
+    for record in py.detach(|| pack.get_files(keys)).or_raise()? {
         match record.or_raise()? {
             Some(record) => {
                 bytes += record.body.len();

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use self_cell::self_cell;
-use stook::pack::{self, Attributes, Key, OnDamage};
+use stook::pack::{self, Attributes, FileKind, Key, Kinds, OnDamage};
 
 use super::record::Record;
 use super::split::with_skipped;
@@ -46,6 +46,8 @@ pub(crate) struct Row {
     time_ns: i64,
     segment: u64,
     offset: u64,
+    /// How many records of the library, of whatever kind, end with this one since its batch was begun.
+    number: u64,
 }
 
 /// The same while its batch is being put together.
@@ -57,6 +59,22 @@ struct Draft {
     time_ns: i64,
     segment: u64,
     offset: u64,
+    number: u64,
+    /// Whether its body is the key of the file whose content is meant.
+    is_link: bool,
+}
+
+/// Records of the library that are looked at for one batch: some may be of kinds that nobody wants.
+const LOOKED_AT_MAX: u64 = 16 * BATCH_RECORDS as u64;
+
+/// What was taken from the library for a batch.
+#[derive(Default)]
+struct Taken {
+    memory: Vec<u8>,
+    drafts: Vec<Draft>,
+    /// Records that were gone through.
+    records: u64,
+    more: bool,
 }
 
 /// Live records of a pack, one after another, each as a `Record`.
@@ -70,10 +88,11 @@ struct Inner {
     cell: Cell,
     pack: Arc<pack::Pack>,
     batch: VecDeque<Row>,
-    /// Where the library stood when the batch was begun, and how many of it Python has had.
+    kinds: Kinds,
+    /// Where the library stood when the batch was begun, and how many of its records are behind what Python has had.
     begun: Option<pack::Cursor>,
     handed_out: u64,
-    /// Rows to pass over, when it goes on from within a batch.
+    /// Records to pass over, when it goes on from within a batch.
     to_skip: u64,
     /// What came behind the batch.
     error: Option<pack::Error>,
@@ -124,6 +143,7 @@ impl Pool {
 impl Scan {
     pub(crate) fn new(
         pack: Arc<pack::Pack>,
+        kinds: Kinds,
         to_skip: u64,
         begin: impl for<'p> FnOnce(&'p Arc<pack::Pack>) -> pack::Result<pack::Scan<'p>>,
     ) -> pack::Result<Self> {
@@ -132,6 +152,7 @@ impl Scan {
             cell,
             pack,
             batch: VecDeque::new(),
+            kinds,
             begun: None,
             handed_out: 0,
             to_skip,
@@ -165,18 +186,14 @@ impl Scan {
 impl Inner {
     fn pop(&mut self) -> Option<Row> {
         let row = self.batch.pop_front()?;
-        self.handed_out += 1;
+        self.handed_out = row.number;
         Some(row)
     }
 
     fn next_row(&mut self) -> pack::Result<Option<Row>> {
         loop {
             if let Some(row) = self.pop() {
-                if self.to_skip == 0 {
-                    return Ok(Some(row));
-                }
-                self.to_skip -= 1;
-                continue;
+                return Ok(Some(row));
             }
             if let Some(error) = self.error.take() {
                 self.ended = true;
@@ -191,32 +208,55 @@ impl Inner {
 
     /// Takes the next records from the library.
     fn fill(&mut self) {
-        let mut memory = self.pool.take();
-        let mut drafts = Vec::new();
-        let (begun, filled, damages) = self.cell.with_dependent_mut(|_, scan| {
+        let mut taken = Taken { memory: self.pool.take(), ..Taken::default() };
+        let kinds = self.kinds;
+        let (begun, filled, contents, damages) = self.cell.with_dependent_mut(|_, scan| {
             let begun = scan.cursor();
-            let filled = fill_from(scan, &mut memory, &mut drafts);
-            (begun, filled, met_by(&self.pack, scan))
+            let filled = fill_from(scan, kinds, &mut taken);
+            let contents = contents_of_links(scan, &taken);
+            (begun, filled, contents, met_by(&self.pack, scan))
         });
         self.begun = Some(begun);
-        self.handed_out = 0;
+        let skipped = self.to_skip.min(taken.records);
+        (self.to_skip, self.handed_out) = (self.to_skip - skipped, skipped);
         self.damages = damages;
-        match filled {
-            Ok(more) => self.ended = !more,
-            Err(error) => self.error = Some(error),
-        }
-        let bytes = Bytes::from_owner(Pooled { memory, pool: Arc::downgrade(&self.pool) });
-        for draft in drafts {
+        self.ended = filled.is_ok() && !taken.more;
+        // What leads to no file comes before what went wrong behind it.
+        let (contents, error) = match contents {
+            Ok(contents) => (contents, filled.err()),
+            Err(error) => (VecDeque::new(), Some(error)),
+        };
+        self.error = error;
+        self.take_rows(taken, contents, skipped);
+    }
+
+    /// Makes rows of what was taken: as many as there are contents of files for.
+    fn take_rows(&mut self, taken: Taken, mut contents: VecDeque<Option<Bytes>>, skipped: u64) {
+        let bytes = Bytes::from_owner(Pooled { memory: taken.memory, pool: Arc::downgrade(&self.pool) });
+        for draft in taken.drafts {
+            let body = match draft.is_link {
+                false => bytes.slice(draft.body),
+                true => match contents.pop_front() {
+                    Some(Some(content)) => content,
+                    // Told among the damage.
+                    Some(None) => continue,
+                    None => break,
+                },
+            };
+            if draft.number <= skipped {
+                continue;
+            }
             let group = self.group_of(draft.segment);
             self.batch.push_back(Row {
                 key: draft.key,
                 attributes: bytes.slice(draft.attributes),
-                body: bytes.slice(draft.body),
+                body,
                 group,
                 sequence: draft.sequence,
                 time_ns: draft.time_ns,
                 segment: draft.segment,
                 offset: draft.offset,
+                number: draft.number,
             });
         }
     }
@@ -227,11 +267,17 @@ impl Inner {
     }
 }
 
-/// Copies records until there are enough; whether there may be more.
-fn fill_from(scan: &mut pack::Scan<'_>, memory: &mut Vec<u8>, drafts: &mut Vec<Draft>) -> pack::Result<bool> {
-    while memory.len() < BATCH_BYTES && drafts.len() < BATCH_RECORDS {
-        let Some(record) = scan.next()? else { return Ok(false) };
+/// Copies records of these kinds until there are enough.
+fn fill_from(scan: &mut pack::Scan<'_>, kinds: Kinds, taken: &mut Taken) -> pack::Result<()> {
+    let Taken { memory, drafts, records, more } = taken;
+    while memory.len() < BATCH_BYTES && drafts.len() < BATCH_RECORDS && *records < LOOKED_AT_MAX {
+        let Some(record) = scan.next()? else { return Ok(()) };
+        *records += 1;
         let Some(key) = record.key() else { continue };
+        let kind = Attributes::kind_of(record.attributes());
+        if !kinds.takes(kind) {
+            continue;
+        }
         let (sequence, time_ns) = (record.sequence(), record.time_ns());
         let (segment, offset) = (record.segment(), record.offset());
         let attributes = append(memory, record.attributes());
@@ -245,9 +291,26 @@ fn fill_from(scan: &mut pack::Scan<'_>, memory: &mut Vec<u8>, drafts: &mut Vec<D
                 start..memory.len()
             }
         };
-        drafts.push(Draft { key, attributes, body, sequence, time_ns, segment, offset });
+        let (number, is_link) = (*records, kind == Some(FileKind::HardLink));
+        drafts.push(Draft { key, attributes, body, sequence, time_ns, segment, offset, number, is_link });
     }
-    Ok(true)
+    *more = true;
+    Ok(())
+}
+
+/// For each further name of a file the content of the file.
+fn contents_of_links(scan: &mut pack::Scan<'_>, taken: &Taken) -> pack::Result<VecDeque<Option<Bytes>>> {
+    let links = taken.drafts.iter().filter(|draft| draft.is_link);
+    let names: Vec<_> = links
+        .map(|draft| {
+            let first = taken.memory.get(draft.body.clone()).unwrap_or_default();
+            (draft.segment, draft.offset, draft.key.clone(), Bytes::copy_from_slice(first))
+        })
+        .collect();
+    if names.is_empty() {
+        return Ok(VecDeque::new());
+    }
+    Ok(scan.contents_of(&names)?.into())
 }
 
 fn append(memory: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {

@@ -14,7 +14,7 @@ use super::info;
 use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key::text_of;
-use crate::numbers::whole_usize;
+use crate::numbers::{whole_or_none, whole_usize};
 use crate::wait::{Telling, interruptible_telling};
 
 /// Packs trees of files; run again, adds only what is new or changed.
@@ -31,8 +31,10 @@ use crate::wait::{Telling, interruptible_telling};
 ///     force: With ``delete``: however many records are deleted.
 ///     checksum: Whether the bytes of every file are compared, whatever its times say. What is damaged in the pack is packed
 ///         again.
-///     select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is left
-///         out, directories with all that is in them.
+///     select: Called with the path of everything that is met, relative to its root; what it says ``False`` to is not packed.
+///         Directories are entered all the same: ``lambda path: path.endswith(".jpg")`` finds pictures anywhere.
+///     exclude: Called with the same paths, before ``select``; what it says ``True`` to is left out, directories with all
+///         that is in them.
 ///     threads: Threads that walk and read.
 ///     progress: Called now and then with the entries and bytes so far. ``True`` shows a bar with tqdm.
 ///
@@ -53,7 +55,7 @@ use crate::wait::{Telling, interruptible_telling};
 ///     >>> stook.Pack("photos.stook")["cat.jpg"]
 ///     b'...'
 #[pyfunction]
-#[pyo3(signature = (sources, pack, *, group=None, delete=false, max_delete=None, force=false, checksum=false, select=None, threads=128, progress=None))]
+#[pyo3(signature = (sources, pack, *, group=None, delete=false, max_delete=None, force=false, checksum=false, select=None, exclude=None, threads=128, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
@@ -61,10 +63,11 @@ pub(crate) fn pack_tree<'py>(
     pack: PathBuf,
     group: Option<&str>,
     delete: bool,
-    max_delete: Option<u64>,
+    #[pyo3(from_py_with = whole_or_none)] max_delete: Option<u64>,
     force: bool,
     checksum: bool,
-    select: Option<Py<PyAny>>,
+    select: Option<&Bound<'py, PyAny>>,
+    exclude: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = whole_usize)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -76,16 +79,15 @@ pub(crate) fn pack_tree<'py>(
         return Err(invalid("at least one source and 1 to 1024 threads are wanted"));
     }
     let callback = progress_of(progress)?;
-    let selected = select.map(Selecting::new);
+    let selected = Selecting::new(select, exclude)?;
     let mut told = Telling::new(callback);
     let packed = py.detach(|| {
-        let select = |key: &[u8]| selected.as_ref().map_or(Decision::Take, |select| select.decide(key));
         let mut tree = PackTree {
             roots,
             grouping: group.map_or(Grouping::Default, |group| Grouping::Named(group.to_owned())),
             with_owner: rustix::process::geteuid().is_root(),
             threads,
-            select: Box::new(|key, _| select(key)),
+            select: Box::new(|key, _| selected.decide(key)),
             own: pack.exists().then(|| pack.clone()),
             delete: match (delete, max_delete) {
                 (false, _) => Delete::Nothing,
@@ -97,7 +99,7 @@ pub(crate) fn pack_tree<'py>(
         };
         pack_into(&mut tree, &pack, &mut told)
     });
-    if let Some(error) = selected.and_then(Selecting::into_error) {
+    if let Some(error) = selected.into_error() {
         return Err(error);
     }
     told.finish()?;
@@ -121,28 +123,44 @@ fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>
     }
 }
 
-/// A callable that selects what is packed; threads of the walk call it.
+/// Callables that select what is packed or unpacked; threads of the walk call them.
 struct Selecting {
-    select: Py<PyAny>,
+    select: Option<Py<PyAny>>,
+    exclude: Option<Py<PyAny>>,
     error: std::sync::Mutex<Option<PyErr>>,
 }
 
 impl Selecting {
-    fn new(select: Py<PyAny>) -> Self {
-        Self { select, error: std::sync::Mutex::default() }
-    }
-
-    fn decide(&self, key: &[u8]) -> Decision {
-        let taken = Python::attach(|py| self.select.call1(py, (text_of(py, key)?,))?.is_truthy(py));
-        match taken {
-            Ok(true) => Decision::Take,
-            Ok(false) => Decision::Prune,
-            Err(error) => {
-                let mut first = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                first.get_or_insert(error);
-                Decision::Prune
+    /// They must be callable before anything is made.
+    fn new(select: Option<&Bound<'_, PyAny>>, exclude: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        for (name, given) in [("select", select), ("exclude", exclude)] {
+            if given.is_some_and(|given| !given.is_callable()) {
+                return Err(invalid(format!("{name} is called with paths, and so must be a callable")));
             }
         }
+        let own = |given: Option<&Bound<'_, PyAny>>| given.map(|given| given.clone().unbind());
+        Ok(Self { select: own(select), exclude: own(exclude), error: std::sync::Mutex::default() })
+    }
+
+    /// As of the command line: an exclusion prunes; a selection cannot, for what it wants may be below.
+    fn decide(&self, key: &[u8]) -> Decision {
+        if self.select.is_none() && self.exclude.is_none() {
+            return Decision::Take;
+        }
+        let decided = Python::attach(|py| {
+            let path = text_of(py, key)?;
+            let says = |callable: &Py<PyAny>| callable.call1(py, (&path,))?.is_truthy(py);
+            Ok(match (&self.exclude, &self.select) {
+                (Some(exclude), _) if says(exclude)? => Decision::Prune,
+                (_, Some(select)) if !says(select)? => Decision::Skip,
+                _ => Decision::Take,
+            })
+        });
+        decided.unwrap_or_else(|error| {
+            let mut first = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            first.get_or_insert(error);
+            Decision::Prune
+        })
     }
 
     fn into_error(self) -> Option<PyErr> {
@@ -240,17 +258,17 @@ pub(crate) fn unpack<'py>(
     target: PathBuf,
     overwrite: &str,
     group: Option<&Bound<'py, PyAny>>,
-    select: Option<Py<PyAny>>,
+    select: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = whole_usize)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if !(1..=1024).contains(&threads) {
         return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
     }
-    let selected = select.map(Selecting::new);
+    let selected = Selecting::new(select, None)?;
     let (groups, overwrite) = (groups_of(group)?, overwrite_of(overwrite)?);
     let (unpacked, selected, pack) = interruptible_telling(py, progress_of(progress)?, move |told| {
-        let select = |key: &[u8]| selected.as_ref().is_none_or(|select| select.decide(key) == Decision::Take);
+        let select = |key: &[u8]| selected.decide(key) == Decision::Take;
         let tree = UnpackTree {
             target,
             overwrite,
@@ -266,7 +284,7 @@ pub(crate) fn unpack<'py>(
         drop(tree);
         (unpacked, selected, pack)
     })?;
-    if let Some(error) = selected.and_then(Selecting::into_error) {
+    if let Some(error) = selected.into_error() {
         return Err(error);
     }
     let (summary, damages) = unpacked.or_raise()?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use stook::pack::{self, Attributes, Durability, Key, KeyValue, Pack, PackWriter, SharedWriter};
+use stook::pack::{self, Attributes, Durability, FileKind, Key, KeyValue, Pack, PackWriter, SharedWriter};
 
 use super::writing::last_id;
 use crate::errors::{Raise, closed, invalid};
@@ -166,7 +166,11 @@ impl Writer {
                 let sequence =
                     writer.as_mut().ok_or_else(|| self.gone())?.put(group, key, attributes, body)?;
                 // Under the lock of the writer, so that notes are in the order of sequence numbers.
-                self.recent().note(key, Some(body));
+                match attributes.file_kind() {
+                    // Its value is that of another record, which readers find.
+                    Some(FileKind::HardLink) => self.recent().stale = true,
+                    _ => self.recent().note(key, Some(body)),
+                }
                 Ok(sequence)
             }
             Inner::Shared(writer) => {

@@ -137,7 +137,11 @@ impl Pack {
         let popped = py.detach(|| {
             let get = || {
                 let reader = self.reader_now();
-                Ok(reader.map(|reader| reader.get(&wanted)).transpose()?.flatten().map(|record| record.body))
+                Ok(reader
+                    .map(|reader| reader.get_file(&wanted))
+                    .transpose()?
+                    .flatten()
+                    .map(|record| record.body))
             };
             writer.pop(&wanted, || self.open_again(), get)
         });

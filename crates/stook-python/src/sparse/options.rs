@@ -94,6 +94,8 @@ impl Options {
                 _ => all.set(&key, &value).map_err(|error| named(value.py(), &key, error))?,
             }
         }
+        // Also where nothing remote is opened: nobody is to find out when the address changes.
+        all.remote.check().map_err(invalid)?;
         all.store = match (store, name) {
             (Some(store), Some(name)) => Some((store, name)),
             (Some(_), None) => return Err(invalid("with store=, store_name= says what it is called there")),

@@ -124,8 +124,8 @@ pub fn touch_memory(bytes: u64) -> Result<u64> {
     Ok(len as u64)
 }
 
-/// What the system says it could hand out without swapping.
-fn available_memory() -> Option<u64> {
+/// What the system says it could hand out without swapping, bytes: what the page cache could let go of is in it.
+pub(crate) fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -34,6 +34,7 @@ use std::time::Instant;
 
 pub use arena::Arena;
 pub use buffer::Buffer;
+pub(crate) use cache::available_memory;
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};
 pub use file::{Alignment, File};
 pub use mapping::{Mapping, prefetch};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::batches::BatchWatch;
 use super::damages::Damages;
@@ -128,7 +128,8 @@ impl Pack {
     pub fn open_what_is_left(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Reader::new(options.engines);
         let (snapshot, notes) = Snapshot::salvage(storage.as_ref(), &reader)?;
-        Ok(Self { storage, reader, snapshot, access: options.access, maps: Vec::new(), notes })
+        let (access, fits) = (options.access, OnceLock::new());
+        Ok(Self { storage, reader, snapshot, access, fits, maps: Vec::new(), notes })
     }
 
     fn note_state(&self, report: &mut CheckReport) -> Result<()> {

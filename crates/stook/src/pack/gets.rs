@@ -10,7 +10,7 @@ use super::reader::{Batch, Read};
 use super::record::{Record, parse_record};
 use super::segment::Segment;
 use super::snapshot::Found;
-use crate::engine::Access;
+use crate::engine::{Access, available_memory};
 use crate::extent::ByteRange;
 use crate::source::SAMPLED_RANGES;
 
@@ -69,7 +69,7 @@ impl<'p> Gets<'p> {
         let segments = self.pack.snapshot.segments.iter();
         for ((segment, ranges), access) in segments.zip(&sampled).zip(&mut self.accesses) {
             if !ranges.is_empty() {
-                *access = Some(self.pack.access.decide_for(segment.source.as_ref(), ranges));
+                *access = Some(self.pack.access_of_gets(segment, ranges));
             }
         }
         Ok(())
@@ -102,9 +102,25 @@ impl<'p> Gets<'p> {
 
     /// Which way a segment is read; where no sample has said so, the first record does.
     fn access(&mut self, segment: &Segment, number: usize, range: ByteRange) -> Access {
-        let rule = self.pack.access;
+        let pack = self.pack;
         let Some(access) = self.accesses.get_mut(number) else { return Access::Cached };
-        *access.get_or_insert_with(|| rule.decide(segment.source.as_ref(), range))
+        *access.get_or_insert_with(|| pack.access_of_gets(segment, &[range]))
+    }
+}
+
+impl Pack {
+    /// Which way records of a segment are read that somebody gets by their keys.
+    fn access_of_gets(&self, segment: &Segment, ranges: &[ByteRange]) -> Access {
+        self.access.decide_for_gets(segment.source.as_ref(), ranges, || {
+            *self.fits.get_or_init(|| self.fits_in(available_memory()))
+        })
+    }
+
+    /// Whether half of this memory holds all segments: the other half is for whoever works with them.
+    fn fits_in(&self, available: Option<u64>) -> bool {
+        let bytes =
+            self.snapshot.segments.iter().fold(0_u64, |sum, one| sum.saturating_add(one.source.len()));
+        available.is_some_and(|available| bytes <= available / 2)
     }
 }
 
@@ -153,5 +169,78 @@ impl<'p> Batch<'p> for Gets<'p> {
                 .and_then(|bytes| parse_record(segment, found.place, &bytes))
                 .map_err(|error| error.of(key));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::CacheResidency;
+    use crate::pack::{Attributes, OpenOptions, PackWriter, WriterOptions};
+    use crate::source::Leaf;
+    use crate::storage::{LocalStorage, LocalStorageOptions};
+
+    /// The file of the only segment, and the share of its frames that is in the page cache.
+    fn cached(pack: &Pack) -> (std::path::PathBuf, Option<f64>) {
+        let (source, range) = pack.stretches(&[]).remove(0);
+        let mut leaves = Vec::new();
+        source.resolve(range, &mut leaves).unwrap();
+        let [Leaf::File { file, range }] = leaves.as_slice() else { panic!("{leaves:?}") };
+        (source.path().to_path_buf(), CacheResidency::of(file, *range).cached_share(range.len()))
+    }
+
+    fn forget(path: &std::path::Path) {
+        let file = std::fs::File::open(path).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+
+    #[test]
+    fn gets_warm_the_page_cache_where_the_pack_fits_into_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(directory.path(), LocalStorageOptions::default()).unwrap();
+        let mut writer = PackWriter::create(Arc::new(storage), WriterOptions::default()).unwrap();
+        let keys: Vec<Key> = (0..64).map(Key::id).collect();
+        for key in &keys {
+            writer.put("", key, &Attributes::new(), &[7; 9_000]).unwrap();
+        }
+        writer.finish(true).unwrap();
+        let open = |fits: bool| {
+            let pack = Pack::open_path(directory.path(), OpenOptions::default()).unwrap();
+            pack.fits.set(fits).unwrap();
+            pack
+        };
+        let way = |pack: &Pack| {
+            let found = pack.find(&keys[9]).unwrap().unwrap();
+            pack.access_of_gets(&pack.snapshot.segments[0], &[whole_frame(&found).unwrap()])
+        };
+        let (small, large) = (open(true), open(false));
+        forget(&cached(&small).0);
+        // Some file systems are memory, and some kernels do not tell.
+        let is_cold = cached(&small).1.is_some_and(|share| share < 0.5);
+        assert_eq!(
+            (way(&small), way(&large)),
+            (Access::Cached, [Access::Cached, Access::Direct][usize::from(is_cold)])
+        );
+        if is_cold {
+            assert!(large.get_many(&keys).unwrap().iter().all(Result::is_ok));
+            assert!(cached(&large).1.unwrap() < 0.5, "too long for memory: nothing is pushed out of it");
+        }
+        assert!(small.get_many(&keys).unwrap().iter().all(Result::is_ok));
+        assert!(cached(&small).1.is_none_or(|share| share > 0.9), "{:?}", cached(&small));
+        assert_eq!(way(&large), Access::Cached, "what is there already is taken from there");
+    }
+
+    #[test]
+    fn a_pack_fits_where_half_of_the_memory_holds_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(directory.path(), LocalStorageOptions::default()).unwrap();
+        let mut writer = PackWriter::create(Arc::new(storage), WriterOptions::default()).unwrap();
+        writer.put("", &Key::id(1), &Attributes::new(), &[7; 100_000]).unwrap();
+        writer.finish(true).unwrap();
+        let pack = Pack::open_path(directory.path(), OpenOptions::default()).unwrap();
+        let len = pack.snapshot.segments[0].source.len();
+        assert!(pack.fits_in(Some(2 * len)) && !pack.fits_in(Some(2 * len - 2)) && !pack.fits_in(None));
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::error::{Error, Result, is_unreadable};
-use super::format::attributes::Attributes;
+use super::format::attributes::{Attributes, FileKind};
 use super::format::frame::FrameHeader;
 use super::format::index::Place;
 use super::format::manifest::SegmentState;
@@ -62,6 +62,16 @@ impl<'a> RecordView<'a> {
         match self.head {
             ViewHead::Read(record) => &record.head.key,
             ViewHead::Mapped { key, .. } => key,
+        }
+    }
+
+    /// Whether it is a further name of a file: its body is the key of that file.
+    pub fn is_hard_link(&self) -> bool {
+        match self.head {
+            ViewHead::Read(record) => record.head.is_hard_link(),
+            ViewHead::Mapped { attributes, .. } => {
+                Attributes::kind_of(attributes) == Some(FileKind::HardLink)
+            }
         }
     }
 

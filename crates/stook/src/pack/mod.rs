@@ -6,6 +6,7 @@
 mod around;
 mod batches;
 mod check;
+mod children;
 mod copies;
 mod damages;
 mod error;
@@ -18,6 +19,7 @@ mod gather;
 mod gets;
 mod host;
 mod key;
+mod kinds;
 mod listing;
 mod load;
 mod lost;
@@ -44,11 +46,13 @@ mod writer;
 
 pub use crate::source::AccessRule;
 pub use check::CheckReport;
+pub use children::Child;
 pub use damages::{DamageLog, Damages};
 pub use error::{Damage, Error, Result};
 pub use format::attributes::{Attributes, FileKind};
 pub use host::{Host, SystemHost};
 pub use key::{KEY_LEN_MAX, Key, KeyValue};
+pub use kinds::Kinds;
 pub use load::{Loaded, LoadedRecord};
 pub use mapped::{MapRule, RecordView};
 pub use open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
@@ -60,5 +64,5 @@ pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRec
 pub use stream::{BodyComparison, RecordReader};
 pub use writer::{
     Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, FurtherName, PackWriter,
-    RecordWriter, Recovery, SharedWriter, TooLarge, WriterOptions, chunk_sums,
+    RecordWriter, Recovery, SharedWriter, TooLarge, WriterOptions, check_group, chunk_sums,
 };

@@ -1,7 +1,7 @@
 //! [`Pack`]: a pack opened for reading, at one generation.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -66,6 +66,8 @@ pub struct Pack {
     pub(crate) reader: Reader,
     pub(crate) snapshot: Snapshot,
     pub(crate) access: AccessRule,
+    /// Whether its segments fit into memory, once a get has asked.
+    pub(super) fits: OnceLock<bool>,
     /// For each segment its bytes, if they are mapped; empty when none are to be.
     pub(super) maps: Vec<Option<Bytes>>,
     /// How it was opened in spite of what is lost.
@@ -135,7 +137,8 @@ impl Pack {
         let view = View { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
-        Ok(Self { storage, reader, snapshot, access: options.access, maps, notes: Vec::new() })
+        let (access, fits) = (options.access, OnceLock::new());
+        Ok(Self { storage, reader, snapshot, access, fits, maps, notes: Vec::new() })
     }
 
     /// What was found damaged so far: when it was opened, and since, where no error came of it because there was a way

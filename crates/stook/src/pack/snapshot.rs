@@ -133,12 +133,26 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// When the first record ever was put, where all are still known. A time before it makes a pack look empty, and is a unit or a
+    /// year that was not meant; behind a compaction that let versions go, an empty pack may be what was.
+    fn first_ns(&self) -> Option<i64> {
+        let with_records = self.segments.iter().filter(|segment| segment.tally.records > 0);
+        let first_ns = with_records.map(|segment| segment.tally.time_first_ns).min();
+        first_ns.filter(|_| self.manifest.history_from_ns.is_none())
+    }
+
     /// Makes it the state at an earlier time: what died later lives, what was put later is not there.
     fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
         if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
             let told = |ns| crate::report::time::time_of(ns);
             let what =
                 format!("state of {}: compaction kept what counted from {} on", told(at_ns), told(from_ns));
+            return Err(Error::NoSuchState { path: storage.path(""), what });
+        }
+        if let Some(first_ns) = self.first_ns().filter(|&first_ns| at_ns < first_ns) {
+            let told = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: the first of its records was put at {}", told(at_ns), told(first_ns));
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
         self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.time_first_ns <= at_ns);

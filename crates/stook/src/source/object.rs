@@ -72,12 +72,14 @@ pub fn read_object(object: &Arc<dyn Object>, range: ByteRange) -> Result<Bytes> 
 /// An answer of the length that was asked for, or an error.
 pub(super) fn checked(answer: Option<Result<Bytes>>, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
     match answer {
-        Some(Ok(bytes)) if bytes.len() as u64 != range.len() => Err(Error::ShortRead {
-            path: object.path().to_path_buf(),
-            offset: range.start(),
-            wanted: range.len(),
-            got: bytes.len() as u64,
-        }),
+        Some(Ok(bytes)) if bytes.len() as u64 != range.len() => {
+            let (path, offset) = (object.path().to_path_buf(), range.start());
+            let (wanted, got) = (range.len(), bytes.len() as u64);
+            Err(match got < wanted {
+                true => Error::ShortRead { path, offset, wanted, got },
+                false => Error::LongRead { path, offset, wanted, got },
+            })
+        }
         Some(answer) => answer,
         None => {
             let gave_up = std::io::ErrorKind::BrokenPipe.into();

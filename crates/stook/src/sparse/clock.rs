@@ -17,12 +17,17 @@ struct Slot {
     slack: AtomicU64,
 }
 
+/// The highest first touch: no count of touches gets through what is above it.
+pub(super) const FIRST_MAX: u64 = 1 << 63;
+
 /// A count of touches. Within a thread it is exact. Threads that count at the same time take ticks in
 /// batches, so that they need not wait for one another: between them the order is right to within some
 /// thousand ticks.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// The first tick that nobody has taken yet.
+    /// What is added to a count that begins at [`BATCH`], modulo 2^64, so that the first tick is the one that was asked for.
+    origin: u64,
+    /// The first count that nobody has taken yet.
     common: AtomicU64,
     /// Whoever took the last batch.
     last: AtomicUsize,
@@ -49,10 +54,11 @@ impl Now {
 }
 
 impl Clock {
-    /// A clock whose first tick is later than `past`.
-    pub(super) fn new(past: u64) -> Self {
-        let first = past.saturating_add(BATCH) / BATCH * BATCH;
-        Self { common: AtomicU64::new(first), last: AtomicUsize::new(SLOTS), slots: Default::default() }
+    /// A clock whose first tick is this one; 1 instead of 0, which means that nothing was touched yet.
+    pub(super) fn new(first: u64) -> Self {
+        let origin = first.max(1).wrapping_sub(BATCH);
+        let (common, last) = (AtomicU64::new(BATCH), AtomicUsize::new(SLOTS));
+        Self { origin, common, last, slots: Default::default() }
     }
 
     /// The next tick, for the thread of this number.
@@ -62,33 +68,37 @@ impl Clock {
         let Some(slot) = self.slots.get(number) else { return Now { tick: 0, slack: 0 } };
         // Threads that share a slot may get the same tick: they are at work at the same time, and which
         // of them was first is not known anyway.
-        let tick = slot.next.load(Relaxed);
-        if tick.is_multiple_of(BATCH) || self.common.load(Relaxed).saturating_sub(tick) > LAG_MAX {
+        let count = slot.next.load(Relaxed);
+        if count.is_multiple_of(BATCH) || self.common.load(Relaxed).saturating_sub(count) > LAG_MAX {
             return self.take_batch(number, slot);
         }
-        slot.next.store(tick.saturating_add(1), Relaxed);
-        Now { tick, slack: slot.slack.load(Relaxed) }
+        slot.next.store(count.saturating_add(1), Relaxed);
+        Now { tick: count.wrapping_add(self.origin), slack: slot.slack.load(Relaxed) }
     }
 
     #[cold]
     fn take_batch(&self, number: usize, slot: &Slot) -> Now {
-        let tick = self.common.fetch_add(BATCH, Relaxed);
+        let count = self.common.fetch_add(BATCH, Relaxed);
         let last = self.last.swap(number, Relaxed);
         let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };
         // The first tick of a batch is handed out here, so that the slot stands at the start of one only
         // when it has none.
-        slot.next.store(tick.saturating_add(1), Relaxed);
+        slot.next.store(count.saturating_add(1), Relaxed);
         slot.slack.store(slack, Relaxed);
-        Now { tick, slack }
+        Now { tick: count.wrapping_add(self.origin), slack }
     }
 
     /// The latest tick that may have been handed out.
     pub(super) fn latest(&self) -> u64 {
-        self.common.load(Relaxed)
+        self.common.load(Relaxed).wrapping_add(self.origin)
     }
 
     /// No tick from now on is as early as `past`.
     pub(super) fn advance_past(&self, past: u64) {
+        if past < self.origin.wrapping_add(BATCH) {
+            return;
+        }
+        let past = past.wrapping_sub(self.origin);
         let first = past.saturating_add(BATCH) / BATCH * BATCH;
         self.common.fetch_max(first.saturating_add(LAG_MAX).saturating_add(BATCH) / BATCH * BATCH, Relaxed);
     }
@@ -105,6 +115,20 @@ mod tests {
         let ticks: Vec<u64> = (0..5000).map(|_| clock.now(thread_number()).tick).collect();
         assert!(ticks.is_sorted_by(|a, b| a < b));
         assert!(ticks[0] < 1 << 32 && ticks[4999] > 1 << 32);
+    }
+
+    #[test]
+    fn the_first_tick_is_the_one_that_was_asked_for() {
+        for first in [1, 2, 255, 256, 1_000, 1 << 40, FIRST_MAX] {
+            let clock = Clock::new(first);
+            let ticks: Vec<u64> = (0..1_000).map(|_| clock.now(thread_number()).tick).collect();
+            assert_eq!(ticks, (first..first + 1_000).collect::<Vec<_>>());
+            assert!((first + 1_000..first + 1_000 + BATCH).contains(&clock.latest()));
+            clock.advance_past(first - 1);
+            clock.advance_past(first + 5_000);
+            assert!(clock.now(thread_number()).tick > first + 5_000);
+        }
+        assert_eq!(Clock::new(0).now(thread_number()).tick, 1);
     }
 
     #[test]

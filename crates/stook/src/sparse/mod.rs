@@ -107,7 +107,7 @@ pub struct SparseOptions {
     pub grain: u32,
     /// What is shorter is copied when it is adopted: 4,096 or more.
     pub adopt_min: u32,
-    /// Where the count of touches begins.
+    /// The number of the first touch; 1 for 0, and 2^63 at most.
     pub first_touch: u64,
 }
 
@@ -128,6 +128,12 @@ impl SparseOptions {
             let adopt_min = self.adopt_min;
             return Err(SparseError::Options(format!(
                 "adopt_min is {adopt_min}; it must be 4,096 bytes or more"
+            )));
+        }
+        if self.first_touch > clock::FIRST_MAX {
+            let first_touch = self.first_touch;
+            return Err(SparseError::Options(format!(
+                "first_touch is {first_touch}; it must be 2^63 or less"
             )));
         }
         Ok(())

@@ -183,6 +183,18 @@ impl Attributes {
         self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
+    /// What encoded attributes say of the kind of file; `None` where that is not said or not known here, and where they are none.
+    /// Every record of a scan is asked, so nothing is allocated.
+    pub fn kind_of(bytes: &[u8]) -> Option<FileKind> {
+        let mut cursor = Cursor::new(bytes);
+        while cursor.left() > 0 {
+            if let (KIND, [code]) = skip_one(&mut cursor).ok()? {
+                return FileKind::from_code(*code);
+            }
+        }
+        None
+    }
+
     /// Whether encoded attributes say that the record is a hard link, and whether that its file has further names; what
     /// is no attributes says neither. Every put is asked, so nothing is allocated.
     pub(crate) fn tell_names(bytes: &[u8]) -> (bool, bool) {
@@ -384,6 +396,11 @@ mod tests {
         all.set(Name::Id(NAMES), Value::U32(2));
         assert_eq!(tell(&all), (false, true));
         assert_eq!(Attributes::tell_names(&[6, 3, 2]), (false, false), "cut short");
+        assert_eq!(Attributes::kind_of(&[6, 3, 2]), None, "cut short");
+        for (code, kind) in [(1, Some(FileKind::File)), (4, Some(FileKind::HardLink)), (77, None)] {
+            all.set(Name::Id(KIND), Value::U8(code));
+            assert_eq!((all.file_kind(), Attributes::kind_of(&all.encode().unwrap())), (kind, kind));
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod walk;
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::damages::Damages;
 use super::error::{Damage, Error, Result};
 use super::frames::{BodySpan, Head};
@@ -231,6 +233,36 @@ impl<'p> Scan<'p> {
     pub fn with_stop(mut self, stop: Stop) -> Self {
         self.wish.stop = stop;
         self
+    }
+
+    /// The contents of the files that further names lead to which it handed out: of each its segment and offset, its key, and
+    /// its body. Where one leads to no file, or to one that is damaged, that is an error, or, where damage is skipped, told in
+    /// [`damages`](Self::damages), and `None`.
+    ///
+    /// # Errors
+    /// What reading meets.
+    pub fn contents_of(&mut self, names: &[(u64, u64, Key, Bytes)]) -> Result<Vec<Option<Bytes>>> {
+        let firsts: Vec<(Key, Bytes)> =
+            names.iter().map(|(.., key, first)| (key.clone(), first.clone())).collect();
+        let contents = self.pack.contents_before(&firsts, self.wish.view.sequence_end)?;
+        let mut found = Vec::with_capacity(names.len());
+        for ((segment, offset, key, _), content) in names.iter().zip(contents) {
+            let damage = match content {
+                Ok(content) => {
+                    found.push(Some(content));
+                    continue;
+                }
+                Err(error) if self.options.on_damage == OnDamage::Stop => return Err(error),
+                Err(Error::Damaged(damage)) => damage,
+                Err(error @ (Error::Invalid(_) | Error::Limit { .. })) => {
+                    self.pack.lost_link(*segment, *offset, key.clone(), &error)
+                }
+                Err(error) => return Err(error),
+            };
+            self.damages.push(damage);
+            found.push(None);
+        }
+        Ok(found)
     }
 
     /// Damage that was skipped so far.

@@ -12,7 +12,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::open::Pack;
-use crate::pack::writer::{PackWriter, chunk_sums};
+use crate::pack::writer::{PackWriter, check_group, chunk_sums};
 use crate::walk::{
     Candidate, Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
 };
@@ -213,11 +213,14 @@ impl PackTree<'_> {
         Ok(packing.summary)
     }
 
-    /// Checks that no root is the pack itself, and that the roots can be told apart, before anything is made.
+    /// Checks that no root is the pack itself, that the roots can be told apart, and the name of the group, before anything is made.
     ///
     /// # Errors
     /// [`Error::Invalid`] when one is, what [`Walk::new`] says, or that a root cannot be found.
     pub fn check(&self) -> Result<()> {
+        if let Grouping::Named(group) = &self.grouping {
+            check_group(group)?;
+        }
         self.own_keys()?;
         Walk::new(&self.roots)?;
         Ok(())

@@ -1,10 +1,12 @@
 //! What readers take is bounded, so what is written must be: checked before anything is changed, so that a compaction can still be
 //! done where more would be too much.
 
-use super::{At, Dead, PackWriter};
+use super::{At, Dead, PackWriter, WriterOptions};
 use crate::pack::error::{Error, Result};
+use crate::pack::format::SEGMENT_LEN_MAX;
 use crate::pack::format::deletes::{ENTRY_GROWTH, encoded_len};
 use crate::pack::format::manifest::Manifest;
+use crate::pack::format::segment::CHUNK_LOG2;
 
 /// More than a list of none takes, in bytes.
 const EMPTY_LEN: u64 = 100;
@@ -73,4 +75,39 @@ pub(super) fn check_manifest(
 
 fn too_many_dead(found: u64, limit: u64) -> Error {
     Error::Full { what: "the list of the deleted and replaced records of a segment", found, limit }
+}
+
+impl WriterOptions {
+    /// Checks that a pack can be made so, before anything is made of it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] or [`Error::Limit`].
+    pub fn check(&self) -> Result<()> {
+        if !CHUNK_LOG2.contains(&self.chunk_log2) {
+            return Err(Error::Invalid(format!("a chunk size of 2^{} is not 2^12 to 2^24", self.chunk_log2)));
+        }
+        check_segment_len(self.segment_len)
+    }
+}
+
+/// Checks that a group can have this name.
+///
+/// # Errors
+/// [`Error::Limit`].
+pub fn check_group(name: &str) -> Result<()> {
+    let (found, limit) = (name.len() as u64, 255);
+    match found > limit {
+        true => Err(Error::Limit { what: "the length of a group's name in bytes", found, limit }),
+        false => Ok(()),
+    }
+}
+
+/// Neither a segment nor a record in it can be longer than offsets reach.
+pub(super) fn check_segment_len(len: u64) -> Result<()> {
+    // Room for the header, the index and the footer stays.
+    let limit = SEGMENT_LEN_MAX / 2;
+    if len > limit {
+        return Err(Error::Limit { what: "the length of a segment or a record in bytes", found: len, limit });
+    }
+    Ok(())
 }

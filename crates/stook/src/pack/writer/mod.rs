@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 use active::{Active, Parts};
 pub use batch::Batch;
 pub use body::RecordWriter;
+pub use bounds::check_group;
+use bounds::check_segment_len;
 pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge};
 pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
@@ -31,13 +33,12 @@ pub use shared::SharedWriter;
 
 use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
-use super::format::SEGMENT_LEN_MAX;
 use super::format::attributes::Attributes;
 use super::format::deletes::{DELETES_LEN_MAX, Death, Deaths};
 use super::format::frame::{HEADER_LEN, checksums_len};
 use super::format::index::Place;
 use super::format::manifest::{MANIFEST_LEN_MAX, Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
-use super::format::segment::{CHUNK_LOG2, SegmentHeader};
+use super::format::segment::SegmentHeader;
 use super::host::{Host, SystemHost, clock_is_behind};
 use super::key::Key;
 use super::names::{self, Name, next_free, take_number};
@@ -221,13 +222,7 @@ impl PackWriter {
     /// [`Error::Exists`] when there is a pack, [`Error::NotAPack`] when there is something else, what the storage
     /// meets, or options that make no sense.
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
-        if !CHUNK_LOG2.contains(&options.chunk_log2) {
-            return Err(Error::Invalid(format!(
-                "a chunk size of 2^{} is not 2^12 to 2^24",
-                options.chunk_log2
-            )));
-        }
-        check_segment_len(options.segment_len)?;
+        options.check()?;
         // First without the lock, whose note would be left in somebody's directory.
         refuse_what_is_there(storage.as_ref())?;
         storage.check_place()?;
@@ -627,13 +622,7 @@ impl PackWriter {
         if let Some(&group) = self.groups.get(name) {
             return Ok(group);
         }
-        if name.len() > 255 {
-            return Err(Error::Limit {
-                what: "the length of a group's name in bytes",
-                found: name.len() as u64,
-                limit: 255,
-            });
-        }
+        check_group(name)?;
         let group = self.manifest.groups.len() as u32;
         self.manifest.groups.push(name.to_owned());
         self.groups.insert(name.to_owned(), group);
@@ -744,16 +733,6 @@ impl PackWriter {
         }
         changed
     }
-}
-
-/// Neither a segment nor a record in it can be longer than offsets reach.
-fn check_segment_len(len: u64) -> Result<()> {
-    // Room for the header, the index and the footer stays.
-    let limit = SEGMENT_LEN_MAX / 2;
-    if len > limit {
-        return Err(Error::Limit { what: "the length of a segment or a record in bytes", found: len, limit });
-    }
-    Ok(())
 }
 
 /// What is behind the committed length of a segment that cannot be opened was put before whatever is put now, and nobody

@@ -56,6 +56,7 @@ impl RemoteSource {
             return Err(refused(OsStr::new(address), "http, https, s3, gs or az belongs before `://`"));
         }
         let path = PathBuf::from(shown(address));
+        options.check().map_err(|what| Error::Address { path: path.clone(), what })?;
         let ways =
             Ways { path, address: address.to_owned(), options: options.clone(), clients: PerProcess::new() };
         let Probe { identity, has_len, has_ranges, proof } = ways.probe_settled()?;

@@ -47,6 +47,24 @@ impl Default for RemoteOptions {
     }
 }
 
+impl RemoteOptions {
+    /// Checks that a request can be sent and answered at all under these options.
+    ///
+    /// # Errors
+    /// Which of them is 0, and what it counts.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tries == 0 {
+            return Err("tries is 0; a request is sent at least once".into());
+        }
+        for (name, time) in [("deadline", self.deadline), ("stall", self.stall)] {
+            if time.is_zero() {
+                return Err(format!("{name} is 0 seconds, in which no server answers"));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Names of settings and headers only: their values may be secrets.
 impl fmt::Debug for RemoteOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 mod bound;
 mod bounds;
+mod children;
 mod chunks;
 mod clock;
 mod compaction;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use stook::pack::{Attributes, CompactOptions, Key, MapRule, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{
+    Attributes, CompactOptions, Error, Key, MapRule, OpenOptions, Pack, PackWriter, Result, WriterOptions,
+};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{NoEngines, PackModel, ScriptedHost, assert_holds, tiny_writer};
@@ -104,7 +106,12 @@ struct Modelled {
 }
 
 impl Modelled {
-    fn step(&mut self, step: &Step, open: &dyn Fn() -> PackWriter, look: &dyn Fn(Option<i64>) -> Pack) {
+    fn step(
+        &mut self,
+        step: &Step,
+        open: &dyn Fn() -> PackWriter,
+        look: &dyn Fn(Option<i64>) -> Result<Pack>,
+    ) {
         self.count += 1;
         self.now_ns += STEP_NS;
         self.host.set_clock(self.now_ns);
@@ -152,7 +159,7 @@ impl Modelled {
             Step::Look => {
                 writer.sync().unwrap();
                 self.readers.truncate(1);
-                self.readers.insert(0, (look(None), self.model.clone()));
+                self.readers.insert(0, (look(None).unwrap(), self.model.clone()));
             }
         }
         self.history.push((self.now_ns, self.model.clone()));
@@ -163,13 +170,22 @@ impl Modelled {
     }
 
     /// The newest state, some earlier ones, and what readers that opened it before see.
-    fn check(&self, look: &dyn Fn(Option<i64>) -> Pack) {
-        assert_holds(&look(None), &self.model);
+    fn check(&self, look: &dyn Fn(Option<i64>) -> Result<Pack>) {
+        assert_holds(&look(None).unwrap(), &self.model);
         for (reader, seen) in &self.readers {
             assert_holds(reader, seen);
         }
         for (time_ns, model) in self.history.iter().rev().step_by(3) {
-            assert_holds(&look(Some(*time_ns)), model);
+            match look(Some(*time_ns)) {
+                Ok(pack) => assert_holds(&pack, model),
+                // There was nothing yet, ever.
+                Err(Error::NoSuchState { what, .. }) if what.contains("first of its records") => {
+                    assert!(
+                        self.history.iter().all(|(then_ns, model)| then_ns > time_ns || model.is_empty())
+                    );
+                }
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 }
@@ -210,7 +226,7 @@ fn follows_the_model(
     storage: &Arc<dyn Storage>,
     (options, host): (&WriterOptions, Arc<ScriptedHost>),
     steps: &[Step],
-    look: &dyn Fn(Option<i64>) -> Pack,
+    look: &dyn Fn(Option<i64>) -> Result<Pack>,
 ) {
     let open = || {
         let writer = PackWriter::open(storage.clone(), options.clone()).unwrap();
@@ -260,7 +276,7 @@ proptest! {
         let host = ScriptedHost::new(1);
         follows_the_model(&shared, (&tiny_writer(host.clone()), host), &steps, &|at_ns| {
             let options = OpenOptions { engines: Arc::new(NoEngines), at_ns, map, ..OpenOptions::default() };
-            Pack::open(Arc::new(storage.clone()), options).unwrap()
+            Pack::open(Arc::new(storage.clone()), options)
         });
     }
 }
@@ -277,7 +293,7 @@ proptest! {
         let options = WriterOptions { engines: defaults.engines, ..tiny_writer(host.clone()) };
         follows_the_model(&storage, (&options, host), &steps, &|at_ns| {
             let options = OpenOptions { at_ns, map, ..OpenOptions::default() };
-            Pack::open_path(directory.path(), options).unwrap()
+            Pack::open_path(directory.path(), options)
         });
     }
 }

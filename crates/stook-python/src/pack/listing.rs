@@ -1,0 +1,92 @@
+//! What a `Pack` tells of its records without reading values.
+
+use pyo3::prelude::*;
+use stook::pack::KeyEntry;
+
+use super::pack::Pack;
+use super::reading::keys_of;
+use super::stat::{HEADS_LEN, Stat, stats_of, stats_of_children};
+use crate::errors::{OrRaise as _, invalid};
+use crate::key;
+
+#[pymethods]
+impl Pack {
+    /// What is known of a record without reading its value.
+    ///
+    /// Args:
+    ///     key: The key.
+    ///
+    /// Returns:
+    ///     A `Stat`, or ``None`` where there is no such record.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("data.stook", "a")
+    ///     >>> pack["a"] = b"123"
+    ///     >>> pack.stat("a")
+    ///     <stook.Stat 'a': file of 3 bytes>
+    ///     >>> pack.close()
+    #[pyo3(signature = (key))]
+    fn stat(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Stat>> {
+        let key = key::from_python(key)?;
+        let reader = self.reader(py)?;
+        let entries = py.detach(|| reader.locate(&[key])).or_raise()?;
+        let found: Option<KeyEntry> =
+            entries.into_iter().next().map_or(Ok(None), |entry| entry.or_raise())?;
+        Ok(stats_of(py, &reader, found.as_slice())?.pop())
+    }
+
+    /// The same for many records at once.
+    ///
+    /// Args:
+    ///     keys: The keys, in any order.
+    ///
+    /// Returns:
+    ///     For each key a `Stat`, or ``None``.
+    #[pyo3(signature = (keys))]
+    fn stats(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Stat>>> {
+        let keys = keys_of(keys)?;
+        let reader = self.reader(py)?;
+        let mut all = Vec::with_capacity(keys.len());
+        for batch in keys.chunks(HEADS_LEN) {
+            let entries = py.detach(|| reader.locate(batch)).or_raise()?;
+            let entries: Vec<Option<KeyEntry>> =
+                entries.into_iter().map(|entry| entry.or_raise()).collect::<PyResult<_>>()?;
+            let known: Vec<KeyEntry> = entries.iter().flatten().cloned().collect();
+            let mut stats = stats_of(py, &reader, &known)?.into_iter();
+            all.extend(entries.into_iter().map(|entry| entry.and_then(|_| stats.next())));
+        }
+        Ok(all)
+    }
+
+    /// What lies directly below a directory, where keys are paths with ``/`` between their parts. Directories are there whether
+    /// they have records of their own or not; numeric keys lie in the topmost directory.
+    ///
+    /// Args:
+    ///     directory: Its key; ``""`` is the topmost one.
+    ///
+    /// Returns:
+    ///     A `Stat` for each, in the order of the keys; none where there is no such directory.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> pack = stook.Pack("data.stook", "a")
+    ///     >>> pack.update({"a/1": b"x", "a/b/2": b"yy", "c": b"zzz"})
+    ///     >>> pack.listdir()
+    ///     [<stook.Stat 'a': directory of 0 bytes>, <stook.Stat 'c': file of 3 bytes>]
+    ///     >>> pack.listdir("a")
+    ///     [<stook.Stat 'a/1': file of 1 bytes>, <stook.Stat 'a/b': directory of 0 bytes>]
+    ///     >>> pack.close()
+    #[pyo3(signature = (directory=None))]
+    #[pyo3(text_signature = "($self, directory='')")]
+    fn listdir(&self, py: Python<'_>, directory: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Stat>> {
+        let directory = directory.map(key::from_python).transpose()?;
+        let path = match &directory {
+            None => &[],
+            Some(key) => key.as_bytes().ok_or_else(|| invalid("a directory is str or bytes, not int"))?,
+        };
+        let reader = self.reader(py)?;
+        let children = py.detach(|| reader.children(path)).or_raise()?;
+        stats_of_children(py, &reader, children)
+    }
+}
