@@ -79,14 +79,8 @@ impl Pack {
                 }
             };
             let reader = Arc::new(settings.open_reader().or_raise()?);
-            damages.extend(
-                reader
-                    .damages()
-                    .iter()
-                    .filter(|damage| !damages.contains(damage))
-                    .cloned()
-                    .collect::<Vec<_>>(),
-            );
+            damages.extend(reader.damages());
+            let damages: pack::Damages = damages.into_iter().collect();
             PyResult::Ok((State { reader, writer }, damages))
         })?;
         warn_of(py, &settings.path, &damages)?;

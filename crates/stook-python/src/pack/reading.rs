@@ -385,7 +385,8 @@ impl Pack {
             _ => return Err(invalid(format!("the order is 'disk' or 'key', not {order:?}"))),
         };
         let keys = key::range(prefix, start, end)?;
-        let options = ScanOptions { groups: groups_of(group)?, on_damage, order, keys };
+        let options =
+            ScanOptions { groups: groups_of(group)?, on_damage, order, keys, ..ScanOptions::default() };
         let reader = self.reader(py)?;
         refuse_loss(&reader, on_damage)?;
         if let Some(cursor) = cursor {

@@ -97,7 +97,7 @@ struct Inner {
     /// What came behind the batch.
     error: Option<pack::Error>,
     ended: bool,
-    damages: Vec<pack::Damage>,
+    damages: pack::Damages,
     groups: HashMap<u64, Arc<str>>,
     pool: Arc<Pool>,
 }
@@ -158,7 +158,7 @@ impl Scan {
             to_skip,
             error: None,
             ended: false,
-            damages: Vec::new(),
+            damages: pack::Damages::default(),
             groups: HashMap::new(),
             pool: Arc::default(),
         };
@@ -379,9 +379,8 @@ pub(crate) fn check_process(process: u32) -> PyResult<()> {
 }
 
 /// All damage that is known of what a scan goes through. Some is met when the pack is opened and once more by the scan.
-fn met_by(pack: &pack::Pack, scan: &pack::Scan<'_>) -> Vec<pack::Damage> {
-    let before = pack.damages();
-    before.iter().chain(scan.damages().iter().filter(|damage| !before.contains(damage))).cloned().collect()
+fn met_by(pack: &pack::Pack, scan: &pack::Scan<'_>) -> pack::Damages {
+    pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect()
 }
 
 /// What is done about damage.
