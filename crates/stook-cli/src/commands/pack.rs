@@ -86,6 +86,9 @@ pub struct Args {
     /// Compare the bytes of every file, whatever its times say; packs again what is damaged in the pack
     #[arg(long)]
     pub(super) checksum: bool,
+    /// Pack archives as the files that they are, not their members
+    #[arg(long)]
+    as_file: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -157,7 +160,7 @@ impl<'a> Holding<'a> {
 /// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&args.include, &args.exclude)?;
-    if super::archive::import::is_wanted(&args.sources)? {
+    if !args.as_file && super::archive::import::is_wanted(&args.sources)? {
         return import(&args, &selection, context);
     }
     for source in &args.sources {

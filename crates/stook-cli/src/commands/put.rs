@@ -97,6 +97,10 @@ enum Input {
 /// # Errors
 /// When the input cannot be read or changes meanwhile, or the pack cannot be written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if let (pack, Some(key)) = packs::split_address(args.pack.as_os_str()) {
+        let (pack, key) = (pack.display(), key.display());
+        return Err(UsageError::new(format!("give the key apart: `stook put {pack} {key} FILE`")).into());
+    }
     if let Some(file) = &args.batch {
         return batch::run(&args, file, context);
     }

@@ -620,3 +620,28 @@ fn a_link_in_a_stream_is_never_to_an_older_file_of_the_pack() {
     assert!(code == 1 && stderr.contains("further: it is a further name of a"), "{stderr}");
     assert_eq!(place.stook(&["get", "p.stook", "further"]).0, 1);
 }
+
+#[test]
+fn what_is_called_an_archive_and_cannot_be_imported_is_refused_and_makes_no_pack() {
+    let place = Place::new();
+    place.tar(&["cf", "x.tar", "-C", "t", "a", "d"]);
+    fs::write(place.path("broken.zip"), b"PK\x03\x04 and no more").unwrap();
+    fs::write(place.path("text.tar"), b"no tar").unwrap();
+    fs::write(place.path("a.tar.xz"), b"\xfd7zXZ\0").unwrap();
+    for name in ["broken.zip", "text.tar", "a.tar.xz"] {
+        let (code, _, stderr) = place.stook(&["pack", name, "p.stook"]);
+        assert!(
+            code == 2 && stderr.contains(name) && stderr.contains("--as-file"),
+            "{name}: {code} {stderr}"
+        );
+        assert!(!place.path("p.stook").exists(), "{name}");
+    }
+    // Its end is missing: told before a pack is made.
+    let whole = fs::read(place.path("x.tar")).unwrap();
+    fs::write(place.path("cut.tar"), &whole[..whole.len() / 4]).unwrap();
+    let (code, _, _) = place.stook(&["pack", "cut.tar", "p.stook"]);
+    assert!(code != 0 && !place.path("p.stook").exists());
+    let (code, _, stderr) = place.stook(&["pack", "broken.zip", "p.stook", "--as-file"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(place.stook(&["load", "p.stook"]).1.starts_with("1 record"));
+}

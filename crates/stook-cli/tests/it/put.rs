@@ -265,7 +265,6 @@ fn no_command_makes_a_pack_within_a_pack() {
             &["pack", "tree", inner],
             &["pack", "x.tar", inner],
             &["check", "p.stook", "--repair", inner],
-            &["put", "p.stook//inner", "key", "in"],
         ] {
             let (code, _, stderr) = super::ended(stook(args).current_dir(place.dir.path()));
             let is_refused = stderr.contains("is a pack") || stderr.contains("is already there");
@@ -275,4 +274,20 @@ fn no_command_makes_a_pack_within_a_pack() {
     assert!(!place.path("p.stook/inner").exists());
     fs::remove_dir_all(place.path("p.stook/made")).unwrap();
     assert_eq!(place.run("check", &[]).1.lines().count(), 1, "nothing was left in it");
+}
+
+#[test]
+fn an_address_is_refused_before_anything_is_read_or_made() {
+    let place = Place::filled();
+    let mut command = stook(["put", "p.stook//new/key", "in"]);
+    // A pipe that nobody writes to, and nobody ends.
+    let child = command.current_dir(place.dir.path()).stdin(std::process::Stdio::piped());
+    let mut child = child.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let stdin = child.stdin.take();
+    let ended = child.wait_with_output().unwrap();
+    drop(stdin);
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("stook put p.stook new/key FILE"), "{stderr}");
+    assert!(!place.path("p.stook/new").exists());
 }

@@ -1,6 +1,6 @@
 //! `stook pack x.tar OUT.stook`: the members of archives, or of a tar from stdin, as records.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::BufReader;
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,6 +31,20 @@ use crate::select::Selection;
 /// What files end in that are imported rather than packed as they are.
 const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
 
+/// What archives end in that cannot be read here. As one record they would be of little use, and nobody would know.
+const OTHER_NAMES: [&[u8]; 10] = [
+    b".tar.xz",
+    b".txz",
+    b".tar.bz2",
+    b".tbz2",
+    b".tbz",
+    b".tar.lz4",
+    b".tar.lz",
+    b".tar.z",
+    b".7z",
+    b".rar",
+];
+
 /// Members looked up in one batch.
 const BATCH: usize = 4096;
 /// Bodies up to this length are put at once.
@@ -43,9 +57,16 @@ const WHOLE_MAX: u64 = 4 << 20;
 pub(in crate::commands) fn is_wanted(sources: &[PathBuf]) -> anyhow::Result<bool> {
     let mut archives = 0;
     for source in sources {
-        let is_one = source == Path::new("-")
-            || (source.is_file() && is_named_so(source) && recognise(source)?.is_some());
-        archives += usize::from(is_one);
+        if source == Path::new("-") {
+            archives += 1;
+        } else if source.is_file() && ends_in(source, &OTHER_NAMES) {
+            return Err(not_imported(source, "of a kind that cannot be imported").into());
+        } else if source.is_file() && ends_in(source, &NAMES) {
+            if recognise(source)?.is_none() {
+                return Err(not_imported(source, "called an archive, and is none that can be read").into());
+            }
+            archives += 1;
+        }
     }
     if archives > 0 && archives < sources.len() {
         return Err(UsageError::new("pack archives and directories one after another, not together").into());
@@ -54,9 +75,17 @@ pub(in crate::commands) fn is_wanted(sources: &[PathBuf]) -> anyhow::Result<bool
 }
 
 /// Whether a file is called an archive. Much else is one inside (`.jar`, `.docx`, `.whl`) and meant as a file.
-fn is_named_so(path: &Path) -> bool {
+fn ends_in(path: &Path, endings: &[&[u8]]) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes().to_ascii_lowercase();
-    NAMES.iter().any(|ending| name.ends_with(ending))
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+fn not_imported(path: &Path, what: &str) -> UsageError {
+    let path = path.display();
+    UsageError::new(format!(
+        "{path} is {what} (tar, tar.gz, tar.zst and zip can): unpack it first, or pack it as the one file that it is with \
+         --as-file"
+    ))
 }
 
 /// Imports all members; of those with one key the last one counts, and what is there unchanged is not put again.
@@ -73,6 +102,10 @@ pub(in crate::commands) fn run(
     // What is no tar is told before anything is made.
     let has_stdin = args.sources.iter().any(|source| source == Path::new("-"));
     let mut stdin = if has_stdin { Some(tar_from_stdin()?) } else { None };
+    let mut archives = VecDeque::new();
+    for source in args.sources.iter().filter(|source| *source != Path::new("-")) {
+        archives.extend(archives::open(source, context)?);
+    }
     let there = args.pack.exists();
     let mut writer = if args.dry_run { None } else { Some(open(args, there, context)?) };
     let before = match there {
@@ -111,7 +144,10 @@ pub(in crate::commands) fn run(
                 }
                 done => done,
             },
-            false => import.archive(source, context),
+            false => match archives.pop_front() {
+                Some(archive) => import.archive(source, &archive),
+                None => Ok(()),
+            },
         };
         done?;
     }
@@ -244,13 +280,12 @@ impl Import<'_> {
         key.is_empty() || (self.selection.takes(key) && !excluded)
     }
 
-    fn archive(&mut self, path: &Path, context: &Context) -> anyhow::Result<()> {
-        let Some(archive) = archives::open(path, context)? else { return Ok(()) };
+    fn archive(&mut self, path: &Path, archive: &Archive) -> anyhow::Result<()> {
         let mut members: Vec<Member<'_>> = archive.selection(|key| self.is_taken(key));
         members.sort_by_key(|member| member.header_at);
         // What is read from its front is read once.
         let mut pass = match archive.is_sequential() {
-            true => Some(read(&archive, members.iter())?),
+            true => Some(read(archive, members.iter())?),
             false => None,
         };
         for batch in members.chunks(BATCH) {
@@ -258,7 +293,7 @@ impl Import<'_> {
             let mut own = None;
             let reading = match &mut pass {
                 Some(pass) => pass,
-                None => own.insert(read(&archive, wanted.iter().map(|(member, _)| member))?),
+                None => own.insert(read(archive, wanted.iter().map(|(member, _)| member))?),
             };
             for (member, there) in &wanted {
                 if interrupted() {

@@ -92,6 +92,9 @@ impl Pack {
     }
 }
 
+/// The least memory that gets on, in bytes: a key and what is told of its record.
+const MEMORY_MIN: usize = 4096;
+
 /// Versions that died at this time or before may go.
 fn horizon_ns(options: &CompactOptions, now_ns: i64) -> i64 {
     now_ns.saturating_sub(i64::try_from(options.keep.as_nanos()).unwrap_or(i64::MAX))
@@ -112,6 +115,12 @@ impl PackWriter {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Compacted> {
         self.check_usable()?;
+        if options.memory_len < MEMORY_MIN {
+            return Err(Error::Invalid(format!(
+                "compaction needs {MEMORY_MIN} bytes of memory or more, {} were given",
+                options.memory_len
+            )));
+        }
         let mut done = Compacted::default();
         self.seal_for(options)?;
         let CompactPlan { steps, too_large } = self.planned(options)?;
