@@ -128,10 +128,8 @@ fn segments_that_are_left_for_want_of_room_are_told_and_the_exit_code_says_so() 
 #[test]
 fn memory_that_nothing_can_be_done_with_is_refused() {
     let place = churned();
-    for memory in ["0", "1", "4095"] {
-        let (code, stdout, stderr) = place.run("compact", &["--memory", memory]);
-        assert!(code == 1 && stderr.contains("4096 bytes of memory"), "{memory}: {code} {stdout}{stderr}");
-    }
-    assert_eq!(place.run("compact", &["--memory", "4096"]).0, 0);
+    let (code, stdout, stderr) = place.run("compact", &["--memory", "0"]);
+    assert!(code == 1 && stderr.contains("needs memory"), "{code} {stdout}{stderr}");
+    assert_eq!(place.run("compact", &["--memory", "1"]).0, 0);
     assert_eq!(place.run("check", &[]).0, 0);
 }

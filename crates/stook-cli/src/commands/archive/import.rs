@@ -135,21 +135,11 @@ pub(in crate::commands) fn run(
         // Names of files are of one archive.
         import.failed.clear();
         import.met.clear();
-        let done = match source == Path::new("-") {
-            // Waiting for what comes next ends so, too.
-            true => match stdin.take().map_or_else(tar_from_stdin, Ok).and_then(|tar| import.stream(tar)) {
-                Err(_) if interrupted() => {
-                    import.summary.interrupted = true;
-                    Ok(())
-                }
-                done => done,
-            },
-            false => match archives.pop_front() {
-                Some(archive) => import.archive(source, &archive),
-                None => Ok(()),
-            },
-        };
-        done?;
+        let archive = if source == Path::new("-") { None } else { archives.pop_front() };
+        match archive {
+            Some(archive) => import.archive(source, &archive)?,
+            None => import.stdin(stdin.take())?,
+        }
     }
     let Import { writer, summary, left_out, bar, .. } = import;
     drop(bar);
@@ -403,6 +393,17 @@ impl Import<'_> {
             Some(piece) => take(piece).map(|()| true),
             None => Ok(false),
         })
+    }
+
+    /// A tar from stdin; waiting for what comes next ends when the user wants that.
+    fn stdin(&mut self, opened: Option<TarStream>) -> anyhow::Result<()> {
+        match opened.map_or_else(tar_from_stdin, Ok).and_then(|tar| self.stream(tar)) {
+            Err(_) if interrupted() => {
+                self.summary.interrupted = true;
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// A tar from stdin: members come as they are, and later ones take the place of earlier ones.
