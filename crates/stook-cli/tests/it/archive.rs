@@ -645,3 +645,32 @@ fn what_is_called_an_archive_and_cannot_be_imported_is_refused_and_makes_no_pack
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(place.stook(&["load", "p.stook"]).1.starts_with("1 record"));
 }
+
+#[test]
+fn names_that_lead_to_one_another_are_the_file_as_for_tar() {
+    let place = Place::new();
+    // a, b a name of a, a a name of b, and a a name of itself.
+    for names in [&["a", "b:a", "a:b"][..], &["a", "a:a"], &["a", "b:a", "b:b"]] {
+        let script = "import tarfile,io,sys\nt=tarfile.open(sys.argv[1],'w')\n\
+            for name in sys.argv[2:]:\n\
+            \x20n,_,l=name.partition(':')\n\
+            \x20i=tarfile.TarInfo(n)\n\
+            \x20if l: i.type=tarfile.LNKTYPE; i.linkname=l; t.addfile(i)\n\
+            \x20else: i.size=3; t.addfile(i,io.BytesIO(b'AAA'))\n\
+            t.close()";
+        let mut python = Command::new("python3");
+        python.args(["-c", script, "x.tar"]).args(names).current_dir(place.dir.path());
+        assert!(python.status().unwrap().success());
+        for source in ["x.tar", "-"] {
+            let _ = fs::remove_dir_all(place.path("p.stook"));
+            let mut command = stook(["pack", source, "p.stook"]);
+            let tar = fs::read(place.path("x.tar")).unwrap();
+            let (code, _, stderr) = super::packs::fed(command.current_dir(place.dir.path()), &tar);
+            assert_eq!(code, 0, "{names:?} {source}: {stderr}");
+            assert_eq!(place.stook(&["check", "p.stook"]).0, 0, "{names:?} {source}");
+            for name in names.iter().map(|name| &name[..1]) {
+                assert_eq!(place.stook(&["get", "p.stook", name]).1, "AAA", "{names:?} {source} {name}");
+            }
+        }
+    }
+}

@@ -197,3 +197,15 @@ fn no_command_shows_what_may_be_a_secret_in_an_address() {
         assert!(!told.contains("word") && !told.contains("hidden"), "{command}: {told}");
     }
 }
+
+#[test]
+fn a_cache_is_not_kept_in_a_pack() {
+    let place = Place::filled();
+    fs::write(place.path("file"), vec![7; 10_000]).unwrap();
+    for directory in ["p.stook", "p.stook/cache"] {
+        let args = ["cat", "file", "--range", "0..10", "--cache-dir", directory];
+        let (code, _, stderr) = ended(stook(args).current_dir(place.dir.path()));
+        assert!(code == 1 && stderr.contains("is a pack"), "{directory}: {code} {stderr}");
+    }
+    assert_eq!(place.run("check", &[]).1.lines().count(), 1, "nothing was left in it");
+}

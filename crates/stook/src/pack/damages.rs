@@ -9,6 +9,14 @@ use super::error::{Damage, Error, Result};
 /// Damage that is told one by one, at most, by whatever goes through a pack; of the rest only how much there is.
 const TOLD_MAX: usize = 100_000;
 
+/// How the last of them ends.
+const UNTOLD: &str = "more places behind this one are damaged";
+
+/// How many others a damage stands for, if it does.
+fn untold_of(damage: &Damage) -> Option<u64> {
+    damage.what.strip_suffix(UNTOLD)?.trim_end().strip_prefix("and ")?.parse().ok()
+}
+
 /// Damage in the order in which it was met. Memory is bounded, however much there is: the last of 100,000 says how many more
 /// there were.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,10 +32,12 @@ impl Damages {
         if self.all.len() < TOLD_MAX {
             return self.all.push(damage);
         }
-        self.untold += 1;
-        let what = format!("and {} more places behind this one are damaged", self.untold);
+        // One that stands for others counts as all of them.
+        self.untold += untold_of(&damage).unwrap_or(1);
+        let is_first = self.all.len() == TOLD_MAX;
+        let what = format!("and {} {UNTOLD}", self.untold);
         match self.all.last_mut() {
-            Some(last) if self.untold > 1 => last.what = what,
+            Some(last) if !is_first => last.what = what,
             _ => self.all.push(Damage { key: None, what, ..damage }),
         }
     }
@@ -175,6 +185,10 @@ mod tests {
         let last = all.last().unwrap();
         assert_eq!((all.len(), last.offset), (TOLD_MAX + 1, told));
         assert_eq!(last.what, "and 5000 more places behind this one are damaged");
+        let mut joined = Damages::default();
+        joined.extend(all.clone());
+        joined.extend(all.clone().into_iter().skip(TOLD_MAX));
+        assert_eq!(joined.last().unwrap().what, "and 10000 more places behind this one are damaged");
         let log = DamageLog::default();
         log.note((0..told + 5000).map(damage));
         assert_eq!(log.all(), *all);

@@ -62,6 +62,8 @@ pub(crate) struct Segment {
     pub(crate) durable_len: u64,
     /// It grows, and not all of its frames are what was written.
     pub(crate) damaged: bool,
+    /// It is of another copy of this pack, which went on by itself: nothing in it is ever made this pack's.
+    pub(crate) is_foreign: bool,
     /// Its deletion vector could not be read: dead records may look alive.
     pub(crate) vector_lost: bool,
     /// One copy of its deletion vector could not be read: it is to be written anew.
@@ -174,6 +176,7 @@ impl Segment {
             replayed: false,
             // Without its header it is read, and not appended to.
             damaged: is_lost,
+            is_foreign: false,
             durable_len: entry.committed_len,
             vector_lost: false,
             vector_hurt: false,
@@ -187,7 +190,8 @@ impl Segment {
             SegmentState::Active => {
                 segment.open_checkpoints(storage, reader)?;
                 let end = if committed_only { segment.frames_end } else { segment.source.len() };
-                let scanned = segment.open_tail(reader, end, number, findings)?;
+                let recovered = segment.recover_own(reader, end, manifest.sequence_next, findings)?;
+                let scanned = segment.take_recovered(recovered, number, findings)?;
                 segment.ask_whose(scanned, reader, findings)?;
             }
         }
@@ -285,9 +289,7 @@ impl Segment {
                     self.take_index(run);
                     return Ok(());
                 }
-                let damage = self.foreign(self.source.len().saturating_sub(FOOTER_LEN as u64));
-                self.doubt = Some(damage.clone());
-                damage
+                self.foreign(self.source.len().saturating_sub(FOOTER_LEN as u64))
             }
             Err(Error::Damaged(damage)) => damage,
             Err(other) => return Err(other),
@@ -301,7 +303,10 @@ impl Segment {
                 Ok(())
             }
             // The records can still be found by looking at all of them.
-            None => self.open_tail(reader, self.frames_end, usize::MAX, findings).map(|_| ()),
+            None => {
+                let recovered = self.recover(reader, self.frames_end)?;
+                self.take_recovered(recovered, usize::MAX, findings).map(|_| ())
+            }
         }
     }
 
@@ -427,30 +432,47 @@ impl Segment {
         };
         if !is_same {
             let offset = scanned.last_committed.unwrap_or(self.entry.last_frame).offset;
-            let damage = self.foreign(offset);
-            self.damaged = true;
-            self.doubt = self.doubt.take().or(Some(damage.clone()));
-            findings.damages.push(damage);
+            findings.damages.push(self.foreign(offset));
         }
         Ok(())
     }
 
-    fn foreign(&self, offset: u64) -> Damage {
-        let what = "the segment does not end with the frame that the manifest names: one of them may come from another copy \
-                    of this pack, and records may be missing";
+    /// What is behind the committed length was put after its manifest was published, and so has later numbers. With earlier
+    /// ones it is of another copy, and left out.
+    fn recover_own(
+        &mut self,
+        reader: &Reader,
+        end: u64,
+        sequence_next: u64,
+        findings: &mut Findings,
+    ) -> Result<Recovered> {
+        let recovered = self.recover(reader, end)?;
+        let is_early = recovered.fresh.iter().any(|fresh| fresh.sequence < sequence_next);
+        if !is_early {
+            return Ok(recovered);
+        }
+        findings.damages.push(self.foreign(self.entry.frames_end));
+        self.recover(reader, self.frames_end)
+    }
+
+    /// It is of another copy of this pack; keys that are not found in it may have been in it.
+    fn foreign(&mut self, offset: u64) -> Damage {
+        let damage = self.foreign_damage(offset);
+        (self.damaged, self.is_foreign) = (true, true);
+        self.doubt = self.doubt.take().or(Some(damage.clone()));
+        damage
+    }
+
+    fn foreign_damage(&self, offset: u64) -> Damage {
+        let what = "the segment is not the one that the manifest speaks of: one of them comes from another copy of this pack, \
+                    and records may be missing";
         Damage { file: self.source.path().to_path_buf(), offset, key: None, what: what.to_owned() }
     }
 
     /// Scans what no index covers, up to `end`.
-    fn open_tail(
-        &mut self,
-        reader: &Reader,
-        end: u64,
-        number: usize,
-        findings: &mut Findings,
-    ) -> Result<Scanned> {
+    fn recover(&self, reader: &Reader, end: u64) -> Result<Recovered> {
         let from = self.checkpointed_len;
-        let recovered = match ByteRange::new(from, end) {
+        Ok(match ByteRange::new(from, end) {
             Some(range) if !range.is_empty() => {
                 let window =
                     reader.window(self.source.clone(), range, Access::Cached, self.salt.chunk_len)?;
@@ -465,7 +487,17 @@ impl Segment {
                 recovered?
             }
             _ => Recovered { frames_end: from, ..Recovered::default() },
-        };
+        })
+    }
+
+    /// Takes what was found there.
+    fn take_recovered(
+        &mut self,
+        recovered: Recovered,
+        number: usize,
+        findings: &mut Findings,
+    ) -> Result<Scanned> {
+        let from = self.checkpointed_len;
         self.frames_end = recovered.frames_end;
         self.tally = if from == UNIT as u64 { Tally::default() } else { self.tally };
         self.tally.join(&recovered.tally());

@@ -429,9 +429,9 @@ impl Import<'_> {
                     continue;
                 }
             };
-            self.met.add(&entry.key);
             // What the pack may have under that key is another file.
-            let is_there = entry.link != entry.key && self.met.has(&entry.link);
+            let is_there = self.met.has(&entry.link);
+            self.met.add(&entry.key);
             if kind == FileKind::HardLink && !(is_there && self.is_taken(&entry.link)) {
                 self.fail_name(&entry.key, &entry.link);
                 continue;
@@ -498,6 +498,8 @@ impl Import<'_> {
             None => return Ok(false),
         };
         match leads_to {
+            // The name leads back to what has this one: that stays what it is.
+            FurtherName::Of(key) if key.as_bytes() == Some(record.key) => self.summary.unchanged += 1,
             FurtherName::Of(key) if key.as_bytes() == Some(first) => return Ok(false),
             FurtherName::Of(key) => {
                 self.put_link(record, FileKind::HardLink, key.as_bytes().unwrap_or_default())?;

@@ -386,12 +386,12 @@ impl PackWriter {
     /// committed, so that what is put from now on is newer than all of it.
     fn leave_as_it_is(&mut self, segment: Segment) -> Result<()> {
         let mut entry = segment.entry;
-        if segment.frames_end > entry.committed_len {
+        if segment.frames_end > entry.committed_len && !segment.is_foreign {
             let mut appender = self.storage.open_append(&Name::Segment(entry.id).to_string())?;
             appender.rewrite(segment.durable_len)?;
             appender.sync()?;
             (entry.committed_len, entry.frames_end) = (segment.frames_end, segment.frames_end);
-            entry.tally = segment.tally;
+            (entry.tally, entry.last_frame) = (segment.tally, segment.last_frame);
             self.unpublished = true;
         }
         self.sealed.insert(entry.id, Sealed { entry, segment: Some(segment) });

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use self::directory::Directory;
 use self::room::Usage;
 use crate::error::{Error, Result};
+use crate::tree::target;
 
 pub use entry::DiskEntry;
 pub use format::{CacheIndex, CacheIndexError};
@@ -109,9 +110,11 @@ impl DiskCache {
     /// Opens a directory, which is made for nobody but the user of this process where there is none.
     ///
     /// # Errors
-    /// When it cannot be made or opened, or others may write in it.
+    /// When it cannot be made or opened, others may write in it, or it is within a pack.
     pub fn open(directory: impl AsRef<Path>, options: DiskCacheOptions) -> Result<Arc<Self>> {
-        let directory = Directory::open(directory.as_ref())?;
+        let path = directory.as_ref();
+        target::refuse_inside_pack(path).map_err(|error| Error::io("keep a cache in", path, error))?;
+        let directory = Directory::open(path)?;
         let salt = salt::of(&directory);
         // Without one nothing is found again; that is all.
         let chance = || salt::fresh().map_err(|error| Error::io("make a salt for", directory.path(), error));

@@ -294,3 +294,43 @@ fn assert_restored_half(mine: &Files, theirs: &Files, prefixes: &[&str], case: &
     assert_eq!(files_of(&storage)[segment], files[segment], "{case}: nothing is appended to it");
     assert!(open_simulated(&storage).unwrap().get(&Key::id(99)).unwrap().is_some(), "{case}");
 }
+
+/// What one copy put behind the committed length of a segment that the other did not touch is not the other's.
+#[test]
+fn what_another_copy_put_behind_the_committed_length_is_left_out_and_told() {
+    let medium = SimStorage::new();
+    let put = |storage: &SimStorage, seed, group: &str, id, body: &[u8]| {
+        let mut writer = PackWriter::open(shared(storage), options(seed)).unwrap();
+        writer.put(group, &Key::id(id), &Attributes::new(), body).unwrap();
+        writer.finish(false).unwrap();
+    };
+    PackWriter::create(shared(&medium), options(1)).unwrap().finish(false).unwrap();
+    put(&medium, 2, "", 1, b"one");
+    put(&medium, 3, "g", 2, b"two");
+    put(&medium, 4, "g", 3, b"three");
+    let [ours, theirs] = [files_of(&medium), files_of(&medium)].map(|files| of(&files));
+    let mut writer = PackWriter::open(shared(&theirs), options(5)).unwrap();
+    assert!(writer.delete(&Key::id(2)).unwrap());
+    writer.put("g", &Key::id(4), &Attributes::new(), b"theirs").unwrap();
+    writer.finish(false).unwrap();
+    put(&ours, 6, "", 4, b"ours");
+    let second = "segment-0000000000000002";
+    let mut files = files_of(&ours);
+    files.insert(second.to_owned(), files_of(&theirs)[second].clone());
+    let storage = of(&files);
+    let pack = open_simulated(&storage).unwrap();
+    assert_eq!(pack.damages().len(), 1, "{:?}", pack.damages());
+    assert!(!pack.check(|_| {}).unwrap().damages.is_empty());
+    for (id, body) in [(1, &b"one"[..]), (2, b"two"), (3, b"three"), (4, b"ours")] {
+        assert_eq!(pack.get(&Key::id(id)).unwrap().unwrap().body, body, "{id}");
+    }
+    // Neither a writer nor a compaction makes it this pack's.
+    let mut writer = PackWriter::open(shared(&storage), options(7)).unwrap();
+    writer.put("g", &Key::id(99), &Attributes::new(), b"newest").unwrap();
+    writer.compact(&CompactOptions::default(), &mut |_| true).unwrap();
+    writer.finish(true).unwrap();
+    assert_eq!(files_of(&storage)[second], files[second]);
+    let pack = open_simulated(&storage).unwrap();
+    assert_eq!(pack.damages().len(), 1, "{:?}", pack.damages());
+    assert_eq!(pack.get(&Key::id(2)).unwrap().unwrap().body, &b"two"[..]);
+}

@@ -138,6 +138,7 @@ impl PackWriter {
         let candidates: Vec<Candidate<'_>> = self
             .sealed
             .iter()
+            .filter(|(_, sealed)| !sealed.segment.as_ref().is_some_and(|segment| segment.is_foreign))
             .filter_map(|(id, sealed)| {
                 Some(Candidate::new(sealed.segment.as_ref()?, &self.dead.get(id)?.deaths))
             })
