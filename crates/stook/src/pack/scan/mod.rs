@@ -72,7 +72,7 @@ pub struct ScanOptions {
 }
 
 /// Says whether to stop; never, if nothing else is given. Whoever was asked and said so gets
-/// [`Error::Stopped`](crate::pack::Error::Stopped).
+/// [`Error::Stopped`].
 #[derive(Clone, Copy)]
 pub struct Stop(pub fn() -> bool);
 
@@ -285,7 +285,7 @@ impl<'p> Scan<'p> {
     /// The next record; `None` after the last. A long body that was not read is stepped over.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::pack::Error::Damaged) unless damage is skipped, what reading meets.
+    /// [`Error::Damaged`] unless damage is skipped, what reading meets.
     #[expect(clippy::should_implement_trait, reason = "a record lends from the scan, which no Iterator can")]
     pub fn next(&mut self) -> Result<Option<ScanRecord<'_>>> {
         let at = match self.advance() {

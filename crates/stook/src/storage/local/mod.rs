@@ -95,7 +95,7 @@ impl LocalStorage {
     /// Opens a directory that is there.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when it is missing, is no directory, or may not be read; `InvalidInput` when the
+    /// [`Error::Io`] when it is missing, is no directory, or may not be read; `InvalidInput` when the
     /// options make no sense.
     pub fn open(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
         let directory = Arc::new(Directory::open(path.as_ref())?);
@@ -106,7 +106,7 @@ impl LocalStorage {
     /// Makes a directory, durably, and opens it. Its parent must be there, and not be within a pack.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), and what [`open`](Self::open) meets.
+    /// [`Error::AlreadyExists`], and what [`open`](Self::open) meets.
     pub fn create(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
         refuse_inside_pack(path.as_ref())?;
         directory::create_durably(path.as_ref())?;
