@@ -16,187 +16,13 @@ import stat
 import struct
 import sys
 
-# Decoders of what is not a frame: manifests, indexes, attributes, checksums.
+from pack_bytes import (UNIT, Damage, Unsupported, View, crc32c, key_of, key_text, little, parse_attributes, parse_key,
+                        read_copies, sort_form, zigzag)
 
-UNIT = 4096
 PAGE_UNITS_MAX = 17
 RESTART = 16
 FOOTER_LEN = 256
 LONG_FRAME = 0xFFFFFFFF
-SYSTEM_ATTRIBUTES = {1: "kind", 2: "mode", 3: "mtime_ns", 4: "uid", 5: "gid", 6: "names", 8: "ctime_ns", 9: "inode"}
-FIXED_TYPES = {1: "<Q", 2: "<q", 3: "<I", 4: "<B"}
-
-
-class Damage(Exception):
-    """Something in a file is not what the format says."""
-
-    def __init__(self, where, offset, what):
-        super().__init__(f"{where}: offset {offset}: {what}")
-
-
-class Unsupported(Exception):
-    """A file is of a newer version, or needs something that this reader does not know."""
-
-
-def _crc_entry(value):
-    for _ in range(8):
-        value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-    return value
-
-
-_CRC_TABLE = [_crc_entry(value) for value in range(256)]
-
-
-def crc32c(*parts):
-    crc = 0xFFFFFFFF
-    for part in parts:
-        for byte in part:
-            crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ 0xFFFFFFFF
-
-
-def little(data):
-    return int.from_bytes(data, "little")
-
-
-def zigzag(value):
-    return (value >> 1) ^ -(value & 1)
-
-
-class View:
-    """Bytes of a file with checked access: a length that leads out of them is damage."""
-
-    def __init__(self, data, where, start=0):
-        self.data, self.where, self.at = data, where, start
-
-    def damage(self, what, offset=None):
-        return Damage(self.where, self.at if offset is None else offset, what)
-
-    def slice(self, offset, length):
-        if offset < 0 or length < 0 or offset + length > len(self.data):
-            raise self.damage(f"{length} bytes expected, the file has {len(self.data)}", offset)
-        return self.data[offset : offset + length]
-
-    def field(self, form, offset):
-        return struct.unpack(form, self.slice(offset, struct.calcsize(form)))[0]
-
-    def take(self, length):
-        piece = self.slice(self.at, length)
-        self.at += length
-        return piece
-
-    def next(self, form):
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
-
-    def text(self, data):
-        try:
-            return data.decode()
-        except UnicodeDecodeError as problem:
-            raise self.damage(f"{data!r} is not UTF-8") from problem
-
-    def leb128(self):
-        value = 0
-        for shift in range(0, 70, 7):
-            byte = self.next("<B")
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if value >= 1 << 64:
-                    break
-                return value
-        raise self.damage("a LEB128 number of more than 64 bits")
-
-    def expect(self, found, wanted, what, offset=None):
-        if found != wanted:
-            raise self.damage(f"{what} is {found!r}, not {wanted!r}", offset)
-
-    def head(self, magic, start=0, zeros=()):
-        """Checks what all files share: magic, version, reserved bytes and required flags."""
-        self.expect(self.slice(start, 8), b"\x89STK" + magic + b"\n", "magic", start)
-        version, flags = self.field("<H", start + 8), self.field("<I", start + 12)
-        if version != 1 or flags:
-            raise Unsupported(f"{self.where}: version {version}, required flags {flags:#x}")
-        for offset, length in ((10, 2), *zeros):
-            self.expect(self.slice(start + offset, length), bytes(length), "reserved bytes", start + offset)
-
-    def closing_crc(self, start, end):
-        self.expect(self.field("<I", end - 4), crc32c(self.slice(start, end - 4 - start)), "checksum", end - 4)
-
-
-def sort_form(key):
-    """The bytes by which keys are compared; `key` is bytes or an int."""
-    return b"\x02" + key.to_bytes(8, "big") if isinstance(key, int) else b"\x01" + key
-
-
-def key_of(form):
-    if form[:1] == b"\x01" and len(form) <= 65536:
-        return form[1:]
-    if form[:1] == b"\x02" and len(form) == 9:
-        return int.from_bytes(form[1:], "big")
-    raise ValueError(f"{form[:20]!r} is not the sort form of a key")
-
-
-def key_text(key):
-    """A key for JSON: id:7, text:… for printable ASCII, else hex:…"""
-    if isinstance(key, int):
-        return f"id:{key}"
-    return f"text:{key.decode()}" if all(0x20 <= byte < 0x7F for byte in key) else f"hex:{key.hex()}"
-
-
-def parse_key(text):
-    kind, _, rest = text.partition(":")
-    if kind == "id":
-        return int(rest)
-    return bytes.fromhex(rest) if kind == "hex" else (rest if kind == "text" else text).encode()
-
-
-def parse_attributes(data, where, offset):
-    """{name: value}; ids of the format get its names, others `#id`, named ones `=name`."""
-    view, found = View(data, f"{where}: attributes at {offset}"), {}
-    while view.at < len(data):
-        ident, kind = view.take(2)
-        name = SYSTEM_ATTRIBUTES.get(ident, f"#{ident}")
-        if ident == 0:
-            length = view.next("<B")
-            if length == 0:
-                raise view.damage("an attribute name is empty")
-            name = "=" + view.text(view.take(length))
-        if name in found:
-            raise view.damage(f"attribute {name} stands twice")
-        if kind in FIXED_TYPES:
-            found[name] = view.next(FIXED_TYPES[kind])
-        elif kind in (5, 6):
-            value = view.take(view.next("<H"))
-            found[name] = view.text(value) if kind == 6 else {"hex": value.hex()}
-        else:
-            raise view.damage(f"unknown attribute type {kind}")
-    return found
-
-
-def read_copies(data, name, length_at, parse):
-    """(What `parse` makes of the first copy that is whole, damage). Of a file that was cut the first says how long half was."""
-    def read(start, half):
-        view = View(data[start : start + half], f"{name}, copy at {start}")
-        length = min(view.field("<Q", length_at), len(view.data))
-        value = parse(View(view.data[:length], view.where))
-        view.expect(any(view.data[length:]), False, "something behind the copy", length)
-        view.expect(length + -length % UNIT, half, "half of the file", length_at)
-        return view.data, value
-
-    stated = View(data, name).field("<Q", length_at) if len(data) >= length_at + 8 else 0
-    for half in (len(data) // 2, stated + -stated % UNIT):
-        found, problems = [], []
-        for start in (0, half):
-            try:
-                found.append(read(start, half))
-            except (Damage, Unsupported) as problem:
-                problems.append(problem)
-        if len(found) == 2 and found[0][0] != found[1][0]:
-            raise Damage(name, half, "both copies are whole and differ")
-        if 2 * half != len(data):
-            problems.append(Damage(name, 0, f"{len(data)} bytes are not two copies of {half}"))
-        if found:
-            return found[0][1], [str(problem) for problem in problems]
-    raise next((problem for problem in problems if isinstance(problem, Unsupported)), problems[0])
 
 
 class Manifest:
@@ -209,6 +35,7 @@ class Manifest:
         view.expect(view.field("<Q", 24), len(data), "length", 24)
         view.closing_crc(0, len(data))
         self.nonce, self.generation = view.slice(32, 16), generation
+        self.edition = (generation, view.field("<I", 48))
         self.groups, self.segments, self.roots, seen = [], [], [], set()
         parsers = {1: self._state, 2: self._groups, 3: self._segments, 4: self._roots}
         view.at = 72
@@ -245,9 +72,9 @@ class Manifest:
             raise view.damage(f"segment entries of {entry_len} bytes")
         names = ("id", "nonce", "group", "state", "committed", "frames_end", "records", "body_len", "dead",
                  "dead_len", "sequence_low", "sequence_high", "time_first", "time_last", "deletes_generation",
-                 "deletes_len", "deletes_crc", "marker", "by_key", "chunk_log2", "last_frame", "last_crc")
+                 "deletes_len", "deletes_crc", "marker", "by_key", "chunk_log2", "last_frame", "last_crc", "mark_crc")
         for _ in range(count):
-            entry = dict(zip(names, struct.unpack("<Q16sIB3xQQQQQQQQqqQQIIBB6xQI4x", view.take(entry_len)[:160])))
+            entry = dict(zip(names, struct.unpack("<Q16sIB3xQQQQQQQQqqQQIIBB6xQII", view.take(entry_len)[:160])))
             if entry["marker"] == 0 or not 12 <= entry["chunk_log2"] <= 24:
                 raise view.damage(f"segment {entry['id']} has no marker, or chunks of 2^{entry['chunk_log2']} bytes")
             self.segments.append(entry)
@@ -265,8 +92,9 @@ class Index:
         view.expect(view.slice(foot + 24, 16), nonce, "segment nonce", foot + 24)
         view.expect(view.field("<Q", foot + 40), segment_id, "segment id", foot + 40)
         names = ("first", "end", "index", "index_len", "top", "top_len", "filter", "filter_len", "records",
-                 "body_len", "sequence_low", "sequence_high", "time_first", "time_last", "last_frame", "last_crc")
-        self.footer = dict(zip(names, struct.unpack("<12Q2qQI", view.slice(foot + 48, 124))))
+                 "body_len", "sequence_low", "sequence_high", "time_first", "time_last", "last_frame", "last_crc",
+                 "mark_crc")
+        self.footer = dict(zip(names, struct.unpack("<12Q2qQII", view.slice(foot + 48, 128))))
         self._read_top(self.footer["top"], self.footer["top_len"])
 
     def _read_top(self, start, length):
@@ -390,8 +218,8 @@ class Frame:
             self.key = key if key_kind == 1 else struct.unpack("<Q", key)[0]
         elif self.kind in (RECORD, DELETION) or key_kind != 0 or key:
             raise view.damage(f"key kind {key_kind} in a frame of kind {self.kind}", self.offset + 7)
-        elif (len(self.attributes), self.body_len) != (8, 0) and self.kind == SYNC_MARK:
-            raise view.damage("a sync mark has a body or other attributes than 8 bytes", self.offset + 14)
+        elif (len(self.attributes), self.body_len) != (24, 0) and self.kind == SYNC_MARK:
+            raise view.damage("a sync mark has a body or other attributes than 24 bytes", self.offset + 14)
         elif (len(self.attributes), self.body_len) != (20, 0) and self.kind == BATCH_END:
             raise view.damage("the end of a batch has a body or other attributes than 20 bytes", self.offset + 14)
         elif self.kind == FILLER and (self.attributes or self.body_len == FRAMED):
@@ -489,12 +317,14 @@ class Segment:
         if entry["state"] == SEALED:
             view.expect(len(view.data), entry["committed"], "length of the sealed segment", 0)
             self.indexes.append(Index(view, b"FTR", self.nonce, self.id))
-            wanted = {name: entry[name] for name in (*summary([]), "last_frame", "last_crc")} | {"end": entry["frames_end"]}
+            wanted = {name: entry[name] for name in (*summary([]), "last_frame", "last_crc", "mark_crc")} | {"end": entry["frames_end"]}
             view.expect({name: self.indexes[0].footer[name] for name in wanted}, wanted, "footer", len(view.data))
         else:
+            self.edition, self.written_after = pack.manifest.edition, None
             self._scan(self._checkpoints(pack))
-            if entry["committed"] > HEADER_LEN and not self.damages and not self._has_frame(entry):
-                self.damages.append(str(view.damage("the last committed frame is another", entry["last_frame"])))
+            found = (self._has_frame(entry), self._last_mark()) if entry["committed"] > HEADER_LEN else None
+            if found and not self.damages and found != (True, entry["mark_crc"]):
+                self.damages.append(str(view.damage("the last committed frame or mark is another", entry["last_frame"])))
 
     def _check_header(self, view, pack, entry):
         view.head(b"SEG", zeros=((21, 1), (68, 4)))
@@ -556,6 +386,27 @@ class Segment:
         """Whether the last frame that an index or the manifest speaks of stands in this very copy of the segment."""
         return self.view.field("<I", found["last_frame"] + 8) == found["last_crc"]
 
+    def _last_mark(self):
+        """The checksum of the last sync mark below the committed length, or 0."""
+        marks = [index.footer["mark_crc"] for index in self.indexes]
+        marks += [frame.header_crc for frame in self.tail if frame.kind == SYNC_MARK and frame.end <= self.entry["committed"]]
+        return marks[-1] if marks else 0
+
+    def _is_beyond(self, frame):
+        """Whether this frame behind the committed length was written after another manifest than this one."""
+        if frame.offset < self.entry["committed"]:
+            return False
+        if frame.kind == SYNC_MARK:
+            self.written_after = struct.unpack("<QI", frame.attributes[8:20])
+        is_unknown = self.written_after is None and self.damages
+        if frame.in_batch or frame.kind == FILLER or is_unknown or self.written_after == self.edition:
+            return False
+        what = f"written after generation {self.written_after}, not after {self.edition}: nothing from here on counts"
+        self.damages.append(str(self.view.damage(what, frame.offset)))
+        while frame.kind == BATCH_END and self.tail and self.tail[-1].in_batch:
+            self.tail.pop()
+        return True
+
     def _scan(self, at):
         self._scan_frames(at)
         self._drop_unfinished()
@@ -588,7 +439,7 @@ class Segment:
 
     def _vouched(self, at):
         """Whether a sync mark says that this offset had been durable."""
-        return any(frame.kind == SYNC_MARK and at < struct.unpack("<Q", frame.attributes)[0] <= frame.offset
+        return any(frame.kind == SYNC_MARK and at < struct.unpack("<Q", frame.attributes[:8])[0] <= frame.offset
                    for frame in self.tail if frame.offset > at)
 
     def _scan_frames(self, at):
@@ -597,9 +448,11 @@ class Segment:
             try:
                 frame = Frame(self, at)
                 at = frame.finish().end
+                if self._is_beyond(frame):
+                    return
             except Damage as problem:
                 later = list(self.frames_behind(at))
-                marks = [(struct.unpack("<Q", f.attributes)[0], f.offset) for f in later if f.kind == SYNC_MARK]
+                marks = [(struct.unpack("<Q", f.attributes[:8])[0], f.offset) for f in later if f.kind == SYNC_MARK]
                 if at >= max([self.entry["committed"]] + [durable for durable, offset in marks if durable <= offset]):
                     self.torn = {"segment": self.id, "offset": at, "length": len(self.view.data) - at}
                     return
@@ -660,6 +513,24 @@ class Pack:
         self.manifest, self.damages = read_copies(
             self.file(name).data, name, 24, lambda copy: Manifest(copy, generation))
         self.segments = [Segment(self, entry) for entry in self.manifest.segments]
+        self._find_later()
+
+    def _find_later(self):
+        """Segments that no manifest names, made after a generation that is gone."""
+        for name in sorted(entry.name for entry in self.path.iterdir()):
+            match = re.fullmatch("segment-([0-9a-f]{16})", name)
+            number = int(match[1], 16) if match else -1
+            if not self.manifest.state["next_segment"] <= number < 1 << 62:
+                continue
+            try:
+                view = self.file(name)
+                view.head(b"SEG")
+                view.closing_crc(0, HEADER_LEN)
+            except (Damage, Unsupported, OSError):
+                continue
+            is_own = (view.field("<Q", 24), view.slice(32, 16)) == (number, self.manifest.nonce)
+            if is_own and view.field("<Q", 344) > self.manifest.generation:
+                self.damages.append(str(view.damage(f"made after generation {view.field('<Q', 344)}", 344)))
 
     def file(self, name):
         # No link is followed, no pipe waited for, no device read.

@@ -73,12 +73,16 @@ fn a_repair_saves_what_is_whole_and_sets_the_rest_aside() {
     let saved = Place { pack: new.clone(), ..place };
     assert_eq!(saved.run("check", &[]).0, 0);
     assert_eq!(saved.run("get", &["a/two"]).1, "second");
-    let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/read_pack.py");
-    let verified =
-        std::process::Command::new("python3").arg(reader).arg("verify").arg(&new).output().unwrap();
+    let verified = by_the_document("verify", &new);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
     let (code, _, stderr) = saved.run("check", &["--repair", new.to_str().unwrap()]);
     assert!(code == 1 && stderr.contains("already there"), "{stderr}");
+}
+
+/// What the reader says that was written from the document alone.
+fn by_the_document(verb: &str, pack: &std::path::Path) -> std::process::Output {
+    let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/read_pack.py");
+    std::process::Command::new("python3").args([reader, verb]).arg(pack).output().unwrap()
 }
 
 #[test]
@@ -130,6 +134,54 @@ fn a_segment_of_another_copy_of_the_pack_is_damage_to_every_command() {
         );
     }
     assert_eq!(place.run("get", &["base"]).1, "1", "what is whole comes out");
+    assert_eq!(by_the_document("list", &place.pack).status.code(), Some(1));
+}
+
+/// `x` is in the state of the backup and in the last one: that it is not shown is not passed over.
+#[test]
+fn an_older_manifest_over_newer_files_is_told_by_every_command() {
+    let place = Place::new();
+    let put = |name: &str, group: &str| {
+        let mut command = stook(["put", "p.stook", name, "-", "--group", group]);
+        let fed = super::packs::fed(command.current_dir(place.dir.path()), b"1");
+        assert_eq!(fed.0, 0, "{}", fed.2);
+    };
+    let manifests = || {
+        let names = fs::read_dir(place.path("p.stook")).unwrap().map(|entry| entry.unwrap().path());
+        let names = names.filter(|path| path.to_string_lossy().contains("/manifest-"));
+        names.map(|path| (path.clone(), fs::read(path).unwrap())).collect::<Vec<_>>()
+    };
+    put("x", "a");
+    put("y", "a");
+    let before = manifests();
+    assert_eq!(place.run("rm", &["x"]).0, 0);
+    put("x", "b");
+    let newest = manifests();
+    let restore = |to: &[(std::path::PathBuf, Vec<u8>)]| {
+        manifests().iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
+        to.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    };
+    restore(&before);
+    for (command, args) in
+        [("ls", &[][..]), ("check", &[]), ("load", &[]), ("unpack", &["out"]), ("info", &[]), ("get", &["x"])]
+    {
+        let (code, stdout, stderr) = place.run(command, args);
+        assert!(
+            code == 1 && format!("{stdout}{stderr}").contains("restored from a backup"),
+            "{command}: {code} {stdout}{stderr}"
+        );
+    }
+    assert_eq!(place.run("get", &["y"]).1, "1");
+    let listed = by_the_document("list", &place.pack);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.status.code() == Some(1) && text.contains("after generation"), "{text}");
+    // In a segment that the older manifest names, too.
+    restore(&newest);
+    put("z", "a");
+    restore(&before);
+    let listed = by_the_document("list", &place.pack);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.status.code() == Some(1) && text.contains("nothing from here on"), "{text}");
 }
 
 #[test]

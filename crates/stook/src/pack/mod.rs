@@ -20,6 +20,7 @@ mod gets;
 mod host;
 mod key;
 mod kinds;
+mod later;
 mod listing;
 mod load;
 mod lost;

@@ -9,6 +9,7 @@ use super::format::batch::BatchSum;
 use super::format::footer::{LastFrame, Tally};
 use super::format::frame::{BodyLen, FrameHeader, FrameKind};
 use super::format::index::Place;
+use super::format::mark::{Edition, SyncMark};
 use super::frames::{Broken, Frames, Step, Trouble};
 use super::key::Key;
 use super::run::Run;
@@ -51,8 +52,12 @@ pub(crate) struct Recovered {
     /// End of what is whole.
     pub(crate) frames_end: u64,
     /// The last frame before it, and the last that ends at or below the committed length; none of a batch without its end.
-    pub(crate) last_frame: Option<LastFrame>,
-    pub(crate) last_committed: Option<LastFrame>,
+    pub(crate) last_frame: LastFrame,
+    pub(crate) last_committed: LastFrame,
+    /// The manifest after which what stands behind the committed length was written, as the last mark there says.
+    pub(crate) written_after: Option<Edition>,
+    /// Where begins what was not written after the manifest at hand, if anything was.
+    pub(crate) beyond: Option<Beyond>,
     /// What follows it, if it was never durable.
     pub(crate) torn: Option<TornTail>,
     /// What should be there and is not.
@@ -65,16 +70,41 @@ pub(crate) struct Recovered {
     pub(crate) follows_damage: bool,
 }
 
+/// What stands behind the committed length, and was written after another manifest than the one that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beyond {
+    pub(crate) offset: u64,
+    /// After which; `None` where nothing tells.
+    pub(crate) after: Option<Edition>,
+}
+
+/// A stretch of frames, and what is known of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch<'a> {
+    /// Id of the segment.
+    pub(crate) segment: u64,
+    /// Its file.
+    pub(crate) path: &'a Path,
+    /// The last frame before the stretch.
+    pub(crate) last_frame: LastFrame,
+    /// What is below was committed.
+    pub(crate) committed_len: u64,
+    /// What is behind counts if it was written after this manifest; `None` when all of it counts.
+    pub(crate) edition: Option<Edition>,
+    /// An index is encoded for so many bytes.
+    pub(crate) run_len: u64,
+}
+
 /// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
-/// that a later sync mark vouches for, is damage; else it is a torn tail. An index is encoded for every `run_len` bytes.
-pub(crate) fn recover(
-    frames: &mut Frames,
-    segment: u64,
-    path: &Path,
-    committed_len: u64,
-    run_len: u64,
-) -> Result<Recovered> {
-    let mut found = Recovered { start: frames.window.pos(), ..Recovered::default() };
+/// that a later sync mark vouches for, is damage; else it is a torn tail.
+pub(crate) fn recover(frames: &mut Frames, stretch: Stretch<'_>) -> Result<Recovered> {
+    let Stretch { segment, path, last_frame, committed_len, run_len, .. } = stretch;
+    let mut found = Recovered {
+        start: frames.window.pos(),
+        last_frame,
+        last_committed: last_frame,
+        ..Recovered::default()
+    };
     loop {
         let broken = match frames.step()? {
             Step::End => {
@@ -85,6 +115,9 @@ pub(crate) fn recover(
             Step::Frame => match frames.finish_frame() {
                 Ok(body_len) => {
                     let frame = frames.head().offset;
+                    if found.ends_before(frames, &stretch) {
+                        return Ok(found);
+                    }
                     let Some(foreign) = found.take_foreign(frames) else {
                         found.take(frames, body_len, committed_len);
                         found.note_last(frames, committed_len);
@@ -222,11 +255,38 @@ impl Recovered {
         }
     }
 
+    /// Ends before a frame that is whole, or before its batch, if it was not written after the manifest that is read.
+    fn ends_before(&mut self, frames: &Frames, stretch: &Stretch<'_>) -> bool {
+        self.beyond = self.ask_beyond(frames, stretch);
+        if let Some(Beyond { offset, .. }) = self.beyond {
+            self.end_at(offset, offset, stretch.segment);
+        }
+        self.beyond.is_some()
+    }
+
+    /// Asks of a frame that is whole whether it was written after the manifest that is read: the first behind the committed
+    /// length is a mark that says so, and so is the first after each later manifest.
+    fn ask_beyond(&mut self, frames: &Frames, stretch: &Stretch<'_>) -> Option<Beyond> {
+        let head = frames.head();
+        let edition = stretch.edition.filter(|_| head.offset >= stretch.committed_len)?;
+        self.written_after = mark_of(frames).map(|mark| mark.after).or(self.written_after);
+        // A batch is asked about at its end, if it has one. And damage, which may have taken a mark, is told by itself.
+        let is_open = head.header.in_batch || head.header.kind == FrameKind::Filler;
+        let is_unknown = self.written_after.is_none() && !self.damages.is_empty();
+        if is_open || is_unknown || self.written_after == Some(edition) {
+            return None;
+        }
+        let offset = self.batch.as_ref().map_or(head.offset, |batch| batch.offset);
+        Some(Beyond { offset, after: self.written_after })
+    }
+
     /// The frame at hand is the last so far that counts.
     fn note_last(&mut self, frames: &Frames, committed_len: u64) {
-        let head = frames.head();
+        let LastFrame { mark_crc, .. } = self.last_frame;
+        let FrameHeader { kind, crc, .. } = frames.head().header;
         if self.batch.is_none() {
-            self.last_frame = Some(LastFrame { offset: head.offset, crc: head.header.crc });
+            let mark_crc = if kind == FrameKind::SyncMark { crc } else { mark_crc };
+            self.last_frame = LastFrame { offset: frames.head().offset, crc, mark_crc };
         }
         if frames.window.pos() <= committed_len {
             self.last_committed = self.last_frame;
@@ -346,9 +406,15 @@ fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
     Ok(false)
 }
 
+/// What the frame at hand says if it is a sync mark.
+fn mark_of(frames: &Frames) -> Option<SyncMark> {
+    let head = frames.head();
+    let attributes = (head.header.kind == FrameKind::SyncMark).then_some(&head.attributes)?;
+    SyncMark::decode(attributes).ok()
+}
+
 /// The length that a frame says was durable before it was written, if it is a sync mark.
 fn marked_len(frames: &Frames) -> Option<u64> {
-    let head = frames.head();
-    let len = head.attributes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
-    len.filter(|&len| head.header.kind == FrameKind::SyncMark && len <= head.offset)
+    let len = mark_of(frames)?.durable_len;
+    (len <= frames.head().offset).then_some(len)
 }

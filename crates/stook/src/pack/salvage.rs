@@ -11,7 +11,7 @@ use super::format::segment::SegmentHeader;
 use super::names::Name;
 use super::reader::Reader;
 use super::segment::{Findings, Segment, refused};
-use super::snapshot::{Opening, Snapshot, View, newest, read_manifest};
+use super::snapshot::{Behind, Opening, Snapshot, View, newest, read_manifest};
 use crate::extent::ByteRange;
 use crate::source::Source;
 use crate::storage::{Entry, EntryKind, Storage};
@@ -43,8 +43,7 @@ impl Snapshot {
         add_unnamed(storage, reader, &files, &mut manifest, &mut findings.damages)?;
         let mut segments = Vec::new();
         let log = DamageLog::default();
-        let opening =
-            Opening { storage, reader, manifest: &manifest, committed_only: false, log: log.clone() };
+        let opening = Opening { storage, reader, manifest: &manifest, behind: Behind::All, log: log.clone() };
         let mut lost = Vec::new();
         for number in 0..manifest.segments.len() {
             match Segment::open(&opening, number, &mut findings)? {

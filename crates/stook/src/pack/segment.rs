@@ -10,14 +10,16 @@ use super::format::footer::{FOOTER_LEN, Footer, FooterKind, LastFrame, Tally};
 use super::format::frame::{FrameKind, HEADER_LEN, stored_crc};
 use super::format::index::{Place, Top};
 use super::format::manifest::{Manifest, SegmentEntry, SegmentForm, SegmentState};
+use super::format::mark::Edition;
 use super::format::segment::{Salt, SegmentHeader};
 use super::format::{Invalid, UNIT};
 use super::frames::{Frames, Head, Step, Trouble};
+use super::later::beyond_generation;
 use super::names::Name;
 use super::reader::Reader;
-use super::recover::{Fresh, Recovered, TornTail, go_behind, recover};
+use super::recover::{Beyond, Fresh, Recovered, Stretch, TornTail, go_behind, recover};
 use super::run::{Run, Sealed, rebuild};
-use super::snapshot::Opening;
+use super::snapshot::{Behind, Opening};
 use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, Source};
@@ -62,8 +64,8 @@ pub(crate) struct Segment {
     pub(crate) durable_len: u64,
     /// It grows, and not all of its frames are what was written.
     pub(crate) damaged: bool,
-    /// It is of another copy of this pack, which went on by itself: nothing in it is ever made this pack's.
-    pub(crate) is_foreign: bool,
+    /// Whether it is the one that the manifest speaks of.
+    pub(crate) whose: Whose,
     /// Its deletion vector could not be read: dead records may look alive.
     pub(crate) vector_lost: bool,
     /// One copy of its deletion vector could not be read: it is to be written anew.
@@ -79,6 +81,16 @@ pub(crate) enum Life {
     Dead,
     /// What would tell is lost: see [`Snapshot::refusal`](super::snapshot::Snapshot::refusal).
     Untold,
+}
+
+/// Whether a segment is the one that its manifest speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Own,
+    /// What is shown of it is; what follows was written after generations that are gone.
+    OwnUntil,
+    /// It is of another copy of the pack, which went on by itself: nothing in it is ever made this pack's.
+    Foreign,
 }
 
 /// What opening a segment brought to light.
@@ -138,7 +150,7 @@ impl Segment {
         number: usize,
         findings: &mut Findings,
     ) -> Result<Option<Self>> {
-        let &Opening { storage, reader, manifest, committed_only, .. } = opening;
+        let &Opening { storage, reader, manifest, .. } = opening;
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = Name::Segment(entry.id).to_string();
         let path = storage.path(&name);
@@ -176,7 +188,7 @@ impl Segment {
             replayed: false,
             // Without its header it is read, and not appended to.
             damaged: is_lost,
-            is_foreign: false,
+            whose: Whose::Own,
             durable_len: entry.committed_len,
             vector_lost: false,
             vector_hurt: false,
@@ -189,10 +201,15 @@ impl Segment {
             SegmentState::Sealed => segment.open_sealed(reader, &opening.log, findings)?,
             SegmentState::Active => {
                 segment.open_checkpoints(storage, reader)?;
-                let end = if committed_only { segment.frames_end } else { segment.source.len() };
-                let recovered = segment.recover_own(reader, end, manifest.sequence_next, findings)?;
+                let (end, edition) = match opening.behind {
+                    Behind::Nothing => (segment.frames_end, None),
+                    Behind::Own => (segment.source.len(), Some(manifest.edition())),
+                    Behind::All => (segment.source.len(), None),
+                };
+                let recovered = segment.recover(reader, end, edition)?;
                 let scanned = segment.take_recovered(recovered, number, findings)?;
-                segment.ask_whose(scanned, reader, findings)?;
+                segment.ask_whose(scanned, findings);
+                segment.ask_beyond(scanned, opening, findings)?;
             }
         }
         segment.open_vector(storage, reader, manifest, findings)?;
@@ -276,6 +293,7 @@ impl Segment {
             sequence_first: entry.tally.sequence_first,
             created_ns: entry.tally.time_first_ns,
             by_key,
+            made_after: 0,
         }
     }
 
@@ -304,8 +322,8 @@ impl Segment {
             }
             // The records can still be found by looking at all of them.
             None => {
-                let recovered = self.recover(reader, self.frames_end)?;
-                self.take_recovered(recovered, usize::MAX, findings).map(|_| ())
+                let recovered = self.recover(reader, self.frames_end, None)?;
+                self.take_recovered(recovered, usize::MAX, findings).map(drop)
             }
         }
     }
@@ -390,6 +408,7 @@ impl Segment {
                         && run.take_all(reader)? =>
                 {
                     self.checkpointed_len = run.frames.end();
+                    self.last_frame = last_frame;
                     tally.join(&run.tally);
                     self.runs.push(run);
                 }
@@ -419,59 +438,54 @@ impl Segment {
 
     /// Asks of a growing segment whether its committed frames are those that the manifest speaks of. Of two copies of a pack
     /// that both went on, files of one may come to stand beside files of the other: nonces and ids are the same.
-    fn ask_whose(&mut self, scanned: Scanned, reader: &Reader, findings: &mut Findings) -> Result<()> {
+    fn ask_whose(&mut self, scanned: Scanned, findings: &mut Findings) {
         let has_frames = self.entry.frames_end > UNIT as u64;
         // Where something of it is damaged or missing that is told already.
-        if !has_frames || scanned.is_damaged || source_is_short(self) {
-            return Ok(());
+        if has_frames
+            && !scanned.is_damaged
+            && !source_is_short(self)
+            && scanned.last_committed != self.entry.last_frame
+        {
+            findings.damages.push(self.foreign(scanned.last_committed.offset));
         }
-        let is_same = match scanned.last_committed {
-            Some(last) => last == self.entry.last_frame,
-            // Checkpoints speak of all that is committed.
-            None => self.has_frame(self.entry.last_frame, reader)?,
-        };
-        if !is_same {
-            let offset = scanned.last_committed.unwrap_or(self.entry.last_frame).offset;
-            findings.damages.push(self.foreign(offset));
-        }
-        Ok(())
     }
 
-    /// What is behind the committed length was put after its manifest was published, and so has later numbers. With earlier
-    /// ones it is of another copy, and left out.
-    fn recover_own(
-        &mut self,
-        reader: &Reader,
-        end: u64,
-        sequence_next: u64,
-        findings: &mut Findings,
-    ) -> Result<Recovered> {
-        let recovered = self.recover(reader, end)?;
-        let is_early = recovered.fresh.iter().any(|fresh| fresh.sequence < sequence_next);
-        if !is_early {
-            return Ok(recovered);
+    /// What stands behind what was written after the generation at hand. Where a newer one is there by now, a writer was at
+    /// work meanwhile, and this state ends here. Else it is of another copy, or of generations that are gone.
+    fn ask_beyond(&mut self, scanned: Scanned, opening: &Opening<'_>, findings: &mut Findings) -> Result<()> {
+        let Some(Beyond { offset, after }) = scanned.beyond else { return Ok(()) };
+        let generation = opening.manifest.generation;
+        let later = after.map(|after| after.generation).filter(|&later| later > generation);
+        let Some(later) = later else {
+            findings.damages.push(self.foreign(offset));
+            return Ok(());
+        };
+        if opening.is_superseded()? {
+            return Ok(());
         }
-        findings.damages.push(self.foreign(self.entry.frames_end));
-        self.recover(reader, self.frames_end)
+        let whose = if self.whose == Whose::Own { Whose::OwnUntil } else { self.whose };
+        findings.damages.push(self.is_not_all(whose, offset, beyond_generation(generation, later)));
+        Ok(())
     }
 
     /// It is of another copy of this pack; keys that are not found in it may have been in it.
     fn foreign(&mut self, offset: u64) -> Damage {
-        let damage = self.foreign_damage(offset);
-        (self.damaged, self.is_foreign) = (true, true);
+        let what = "the segment is not the one that the manifest speaks of: one of them comes from another copy of this pack, \
+                    and records may be missing";
+        self.is_not_all(Whose::Foreign, offset, what.to_owned())
+    }
+
+    fn is_not_all(&mut self, whose: Whose, offset: u64, what: String) -> Damage {
+        let damage = Damage { file: self.source.path().to_path_buf(), offset, key: None, what };
+        (self.damaged, self.whose) = (true, whose);
         self.doubt = self.doubt.take().or(Some(damage.clone()));
         damage
     }
 
-    fn foreign_damage(&self, offset: u64) -> Damage {
-        let what = "the segment is not the one that the manifest speaks of: one of them comes from another copy of this pack, \
-                    and records may be missing";
-        Damage { file: self.source.path().to_path_buf(), offset, key: None, what: what.to_owned() }
-    }
-
     /// Scans what no index covers, up to `end`.
-    fn recover(&self, reader: &Reader, end: u64) -> Result<Recovered> {
+    fn recover(&self, reader: &Reader, end: u64, edition: Option<Edition>) -> Result<Recovered> {
         let from = self.checkpointed_len;
+        let last_frame = if from == UNIT as u64 { LastFrame::default() } else { self.last_frame };
         Ok(match ByteRange::new(from, end) {
             Some(range) if !range.is_empty() => {
                 let window =
@@ -481,12 +495,15 @@ impl Segment {
                 // The tail of a segment that grows is one run, which its writer goes on with.
                 let is_sealed = self.entry.state == SegmentState::Sealed;
                 let run_len = if is_sealed { RUN_LEN } else { u64::MAX };
-                let recovered =
-                    recover(&mut frames, self.entry.id, self.source.path(), committed_len, run_len);
+                let (segment, path) = (self.entry.id, self.source.path());
+                let stretch = Stretch { segment, path, last_frame, committed_len, edition, run_len };
+                let recovered = recover(&mut frames, stretch);
                 reader.give_back(frames.window.into_engine()?);
                 recovered?
             }
-            _ => Recovered { frames_end: from, ..Recovered::default() },
+            _ => {
+                Recovered { frames_end: from, last_frame, last_committed: last_frame, ..Recovered::default() }
+            }
         })
     }
 
@@ -507,13 +524,14 @@ impl Segment {
         self.runs.extend(recovered.runs.into_iter().chain(last));
         self.doubt = self.doubt.take().or(recovered.doubt);
         self.durable_len = self.durable_len.max(recovered.durable_len);
-        self.last_frame = recovered.last_frame.unwrap_or(self.last_frame);
+        self.last_frame = recovered.last_frame;
         let is_damaged = !recovered.damages.is_empty();
         self.damaged |= is_damaged;
         findings.damages.extend(recovered.damages);
         findings.torn.extend(recovered.torn);
         findings.fresh.extend(recovered.fresh.into_iter().map(|fresh| (number, fresh)));
-        Ok(Scanned { is_damaged, last_committed: recovered.last_committed })
+        let Recovered { last_committed, beyond, .. } = recovered;
+        Ok(Scanned { is_damaged, last_committed, beyond })
     }
 
     fn open_vector(
@@ -567,10 +585,12 @@ impl Segment {
 }
 
 /// What a scan of the end of a segment found.
+#[derive(Clone, Copy)]
 struct Scanned {
     is_damaged: bool,
     /// The last frame in it that ends at or below the committed length.
-    last_committed: Option<LastFrame>,
+    last_committed: LastFrame,
+    beyond: Option<Beyond>,
 }
 
 /// Goes behind a frame whose end only its pieces tell, or to the next one after damage.

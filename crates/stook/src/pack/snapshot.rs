@@ -57,9 +57,20 @@ pub(crate) struct Opening<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) reader: &'a Reader,
     pub(crate) manifest: &'a Manifest,
-    /// What was appended since the generation was published is not looked at.
-    pub(crate) committed_only: bool,
+    /// What of that which was appended since the generation was published counts.
+    pub(crate) behind: Behind,
     pub(crate) log: DamageLog,
+}
+
+/// What counts of that which stands behind the committed length of a growing segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// It is not looked at.
+    Nothing,
+    /// What was written after the generation that is opened, and before the next one.
+    Own,
+    /// All of it: newer generations there were cannot be read.
+    All,
 }
 
 /// Where a live record is.
@@ -102,9 +113,9 @@ impl Snapshot {
         // Held before it is read: from then on no writer removes what it names.
         let hold = storage.hold(&name).map_err(Error::of_opening)?;
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
-        let committed_only = generation != last;
+        let behind = if generation == last { Behind::Own } else { Behind::Nothing };
         let log = DamageLog::default();
-        let opening = Opening { storage, reader, manifest: &manifest, committed_only, log: log.clone() };
+        let opening = Opening { storage, reader, manifest: &manifest, behind, log: log.clone() };
         let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };
         let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
         for number in 0..manifest.segments.len() {
@@ -118,6 +129,9 @@ impl Snapshot {
                 findings.fresh.truncate(at);
                 lost.extend(findings.damages.last().cloned());
             }
+        }
+        if behind == Behind::Own {
+            findings.damages.extend(opening.find_later(&files)?);
         }
         let Findings { damages, torn, fresh } = findings;
         log.note(damages);

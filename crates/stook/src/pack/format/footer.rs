@@ -75,6 +75,9 @@ pub struct LastFrame {
     pub offset: u64,
     /// The checksum of its header, which covers its place, number and time.
     pub crc: u32,
+    /// The same of the last sync mark, be it this frame or one before it; 0 if there is none. Marks name their writer, so it
+    /// differs where two copies put the same key at the same time.
+    pub mark_crc: u32,
 }
 
 /// The last 256 bytes of a sealed segment or a checkpoint.
@@ -127,6 +130,7 @@ impl Footer {
         out.extend(tally.time_last_ns.to_le_bytes());
         out.extend(self.last_frame.offset.to_le_bytes());
         out.extend(self.last_frame.crc.to_le_bytes());
+        out.extend(self.last_frame.mark_crc.to_le_bytes());
         out.resize(FOOTER_LEN - 4, 0);
         out.extend(crc32c::crc32c(&out).to_le_bytes());
         out
@@ -171,7 +175,7 @@ impl Footer {
             time_first_ns: cursor.i64()?,
             time_last_ns: cursor.i64()?,
         };
-        let last_frame = LastFrame { offset: cursor.u64()?, crc: cursor.u32()? };
+        let last_frame = LastFrame { offset: cursor.u64()?, crc: cursor.u32()?, mark_crc: cursor.u32()? };
         let whole_units =
             index.len().is_multiple_of(UNIT as u64) && index.start().is_multiple_of(UNIT as u64);
         let frames_before_index = kind == FooterKind::Checkpoint || frames.end() <= index.start();
@@ -208,7 +212,7 @@ mod tests {
             top: ByteRange::new(12288, 12300).unwrap(),
             filter: ByteRange::new(12300, 12300).unwrap(),
             tally,
-            last_frame: LastFrame { offset: 4800, crc: 77 },
+            last_frame: LastFrame { offset: 4800, crc: 77, mark_crc: 78 },
         };
         let bytes = footer.encode();
         assert_eq!(Footer::decode(&bytes, FooterKind::Sealed, 20_000), Ok(footer));

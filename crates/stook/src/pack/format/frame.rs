@@ -13,6 +13,9 @@ pub const TRAILER_LEN: u64 = 16;
 /// Length of the attributes of a frame that ends a batch: see [`BatchEnd`](super::batch::BatchEnd).
 const BATCH_END_LEN: u16 = super::batch::BATCH_END_LEN as u16;
 
+/// The same of a [`SyncMark`](super::mark::SyncMark).
+const MARK_LEN: u16 = super::mark::MARK_LEN as u16;
+
 /// Length of what stands before the bytes of a piece of a framed body.
 pub const PIECE_HEAD_LEN: u64 = 8;
 
@@ -181,7 +184,7 @@ impl FrameHeader {
             FrameKind::Record => is_key,
             FrameKind::Deletion => is_key && attributes_len == 0 && body == BodyLen::Known(0),
             FrameKind::SyncMark => {
-                key_kind == 0 && key_len == 0 && attributes_len == 8 && body == BodyLen::Known(0)
+                key_kind == 0 && key_len == 0 && attributes_len == MARK_LEN && body == BodyLen::Known(0)
             }
             FrameKind::BatchEnd => {
                 key_kind == 0 && key_len == 0 && attributes_len == BATCH_END_LEN && body == BodyLen::Known(0)

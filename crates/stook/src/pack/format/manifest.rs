@@ -2,6 +2,7 @@
 
 use super::bytes::{Cursor, checked_tail};
 use super::footer::{LastFrame, Tally};
+use super::mark::{Edition, writer_of};
 use super::segment::CHUNK_LOG2;
 use super::{Decoded, Invalid, VERSION};
 
@@ -126,6 +127,11 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// What sync marks call it.
+    pub fn edition(&self) -> Edition {
+        Edition { generation: self.generation, writer: writer_of(&self.writer_nonce) }
+    }
+
     /// The bytes of one copy.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.segments.len() * ENTRY_LEN);
@@ -351,6 +357,7 @@ impl SegmentEntry {
         out.extend([u8::from(self.form.by_key), self.form.chunk_log2, 0, 0, 0, 0, 0, 0]);
         out.extend(self.last_frame.offset.to_le_bytes());
         out.extend(self.last_frame.crc.to_le_bytes());
+        out.extend(self.last_frame.mark_crc.to_le_bytes());
     }
 
     fn decode(cursor: &mut Cursor<'_>) -> Decoded<Self> {
@@ -378,7 +385,7 @@ impl SegmentEntry {
         let (marker, by_key, chunk_log2) = (cursor.u32()?, cursor.u8()? == 1, cursor.u8()?);
         let form = SegmentForm { marker, by_key, chunk_log2 };
         cursor.take(6)?;
-        let last_frame = LastFrame { offset: cursor.u64()?, crc: cursor.u32()? };
+        let last_frame = LastFrame { offset: cursor.u64()?, crc: cursor.u32()?, mark_crc: cursor.u32()? };
         Ok(Self {
             id,
             nonce,
@@ -468,7 +475,7 @@ mod tests {
                 sequence_last: 2,
                 ..Tally::default()
             },
-            last_frame: LastFrame { offset: 4800, crc: 11 },
+            last_frame: LastFrame { offset: 4800, crc: 11, mark_crc: 12 },
             dead_records: 1,
             dead_bytes: 1,
             vector: Some(VectorRef { generation: 2, len: 70, crc: 5 }),

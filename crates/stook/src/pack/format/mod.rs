@@ -16,6 +16,7 @@ pub mod frame;
 mod heads;
 pub mod index;
 pub mod manifest;
+pub mod mark;
 pub mod page;
 pub mod segment;
 

@@ -32,6 +32,8 @@ pub struct SegmentHeader {
     pub created_ns: i64,
     /// Its records stand in the order of their keys, not in that in which they were written.
     pub by_key: bool,
+    /// The generation that was the newest when it was made.
+    pub made_after: u64,
 }
 
 /// What the checksums and frames of one segment have in common.
@@ -104,6 +106,7 @@ impl SegmentHeader {
         out.extend_from_slice(self.group.as_bytes());
         out.resize(BY_KEY_AT, 0);
         out.push(u8::from(self.by_key));
+        out.extend(self.made_after.to_le_bytes());
         out.resize(UNIT - 4, 0);
         out.extend(crc32c::crc32c(&out).to_le_bytes());
         out
@@ -140,8 +143,19 @@ impl SegmentHeader {
         if marker == 0 {
             return Err(Invalid::damaged(64, "the marker is zero"));
         }
-        let by_key = bytes.get(BY_KEY_AT) == Some(&1);
-        Ok(Self { chunk_log2, group, id, pack_nonce, nonce, marker, sequence_first, created_ns, by_key })
+        let (by_key, made_after) = (cursor.u8()? == 1, cursor.u64()?);
+        Ok(Self {
+            chunk_log2,
+            group,
+            id,
+            pack_nonce,
+            nonce,
+            marker,
+            sequence_first,
+            created_ns,
+            by_key,
+            made_after,
+        })
     }
 }
 
@@ -161,6 +175,7 @@ mod tests {
             sequence_first: 9,
             created_ns: -1,
             by_key: true,
+            made_after: 1 << 40,
         };
         let bytes = header.encode();
         assert_eq!(bytes.len(), UNIT);

@@ -8,6 +8,7 @@ use crate::pack::format::footer::{Footer, FooterKind, LastFrame, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN, stored_crc};
 use crate::pack::format::index::{EncodedIndex, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
+use crate::pack::format::mark::{Edition, SyncMark};
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::format::{SEGMENT_LEN_MAX, UNIT};
 use crate::pack::key::Key;
@@ -56,9 +57,18 @@ pub(crate) struct Active {
     pub(crate) may_be_named: bool,
     /// Whether it says that one is about to.
     is_announced: bool,
+    /// What its marks say of who writes, and after which manifest.
+    session: Session,
     checkpoints: Vec<Name>,
     /// The chunk checksums of the record that was appended last, as they are stored.
     sums: Vec<u8>,
+}
+
+/// Who writes, and the manifest that is the newest meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Session {
+    pub(crate) after: Edition,
+    pub(crate) writer: u32,
 }
 
 /// The parts of a record as they are appended.
@@ -93,7 +103,12 @@ pub(crate) struct Appended {
 
 impl Active {
     /// Makes the file of a new segment. Its name is durable after the next sync of the directory.
-    pub(crate) fn create(storage: &dyn Storage, header: SegmentHeader, group: u32) -> Result<Self> {
+    pub(crate) fn create(
+        storage: &dyn Storage,
+        header: SegmentHeader,
+        group: u32,
+        session: Session,
+    ) -> Result<Self> {
         let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
         appender.append(&[&header.encode()])?;
         // By its header the segment is known as this pack's if the writer dies before anything else.
@@ -114,13 +129,19 @@ impl Active {
             published: false,
             may_be_named: false,
             is_announced: false,
+            session,
             checkpoints: Vec::new(),
             sums: Vec::new(),
         })
     }
 
     /// Goes on with an unsealed segment; what is torn at its end is cut off.
-    pub(crate) fn reopen(storage: &dyn Storage, segment: Segment, reader: &Reader) -> Result<Self> {
+    pub(crate) fn reopen(
+        storage: &dyn Storage,
+        segment: Segment,
+        reader: &Reader,
+        session: Session,
+    ) -> Result<Self> {
         let mut appender = storage.open_append(&Name::Segment(segment.entry.id).to_string())?;
         if appender.len() < segment.frames_end {
             return Err(Error::Invalid(format!(
@@ -140,10 +161,12 @@ impl Active {
             last: (segment.tally.sequence_last, segment.tally.time_last_ns),
             last_frame: segment.last_frame,
             durable_len: 0,
-            mark_due: false,
+            // What follows is told to be its, and from after which manifest.
+            mark_due: true,
             published: true,
             may_be_named: true,
             is_announced: true,
+            session,
             appender,
             runs: Vec::new(),
             checkpointed_len: segment.checkpointed_len,
@@ -208,18 +231,33 @@ impl Active {
         if self.is_dirty() {
             self.appender.sync()?;
             self.durable_len = self.appender.len();
-            self.mark_due = self.durable_len > UNIT as u64;
+            self.mark_due |= self.durable_len > UNIT as u64;
         }
         Ok(())
     }
 
-    /// Says how far the segment is durable, if that is news: the first frame after each sync.
+    /// A manifest names it as it is now. What follows is told to be written after that one.
+    pub(crate) fn go_on_after(&mut self, edition: Edition) {
+        self.published = true;
+        self.session.after = edition;
+        self.mark_due = true;
+    }
+
+    /// Says how far the segment is durable, and after which manifest what follows is written, if that is news: the first
+    /// frame after each sync and each manifest.
     fn mark(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.mark_due) {
             return Ok(());
         }
-        let attributes = self.durable_len.to_le_bytes();
-        self.append_without_key(FrameKind::SyncMark, &attributes, self.last)
+        self.append_mark(self.durable_len)
+    }
+
+    fn append_mark(&mut self, durable_len: u64) -> Result<()> {
+        let Session { after, writer } = self.session;
+        let attributes = SyncMark { durable_len, after, writer }.encode();
+        self.append_without_key(FrameKind::SyncMark, &attributes, self.last)?;
+        self.last_frame.mark_crc = self.last_frame.crc;
+        Ok(())
     }
 
     /// Says that a manifest is about to name the segment. Whoever finds it named by none knows by this whether one may have
@@ -229,7 +267,7 @@ impl Active {
             return Ok(());
         }
         self.is_announced = true;
-        self.append_without_key(FrameKind::SyncMark, &0u64.to_le_bytes(), self.last)
+        self.append_mark(0)
     }
 
     fn append_without_key(&mut self, kind: FrameKind, attributes: &[u8], last: (u64, i64)) -> Result<()> {
@@ -250,7 +288,7 @@ impl Active {
         let len = fixed.len() + attributes.len();
         let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
         self.appender.append(&[&fixed, attributes, padding])?;
-        self.last_frame = LastFrame { offset, crc: crc_of(&fixed) };
+        self.last_frame = LastFrame { offset, crc: crc_of(&fixed), ..self.last_frame };
         Ok(())
     }
 
@@ -336,7 +374,7 @@ impl Active {
         let crc = crc_of(&fixed);
         let digest = if in_batch { digest_more(digest(crc), &self.sums) } else { 0 };
         if !in_batch {
-            self.last_frame = LastFrame { offset, crc };
+            self.last_frame = LastFrame { offset, crc, ..self.last_frame };
         }
         Ok(Appended { place: Place::new(offset, self.len() - offset), digest })
     }
@@ -364,9 +402,14 @@ impl Active {
     }
 
     /// The same, and takes the record into the index.
-    pub(crate) fn end_record(&mut self, parts: Parts<'_>, frame: LastFrame, body_len: u64) -> Result<Place> {
-        let place = self.end_frame(frame.offset)?;
-        self.last_frame = frame;
+    pub(crate) fn end_record(
+        &mut self,
+        parts: Parts<'_>,
+        (offset, crc): (u64, u32),
+        body_len: u64,
+    ) -> Result<Place> {
+        let place = self.end_frame(offset)?;
+        self.last_frame = LastFrame { offset, crc, ..self.last_frame };
         self.note(parts, place, body_len);
         Ok(place)
     }

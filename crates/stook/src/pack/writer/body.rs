@@ -5,7 +5,6 @@ use super::{Active, At, PackWriter, Parts};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::format::batch::{digest, digest_more};
-use crate::pack::format::footer::LastFrame;
 use crate::pack::format::frame::{BodyLen, PieceHead, Trailer};
 use crate::pack::format::segment::Salt;
 use crate::pack::key::{KEY_LEN_MAX, Key};
@@ -185,7 +184,7 @@ impl<'w> RecordWriter<'w> {
             time_ns: self.time_ns,
         };
         let (group, old, len) = (self.group, self.old, self.len);
-        let frame = LastFrame { offset: self.offset, crc: self.header_crc };
+        let frame = (self.offset, self.header_crc);
         self.writer.guard(|writer| {
             writer.active_of(group)?.end_record(parts, frame, len)?;
             writer.note_put(parts.key, old, parts.sequence, parts.time_ns);

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use active::{Active, Parts};
+use active::{Active, Parts, Session};
 pub use batch::Batch;
 pub use body::RecordWriter;
 pub use bounds::check_group;
@@ -38,13 +38,14 @@ use super::format::deletes::{DELETES_LEN_MAX, Death, Deaths};
 use super::format::frame::{HEADER_LEN, checksums_len};
 use super::format::index::Place;
 use super::format::manifest::{MANIFEST_LEN_MAX, Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
+use super::format::mark::{Edition, writer_of};
 use super::format::segment::SegmentHeader;
 use super::host::{Host, SystemHost, clock_is_behind};
 use super::key::Key;
 use super::names::{self, Name, next_free, take_number};
 use super::reader::Reader;
 use super::recover::TornTail;
-use super::segment::Segment;
+use super::segment::{Segment, Whose};
 use super::snapshot::{Snapshot, View, listed, newest};
 use crate::engine::{Backend, EngineFactory};
 use crate::storage::{Entry, Lock, Storage};
@@ -179,6 +180,8 @@ pub struct PackWriter {
     reader: Reader,
     /// The generation published last.
     manifest: Manifest,
+    /// What sync marks call that one.
+    edition: Edition,
     /// The generations before that one that are still there, with the files that they name.
     older: BTreeMap<u64, Named>,
     /// Higher than any generation that a file was ever seen to be of.
@@ -267,10 +270,12 @@ impl PackWriter {
         let reader = Reader::new(options.engines.clone());
         let snapshot = Snapshot::load(storage.as_ref(), &reader, View::default())?;
         let mut manifest = snapshot.manifest;
+        let edition = manifest.edition();
         let mut nonce = [0; 16];
         options.host.random(&mut nonce)?;
         manifest.writer_nonce = nonce;
         let mut writer = Self::with(storage, options, manifest, lock);
+        writer.edition = edition;
         let waited_for = writer.lock.waited_for().map(str::to_owned);
         let (torn, damages) = (snapshot.torn, snapshot.log.all());
         writer.recovery = Recovery { torn, damages, waited_for, ..Recovery::default() };
@@ -330,6 +335,7 @@ impl PackWriter {
             // A manifest that is read says a number far from the last there is.
             generation_next: manifest.generation + 1,
             own_segments: manifest.segment_next,
+            edition: manifest.edition(),
             manifest,
             groups,
             active: BTreeMap::new(),
@@ -371,7 +377,8 @@ impl PackWriter {
         match entry.state {
             SegmentState::Active if may_grow => {
                 self.links.begin_segment(entry.id, segment.frames_end);
-                let active = Active::reopen(self.storage.as_ref(), segment, &self.reader)?;
+                let session = self.session();
+                let active = Active::reopen(self.storage.as_ref(), segment, &self.reader, session)?;
                 self.active.insert(entry.group, active);
             }
             SegmentState::Active => self.leave_as_it_is(segment)?,
@@ -386,7 +393,7 @@ impl PackWriter {
     /// committed, so that what is put from now on is newer than all of it.
     fn leave_as_it_is(&mut self, segment: Segment) -> Result<()> {
         let mut entry = segment.entry;
-        if segment.frames_end > entry.committed_len && !segment.is_foreign {
+        if segment.frames_end > entry.committed_len && segment.whose != Whose::Foreign {
             let mut appender = self.storage.open_append(&Name::Segment(entry.id).to_string())?;
             appender.rewrite(segment.durable_len)?;
             appender.sync()?;
@@ -644,13 +651,19 @@ impl PackWriter {
             sequence_first: self.manifest.sequence_next,
             created_ns: self.options.host.now_ns(),
             by_key: false,
+            made_after: self.manifest.generation,
         };
         self.dead.insert(header.id, Dead::default());
         self.links.begin_segment(header.id, 0);
-        let active = Active::create(self.storage.as_ref(), header, group)?;
+        let active = Active::create(self.storage.as_ref(), header, group, self.session())?;
         self.active.insert(group, active);
         self.unpublished = true;
         Ok(())
+    }
+
+    /// What the marks of this writer say from now on.
+    fn session(&self) -> Session {
+        Session { after: self.edition, writer: writer_of(&self.manifest.writer_nonce) }
     }
 
     fn group_of(&self, segment: u64) -> Result<u32> {

@@ -10,7 +10,7 @@ use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, VectorRef};
 use crate::pack::names::{Name, take_number};
 use crate::pack::segment::{Findings, Segment};
-use crate::pack::snapshot::Opening;
+use crate::pack::snapshot::{Behind, Opening};
 
 /// Segments shorter than this are left open when a writer finishes, unless it made them: the next writer goes
 /// on with them instead of adding one more small segment.
@@ -97,7 +97,7 @@ impl PackWriter {
             storage: self.storage.as_ref(),
             reader: &self.reader,
             manifest: &self.manifest,
-            committed_only: true,
+            behind: Behind::Nothing,
             log: self.log.clone(),
         };
         let segment = Segment::open(&opening, number.unwrap_or(usize::MAX), &mut findings)?;
@@ -130,7 +130,9 @@ impl PackWriter {
         self.storage.publish_if_absent(&Name::Manifest(generation).to_string(), &bytes)?;
         let before = std::mem::replace(&mut self.manifest, manifest);
         self.generation_next = generation_next;
-        self.active.values_mut().for_each(|active| active.published = true);
+        self.edition = self.manifest.edition();
+        let edition = self.edition;
+        self.active.values_mut().for_each(|active| active.go_on_after(edition));
         self.unpublished = false;
         for entry in &before.segments {
             let name = entry.vector.map(|vector| Name::Deletes(entry.id, vector.generation));

@@ -33,7 +33,7 @@ const DROPPED: u64 = 2001;
 const AFTER_DROPPED: u64 = 2002;
 /// A frame but its body: header, key, one checksum.
 const AROUND: usize = 40 + 8 + 4;
-const MARK: usize = 40 + 8;
+const MARK: usize = 40 + 24;
 
 /// The newest version of every key that was promised to be safe.
 type Promise = BTreeMap<u8, u64>;

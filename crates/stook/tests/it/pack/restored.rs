@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stook::pack::{Attributes, CompactOptions, Key, PackWriter, WriterOptions};
+use stook::pack::{Attributes, CompactOptions, Key, MapRule, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::Storage;
 use stook_testing::fault::{FaultStorage, StorageCall, StorageFault};
-use stook_testing::model::pack::{PackModel, ScriptedHost, assert_holds, open_simulated, tiny_writer};
+use stook_testing::model::pack::{
+    NoEngines, PackModel, ScriptedHost, assert_holds, open_simulated, tiny_writer,
+};
 use stook_testing::sim::{Failure, SimStorage};
 
 use super::damage::{Files, files_of, shared, storage_with};
@@ -275,7 +278,7 @@ fn assert_restored_half(mine: &Files, theirs: &Files, prefixes: &[&str], case: &
         // A checkpoint of another copy costs a scan.
         assert_eq!(pack.damages(), [], "{case}");
         for id in [1, 2, 10, 20] {
-            let body = |pack: &stook::pack::Pack| pack.get(&Key::id(id)).unwrap().map(|record| record.body);
+            let body = |pack: &Pack| pack.get(&Key::id(id)).unwrap().map(|record| record.body);
             assert_eq!(body(&pack), body(&whole), "{case}: {id}");
         }
         return;
@@ -333,4 +336,164 @@ fn what_another_copy_put_behind_the_committed_length_is_left_out_and_told() {
     let pack = open_simulated(&storage).unwrap();
     assert_eq!(pack.damages().len(), 1, "{:?}", pack.damages());
     assert_eq!(pack.get(&Key::id(2)).unwrap().unwrap().body, &b"two"[..]);
+}
+
+fn finish_with(storage: &SimStorage, seed: u64, change: impl FnOnce(&mut PackWriter)) {
+    let mut writer = PackWriter::open(shared(storage), options(seed)).unwrap();
+    change(&mut writer);
+    writer.finish(false).unwrap();
+}
+
+fn put_text(writer: &mut PackWriter, group: &str, id: u64, body: &str) {
+    writer.put(group, &Key::id(id), &Attributes::new(), body.as_bytes()).unwrap();
+}
+
+fn text(pack: &Pack, id: u64) -> Option<String> {
+    let record = pack.get(&Key::id(id)).unwrap();
+    record.map(|record| String::from_utf8(record.body.to_vec()).unwrap())
+}
+
+/// A pack with a record in each of two groups, whose segments go on growing.
+fn two_groups() -> Files {
+    let medium = SimStorage::new();
+    PackWriter::create(shared(&medium), options(1)).unwrap().finish(false).unwrap();
+    finish_with(&medium, 2, |writer| put_text(writer, "a", 1, "one"));
+    finish_with(&medium, 3, |writer| put_text(writer, "b", 2, "two"));
+    files_of(&medium)
+}
+
+/// The first changes of the other copy went to another segment: what follows in this one has numbers that this copy has not
+/// given yet.
+#[test]
+fn later_frames_of_another_copy_are_left_out_whatever_their_numbers() {
+    for (changes, publishes) in [(1, true), (5, true), (5, false)] {
+        let both = two_groups();
+        let [ours, theirs] = [(); 2].map(|()| of(&both));
+        for id in 10..10 + changes {
+            finish_with(&theirs, id, |writer| put_text(writer, "a", id, "theirs"));
+        }
+        let mut writer = PackWriter::open(shared(&theirs), options(20)).unwrap();
+        assert!(writer.delete(&Key::id(2)).unwrap());
+        put_text(&mut writer, "b", 30, "theirs");
+        writer.sync().unwrap();
+        if publishes {
+            writer.finish(false).unwrap();
+        }
+        finish_with(&ours, 21, |writer| put_text(writer, "a", 40, "ours"));
+        let second = "segment-0000000000000002";
+        let mut files = files_of(&ours);
+        files.insert(second.to_owned(), files_of(&theirs)[second].clone());
+        let storage = of(&files);
+        let pack = open_simulated(&storage).unwrap();
+        assert_eq!(pack.damages().len(), 1, "{changes}: {:?}", pack.damages());
+        assert!(!pack.check(|_| {}).unwrap().damages.is_empty());
+        assert_eq!([1, 2, 40].map(|id| text(&pack, id).unwrap()), ["one", "two", "ours"]);
+        assert!(pack.get(&Key::id(30)).is_err(), "it is not denied either");
+        finish_with(&storage, 22, |writer| put_text(writer, "b", 99, "newest"));
+        let kept = files_of(&storage);
+        assert_eq!(kept[second], files[second], "{changes}: nothing is appended to it");
+        assert_eq!(text(&open_simulated(&storage).unwrap(), 99).unwrap(), "newest");
+    }
+}
+
+/// Clocks stand still, or are set to the same wrong time: heads of frames of two copies are then the same, and bodies differ.
+#[test]
+fn frames_that_two_copies_wrote_alike_are_told_apart_by_their_writers() {
+    let both = two_groups();
+    for seals in [false, true] {
+        let [ours, theirs] = [(5, "ours"), (6, "them")].map(|(seed, body)| {
+            let storage = of(&both);
+            let mut writer = PackWriter::open(shared(&storage), options(seed)).unwrap();
+            put_text(&mut writer, "b", 30, body);
+            writer.finish(seals).unwrap();
+            files_of(&storage)
+        });
+        let second = "segment-0000000000000002";
+        let mut files = ours;
+        files.insert(second.to_owned(), theirs[second].clone());
+        let pack = open_simulated(&of(&files)).unwrap();
+        assert!(!pack.damages().is_empty(), "{seals}");
+    }
+}
+
+/// A key that is in the state of the backup and in the last one is not in neither without a word.
+#[test]
+fn what_was_written_after_generations_that_are_gone_is_told() {
+    let begin = |storage: &Arc<dyn Storage>| {
+        PackWriter::create(storage.clone(), options(1)).unwrap().finish(false).unwrap();
+        let mut writer = PackWriter::open(storage.clone(), options(2)).unwrap();
+        put_text(&mut writer, "a", 1, "one");
+        put_text(&mut writer, "a", 2, "two");
+        writer.finish(false).unwrap();
+    };
+    let medium = SimStorage::new();
+    begin(&shared(&medium));
+    let before = files_of(&medium);
+    // By two writers, or by one that publishes in between.
+    for writers in [1, 2] {
+        let medium = of(&before);
+        let mut writer = PackWriter::open(shared(&medium), options(3)).unwrap();
+        writer.delete(&Key::id(1)).unwrap();
+        if writers == 1 {
+            writer.publish().unwrap();
+        } else {
+            writer.finish(false).unwrap();
+            writer = PackWriter::open(shared(&medium), options(4)).unwrap();
+        }
+        put_text(&mut writer, "b", 1, "again");
+        writer.finish(false).unwrap();
+        let storage = restored(&before, &files_of(&medium));
+        let pack = open_simulated(&storage).unwrap();
+        assert_eq!(pack.damages().len(), 1, "{writers}: {:?}", pack.damages());
+        let what = &pack.damages()[0].what;
+        assert!(what.contains("generation"), "{what}");
+        // The same where it goes on in a segment that the older manifest names.
+        finish_with(&medium, 5, |writer| put_text(writer, "a", 2, "twice"));
+        let mut files = files_of(&restored(&before, &files_of(&medium)));
+        files.remove("segment-0000000000000002");
+        let storage = of(&files);
+        let pack = open_simulated(&storage).unwrap();
+        assert_eq!(pack.damages().len(), 1, "{writers}: {:?}", pack.damages());
+        // It is the state after the deletion, and before what follows that.
+        assert!(pack.get(&Key::id(1)).is_err(), "{writers}");
+        assert_eq!(text(&pack, 2).unwrap(), "two");
+        finish_with(&storage, 6, |writer| put_text(writer, "a", 3, "three"));
+        let segment = "segment-0000000000000001";
+        assert_eq!(files_of(&storage)[segment], files[segment], "{writers}: nothing is cut off");
+        let pack = open_simulated(&storage).unwrap();
+        assert_eq!(text(&pack, 3).unwrap(), "three");
+        assert!(pack.get(&Key::id(1)).is_err(), "{writers}: still deleted, and told why it may be there");
+        assert_eq!(text(&pack, 2).unwrap(), "two");
+    }
+}
+
+/// A reader that opened before a writer published sees a state that there was, and no damage.
+#[test]
+fn what_a_writer_publishes_meanwhile_is_no_damage() {
+    let both = two_groups();
+    let medium = of(&both);
+    let mut writer = PackWriter::open(shared(&medium), options(3)).unwrap();
+    put_text(&mut writer, "a", 10, "before");
+    writer.sync().unwrap();
+    let old = files_of(&medium);
+    writer.publish().unwrap();
+    put_text(&mut writer, "a", 11, "after");
+    put_text(&mut writer, "c", 12, "new");
+    writer.sync().unwrap();
+    // All that the older generation names, as its reader finds it now.
+    let storage = restored(&old, &files_of(&medium));
+    let newest = files_of(&medium).into_iter().filter(|(name, _)| name.starts_with("manifest-"));
+    let newest: Vec<_> = newest.collect();
+    let (faulty, inner) = (FaultStorage::new(shared(&storage)), storage.clone());
+    let lists = AtomicUsize::new(0);
+    faulty.watch(move |call| {
+        if call == StorageCall::List && lists.fetch_add(1, Ordering::Relaxed) == 1 {
+            newest.iter().for_each(|(name, bytes)| drop(inner.publish_if_absent(name, bytes)));
+        }
+    });
+    let options = OpenOptions { engines: Arc::new(NoEngines), map: MapRule::Never, ..OpenOptions::default() };
+    let pack = Pack::open(Arc::new(faulty), options).unwrap();
+    assert_eq!(pack.damages(), []);
+    assert_eq!(text(&pack, 10).unwrap(), "before");
+    assert_eq!(text(&pack, 11), None);
 }

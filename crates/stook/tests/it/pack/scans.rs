@@ -327,7 +327,7 @@ fn forged() -> (SimStorage, PackModel, usize) {
     let name = "segment-0000000000000001";
     let salt = SegmentHeader::decode(&contents(&storage, name)[..4096]).unwrap().salt();
     // Where the frame will be: behind a sync mark.
-    let host = contents(&storage, name).len().next_multiple_of(8) + 48;
+    let host = contents(&storage, name).len().next_multiple_of(8) + 64;
     let body_at = host + 40 + 8;
     let mut body = Vec::new();
     while body.len() < 30_000 {

@@ -129,6 +129,7 @@ impl Maker<'_> {
             sequence_first: self.sequence_first,
             created_ns: self.host.now_ns(),
             by_key: true,
+            made_after: self.manifest.generation,
         };
         self.made.push(id);
         Output::create(self.storage, header, self.group)

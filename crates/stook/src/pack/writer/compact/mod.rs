@@ -24,7 +24,7 @@ use crate::pack::format::manifest::SegmentEntry;
 use crate::pack::names::Name;
 use crate::pack::open::Pack;
 use crate::pack::reader::Reader;
-use crate::pack::segment::Segment;
+use crate::pack::segment::{Segment, Whose};
 
 /// What to compact, and how.
 #[derive(Debug, Clone)]
@@ -138,7 +138,7 @@ impl PackWriter {
         let candidates: Vec<Candidate<'_>> = self
             .sealed
             .iter()
-            .filter(|(_, sealed)| !sealed.segment.as_ref().is_some_and(|segment| segment.is_foreign))
+            .filter(|(_, sealed)| sealed.segment.as_ref().is_none_or(|segment| segment.whose == Whose::Own))
             .filter_map(|(id, sealed)| {
                 Some(Candidate::new(sealed.segment.as_ref()?, &self.dead.get(id)?.deaths))
             })

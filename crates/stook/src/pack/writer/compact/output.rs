@@ -131,7 +131,7 @@ impl Output {
         let offset = self.len();
         let fixed = header.encode(&self.salt, offset, stored.as_ref(), old.attributes);
         self.appender.append(&[&fixed, stored.as_ref(), old.attributes])?;
-        self.last_frame = LastFrame { offset, crc: crc_of(&fixed) };
+        self.last_frame = LastFrame { offset, crc: crc_of(&fixed), mark_crc: 0 };
         Ok(offset)
     }
 
