@@ -17,6 +17,7 @@
 //! This module never looks into the bytes it moves.
 
 mod arena;
+mod available;
 mod buffer;
 mod cache;
 mod file;
@@ -33,8 +34,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use arena::Arena;
+pub(crate) use available::available_memory;
 pub use buffer::Buffer;
-pub(crate) use cache::available_memory;
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};
 pub use file::{Alignment, File};
 pub use mapping::{Mapping, prefetch};

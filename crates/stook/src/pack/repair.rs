@@ -73,7 +73,8 @@ pub struct RepairOptions {
     /// How the new pack is written.
     pub writer: WriterOptions,
     /// Memory for the keys of one walk over the pack, in bytes; the records on their way take as much again. With less
-    /// there are more walks.
+    /// there are more walks. Besides these there are reads under way (at most 32, of 1 MiB at most), what is being written, and 8
+    /// bytes a record for the index of the segment that is written.
     pub memory_len: usize,
 }
 
