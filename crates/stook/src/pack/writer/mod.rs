@@ -112,7 +112,7 @@ pub struct Recovery {
     pub torn: Vec<TornTail>,
     /// Damage, which was left as it is.
     pub damages: Vec<Damage>,
-    /// Files that were set aside: no generation names them, but one did that is gone.
+    /// Files that were set aside: no generation names them, but one that is not there did or was about to.
     pub set_aside: Vec<SetAside>,
     /// The clock is behind the last record: what there is to say about that.
     pub clock: Option<String>,
@@ -120,7 +120,7 @@ pub struct Recovery {
     pub waited_for: Option<String>,
 }
 
-/// A file that holds what a newer generation had, while only an older one is there.
+/// A file that a newer generation named or was about to, while only an older one is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// Its name.
@@ -144,8 +144,8 @@ impl Recovery {
         });
         let set_aside = self.set_aside.iter().map(|file| {
             format!(
-                "{} belongs to a newer generation, whose manifest is gone (was an older one restored from a backup?); it was \
-                 kept as {}",
+                "{} is named by no generation, but one after this one named it or was about to (an older manifest was \
+                 restored from a backup, or a writer was killed as it published); it was kept as {}",
                 file.name, file.kept_as
             )
         });
@@ -201,6 +201,8 @@ pub struct PackWriter {
     unpublished: bool,
     /// A failure after which nothing more may be written.
     stopped: bool,
+    /// Whether there may be a generation that this writer does not know to be published.
+    in_doubt: bool,
     /// Files that the newest generation does not name, and that are to go when no older one does.
     garbage: BTreeSet<Name>,
     /// The process that opened it.
@@ -342,6 +344,7 @@ impl PackWriter {
             synced_at: Instant::now(),
             unpublished: false,
             stopped: false,
+            in_doubt: false,
             garbage: BTreeSet::new(),
             process: std::process::id(),
             lock,
@@ -563,6 +566,9 @@ impl PackWriter {
     }
 
     fn find(&self, key: &Key) -> Result<Option<At>> {
+        if self.stopped {
+            return Err(Error::Stopped);
+        }
         let form = key.sort_form();
         let live = |segment: u64, places: Vec<Place>| {
             let deaths = self.dead.get(&segment).map(|dead| &dead.deaths);
@@ -729,7 +735,7 @@ impl PackWriter {
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self);
         if changed.is_err() && !std::mem::replace(&mut self.stopped, true) {
-            self.empty_unnamed();
+            self.give_room_back();
         }
         changed
     }
