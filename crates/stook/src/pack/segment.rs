@@ -207,7 +207,8 @@ impl Segment {
         self.damaged = true;
         let (len, committed_len) = (self.source.len(), self.entry.committed_len);
         let what = format!("the file has {len} bytes, {committed_len} were committed");
-        let cut = Damage { file: self.source.path().to_path_buf(), offset: len, key: None, what };
+        let cut =
+            Damage { file: self.source.path().to_path_buf(), offset: len, key: None, what, cause: None };
         self.doubt = (len < self.entry.frames_end).then(|| cut.clone());
         Some(cut)
     }
@@ -466,7 +467,13 @@ impl Segment {
     fn foreign_damage(&self, offset: u64) -> Damage {
         let what = "the segment is not the one that the manifest speaks of: one of them comes from another copy of this pack, \
                     and records may be missing";
-        Damage { file: self.source.path().to_path_buf(), offset, key: None, what: what.to_owned() }
+        Damage {
+            file: self.source.path().to_path_buf(),
+            offset,
+            key: None,
+            what: what.to_owned(),
+            cause: None,
+        }
     }
 
     /// Scans what no index covers, up to `end`.
@@ -601,5 +608,6 @@ pub(crate) fn refused(source: &dyn Source, base: u64, invalid: Invalid) -> Error
         offset: base.saturating_add(invalid.offset),
         key: None,
         what: invalid.what,
+        cause: None,
     })
 }
