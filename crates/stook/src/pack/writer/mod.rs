@@ -12,6 +12,7 @@ mod known;
 mod leftovers;
 mod links;
 mod publish;
+mod refusals;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,6 +30,7 @@ use known::Known;
 use leftovers::{Committed, Named};
 pub use links::FurtherName;
 use links::Links;
+use refusals::{refuse_hidden, refuse_lost, refuse_what_is_there};
 pub use shared::SharedWriter;
 
 use super::damages::DamageLog;
@@ -353,13 +355,7 @@ impl PackWriter {
 
     fn adopt(&mut self, mut segment: Segment) -> Result<()> {
         let entry = segment.entry;
-        if segment.vector_lost {
-            // Writing a new vector would bring back what the lost one said is dead.
-            return Err(Error::Invalid(format!(
-                "the list of deleted records of {} is lost; nothing may be written to this pack before it is repaired",
-                segment.source.path().display()
-            )));
-        }
+        refuse_lost(&segment)?;
         let dead = Dead {
             deaths: std::mem::take(&mut segment.deaths),
             records: entry.dead_records,
@@ -738,37 +734,6 @@ impl PackWriter {
             self.give_room_back();
         }
         changed
-    }
-}
-
-/// What is behind the committed length of a segment that cannot be opened was put before whatever is put now, and nobody
-/// knows its keys and sequence numbers. And where the file is there and may be read some other day, its records would then be
-/// alive beside those that took their place meanwhile.
-fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -> Result<()> {
-    let name = Name::Segment(entry.id).to_string();
-    if entry.state == SegmentState::Sealed && !files.iter().any(|file| file.name == name) {
-        return Ok(());
-    }
-    Err(Error::Invalid(format!(
-        "{} cannot be opened, and what is in it may be replaced or deleted by what is written now; nothing may be written \
-         to this pack before it can be opened or the pack is repaired",
-        storage.path(&name).display()
-    )))
-}
-
-/// A new pack is made where nothing is but what a writer leaves that died at once: segments of a pack that lost its
-/// manifests would be taken for leftovers, and nobody meant a directory of other files to become a pack.
-fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
-    let files = storage.list()?;
-    if newest(&files).is_some() {
-        return Err(Error::Exists { path: storage.path("") });
-    }
-    match files.iter().find(|file| file.name != names::LOCK) {
-        None => Ok(()),
-        Some(file) => Err(Error::NotAPack {
-            path: storage.path(""),
-            why: format!("it holds {}, but no manifest; make the new pack in another place", file.name),
-        }),
     }
 }
 
