@@ -3,8 +3,9 @@
 use serde::Serialize;
 use stook::pack::tree::Failure;
 use stook::report::json::TextOrBytes;
+use stook::report::units;
 
-use crate::context::Context;
+use crate::context::{Context, TOLD_MAX};
 use crate::exit::chain;
 use crate::output::printable;
 
@@ -33,9 +34,21 @@ struct PathError {
     error: String,
 }
 
-/// Tells all of them on stderr.
-pub fn tell(context: &Context, failures: &[Failure]) {
-    for failure in failures {
+/// Those of many that are told, and how many there are besides: without `--verbose` nobody is flooded.
+pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
+    let told = if verbose { all } else { all.get(..TOLD_MAX).unwrap_or(all) };
+    let more = all.len() - told.len();
+    (told, (more > 0).then(|| units::count(more as u64)))
+}
+
+/// Tells them on stderr, the first ten or all.
+pub fn tell(context: &Context, failures: &[Failure], verbose: bool) {
+    let (told, more) = few(failures, verbose);
+    // How much is damaged is told with these.
+    for damage in failures.iter().skip(told.len()).filter_map(|failure| failure.error.damage()) {
+        context.told(std::slice::from_ref(damage));
+    }
+    for failure in told {
         if let Some(damage) = failure.error.damage() {
             if failure.key.is_empty() {
                 // No path is known: it is told with all that is known of the pack.
@@ -45,5 +58,8 @@ pub fn tell(context: &Context, failures: &[Failure]) {
             context.told(std::slice::from_ref(damage));
         }
         context.failure(&PathError { key: printable(&failure.key), error: chain(&failure.error) });
+    }
+    if let Some(more) = more {
+        context.failure(anyhow::anyhow!("… and {more} more failures; `--verbose` names them all").as_ref());
     }
 }

@@ -17,6 +17,11 @@ use crate::result::{Results, Target};
 
 const SAMPLE: Sample = Sample { files: 50_000, size: 20_000 };
 
+/// Files of the tree of hard links, how many names each has, and its length in bytes.
+const LINKED_FILES: usize = 10_000;
+const NAMES: usize = 4;
+const LINKED_LEN: usize = 4_000;
+
 /// Records that are got by key in one command.
 const GETS: usize = 10_000;
 
@@ -57,9 +62,11 @@ struct Job {
 struct Inputs {
     tree: PathBuf,
     keys: PathBuf,
+    /// A tree of files that have several names each.
+    linked: PathBuf,
 }
 
-const JOBS: [Job; 8] = [
+const JOBS: [Job; 11] = [
     Job { section: "pack the tree, cold", is_cold: true, run: pack_tree },
     Job { section: "pack the tree again, nothing changed, warm", is_cold: false, run: pack_again },
     Job { section: "load, cold", is_cold: true, run: |build, _| build.run(&["load"], &[]) },
@@ -72,12 +79,29 @@ const JOBS: [Job; 8] = [
     Job { section: "load, warm", is_cold: false, run: |build, _| build.run(&["load"], &[]) },
     Job { section: "get 10,000 records, warm", is_cold: false, run: get_many },
     Job { section: "check, warm", is_cold: false, run: |build, _| build.run(&["check"], &[]) },
+    Job { section: "pack 10,000 files with 4 names each, warm", is_cold: false, run: pack_linked },
+    Job {
+        section: "pack 10,000 files with 4 names each again, nothing changed, warm",
+        is_cold: false,
+        run: |build, inputs| pack(build, &inputs.linked, &build.linked_pack()),
+    },
+    Job { section: "unpack 10,000 files with 4 names each, warm", is_cold: false, run: unpack_linked },
 ];
 
 impl Build {
     /// A pack that is made in a measurement and removed after it.
     fn second_pack(&self) -> PathBuf {
         self.pack.with_extension("second.stook")
+    }
+
+    /// The pack of the tree of hard links.
+    fn linked_pack(&self) -> PathBuf {
+        self.pack.with_extension("linked.stook")
+    }
+
+    /// What is unpacked in a measurement and removed after it.
+    fn unpacked(&self) -> PathBuf {
+        self.pack.with_extension("unpacked")
     }
 
     /// Runs a command on the pack.
@@ -97,16 +121,48 @@ fn ended(mut process: Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn pack_tree(build: &Build, inputs: &Inputs) -> anyhow::Result<()> {
+fn pack(build: &Build, tree: &Path, pack: &Path) -> anyhow::Result<()> {
     let mut process = Command::new(&build.binary);
-    process.args(["pack", "--quiet"]).arg(&inputs.tree).arg(build.second_pack());
+    process.args(["pack", "--quiet"]).arg(tree).arg(pack);
     ended(process)
 }
 
+fn pack_tree(build: &Build, inputs: &Inputs) -> anyhow::Result<()> {
+    pack(build, &inputs.tree, &build.second_pack())
+}
+
 fn pack_again(build: &Build, inputs: &Inputs) -> anyhow::Result<()> {
+    pack(build, &inputs.tree, &build.pack)
+}
+
+fn pack_linked(build: &Build, inputs: &Inputs) -> anyhow::Result<()> {
+    pack(build, &inputs.linked, &build.second_pack())
+}
+
+fn unpack_linked(build: &Build, _: &Inputs) -> anyhow::Result<()> {
     let mut process = Command::new(&build.binary);
-    process.args(["pack", "--quiet"]).arg(&inputs.tree).arg(&build.pack);
+    process.args(["unpack", "--quiet"]).arg(build.linked_pack()).arg(build.unpacked());
     ended(process)
+}
+
+/// Makes the tree of hard links: the first names in one directory for each hundred files, the others in directories of their
+/// own, so that names of one file are met far apart.
+fn tree_of_links(work: &Path) -> anyhow::Result<PathBuf> {
+    let tree = work.join("linked");
+    sample::remove(&tree)?;
+    for number in 0..LINKED_FILES {
+        let body: Vec<u8> = (0..LINKED_LEN).map(|at| (at * 31 + number * 7) as u8).collect();
+        let place = |name: usize| tree.join(format!("{name}/{:03}", number / 100));
+        let path = |name: usize| place(name).join(format!("{number:05}"));
+        for name in 0..NAMES {
+            std::fs::create_dir_all(place(name))?;
+            match name {
+                0 => std::fs::write(path(0), &body)?,
+                _ => std::fs::hard_link(path(0), path(name))?,
+            }
+        }
+    }
+    Ok(tree)
 }
 
 fn get_many(build: &Build, inputs: &Inputs) -> anyhow::Result<()> {
@@ -118,7 +174,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     sample::prepare_work(&args.work)?;
     eprintln!("Making the sample");
     let tree = SAMPLE.tree(&args.work, || {})?;
-    let inputs = Inputs { keys: args.work.join("keys.txt"), tree };
+    let linked = tree_of_links(&args.work)?;
+    let inputs = Inputs { keys: args.work.join("keys.txt"), tree, linked };
     std::fs::write(&inputs.keys, some_keys(&inputs.tree)?)?;
     let build = |name, binary: &Path| -> anyhow::Result<Build> {
         let binary = binary.canonicalize().with_context(|| format!("cannot find {}", binary.display()))?;
@@ -128,6 +185,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for build in &builds {
         sample::remove(&build.pack)?;
         pack_again(build, &inputs)?;
+        sample::remove(&build.linked_pack())?;
+        pack(build, &inputs.linked, &build.linked_pack())?;
     }
     let cold = Cold::detect();
     let mut results = Results {
@@ -173,6 +232,7 @@ fn measure(
             (job.run)(build, inputs)?;
             let seconds = started.elapsed().as_secs_f64();
             sample::remove(&build.second_pack())?;
+            sample::remove(&build.unpacked())?;
             Ok(Some(seconds))
         };
         let mut ways: Vec<Way<'_>> = builds

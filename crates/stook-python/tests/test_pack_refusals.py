@@ -311,6 +311,30 @@ def test_trees_that_cannot_be_packed(tmp_path: Path, filled: Path) -> None:
         stook.unpack("none", "out")
 
 
+def test_what_a_writer_left_unfinished_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file").write_bytes(b"new")
+    with stook.Pack("torn.stook", "x") as pack:
+        pack["a"] = b"acknowledged"
+    segment = Path("torn.stook/segment-0000000000000001")
+
+    def tear() -> None:
+        with segment.open("ab") as file:
+            file.write(b"unfinished" * 8)
+
+    tear()
+    stook.Pack("torn.stook").close()
+    with pytest.warns(stook.RecoveryWarning, match=r"torn.stook: cut an unfinished end of 80 bytes"):
+        pack = stook.Pack("torn.stook", "r+")
+    with pack:
+        assert pack["a"] == b"acknowledged"
+    tear()
+    with pytest.warns(stook.RecoveryWarning, match="cut an unfinished end"):
+        stook.pack_tree("tree", "torn.stook")
+    with stook.Pack("torn.stook") as pack:
+        assert sorted(key for key in pack if key) == ["a", "file"]
+
+
 def test_a_lost_segment_is_no_silence(filled: Path) -> None:
     (lost,) = filled.glob("segment-0000000000000001")
     lost.unlink()

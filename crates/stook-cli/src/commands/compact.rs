@@ -126,6 +126,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     };
     let plan = pack.plan_compaction(&options, SystemHost.now_ns())?;
     if args.dry_run {
+        pack.check_writable()?;
         tell_too_large(&plan.too_large, &options, context);
         print_plan(&plan, estimate(&pack, &plan)?, context)?;
         return Ok(ExitCode::SUCCESS);

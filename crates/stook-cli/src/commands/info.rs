@@ -14,7 +14,7 @@ use stook::report::units::{bytes_decimal, count, percent, significant};
 
 use crate::context::Context;
 use crate::output::{Align, Output, Table, printable};
-use crate::{archives, packs};
+use crate::{archives, failures, packs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,6 +34,9 @@ pub struct Args {
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     pub(super) groups: Vec<String>,
+    /// List all damage that opening the pack met, not the first ten
+    #[arg(long)]
+    verbose: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,7 +145,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if context.json() {
         output.json(&Document::new("info", info))?;
     } else {
-        print_text(&pack, &info, &mut output)?;
+        print_text(&pack, &info, args.verbose, &mut output)?;
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)
@@ -230,7 +233,7 @@ fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
     ("none", "nothing to do".into())
 }
 
-fn print_text(pack: &Pack, info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
+fn print_text(pack: &Pack, info: &Info<'_>, verbose: bool, output: &mut Output) -> anyhow::Result<()> {
     let state = if info.complete { "complete" } else { "incomplete" };
     let mut table = Table::new([("", Align::Left), ("", Align::Left)]);
     table.row(["state".into(), format!("{state}, generation {}", info.generation)]);
@@ -256,8 +259,11 @@ fn print_text(pack: &Pack, info: &Info<'_>, output: &mut Output) -> anyhow::Resu
             torn.segment_id, torn.len_bytes, torn.offset_bytes
         ))?;
     }
-    for damage in pack.damages() {
-        output.line(damage)?;
+    let damages = pack.damages();
+    let (told, more) = failures::few(&damages, verbose);
+    told.iter().try_for_each(|damage| output.line(damage))?;
+    if let Some(more) = more {
+        output.line(format_args!("… and {more} more places that are damaged; `--verbose` lists them all"))?;
     }
     Ok(())
 }

@@ -92,6 +92,9 @@ pub struct Args {
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Name all that failed, not the first ten
+    #[arg(long)]
+    verbose: bool,
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -313,6 +316,7 @@ fn dry(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<Op
     match args.pack.exists() {
         true => {
             let before = packs::open(&args.pack, context)?;
+            before.check_writable()?;
             check_roots(tree, &before)?;
             Ok((None, Some(before)))
         }
@@ -387,7 +391,7 @@ pub(super) fn print(
     seconds: f64,
     context: &Context,
 ) -> anyhow::Result<()> {
-    failures::tell(context, &summary.failures);
+    failures::tell(context, &summary.failures, args.verbose);
     if let Some(why) = &summary.refused {
         let more = "`--max-delete N` or `--force` deletes them";
         context.failure(anyhow::anyhow!("{why}; {more}").as_ref());

@@ -109,6 +109,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     // Nobody else may change what is found before it is deleted.
     let mut writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
     let pack = packs::open(&args.pack, context)?;
+    if args.dry_run {
+        pack.check_writable()?;
+    }
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let mut selected = Selected::default();
     if by_key {

@@ -19,9 +19,6 @@ use crate::progress::Unit;
 use crate::select::Selection;
 use crate::{archives, packs};
 
-/// Files that are there with other content, of which the names are told.
-const KEPT_TOLD: usize = 10;
-
 /// Writes the files of a pack into a directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -64,7 +61,7 @@ pub struct Args {
     /// Which files that are there are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
     pub(super) overwrite: Which,
-    /// Name every file that is there with other content, not the first ten
+    /// Name all that failed and every file that is there with other content, not the first ten of each
     #[arg(long)]
     pub(super) verbose: bool,
     /// Do not restore owners (only root does)
@@ -182,7 +179,7 @@ pub(super) fn print(
     seconds: f64,
     context: &Context,
 ) -> anyhow::Result<()> {
-    failures::tell(context, &summary.failures);
+    failures::tell(context, &summary.failures, verbose);
     tell_kept(&summary.kept, verbose, context);
     let mut output = context.output();
     if context.json() {
@@ -221,13 +218,12 @@ pub(super) fn print(
 
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.
 fn tell_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
-    let told = if verbose { kept.len() } else { KEPT_TOLD };
-    for key in kept.iter().take(told) {
+    let (told, more) = failures::few(kept, verbose);
+    for key in told {
         let text = format!("{} is there with other content, and was kept", printable(key));
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
-    if kept.len() > told {
-        let more = units::count((kept.len() - told) as u64);
+    if let Some(more) = more {
         context.failure(anyhow::anyhow!("{more} more were kept; `--verbose` names them all").as_ref());
     }
     if !kept.is_empty() {

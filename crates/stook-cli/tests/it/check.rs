@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stook::pack::{Attributes, Key};
+use stook::pack::{Attributes, FileKind, Key};
 
 use super::packs::{Place, documented, key, long_body, refuses_what_is_no_pack};
 use super::stook;
@@ -240,8 +240,73 @@ fn a_lost_list_of_deletions_says_how_many_records_it_withholds_and_floods_nobody
         stderr.lines().count() <= 13 && stderr.contains("more records that cannot be listed"),
         "{stderr}"
     );
+    // What would be done is refused as doing it is.
+    let tree = place.path("tree");
+    fs::create_dir(&tree).unwrap();
+    let run = |args: &[&str]| {
+        let output = stook(args).current_dir(place.path("")).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    for command in [&["pack", "tree", "p.stook"][..], &["rm", "p.stook", "id:9"], &["compact", "p.stook"]] {
+        let dry = run(&[command, &["--dry-run"]].concat());
+        let real = run(command);
+        assert!(real.0 != 0 && real.1.contains("is lost; nothing may be written"), "{command:?}: {real:?}");
+        assert_eq!(dry, real, "{command:?}");
+    }
     // The same for a segment that is gone.
     fs::remove_file(place.path("p.stook/segment-0000000000000001")).unwrap();
     let (code, stdout, _) = place.run("info", &[]);
     assert!(code == 1 && stdout.contains("43 live records were in it"), "{stdout}");
+}
+
+/// Many files whose records are broken: ten are told, and how many more there are.
+#[test]
+fn much_damage_floods_nobody_and_verbose_tells_all() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let file = Attributes::of_file(FileKind::File, 0o644, 0, None);
+    for number in 0..40 {
+        writer.put("", &key(&format!("file-{number:02}")), &file, &[b'x'; 300]).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let segment = place.path("p.stook/segment-0000000000000001");
+    let mut bytes = fs::read(&segment).unwrap();
+    let bodies: Vec<usize> =
+        bytes.windows(300).enumerate().filter(|(_, at)| *at == [b'x'; 300]).map(|(at, _)| at).collect();
+    assert_eq!(bodies.len(), 40);
+    bodies.iter().for_each(|&at| bytes[at] = b'y');
+    fs::write(&segment, bytes).unwrap();
+    let unpack = |more: &[&str]| {
+        let args = [&["unpack", "p.stook", "out"], more].concat();
+        let output = stook(&args).current_dir(place.path("")).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let few = unpack(&[]);
+    assert!(few.lines().count() == 11 && few.contains("… and 30 more failures"), "{few}");
+    let all = unpack(&["--verbose"]);
+    assert_eq!(all.lines().count(), 40, "{all}");
+}
+
+/// Opening a pack met much damage: segments that are gone.
+#[test]
+fn much_damage_that_opening_a_pack_meets_floods_nobody_in_info() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for number in 0..15 {
+        writer.put(&format!("group {number}"), &Key::id(number), &Attributes::new(), b"body").unwrap();
+    }
+    writer.finish(true).unwrap();
+    for number in 1..=15 {
+        fs::remove_file(place.path(&format!("p.stook/segment-{number:016x}"))).unwrap();
+    }
+    let missing = |args: &[&str]| {
+        let (code, stdout, stderr) = place.run("info", args);
+        assert_eq!((code, stderr.as_str()), (1, ""));
+        (stdout.lines().filter(|line| line.contains("is missing")).count(), stdout)
+    };
+    let (told, text) = missing(&[]);
+    assert!(told == 10 && text.contains("… and 5 more places"), "{text}");
+    assert_eq!(missing(&["--verbose"]).0, 15);
 }

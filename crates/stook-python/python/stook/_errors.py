@@ -37,6 +37,14 @@ class DamageWarning(UserWarning):
     """
 
 
+class RecoveryWarning(UserWarning):
+    """Something was found and mended when a pack was opened to be written.
+
+    An unfinished end of a writer that died was cut off, a file that no generation names was set aside, a writer that was
+    killed had to be waited for, or the clock is behind the last record. What was acknowledged is there.
+    """
+
+
 class NotAPackError(Error, OSError):
     """There is no pack at this place."""
 

@@ -190,6 +190,7 @@ class Pack:
         stook.DamagedError: Its manifest is not what was written.
 
     Warns:
+        stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what was found and mended.
         stook.DamageWarning: Something else of it is damaged, so that records may be missing: `Pack.damages` says what.
 
     Examples:

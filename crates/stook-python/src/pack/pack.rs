@@ -11,7 +11,7 @@ use stook::pack;
 use super::info;
 use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of};
 use super::writer::Writer;
-use crate::errors::{OrRaise as _, closed, exception, invalid, warn_of};
+use crate::errors::{OrRaise as _, closed, exception, invalid, warn_of, warn_of_recovery};
 use crate::numbers::{whole_or_none, whole_u64};
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
@@ -45,6 +45,7 @@ use crate::numbers::{whole_or_none, whole_u64};
 ///     stook.DamagedError: Its manifest is not what was written.
 ///
 /// Warns:
+///     stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what was found and mended.
 ///     stook.DamageWarning: Something else of it is damaged, so that records may be missing: `Pack.damages` says what.
 ///
 /// Examples:
@@ -68,21 +69,23 @@ struct State {
 
 impl Pack {
     pub(super) fn open(py: Python<'_>, mut settings: Settings) -> PyResult<Self> {
-        let (state, damages) = py.detach(|| {
-            let mut damages = Vec::new();
+        let (state, damages, remarks) = py.detach(|| {
+            let (mut damages, mut remarks) = (Vec::new(), Vec::new());
             let writer = match settings.mode {
                 Mode::Read => None,
                 _ => {
                     let writer = settings.open_writer()?;
                     damages.extend_from_slice(&writer.recovery().damages);
+                    remarks = writer.recovery().remarks();
                     Some(Arc::new(Writer::new(writer, settings.durability)))
                 }
             };
             let reader = Arc::new(settings.open_reader().or_raise()?);
             damages.extend(reader.damages());
             let damages: pack::Damages = damages.into_iter().collect();
-            PyResult::Ok((State { reader, writer }, damages))
+            PyResult::Ok((State { reader, writer }, damages, remarks))
         })?;
+        warn_of_recovery(py, &settings.path, &remarks)?;
         warn_of(py, &settings.path, &damages)?;
         Ok(Self { settings, state: RwLock::new(Some(state)) })
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
-use stook::pack::{Damage, Error, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{Error, OpenOptions, Pack, PackWriter, Recovery, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::tree::Overwrite;
 use stook::walk::Decision;
 
 use super::info;
 use super::reading::groups_of;
-use crate::errors::{OrRaise as _, invalid, warn_of};
+use crate::errors::{OrRaise as _, invalid, warn_of, warn_of_recovery};
 use crate::key::text_of;
 use crate::numbers::{whole_or_none, whole_usize};
 use crate::wait::{Telling, interruptible_telling};
@@ -103,8 +103,9 @@ pub(crate) fn pack_tree<'py>(
         return Err(error);
     }
     told.finish()?;
-    let (packed, damages) = packed?;
-    let summary = packed.or_raise()?;
+    let (packed, recovery) = packed?;
+    warn_of_recovery(py, &pack, &recovery.remarks())?;
+    let (summary, damages) = (packed.or_raise()?, recovery.damages);
     warn_of(py, &pack, &damages)?;
     if let Some(why) = &summary.refused {
         return Err(invalid(format!("{why}; max_delete or force deletes them")));
@@ -173,14 +174,14 @@ fn pack_into(
     tree: &mut PackTree<'_>,
     path: &PathBuf,
     told: &mut Telling,
-) -> PyResult<(stook::pack::Result<PackSummary>, Vec<Damage>)> {
+) -> PyResult<(stook::pack::Result<PackSummary>, Recovery)> {
     for root in &tree.roots {
         // Before anything is made.
         root.symlink_metadata().map_err(|error| stook::Error::io("read", root, error)).or_raise()?;
     }
     tree.check().or_raise()?;
     let (mut writer, before) = open_for_tree(tree, path)?;
-    let damages = writer.recovery().damages.clone();
+    let recovery = writer.recovery().clone();
     tree.own = Some(path.clone());
     let packed =
         tree.run(Some(&mut writer), before.as_ref(), &mut |entries, bytes| told.go_on(&[entries, bytes]));
@@ -192,7 +193,7 @@ fn pack_into(
         let building = before.as_ref().is_none_or(|before| !before.is_complete());
         writer.finish(building && complete).or_raise()?;
     }
-    Ok((packed, damages))
+    Ok((packed, recovery))
 }
 
 fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, Option<Pack>)> {

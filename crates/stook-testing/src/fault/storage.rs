@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stook::source::Source;
-use stook::storage::{Appender, Entry, Lock, Storage};
+use stook::storage::{Appender, Entry, Lock, Prepared, Storage};
 use stook::{Error, Result};
 
 use crate::sim::Failure;
@@ -20,7 +20,9 @@ pub enum StorageCall {
     OpenAppend,
     /// [`Storage::open`].
     Open,
-    /// [`Storage::publish_if_absent`].
+    /// [`Storage::prepare`], which is the first half of [`Storage::publish_if_absent`].
+    Prepare,
+    /// [`Prepared::publish`], the other half.
     Publish,
     /// [`Storage::rename`].
     Rename,
@@ -197,9 +199,11 @@ impl Storage for FaultStorage {
         self.inner.open(name)
     }
 
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.meet(StorageCall::Publish, name)?;
-        self.inner.publish_if_absent(name, bytes)
+    fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>> {
+        self.meet(StorageCall::Prepare, name)?;
+        let inner = self.inner.prepare(name, bytes)?;
+        let (shared, path) = (Arc::clone(&self.shared), self.inner.path(name));
+        Ok(Box::new(FaultPrepared { inner, shared, name: name.to_owned(), path }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -240,6 +244,23 @@ impl Storage for FaultStorage {
     fn unlink_unless_held(&self, name: &str) -> Result<bool> {
         self.meet(StorageCall::Unlink, name)?;
         self.inner.unlink_unless_held(name)
+    }
+}
+
+#[derive(Debug)]
+struct FaultPrepared {
+    inner: Box<dyn Prepared>,
+    shared: Arc<Mutex<Shared>>,
+    name: String,
+    path: PathBuf,
+}
+
+impl Prepared for FaultPrepared {
+    fn publish(self: Box<Self>) -> Result<()> {
+        match meet(&self.shared, StorageCall::Publish, &self.name) {
+            Some(fault) => Err(to_error(fault, &self.path)),
+            None => self.inner.publish(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stook::extent::ByteRange;
 use stook::source::{Identity, Leaf, Source};
-use stook::storage::{Appender, Entry, Lock, Storage};
+use stook::storage::{Appender, Entry, Lock, Prepared, Storage};
 use stook::{Error, Result};
 
 /// What cannot be read.
@@ -83,8 +83,8 @@ impl Storage for UnreadableStorage {
         Ok(Arc::new(UnreadableSource { inner, name: name.to_owned(), bad: self.bad.clone() }))
     }
 
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.inner.publish_if_absent(name, bytes)
+    fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>> {
+        self.inner.prepare(name, bytes)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use stook::source::Source;
-use stook::storage::{Appender, Entry, EntryKind, Lock, Storage, TEMPORARY_PREFIX, check_name, is_temporary};
+use stook::storage::{
+    Appender, Entry, EntryKind, Lock, Prepared, Storage, TEMPORARY_PREFIX, check_name, is_temporary,
+};
 use stook::{Error, Result};
 
 use super::SimStorage;
@@ -41,20 +43,6 @@ impl SimStorage {
         };
         self.perform("create", name, Operation::Create { name: name.to_owned(), inode })?;
         Ok(inode)
-    }
-
-    /// The steps of a publication after the temporary file was made.
-    fn publish(&self, temporary: &str, inode: Inode, name: &str, bytes: &[u8]) -> Result<()> {
-        if !bytes.is_empty() {
-            let bytes = Bytes::copy_from_slice(bytes);
-            self.perform("write", temporary, Operation::Write { inode, offset: 0, bytes })?;
-        }
-        self.perform("sync", temporary, Operation::Sync { inode })?;
-        if self.is_taken(name) {
-            return Err(Error::AlreadyExists { path: self.path(name) });
-        }
-        let operation = Operation::Rename { inode, from: temporary.to_owned(), to: name.to_owned() };
-        self.perform("publish", name, operation)
     }
 
     fn write_note(&self, note: &str, holder: &str) -> Result<()> {
@@ -98,19 +86,21 @@ impl Storage for SimStorage {
         Ok(Arc::new(SimSource::new(self, self.path(name), inode)))
     }
 
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>> {
         check_name(Path::new(SIM_DIRECTORY), name)?;
         if self.is_taken(name) {
             return Err(Error::AlreadyExists { path: self.path(name) });
         }
         let temporary = self.temporary_name();
         let inode = self.create_inode(&temporary)?;
-        if let Err(error) = self.publish(&temporary, inode, name, bytes) {
-            // The first error is the one to tell; a temporary file that stays is harmless.
-            drop(self.perform("unlink", &temporary, Operation::Unlink { name: temporary.clone() }));
-            return Err(error);
+        let prepared =
+            SimPrepared { storage: self.clone(), temporary, inode, name: name.to_owned(), renamed: false };
+        if !bytes.is_empty() {
+            let bytes = Bytes::copy_from_slice(bytes);
+            self.perform("write", &prepared.temporary, Operation::Write { inode, offset: 0, bytes })?;
         }
-        self.sync_directory()
+        self.perform("sync", &prepared.temporary, Operation::Sync { inode })?;
+        Ok(Box::new(prepared))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -184,6 +174,38 @@ impl Storage for SimStorage {
             self.perform("remove", name, Operation::Unlink { name: name.clone() })?;
         }
         Ok(leftovers.len() as u64)
+    }
+}
+
+/// A file of the simulator that has only its temporary name.
+#[derive(Debug)]
+struct SimPrepared {
+    storage: SimStorage,
+    temporary: String,
+    inode: Inode,
+    name: String,
+    renamed: bool,
+}
+
+impl Prepared for SimPrepared {
+    fn publish(mut self: Box<Self>) -> Result<()> {
+        if self.storage.is_taken(&self.name) {
+            return Err(Error::AlreadyExists { path: self.storage.path(&self.name) });
+        }
+        let (from, to) = (self.temporary.clone(), self.name.clone());
+        self.storage.perform("publish", &self.name, Operation::Rename { inode: self.inode, from, to })?;
+        self.renamed = true;
+        self.storage.sync_directory()
+    }
+}
+
+impl Drop for SimPrepared {
+    fn drop(&mut self) {
+        if !self.renamed {
+            // The first error is the one to tell; a temporary file that stays is harmless.
+            let name = self.temporary.clone();
+            drop(self.storage.perform("unlink", &self.temporary, Operation::Unlink { name }));
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl Holes {
         };
         let damage = |hole: &Hole| {
             let what = format!("{} bytes here: {}; no record needs them", hole.range.len(), hole.what);
-            Damage { file: file.to_path_buf(), offset: hole.range.start(), key: None, what }
+            Damage { file: file.to_path_buf(), offset: hole.range.start(), key: None, what, cause: None }
         };
         self.holes.iter().filter(|hole| !is_told(hole)).map(damage).collect()
     }
@@ -80,7 +80,7 @@ impl Holes {
         match (self.first_in(range), found) {
             (Some((offset, what)), Error::Damaged(damage)) => {
                 let file = source.path().to_path_buf();
-                Error::Damaged(Damage { file, offset, key: damage.key, what: what.into() })
+                Error::Damaged(Damage { file, offset, key: damage.key, what: what.into(), cause: None })
             }
             (_, found) => found,
         }
@@ -170,7 +170,7 @@ pub(crate) fn read_again(source: &dyn Source, range: ByteRange, read: crate::Res
                 None => Ok(bytes.into()),
                 Some((offset, what)) => {
                     let file = source.path().to_path_buf();
-                    Err(Error::Damaged(Damage { file, offset, key: None, what: what.into() }))
+                    Err(Error::Damaged(Damage { file, offset, key: None, what: what.into(), cause: None }))
                 }
             }
         }

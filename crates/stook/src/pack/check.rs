@@ -16,7 +16,7 @@ use super::key::Key;
 use super::lost::Lost;
 use super::open::{OpenOptions, Pack};
 use super::reader::Reader;
-use super::recover::go_behind;
+use super::recover::go_behind_telling;
 use super::route::Route;
 use super::run::MergeCursor;
 use super::segment::{Life, Segment};
@@ -94,8 +94,7 @@ impl Pack {
     /// # Errors
     /// What reading meets. Damage is not an error here; it is what the report is for.
     pub fn check(&self, mut progress: impl FnMut(u64)) -> Result<CheckReport> {
-        let mut report =
-            CheckReport { damages: self.damages().into_iter().collect(), ..CheckReport::default() };
+        let mut report = CheckReport { damages: self.snapshot.log.damages(), ..CheckReport::default() };
         self.note_state(&mut report)?;
         let hasher = RandomState::new();
         let (mut passed, mut has_links) = (0, false);
@@ -114,9 +113,7 @@ impl Pack {
             report.damages.extend(self.lost_links()?);
         }
         // Pages that were lost, and whatever else was gone around.
-        report.damages.extend(self.damages());
-        // The same damage is met when a pack is opened and when its records are walked.
-        report.damages.deduplicate();
+        report.damages.join(self.snapshot.log.damages());
         Ok(report)
     }
 
@@ -176,8 +173,13 @@ impl Pack {
             segment.salt,
         );
         let mut batches = BatchWatch::default();
-        let damage =
-            |(offset, what)| Damage { file: segment.source.path().to_path_buf(), offset, key: None, what };
+        let damage = |(offset, what)| Damage {
+            file: segment.source.path().to_path_buf(),
+            offset,
+            key: None,
+            what,
+            cause: None,
+        };
         loop {
             progress(frames.window.pos() - range.start());
             let broken = match frames.step()? {
@@ -206,7 +208,10 @@ impl Pack {
             let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
             batches.note_damage();
             report.damages.push(broken.into_damage(segment.source.path()));
-            let goes_on = go_behind(&mut frames, frame, next)?;
+            let goes_on = go_behind_telling(&mut frames, frame, next, &mut |at| {
+                progress(at - range.start());
+                true
+            })?;
             let end = if goes_on { frames.window.pos() } else { range.end() };
             walked.lost.note(frame, end, is_named);
             if !goes_on {
@@ -252,7 +257,7 @@ impl Pack {
             if narrowed > NARROWED_MAX {
                 let what = format!("the index and the {STRETCH_LEN} bytes of records here do not agree");
                 let file = segment.source.path().to_path_buf();
-                report.damages.push(Damage { file, offset: start, key: None, what });
+                report.damages.push(Damage { file, offset: start, key: None, what, cause: None });
             } else {
                 self.narrow(segment, walked, range, stretch.first, report)?;
             }
@@ -271,7 +276,13 @@ impl Pack {
     ) -> Result<()> {
         let file = segment.source.path();
         let mut tell = |offset, key, what: &str| {
-            report.damages.push(Damage { file: file.to_path_buf(), offset, key, what: what.into() });
+            report.damages.push(Damage {
+                file: file.to_path_buf(),
+                offset,
+                key,
+                what: what.into(),
+                cause: None,
+            });
         };
         let mut records = self.records_in(segment, stretch, first)?;
         let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
@@ -336,8 +347,11 @@ impl Pack {
                     Err(Trouble::Broken(broken)) => broken,
                 },
             };
-            if !go_behind(&mut frames, broken.frame, broken.next)? {
-                break;
+            // What is behind the stretch is not asked for.
+            match go_behind_telling(&mut frames, broken.frame, broken.next, &mut |at| at < stretch.end()) {
+                Ok(true) => {}
+                Ok(false) | Err(Error::Stopped) => break,
+                Err(error) => return Err(error),
             }
         }
         self.reader.give_back(frames.window.into_engine()?);
@@ -364,6 +378,7 @@ impl Pack {
                     offset: 0,
                     key: Some(entry.key.clone()),
                     what: "two live records have this key".into(),
+                    cause: None,
                 });
             }
             before = Some(entry.key);
@@ -394,7 +409,7 @@ fn note_record(
     if let Err(invalid) = &attributes {
         let file = segment.source.path().to_path_buf();
         let what = format!("the attributes cannot be read: {}", invalid.what);
-        report.damages.push(Damage { file, offset: head.offset, key: Some(key.clone()), what });
+        report.damages.push(Damage { file, offset: head.offset, key: Some(key.clone()), what, cause: None });
     }
     debug_assert_eq!(head.header.kind, FrameKind::Record);
     report.records += 1;

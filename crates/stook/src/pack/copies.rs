@@ -120,11 +120,18 @@ fn settle<T>(source: &dyn Source, half: u64, halves: [Half<T>; 2]) -> Result<Cop
             offset: 0,
             key: None,
             what: format!("one of its two copies: {error}"),
+            cause: None,
         }),
     }
     if half.checked_mul(2) != Some(source.len()) {
         let what = format!("the file has {} bytes, not two copies of {half}", source.len());
-        damages.push(Damage { file: source.path().to_path_buf(), offset: source.len(), key: None, what });
+        damages.push(Damage {
+            file: source.path().to_path_buf(),
+            offset: source.len(),
+            key: None,
+            what,
+            cause: None,
+        });
     }
     Ok(Copies { value, bytes, damages })
 }

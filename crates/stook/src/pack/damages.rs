@@ -1,51 +1,87 @@
 //! [`DamageLog`]: damage that is met while a pack is read.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::{Damage, Error, Result};
 
 /// Damage that is told one by one, at most, by whatever goes through a pack; of the rest only how much there is.
 const TOLD_MAX: usize = 100_000;
 
-/// How the last of them ends.
-const UNTOLD: &str = "more places behind this one are damaged";
+/// Damage of which is known whether it was met before, 16 bytes for each. Of more than that, how much there is at most.
+const KNOWN_MAX: usize = 1_000_000;
 
-/// How many others a damage stands for, if it does.
-fn untold_of(damage: &Damage) -> Option<u64> {
-    damage.what.strip_suffix(UNTOLD)?.trim_end().strip_prefix("and ")?.parse().ok()
-}
-
-/// Damage in the order in which it was met. Memory is bounded, however much there is: the last of 100,000 says how many more
-/// there were.
+/// Damage in the order in which it was met, each once. Memory is bounded, however much there is: the last of 100,000 says
+/// how many more there were, and behind a million how many at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damages {
     all: Vec<Damage>,
-    /// What the last of them stands for.
-    untold: u64,
+    /// What stands for each: those that are only counted, too.
+    known: HashSet<u128>,
+    /// What was met when no more could be known; some of it may have been met before.
+    uncertain: u64,
+}
+
+/// What stands for a damage: for different ones it is never the same, but where somebody made it so.
+fn hash_of(damage: &Damage) -> u128 {
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, damage).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
 }
 
 impl Damages {
-    /// Adds one.
+    /// Adds one, unless it is there already.
     pub fn push(&mut self, damage: Damage) {
+        if !self.know(hash_of(&damage)) {
+            return;
+        }
         if self.all.len() < TOLD_MAX {
             return self.all.push(damage);
         }
-        // One that stands for others counts as all of them.
-        self.untold += untold_of(&damage).unwrap_or(1);
-        let is_first = self.all.len() == TOLD_MAX;
-        let what = format!("and {} {UNTOLD}", self.untold);
-        match self.all.last_mut() {
-            Some(last) if !is_first => last.what = what,
-            _ => self.all.push(Damage { key: None, what, ..damage }),
+        self.count(damage);
+    }
+
+    /// Whether a damage may be one that was not met before.
+    fn know(&mut self, hash: u128) -> bool {
+        if self.known.len() < KNOWN_MAX {
+            return self.known.insert(hash);
+        }
+        let is_new = !self.known.contains(&hash);
+        self.uncertain += u64::from(is_new);
+        is_new
+    }
+
+    /// Says behind those that are told how many more there are; the first of them was `damage`.
+    fn count(&mut self, damage: Damage) {
+        let more = (self.known.len() - TOLD_MAX) as u64 + self.uncertain;
+        let about = if self.uncertain > 0 { "up to " } else { "" };
+        let what = format!("and {about}{more} more places behind this one are damaged");
+        match self.all.get_mut(TOLD_MAX) {
+            Some(last) => last.what = what,
+            None => self.all.push(Damage { key: None, what, ..damage }),
         }
     }
 
-    /// Leaves out what is there twice.
-    pub(crate) fn deduplicate(&mut self) {
-        let mut seen = HashSet::new();
-        self.all.retain(|damage| seen.insert(damage.clone()));
+    /// Adds all of others: what they only count is counted here, and what both have once.
+    pub(crate) fn join(&mut self, others: Self) {
+        let Self { mut all, known, uncertain } = others;
+        let counted = all.split_off(all.len().min(TOLD_MAX)).pop();
+        let is_told: HashSet<u128> = match counted {
+            Some(_) => all.iter().map(hash_of).collect(),
+            None => HashSet::new(),
+        };
+        self.extend(all);
+        let Some(counted) = counted else { return };
+        for hash in known.difference(&is_told) {
+            self.know(*hash);
+        }
+        self.uncertain += uncertain;
+        self.count(counted);
     }
 }
 
@@ -56,11 +92,9 @@ impl Extend<Damage> for Damages {
 }
 
 impl FromIterator<Damage> for Damages {
-    /// Each once.
     fn from_iter<T: IntoIterator<Item = Damage>>(damages: T) -> Self {
         let mut all = Self::default();
         all.extend(damages);
-        all.deduplicate();
         all
     }
 }
@@ -114,25 +148,23 @@ pub struct DamageLog {
 struct Shared {
     /// Whether there is any: asked for every key that is not found.
     any: AtomicBool,
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    all: Damages,
-    seen: HashSet<Damage>,
+    known: Mutex<Damages>,
 }
 
 impl DamageLog {
     /// All of it, in the order in which it was met.
     pub fn all(&self) -> Vec<Damage> {
-        self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).all.to_vec()
+        self.known().to_vec()
+    }
+
+    /// The same, with what is only counted.
+    pub(crate) fn damages(&self) -> Damages {
+        self.known().clone()
     }
 
     /// What was met after the first `known` of it.
     pub fn since(&self, known: usize) -> Vec<Damage> {
-        let all = &self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).all;
-        all.get(known..).unwrap_or_default().to_vec()
+        self.known().get(known..).unwrap_or_default().to_vec()
     }
 
     /// Whether nothing was met.
@@ -156,14 +188,15 @@ impl DamageLog {
 
     /// Notes damage, each once.
     pub(crate) fn note(&self, damages: impl IntoIterator<Item = Damage>) {
-        let mut known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         for damage in damages {
-            // Of what is only counted nothing is kept.
-            if known.seen.len() >= TOLD_MAX || known.seen.insert(damage.clone()) {
-                known.all.push(damage);
-                self.shared.any.store(true, Ordering::Release);
-            }
+            known.push(damage);
+            self.shared.any.store(true, Ordering::Release);
         }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Damages> {
+        self.shared.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,7 +205,7 @@ mod tests {
     use super::*;
 
     fn damage(offset: u64) -> Damage {
-        Damage { file: "segment".into(), offset, key: None, what: "hit".into() }
+        Damage { file: "segment".into(), offset, key: None, what: "hit".into(), cause: None }
     }
 
     #[test]
@@ -185,12 +218,29 @@ mod tests {
         let last = all.last().unwrap();
         assert_eq!((all.len(), last.offset), (TOLD_MAX + 1, told));
         assert_eq!(last.what, "and 5000 more places behind this one are damaged");
-        let mut joined = Damages::default();
-        joined.extend(all.clone());
-        joined.extend(all.clone().into_iter().skip(TOLD_MAX));
-        assert_eq!(joined.last().unwrap().what, "and 10000 more places behind this one are damaged");
+        let mut more = Damages::default();
+        more.extend((told - 10..told * 2).map(damage));
+        all.join(more);
+        assert_eq!(all.last().unwrap().what, "and 100000 more places behind this one are damaged");
         let log = DamageLog::default();
-        log.note((0..told + 5000).map(damage));
+        log.note((0..told * 2).map(damage));
         assert_eq!(log.all(), *all);
+    }
+
+    #[test]
+    fn what_is_met_twice_is_counted_once_and_where_nobody_can_know_that_it_is_said() {
+        let told = TOLD_MAX as u64;
+        let (mut all, log) = (Damages::default(), DamageLog::default());
+        for _ in 0..2 {
+            all.extend((0..told + 5000).map(damage));
+            log.note((0..told + 5000).map(damage));
+            all.join(log.damages());
+        }
+        assert_eq!(all.last().unwrap().what, "and 5000 more places behind this one are damaged");
+        assert_eq!(log.all(), *all);
+        let known = KNOWN_MAX as u64;
+        all.extend((0..known + 7).map(damage));
+        let what = format!("and up to {} more places behind this one are damaged", known + 7 - told);
+        assert_eq!(all.last().unwrap().what, what);
     }
 }

@@ -23,6 +23,8 @@ pub struct Damage {
     pub key: Option<Key>,
     /// What was found and what was expected.
     pub what: String,
+    /// What kind of error opening the file met, where that is what is wrong.
+    pub cause: Option<ErrorKind>,
 }
 
 impl fmt::Display for Damage {
@@ -44,12 +46,14 @@ impl Damage {
                 offset: offset.unwrap_or(0),
                 key: None,
                 what: format!("it cannot be read: {source}"),
+                cause: None,
             }),
             crate::Error::NotARegularFile { path, found } => Ok(Self {
                 file: path,
                 offset: 0,
                 key: None,
                 what: format!("it is {found}, not a regular file, and was not opened"),
+                cause: None,
             }),
             other => Err(other),
         }
@@ -59,16 +63,19 @@ impl Damage {
 impl Damage {
     /// Whether nothing is known to be wrong but that the file may not be read.
     pub fn is_denied(&self) -> bool {
-        self.what.starts_with(DENIED)
+        self.cause == Some(ErrorKind::PermissionDenied)
     }
 
     /// The damage that a file which could not be opened is, where the reason lies in that file: the pack goes on without
     /// it. Else the error as it was: for want of memory or descriptors nothing can be said of the file.
     pub(crate) fn of_unopened(error: crate::Error, file: PathBuf) -> Result<Self, crate::Error> {
-        let damage = |what: String| Ok(Self { file, offset: 0, key: None, what });
-        match error.io_kind() {
+        let cause = error.io_kind();
+        let damage = |what: String| Ok(Self { file, offset: 0, key: None, what, cause });
+        match cause {
             Some(ErrorKind::NotFound) => damage("the file is missing".into()),
-            Some(ErrorKind::PermissionDenied) => damage(DENIED.into()),
+            Some(ErrorKind::PermissionDenied) => damage(
+                "the file cannot be opened: permission denied; whoever may read it finds it as it is".into(),
+            ),
             // A directory, a link, a device.
             Some(ErrorKind::InvalidInput) => damage(format!("the file cannot be opened: {error}")),
             _ => match error {
@@ -80,9 +87,6 @@ impl Damage {
         }
     }
 }
-
-/// What is told of a file that may not be read.
-const DENIED: &str = "the file cannot be opened: permission denied; whoever may read it finds it as it is";
 
 fn is_no_file(error: &std::io::Error) -> bool {
     let errno = Errno::from_io_error(error);
@@ -263,6 +267,8 @@ mod tests {
         for errno in [Errno::IO, Errno::ACCESS, Errno::NOENT, Errno::LOOP, Errno::ISDIR, Errno::INVAL] {
             let file = PathBuf::from("/p/segment");
             let damage = Damage::of_unopened(met(errno), file.clone()).unwrap();
+            // The text is for people.
+            assert!(!Damage { cause: None, ..damage.clone() }.is_denied());
             assert_eq!((damage.is_denied(), damage.file), (errno == Errno::ACCESS, file));
         }
         for errno in [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::STALE, Errno::TIMEDOUT] {

@@ -121,7 +121,13 @@ fn note_old(path: PathBuf, read: Result<Vec<Damage>>, report: &mut FilesReport) 
         Err(Error::Core(error)) if error.io_kind() == Some(std::io::ErrorKind::NotFound) => {}
         Err(Error::Core(error)) => report.damages.push(Damage::of_unopened(error, path)?),
         Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) => {
-            report.damages.push(Damage { file: path, offset: 0, key: None, what: error.to_string() });
+            report.damages.push(Damage {
+                file: path,
+                offset: 0,
+                key: None,
+                what: error.to_string(),
+                cause: None,
+            });
         }
         Err(error) => return Err(error),
     }

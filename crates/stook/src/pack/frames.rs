@@ -20,6 +20,9 @@ use crate::extent::ByteRange;
 /// Chunk checksums of a long body that are read at once, in bytes.
 const SUMS_READ_LEN: u64 = 64 << 10;
 
+/// Bytes in which the next frame is looked for at once.
+const RESYNC_LEN: usize = 4 << 20;
+
 /// What comes next in a segment.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -486,11 +489,16 @@ impl Frames {
 
     /// The same for a header that begins before `limit`.
     pub(crate) fn resync_within(&mut self, from: u64, limit: u64) -> Result<bool> {
+        self.resync_telling(from, &mut |at| at < limit)
+    }
+
+    /// The same, for stretches of any length. `tell` is told where it is, and ends it by giving `false`: none is found then.
+    pub(crate) fn resync_telling(&mut self, from: u64, tell: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
         self.window.seek(from.next_multiple_of(8))?;
         self.body = BodyState::Done;
         let marker = self.salt.marker.to_le_bytes();
-        while self.window.pos() < limit {
-            let step = self.window.peek_max() / 2;
+        while tell(self.window.pos()) {
+            let step = (self.window.peek_max() / 2).min(RESYNC_LEN);
             let bytes = self.window.peek(step)?;
             if bytes.len() < HEADER_LEN {
                 return Ok(false);

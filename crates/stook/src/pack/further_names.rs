@@ -290,7 +290,7 @@ impl Pack {
     /// The damage that a further name is which leads to no file.
     pub(super) fn lost_link(&self, segment: u64, offset: u64, key: Key, error: &Error) -> Damage {
         let file = self.storage.path(&Name::Segment(segment).to_string());
-        Damage { file, offset, key: Some(key), what: error.to_string() }
+        Damage { file, offset, key: Some(key), what: error.to_string(), cause: None }
     }
 
     fn tell_lost_links(&self, entries: &[KeyEntry], damages: &mut Vec<Damage>) -> Result<()> {

@@ -30,7 +30,13 @@ impl Opening<'_> {
             let is_own = (header.id, header.pack_nonce) == (id, self.manifest.pack_nonce);
             if is_own && header.made_after > generation {
                 let what = beyond_generation(generation, header.made_after);
-                damages.push(Damage { file: self.storage.path(&file.name), offset: 0, key: None, what });
+                damages.push(Damage {
+                    file: self.storage.path(&file.name),
+                    offset: 0,
+                    key: None,
+                    what,
+                    cause: None,
+                });
             }
         }
         if !damages.is_empty() && self.is_superseded()? {

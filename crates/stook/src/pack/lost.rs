@@ -71,7 +71,7 @@ impl Lost {
     ) -> Result<()> {
         let damage = |offset, key, what| {
             let file = segment.source.path().to_path_buf();
-            Damage { file, offset, key, what }
+            Damage { file, offset, key, what, cause: None }
         };
         let (mut told, mut untold) = (0_u64, 0_u64);
         let mut cursor = MergeCursor::seek(segment.runs.iter(), reader, &[])?;

@@ -287,7 +287,7 @@ impl Pack {
     pub(super) fn misplaced(&self, key: &Key, record: &Record) -> Error {
         let file = self.storage.path(&super::names::Name::Segment(record.head.segment).to_string());
         let what = format!("the index names this place for {key}, here is {}", record.head.key);
-        Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what })
+        Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what, cause: None })
     }
 
     pub(super) fn read_stream(&self, key: &Key, found: Found) -> Result<Option<Record>> {
@@ -327,6 +327,7 @@ impl Pack {
                 offset: range.start(),
                 key: Some(key.clone()),
                 what: "the index names a place behind the last frame".into(),
+                cause: None,
             }),
         };
         match broken {

@@ -70,7 +70,7 @@ impl RawHead<'_> {
 pub(crate) fn raw_head<'b>(segment: &Segment, place: Place, bytes: &'b [u8]) -> Result<RawHead<'b>> {
     let damaged = |offset: u64, what: String| {
         let file = segment.source.path().to_path_buf();
-        Error::Damaged(Damage { file, offset: place.offset + offset, key: None, what })
+        Error::Damaged(Damage { file, offset: place.offset + offset, key: None, what, cause: None })
     };
     let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else {
         return Err(damaged(0, "the frame is cut short".into()));
@@ -139,7 +139,7 @@ pub(crate) fn decode_attributes(
             return Error::Unsupported { path: file, what: invalid.what };
         }
         let offset = offset + HEADER_LEN as u64 + u64::from(header.key_len) + invalid.offset;
-        Error::Damaged(Damage { file, offset, key: Some(key.clone()), what: invalid.what })
+        Error::Damaged(Damage { file, offset, key: Some(key.clone()), what: invalid.what, cause: None })
     })
 }
 
@@ -186,7 +186,7 @@ fn body_of(
     let at = header.head_len() as usize;
     contiguous_body(bytes, at, (len, header.sequence), &segment.salt).map_err(|(offset, what)| {
         let file = segment.source.path().to_path_buf();
-        Error::Damaged(Damage { file, offset: place.offset + offset, key: key(), what })
+        Error::Damaged(Damage { file, offset: place.offset + offset, key: key(), what, cause: None })
     })?;
     Ok(Some(at..at + len as usize))
 }

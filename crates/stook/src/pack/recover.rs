@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::damages::Damages;
-use super::error::{Damage, Result};
+use super::error::{Damage, Error, Result};
 use super::format::batch::BatchSum;
 use super::format::footer::{LastFrame, Tally};
 use super::format::frame::{BodyLen, FrameHeader, FrameKind};
@@ -234,7 +234,13 @@ impl Recovered {
             return self.list_all(batch);
         }
         let what = format!("{what}: the records of this batch do not count");
-        self.damages.push(Damage { file: path.to_path_buf(), offset: batch.offset, key: None, what });
+        self.damages.push(Damage {
+            file: path.to_path_buf(),
+            offset: batch.offset,
+            key: None,
+            what,
+            cause: None,
+        });
     }
 
     /// Takes a frame that is whole, and with which an open batch may go on or end.
@@ -371,13 +377,26 @@ impl Recovered {
 impl Broken {
     /// As it is told.
     pub(crate) fn into_damage(self, path: &Path) -> Damage {
-        Damage { file: path.to_path_buf(), offset: self.offset, key: self.key, what: self.what }
+        Damage { file: path.to_path_buf(), offset: self.offset, key: self.key, what: self.what, cause: None }
     }
 }
 
 /// Goes on behind a broken frame: where it ends, if that is known and a frame is there, else at the next
 /// frame to be found. `false` when there is none.
 pub(crate) fn go_behind(frames: &mut Frames, at: u64, next: Option<u64>) -> Result<bool> {
+    go_behind_telling(frames, at, next, &mut |_| true)
+}
+
+/// The same, for stretches of any length. `tell` is told where it is, and ends it by giving `false`.
+///
+/// # Errors
+/// [`Error::Stopped`](super::error::Error::Stopped) when it was ended.
+pub(crate) fn go_behind_telling(
+    frames: &mut Frames,
+    at: u64,
+    next: Option<u64>,
+    tell: &mut dyn FnMut(u64) -> bool,
+) -> Result<bool> {
     if let Some(next) = next.filter(|next| *next > at && *next <= frames.window.end()) {
         frames.window.seek(next)?;
         if next == frames.window.end() {
@@ -388,7 +407,12 @@ pub(crate) fn go_behind(frames: &mut Frames, at: u64, next: Option<u64>) -> Resu
             return Ok(true);
         }
     }
-    Ok(frames.resync(at.saturating_add(8))?)
+    let mut goes_on = true;
+    let found = frames.resync_telling(at.saturating_add(8), &mut |at| {
+        goes_on = tell(at);
+        goes_on
+    })?;
+    if goes_on { Ok(found) } else { Err(Error::Stopped) }
 }
 
 /// Whether a sync mark behind `at` says that `at` had been durable.

@@ -21,7 +21,7 @@ use super::lost::Lost;
 use super::names::Name;
 use super::open::{OpenOptions, Pack};
 use super::reader::Reader;
-use super::recover::go_behind;
+use super::recover::go_behind_telling;
 use super::segment::{Life, Segment};
 use super::snapshot::Snapshot;
 use super::writer::{Copied, Feed, PackWriter, Window, WriterOptions};
@@ -171,8 +171,9 @@ pub fn repair(
     let files = snapshot.look_at_files(from, &reader)?;
     // What was set aside, and whatever else no manifest names, is not in the new pack.
     repaired.notes.extend(files.notes);
-    let damages = snapshot.log.all().into_iter().chain(std::mem::take(&mut survey.damages));
-    repaired.damages = damages.chain(files.damages).collect();
+    repaired.damages = snapshot.log.damages();
+    repaired.damages.join(std::mem::take(&mut survey.damages));
+    repaired.damages.extend(files.damages);
     for (number, range) in joined(&survey.broken) {
         let Some(segment) = snapshot.segments.get(number) else { continue };
         repaired.quarantined.push(set_aside(segment, range, &reader, quarantine()?.as_ref())?);
@@ -321,7 +322,7 @@ impl Survey {
                 },
             };
             let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
-            let goes_on = go_behind(&mut frames, frame, next)?;
+            let goes_on = go_behind_telling(&mut frames, frame, next, &mut tell)?;
             if self.is_first {
                 self.damages.push(broken.into_damage(segment.source.path()));
                 let end = if goes_on { frames.window.pos() } else { range.end() };

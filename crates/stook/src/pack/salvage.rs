@@ -29,7 +29,7 @@ impl Snapshot {
                 if !has_segments {
                     return Err(Error::NotAPack { path, why });
                 }
-                Damage { file: path, offset: 0, key: None, what: "it holds no manifest".into() }
+                Damage { file: path, offset: 0, key: None, what: "it holds no manifest".into(), cause: None }
             }
             Err(Error::Core(error)) => {
                 let manifest = newest(&storage.list()?).map(|last| Name::Manifest(last).to_string());

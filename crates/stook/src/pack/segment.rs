@@ -224,7 +224,8 @@ impl Segment {
         self.damaged = true;
         let (len, committed_len) = (self.source.len(), self.entry.committed_len);
         let what = format!("the file has {len} bytes, {committed_len} were committed");
-        let cut = Damage { file: self.source.path().to_path_buf(), offset: len, key: None, what };
+        let cut =
+            Damage { file: self.source.path().to_path_buf(), offset: len, key: None, what, cause: None };
         self.doubt = (len < self.entry.frames_end).then(|| cut.clone());
         Some(cut)
     }
@@ -476,7 +477,7 @@ impl Segment {
     }
 
     fn is_not_all(&mut self, whose: Whose, offset: u64, what: String) -> Damage {
-        let damage = Damage { file: self.source.path().to_path_buf(), offset, key: None, what };
+        let damage = Damage { file: self.source.path().to_path_buf(), offset, key: None, what, cause: None };
         (self.damaged, self.whose) = (true, whose);
         self.doubt = self.doubt.take().or(Some(damage.clone()));
         damage
@@ -621,5 +622,6 @@ pub(crate) fn refused(source: &dyn Source, base: u64, invalid: Invalid) -> Error
         offset: base.saturating_add(invalid.offset),
         key: None,
         what: invalid.what,
+        cause: None,
     })
 }

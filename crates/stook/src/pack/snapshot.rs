@@ -261,7 +261,7 @@ impl Snapshot {
             Name::Deletes(segment.entry.id, vector.generation)
         );
         let file = segment.source.path().to_path_buf();
-        Some(Damage { file, offset: found.place.offset, key: Key::from_sort_form(form), what })
+        Some(Damage { file, offset: found.place.offset, key: Key::from_sort_form(form), what, cause: None })
     }
 
     /// What there is under a key.
@@ -326,7 +326,7 @@ impl Frames {
             // Where an index is damaged, too, nothing more can be told.
             Err(Error::Damaged(damage)) => {
                 let file = segment.source.path().to_path_buf();
-                Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what }))
+                Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what, cause: None }))
             }
             Err(Error::Core(error)) => Err(Trouble::Source(error)),
             Err(other) => {

@@ -154,6 +154,7 @@ fn abandoned(segment: &Segment, head: &RecordHead) -> Error {
         offset: head.offset,
         key: Some(head.key.clone()),
         what: "the index names a record that was abandoned".into(),
+        cause: None,
     })
 }
 
@@ -162,7 +163,7 @@ pub(super) fn head_of(segment: &Segment, frames: &Frames) -> Result<RecordHead> 
     let head = frames.head();
     let damaged = |what: &str| {
         let file = segment.source.path().to_path_buf();
-        Error::Damaged(Damage { file, offset: head.offset, key: None, what: what.into() })
+        Error::Damaged(Damage { file, offset: head.offset, key: None, what: what.into(), cause: None })
     };
     let key = head.key().ok_or_else(|| damaged("this frame is no record"))?;
     let attributes = decode_attributes(segment, &head.header, head.offset, &key, &head.attributes)?;

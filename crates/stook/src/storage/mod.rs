@@ -126,6 +126,16 @@ pub trait Appender: Send + fmt::Debug {
     fn rewrite(&mut self, from: u64) -> Result<()>;
 }
 
+/// A whole file that is on the medium and has no name yet that anybody looks for. Dropped, nothing of it stays.
+pub trait Prepared: Send + fmt::Debug {
+    /// Makes it appear under its name, durably, or finds the name taken and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met. The file may then have its name or
+    /// not, and after a crash as well.
+    fn publish(self: Box<Self>) -> Result<()>;
+}
+
 /// A flat namespace of files that grow or are published whole.
 pub trait Storage: Send + Sync + fmt::Debug {
     /// The path of a name, for messages.
@@ -157,11 +167,19 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or what the system met, a missing file included.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
+    /// Takes all of a publication to the medium but its name: whatever fails here, the file was never seen.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met.
+    fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>>;
+
     /// Makes a whole file appear under `name`, durably, or finds the name taken and changes nothing.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met.
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()>;
+    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.prepare(name, bytes)?.publish()
+    }
 
     /// Gives a file another name, replacing what had it.
     ///

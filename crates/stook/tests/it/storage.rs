@@ -42,8 +42,8 @@ impl Storage for Temporary {
     fn open(&self, name: &str) -> stook::Result<Arc<dyn Source>> {
         self.storage.open(name)
     }
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> stook::Result<()> {
-        self.storage.publish_if_absent(name, bytes)
+    fn prepare(&self, name: &str, bytes: &[u8]) -> stook::Result<Box<dyn stook::storage::Prepared>> {
+        self.storage.prepare(name, bytes)
     }
     fn rename(&self, from: &str, to: &str) -> stook::Result<()> {
         self.storage.rename(from, to)

@@ -56,10 +56,10 @@ pub(in crate::commands) fn run(
     place.finish()?;
     if to_stdout {
         output.finish()?;
-        failures::tell(context, &summary.failures);
+        failures::tell(context, &summary.failures, args.verbose);
     } else {
         drop(output);
-        print(&summary, false, started.elapsed().as_secs_f64(), context)?;
+        print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
     }
     Ok(code(&summary, pack.is_complete()))
 }

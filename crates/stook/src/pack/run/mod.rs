@@ -351,7 +351,7 @@ impl Run {
             None => ("(an index in memory)".into(), 0),
         };
         let offset = start + u64::from(first_unit) * UNIT as u64 + invalid.offset;
-        Error::Damaged(Damage { file, offset, key: None, what: invalid.what })
+        Error::Damaged(Damage { file, offset, key: None, what: invalid.what, cause: None })
     }
 }
 

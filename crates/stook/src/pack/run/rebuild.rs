@@ -137,7 +137,8 @@ impl Pages {
         if let Some(gap) = self.gap.take() {
             let offset = range.start() + u64::from(gap) * UNIT as u64;
             let what = format!("{} bytes of the index are no page", u64::from(unit - gap) * UNIT as u64);
-            let damage = Damage { file: sealed.source.path().to_path_buf(), offset, key: None, what };
+            let damage =
+                Damage { file: sealed.source.path().to_path_buf(), offset, key: None, what, cause: None };
             self.lost.push((self.top.pages(), Some(damage)));
             self.lost_units += unit - gap;
             self.top.add_lost(gap);

@@ -450,7 +450,7 @@ impl<'p> Gather<'p> {
                 }
                 let (file, key) = (segment.source.path().to_path_buf(), frames.head().key());
                 let what = "the index names a record that was abandoned".into();
-                Err(Error::Damaged(Damage { file, offset: frames.head().offset, key, what }))
+                Err(Error::Damaged(Damage { file, offset: frames.head().offset, key, what, cause: None }))
             }
             Err(trouble) => {
                 *unfinished = false;
@@ -476,5 +476,5 @@ fn with_key(error: Error, key: Option<&Key>) -> Error {
 
 fn damaged(segment: &Segment, found: Found, key: Option<Key>, what: &str) -> Error {
     let file = segment.source.path().to_path_buf();
-    Error::Damaged(Damage { file, offset: found.place.offset, key, what: what.into() })
+    Error::Damaged(Damage { file, offset: found.place.offset, key, what: what.into(), cause: None })
 }

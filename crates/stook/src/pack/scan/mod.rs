@@ -77,8 +77,12 @@ pub struct ScanOptions {
 pub struct Stop(pub fn() -> bool);
 
 impl Stop {
+    pub(crate) fn goes_on(self) -> bool {
+        !(self.0)()
+    }
+
     pub(crate) fn check(self) -> Result<()> {
-        if (self.0)() { Err(Error::Stopped) } else { Ok(()) }
+        if self.goes_on() { Ok(()) } else { Err(Error::Stopped) }
     }
 }
 

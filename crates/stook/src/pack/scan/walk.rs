@@ -10,7 +10,7 @@ use crate::pack::frames::{Broken, Chunk, Frames, Head, Step, Trouble};
 use crate::pack::key::Key;
 use crate::pack::lost::Lost;
 use crate::pack::open::Pack;
-use crate::pack::recover::go_behind;
+use crate::pack::recover::go_behind_telling;
 use crate::pack::route::Route;
 use crate::pack::scan::KeyRange;
 use crate::pack::segment::{Life, Segment};
@@ -96,6 +96,12 @@ impl<'p> Walk<'p> {
             match self.step(wish) {
                 Ok(Stepped::At(at)) => return Ok(Some(at)),
                 Ok(Stepped::Over) => {}
+                Ok(Stepped::Astray(at)) => {
+                    let tell = &mut |_| wish.stop.goes_on();
+                    if !go_behind_telling(&mut self.frames, at, None, tell)? {
+                        return self.tell_lost(wish, damages);
+                    }
+                }
                 Ok(Stepped::Refused(damage)) if wish.on_damage == OnDamage::Skip => damages.push(damage),
                 Ok(Stepped::Refused(damage)) => return Err(Error::Damaged(damage)),
                 Ok(Stepped::End) => return self.tell_lost(wish, damages),
@@ -163,7 +169,7 @@ impl<'p> Walk<'p> {
             damages.push(damage);
         }
         self.resynced = true;
-        go_behind(&mut self.frames, frame, next)
+        go_behind_telling(&mut self.frames, frame, next, &mut |_| wish.stop.goes_on())
     }
 
     /// One frame further: a live record, or nothing to show.
@@ -178,8 +184,7 @@ impl<'p> Walk<'p> {
         }
         let offset = self.frames.head().offset;
         if self.resynced && !self.is_confirmed()? {
-            let behind = offset + 8;
-            return Ok(if self.frames.resync(behind)? { Stepped::Over } else { Stepped::End });
+            return Ok(Stepped::Astray(offset));
         }
         self.end_lost(offset);
         let life = wish.view.life(self.stretch.segment, offset);
@@ -267,7 +272,8 @@ impl<'p> Walk<'p> {
                 let error = Error::Damaged(broken.into_damage(self.stretch.segment.source.path()));
                 if wish.on_damage == OnDamage::Skip {
                     self.resynced = true;
-                    if !go_behind(&mut self.frames, damage.0, damage.1)? {
+                    let tell = &mut |_| wish.stop.goes_on();
+                    if !go_behind_telling(&mut self.frames, damage.0, damage.1, tell)? {
                         let end = self.frames.window.end();
                         self.frames.window.seek(end)?;
                     }
@@ -282,6 +288,8 @@ impl<'p> Walk<'p> {
 enum Stepped {
     At(At),
     Over,
+    /// What looks like a frame here is none.
+    Astray(u64),
     Refused(Damage),
     End,
 }

@@ -45,6 +45,10 @@ pub(crate) struct Active {
     runs_tally: Tally,
     /// Known to be on the medium.
     durable_len: u64,
+    /// What is before was acknowledged to somebody, or may have been.
+    promised_len: u64,
+    /// Where what counts ends: what follows is a record or batch that was begun.
+    counted_len: u64,
     /// The next frame is to be a sync mark.
     mark_due: bool,
     /// Sequence number and time of the last record.
@@ -53,8 +57,6 @@ pub(crate) struct Active {
     last_frame: LastFrame,
     /// Whether a manifest names it.
     pub(crate) published: bool,
-    /// Whether one may, because it was about to.
-    pub(crate) may_be_named: bool,
     /// Whether it says that one is about to.
     is_announced: bool,
     /// What its marks say of who writes, and after which manifest.
@@ -125,9 +127,10 @@ impl Active {
             tail: Tail::default(),
             runs_tally: Tally::default(),
             durable_len: 0,
+            promised_len: UNIT as u64,
+            counted_len: UNIT as u64,
             mark_due: false,
             published: false,
-            may_be_named: false,
             is_announced: false,
             session,
             checkpoints: Vec::new(),
@@ -161,10 +164,11 @@ impl Active {
             last: (segment.tally.sequence_last, segment.tally.time_last_ns),
             last_frame: segment.last_frame,
             durable_len: 0,
+            promised_len: segment.frames_end,
+            counted_len: segment.frames_end,
             // What follows is told to be its, and from after which manifest.
             mark_due: true,
             published: true,
-            may_be_named: true,
             is_announced: true,
             session,
             appender,
@@ -203,6 +207,17 @@ impl Active {
         self.appender.len()
     }
 
+    /// Where what counts of it ends. After a failed sync nothing counts that was put since the last.
+    pub(crate) fn counted_len(&self) -> u64 {
+        self.counted_len
+    }
+
+    /// A frame that counts was appended to its end.
+    fn count(&mut self, (offset, crc): (u64, u32)) {
+        self.last_frame = LastFrame { offset, crc, ..self.last_frame };
+        self.counted_len = self.len();
+    }
+
     /// Its records.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = self.runs_tally;
@@ -229,8 +244,9 @@ impl Active {
     /// Waits until all of it is on the medium.
     pub(crate) fn sync(&mut self) -> Result<()> {
         if self.is_dirty() {
-            self.appender.sync()?;
+            self.appender.sync().inspect_err(|_| self.counted_len = self.promised_len)?;
             self.durable_len = self.appender.len();
+            self.promised_len = self.durable_len;
             self.mark_due |= self.durable_len > UNIT as u64;
         }
         Ok(())
@@ -288,7 +304,7 @@ impl Active {
         let len = fixed.len() + attributes.len();
         let padding = PADDING.get(..len.next_multiple_of(8) - len).unwrap_or_default();
         self.appender.append(&[&fixed, attributes, padding])?;
-        self.last_frame = LastFrame { offset, crc: crc_of(&fixed), ..self.last_frame };
+        self.count((offset, crc_of(&fixed)));
         Ok(())
     }
 
@@ -374,7 +390,7 @@ impl Active {
         let crc = crc_of(&fixed);
         let digest = if in_batch { digest_more(digest(crc), &self.sums) } else { 0 };
         if !in_batch {
-            self.last_frame = LastFrame { offset, crc, ..self.last_frame };
+            self.count((offset, crc));
         }
         Ok(Appended { place: Place::new(offset, self.len() - offset), digest })
     }
@@ -402,14 +418,9 @@ impl Active {
     }
 
     /// The same, and takes the record into the index.
-    pub(crate) fn end_record(
-        &mut self,
-        parts: Parts<'_>,
-        (offset, crc): (u64, u32),
-        body_len: u64,
-    ) -> Result<Place> {
-        let place = self.end_frame(offset)?;
-        self.last_frame = LastFrame { offset, crc, ..self.last_frame };
+    pub(crate) fn end_record(&mut self, parts: Parts<'_>, frame: (u64, u32), body_len: u64) -> Result<Place> {
+        let place = self.end_frame(frame.0)?;
+        self.count(frame);
         self.note(parts, place, body_len);
         Ok(place)
     }
@@ -490,7 +501,7 @@ impl Active {
 
     /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its index is, and
     /// the checkpoints that are not needed any more once that manifest is published.
-    pub(crate) fn seal(mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<Name>)> {
+    pub(crate) fn seal(&mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<Name>)> {
         self.sync()?;
         let frames = ByteRange::new(UNIT as u64, self.len()).unwrap_or_default();
         let tally = self.tally();
@@ -512,7 +523,7 @@ impl Active {
             state: SegmentState::Sealed,
             ..self.entry()
         };
-        Ok((entry, self.checkpoints))
+        Ok((entry, std::mem::take(&mut self.checkpoints)))
     }
 
     /// Its entry for the next manifest; the caller has synced it.

@@ -225,10 +225,11 @@ impl<'w> Batch<'w> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         let Some(offset) = self.offset.take() else { return };
-        let group = self.group;
         if self.writer.stopped {
-            return self.writer.cut_back(group, offset);
+            // Then that has given its room back.
+            return;
         }
+        let group = self.group;
         // A failure stops the writer, and so is told by whatever is asked of it next.
         let _ = self.writer.guard(|writer| writer.active_of(group)?.abandon(offset));
     }

@@ -241,7 +241,7 @@ impl<'w> RecordWriter<'w> {
             return Ok(());
         }
         if self.writer.stopped {
-            self.writer.cut_back(group, offset);
+            // Then that has given its room back.
             return Ok(());
         }
         self.writer.guard(|writer| {

@@ -301,7 +301,13 @@ impl PackWriter {
         let mut frames =
             Frames::new(self.reader.window(source, range, Access::Cached, salt.chunk_len)?, salt);
         let damaged = |what: String| {
-            Error::Damaged(Damage { file: path.clone(), offset: at.place.offset, key: None, what })
+            Error::Damaged(Damage {
+                file: path.clone(),
+                offset: at.place.offset,
+                key: None,
+                what,
+                cause: None,
+            })
         };
         match frames.step()? {
             Step::Frame if frames.head().header.kind == FrameKind::Record => {}

@@ -12,6 +12,7 @@ mod known;
 mod leftovers;
 mod links;
 mod publish;
+mod refusals;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,6 +30,7 @@ use known::Known;
 use leftovers::{Committed, Named};
 pub use links::FurtherName;
 use links::Links;
+use refusals::{refuse_hidden, refuse_lost, refuse_what_is_there};
 pub use shared::SharedWriter;
 
 use super::damages::DamageLog;
@@ -113,7 +115,7 @@ pub struct Recovery {
     pub torn: Vec<TornTail>,
     /// Damage, which was left as it is.
     pub damages: Vec<Damage>,
-    /// Files that were set aside: no generation names them, but one did that is gone.
+    /// Files that were set aside: no generation names them, but one that is not there did or was about to.
     pub set_aside: Vec<SetAside>,
     /// The clock is behind the last record: what there is to say about that.
     pub clock: Option<String>,
@@ -121,7 +123,7 @@ pub struct Recovery {
     pub waited_for: Option<String>,
 }
 
-/// A file that holds what a newer generation had, while only an older one is there.
+/// A file that a newer generation named or was about to, while only an older one is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// Its name.
@@ -145,8 +147,8 @@ impl Recovery {
         });
         let set_aside = self.set_aside.iter().map(|file| {
             format!(
-                "{} belongs to a newer generation, whose manifest is gone (was an older one restored from a backup?); it was \
-                 kept as {}",
+                "{} is named by no generation, but one after this one named it or was about to (an older manifest was \
+                 restored from a backup, or a writer was killed as it published); it was kept as {}",
                 file.name, file.kept_as
             )
         });
@@ -204,6 +206,8 @@ pub struct PackWriter {
     unpublished: bool,
     /// A failure after which nothing more may be written.
     stopped: bool,
+    /// Whether there may be a generation that this writer does not know to be published.
+    in_doubt: bool,
     /// Files that the newest generation does not name, and that are to go when no older one does.
     garbage: BTreeSet<Name>,
     /// The process that opened it.
@@ -348,6 +352,7 @@ impl PackWriter {
             synced_at: Instant::now(),
             unpublished: false,
             stopped: false,
+            in_doubt: false,
             garbage: BTreeSet::new(),
             process: std::process::id(),
             lock,
@@ -356,13 +361,7 @@ impl PackWriter {
 
     fn adopt(&mut self, mut segment: Segment) -> Result<()> {
         let entry = segment.entry;
-        if segment.vector_lost {
-            // Writing a new vector would bring back what the lost one said is dead.
-            return Err(Error::Invalid(format!(
-                "the list of deleted records of {} is lost; nothing may be written to this pack before it is repaired",
-                segment.source.path().display()
-            )));
-        }
+        refuse_lost(&segment)?;
         let dead = Dead {
             deaths: std::mem::take(&mut segment.deaths),
             records: entry.dead_records,
@@ -570,6 +569,9 @@ impl PackWriter {
     }
 
     fn find(&self, key: &Key) -> Result<Option<At>> {
+        if self.stopped {
+            return Err(Error::Stopped);
+        }
         let form = key.sort_form();
         let live = |segment: u64, places: Vec<Place>| {
             let deaths = self.dead.get(&segment).map(|dead| &dead.deaths);
@@ -742,40 +744,9 @@ impl PackWriter {
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self);
         if changed.is_err() && !std::mem::replace(&mut self.stopped, true) {
-            self.empty_unnamed();
+            self.give_room_back();
         }
         changed
-    }
-}
-
-/// What is behind the committed length of a segment that cannot be opened was put before whatever is put now, and nobody
-/// knows its keys and sequence numbers. And where the file is there and may be read some other day, its records would then be
-/// alive beside those that took their place meanwhile.
-fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -> Result<()> {
-    let name = Name::Segment(entry.id).to_string();
-    if entry.state == SegmentState::Sealed && !files.iter().any(|file| file.name == name) {
-        return Ok(());
-    }
-    Err(Error::Invalid(format!(
-        "{} cannot be opened, and what is in it may be replaced or deleted by what is written now; nothing may be written \
-         to this pack before it can be opened or the pack is repaired",
-        storage.path(&name).display()
-    )))
-}
-
-/// A new pack is made where nothing is but what a writer leaves that died at once: segments of a pack that lost its
-/// manifests would be taken for leftovers, and nobody meant a directory of other files to become a pack.
-fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
-    let files = storage.list()?;
-    if newest(&files).is_some() {
-        return Err(Error::Exists { path: storage.path("") });
-    }
-    match files.iter().find(|file| file.name != names::LOCK) {
-        None => Ok(()),
-        Some(file) => Err(Error::NotAPack {
-            path: storage.path(""),
-            why: format!("it holds {}, but no manifest; make the new pack in another place", file.name),
-        }),
     }
 }
 

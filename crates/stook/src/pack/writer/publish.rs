@@ -1,16 +1,17 @@
 //! What makes the work of a writer count: syncs, seals, generations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Active, Named, PackWriter, Sealed};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::UNIT;
 use crate::pack::format::copies::twice;
 use crate::pack::format::deletes::DeletionVector;
-use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, VectorRef};
+use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use crate::pack::names::{Name, take_number};
 use crate::pack::segment::{Findings, Segment};
 use crate::pack::snapshot::{Behind, Opening};
+use crate::storage::Appender;
 
 /// Segments shorter than this are left open when a writer finishes, unless it made them: the next writer goes
 /// on with them instead of adding one more small segment.
@@ -80,8 +81,9 @@ impl PackWriter {
 
     /// Ends a group's segment in its index. The next generation names it as sealed.
     pub(super) fn seal_group(&mut self, group: u32) -> Result<()> {
-        let Some(active) = self.active.remove(&group) else { return Ok(()) };
+        let Some(active) = self.active.get_mut(&group) else { return Ok(()) };
         let (entry, checkpoints) = active.seal(&self.reader)?;
+        self.active.remove(&group);
         self.sealed.insert(entry.id, Sealed { entry, segment: None });
         self.unpublished = true;
         self.publish_now()?;
@@ -126,8 +128,10 @@ impl PackWriter {
             ..self.manifest.clone()
         };
         let bytes = twice(&manifest.encode());
-        self.active.values_mut().for_each(|active| active.may_be_named = true);
-        self.storage.publish_if_absent(&Name::Manifest(generation).to_string(), &bytes)?;
+        let prepared = self.storage.prepare(&Name::Manifest(generation).to_string(), &bytes)?;
+        self.in_doubt = true;
+        prepared.publish()?;
+        self.in_doubt = false;
         let before = std::mem::replace(&mut self.manifest, manifest);
         self.generation_next = generation_next;
         self.edition = self.manifest.edition();
@@ -147,23 +151,39 @@ impl PackWriter {
         Ok(())
     }
 
-    /// After a failure: gives back the room of segments that no manifest can name. Nothing in them was promised to anybody,
-    /// and the disk may be full. Their names stay, so that nobody takes one again before the directory is synced; the next
-    /// writer removes what is left.
-    pub(super) fn empty_unnamed(&mut self) {
-        let unnamed = self.active.iter().filter(|(_, active)| !active.may_be_named);
-        let unnamed: Vec<u32> = unnamed.map(|(group, _)| *group).collect();
-        unnamed.into_iter().for_each(|group| self.cut_back(group, UNIT as u64));
+    /// After a failure: gives back the room of what was promised to nobody, for the disk may be full. That is what was begun
+    /// and did not come to its end, what was put since the last sync where a sync failed, and all of a segment that no
+    /// manifest can name. Names stay, so that nobody takes one again before the directory is synced. Where this fails,
+    /// too, the next writer does it.
+    pub(super) fn give_room_back(&mut self) {
+        let growing = self.active.values();
+        let mut ends: BTreeMap<u64, u64> =
+            growing.map(|active| (active.header.id, active.counted_len())).collect();
+        if !self.in_doubt {
+            ends.extend(self.ends_unpublished());
+        }
+        // An appender that failed does nothing more, and what it has under way has to end first.
+        self.active.clear();
+        for (id, len) in ends {
+            let cut = |mut appender: Box<dyn Appender>| match appender.len() > len {
+                true => appender.truncate(len),
+                false => Ok(()),
+            };
+            let _ = self.storage.open_append(&Name::Segment(id).to_string()).and_then(cut);
+        }
     }
 
-    /// After a failure: gives back what a record or a batch took that will not come to its end. If that fails, too, the next
-    /// writer does it.
-    pub(super) fn cut_back(&mut self, group: u32, len: u64) {
-        let Some(active) = self.active.remove(&group) else { return };
-        let name = Name::Segment(active.header.id).to_string();
-        // An appender that failed does nothing more, and what it has under way has to end first.
-        drop(active);
-        let _ = self.storage.open_append(&name).and_then(|mut appender| appender.truncate(len));
+    /// Where segments end as the generation published last knows them: those that it does not name behind their header, and
+    /// those that it does not know to be sealed before their index.
+    fn ends_unpublished(&self) -> BTreeMap<u64, u64> {
+        let named: BTreeMap<u64, SegmentState> =
+            self.manifest.segments.iter().map(|entry| (entry.id, entry.state)).collect();
+        let growing = self.active.values().map(|active| active.header.id);
+        let unnamed = growing.chain(self.sealed.keys().copied()).filter(|id| !named.contains_key(id));
+        let sealed = self.sealed.values().map(|sealed| &sealed.entry).filter(|entry| {
+            entry.state == SegmentState::Sealed && named.get(&entry.id) == Some(&SegmentState::Active)
+        });
+        unnamed.map(|id| (id, UNIT as u64)).chain(sealed.map(|entry| (entry.id, entry.frames_end))).collect()
     }
 
     pub(super) fn entries(&self) -> Vec<SegmentEntry> {

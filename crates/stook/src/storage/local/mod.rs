@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::source::{FileSource, Source};
 use crate::tree::target;
 
-use super::{Appender, Entry, EntryKind, Lock, Storage, check_name};
+use super::{Appender, Entry, EntryKind, Lock, Prepared, Storage, check_name};
 use appender::LocalAppender;
 use directory::Directory;
 use queue::WriteQueue;
@@ -168,9 +168,9 @@ impl Storage for LocalStorage {
         Ok(Arc::new(FileSource::new(Arc::new(file))?))
     }
 
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>> {
         check_name(self.directory.path(), name)?;
-        publish::publish_if_absent(&self.directory, name, bytes)
+        Ok(Box::new(publish::prepare(&self.directory, name, bytes)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -2,30 +2,66 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::super::TEMPORARY_PREFIX;
+use super::super::{Prepared, TEMPORARY_PREFIX};
 use super::directory::Directory;
 use crate::error::{Error, Result};
 
-/// See [`Storage::publish_if_absent`](super::super::Storage::publish_if_absent).
-pub(super) fn publish_if_absent(directory: &Directory, name: &str, bytes: &[u8]) -> Result<()> {
+/// A temporary file that is on the medium.
+#[derive(Debug)]
+pub(super) struct LocalPrepared {
+    directory: Arc<Directory>,
+    temporary: String,
+    name: String,
+    renamed: bool,
+}
+
+/// See [`Storage::prepare`](super::super::Storage::prepare).
+pub(super) fn prepare(directory: &Arc<Directory>, name: &str, bytes: &[u8]) -> Result<LocalPrepared> {
     // Only spares the work: whether the name is taken is decided by the rename.
     if directory.exists(name)? {
         return Err(Error::AlreadyExists { path: directory.path().join(name) });
     }
     let temporary = temporary_name(directory)?;
-    let result = write_and_rename(directory, &temporary, name, bytes);
-    if result.is_err() {
-        // The first error is the one to tell. A temporary file that cannot be removed is hidden
-        // from everybody and goes with the next `remove_leftovers`.
-        drop(directory.unlink(&temporary));
+    let file = directory.create_file(&temporary)?;
+    let name = name.to_owned();
+    let prepared = LocalPrepared { directory: Arc::clone(directory), temporary, name, renamed: false };
+    prepared.write(File::from(file), bytes)?;
+    Ok(prepared)
+}
+
+impl LocalPrepared {
+    fn write(&self, mut file: File, bytes: &[u8]) -> Result<()> {
+        let fail = |operation| {
+            let path = self.directory.path().join(&self.temporary);
+            move |source| Error::io(operation, path, source)
+        };
+        file.write_all(bytes).map_err(fail("write"))?;
+        file.sync_all().map_err(fail("sync"))
     }
-    result?;
-    directory.sync()
+}
+
+impl Prepared for LocalPrepared {
+    fn publish(mut self: Box<Self>) -> Result<()> {
+        rename_if_absent(&self.directory, &self.temporary, &self.name)
+            .map_err(|errno| self.directory.error("publish", &self.name, errno))?;
+        self.renamed = true;
+        self.directory.sync()
+    }
+}
+
+impl Drop for LocalPrepared {
+    /// A temporary file that cannot be removed is hidden from everybody and goes with the next `remove_leftovers`.
+    fn drop(&mut self) {
+        if !self.renamed {
+            drop(self.directory.unlink(&self.temporary));
+        }
+    }
 }
 
 /// A name that no other process or thread takes, on any host that shares the directory.
@@ -37,17 +73,6 @@ pub(super) fn temporary_name(directory: &Directory) -> Result<String> {
     })?;
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
     Ok(format!("{TEMPORARY_PREFIX}{}-{count}-{chance:016x}", std::process::id()))
-}
-
-fn write_and_rename(directory: &Directory, temporary: &str, name: &str, bytes: &[u8]) -> Result<()> {
-    let mut file = File::from(directory.create_file(temporary)?);
-    let fail = |operation| {
-        let path = directory.path().join(temporary);
-        move |source| Error::io(operation, path, source)
-    };
-    file.write_all(bytes).map_err(fail("write"))?;
-    file.sync_all().map_err(fail("sync"))?;
-    rename_if_absent(directory, temporary, name).map_err(|errno| directory.error("publish", name, errno))
 }
 
 fn rename_if_absent(directory: &Directory, from: &str, to: &str) -> rustix::io::Result<()> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use stook::pack::{Attributes, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::source::Source;
-use stook::storage::{Appender, Entry, LocalStorage, LocalStorageOptions, Lock, Storage};
+use stook::storage::{Appender, Entry, LocalStorage, LocalStorageOptions, Lock, Prepared, Storage};
 use stook_testing::conformance::pattern;
 
 const RUBBISH_LEN: u64 = 20_000;
@@ -39,8 +39,8 @@ impl Storage for Cutting {
     fn open_append(&self, name: &str) -> stook::Result<Box<dyn Appender>> {
         self.inner.open_append(name)
     }
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> stook::Result<()> {
-        self.inner.publish_if_absent(name, bytes)
+    fn prepare(&self, name: &str, bytes: &[u8]) -> stook::Result<Box<dyn Prepared>> {
+        self.inner.prepare(name, bytes)
     }
     fn rename(&self, from: &str, to: &str) -> stook::Result<()> {
         self.inner.rename(from, to)

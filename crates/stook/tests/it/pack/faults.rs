@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use stook::engine::Backend;
 use stook::pack::{
-    Attributes, Error, Key, OnDamage, OpenOptions, Pack, PackWriter, Result, Scan, ScanOptions, WriterOptions,
+    Attributes, Durability, Error, Key, OnDamage, OpenOptions, Pack, PackWriter, Result, Scan, ScanOptions,
+    WriterOptions,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::pattern;
@@ -279,48 +280,144 @@ fn a_read_that_fails_is_told_and_gives_no_wrong_bytes() {
     }
 }
 
-/// What a put, or a batch, that failed has written is of use to nobody, and the disk may be full.
+/// Segments and what is set aside, with their lengths.
+fn rooms(storage: &SimStorage) -> Vec<(String, u64)> {
+    let files = storage.list().unwrap().into_iter();
+    let files =
+        files.filter(|file| file.name.starts_with("segment-") || file.name.starts_with("orphan-segment-"));
+    files.map(|file| (file.name, file.len)).collect()
+}
+
+/// A way to put more.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Whole,
+    Streamed,
+    Batch,
+}
+
+const WAYS: [Way; 3] = [Way::Whole, Way::Streamed, Way::Batch];
+
+fn put_one_way(writer: &mut PackWriter, way: Way, group: &str) -> Result<()> {
+    let (body, attributes) = (pattern(9_000, 3), Attributes::new());
+    match way {
+        Way::Whole => writer.put(group, &Key::id(2), &attributes, &body).map(drop),
+        Way::Streamed => {
+            let mut record = writer.begin(group, &Key::id(2), &attributes, None)?;
+            record.write(&body)?;
+            record.finish().map(drop)
+        }
+        Way::Batch => {
+            let mut batch = writer.batch(group)?;
+            batch.put(&Key::id(2), &attributes, &body)?;
+            batch.put(&Key::id(3), &attributes, &body)?;
+            batch.commit()
+        }
+    }
+}
+
+/// A pack with a record in group `old`, whose segment grows on.
+fn with_one_record() -> SimStorage {
+    let medium = SimStorage::new();
+    let options = tiny_writer(ScriptedHost::new(1));
+    let mut writer = PackWriter::create(Arc::new(medium.clone()), options).unwrap();
+    writer.put("old", &Key::id(1), &Attributes::new(), b"old").unwrap();
+    writer.finish(false).unwrap();
+    medium
+}
+
+/// What a put, or a batch, that failed has written is of use to nobody, and the disk may be full. A half of an append may
+/// have come to the medium; a sync may fail, or the publication before its manifest gets its name.
 #[test]
 fn a_put_that_fails_gives_its_room_back() {
-    let names = |storage: &SimStorage| -> Vec<(String, u64)> {
-        let files = storage.list().unwrap().into_iter().filter(|file| file.name.starts_with("segment-"));
-        files.map(|file| (file.name, file.len)).collect()
-    };
-    for (group, batch) in [("old", false), ("new", false), ("old", true), ("new", true)] {
-        for nth in 0.. {
-            let medium = SimStorage::new();
-            let shared: Arc<dyn Storage> = Arc::new(medium.clone());
-            let mut writer = PackWriter::create(shared.clone(), tiny_writer(ScriptedHost::new(1))).unwrap();
-            writer.put("old", &Key::id(1), &Attributes::new(), b"old").unwrap();
-            writer.finish(false).unwrap();
-            let before = names(&medium);
-            let faulty = Arc::new(FaultStorage::new(shared));
-            let mut writer = PackWriter::open(faulty.clone(), tiny_writer(ScriptedHost::new(2))).unwrap();
-            faulty.inject(Some(StorageCall::Append), nth, StorageFault::Fails(Failure::Io));
-            let body = pattern(9_000, 3);
-            let put = if batch {
-                (|| {
-                    let mut batch = writer.batch(group)?;
-                    batch.put(&Key::id(2), &Attributes::new(), &body)?;
-                    batch.put(&Key::id(3), &Attributes::new(), &body)?;
-                    batch.commit()
-                })()
-            } else {
-                (|| {
-                    let mut record = writer.begin(group, &Key::id(2), &Attributes::new(), None)?;
-                    record.write(&body)?;
-                    record.finish().map(drop)
-                })()
+    let short = (StorageCall::Append, StorageFault::Short);
+    let calls = [
+        StorageCall::Append,
+        StorageCall::Flush,
+        StorageCall::Sync,
+        StorageCall::SyncDirectory,
+        StorageCall::Prepare,
+    ];
+    let faults = calls.map(|call| (call, StorageFault::Fails(Failure::Io)));
+    for (call, fault) in faults.into_iter().chain([short]) {
+        let all = ["old", "new"].into_iter().flat_map(|group| WAYS.map(|way| (group, way)));
+        for ((group, way), nth) in all.flat_map(|case| (0..20).map(move |nth| (case, nth))) {
+            let medium = with_one_record();
+            let before = rooms(&medium);
+            let faulty = Arc::new(FaultStorage::new(Arc::new(medium.clone())));
+            let options = |seed| WriterOptions {
+                durability: Durability::Every,
+                // What a checkpoint needs comes after the sync: then the put is safe, whatever fails.
+                checkpoint_len: 1 << 20,
+                ..tiny_writer(ScriptedHost::new(seed))
             };
-            if put.is_ok() {
-                assert!(nth > 2, "the fault was met");
+            let mut writer = PackWriter::open(faulty.clone(), options(2)).unwrap();
+            faulty.inject(Some(call), nth, fault);
+            let case = format!("{call:?} {fault:?} {nth}, {way:?} {group}");
+            if put_one_way(&mut writer, way, group).is_ok() {
                 break;
             }
             drop(writer);
-            let after = names(&medium);
+            let after = rooms(&medium);
             // A mark of 64 bytes may stand before what was begun, and a new segment keeps its header.
-            assert!(after[0].1 <= before[0].1 + 64, "{group} {batch} {nth}: {after:?}, {before:?}");
-            assert!(after.iter().skip(1).all(|file| file.1 <= 4096), "{group} {batch} {nth}: {after:?}");
+            assert!(after[0].1 <= before[0].1 + 64, "{case}: {after:?}, {before:?}");
+            assert!(after.iter().skip(1).all(|file| file.1 <= 4096), "{case}: {after:?}");
+            let next = PackWriter::open(Arc::new(medium.clone()), options(3)).unwrap();
+            assert_eq!(next.recovery().set_aside, [], "{case}");
+            assert_eq!(scanned(&open_simulated(&medium).unwrap()).unwrap().len(), 1, "{case}");
         }
     }
+}
+
+/// What is sealed at the end as well: every operation of the medium fails once. Only from the rename on may the manifest
+/// be there after a crash, and then what it names is kept.
+#[test]
+fn only_a_generation_that_may_have_its_name_keeps_the_room_of_what_it_names() {
+    let options = |seed| WriterOptions { checkpoint_len: 1 << 20, ..tiny_writer(ScriptedHost::new(seed)) };
+    let run = |medium: &SimStorage| -> Result<()> {
+        let mut writer = PackWriter::open(Arc::new(medium.clone()), options(2))?;
+        put_one_way(&mut writer, Way::Whole, "old")?;
+        put_one_way(&mut writer, Way::Streamed, "new")?;
+        writer.finish(true)
+    };
+    let undisturbed = with_one_record();
+    let first = undisturbed.operation_count();
+    run(&undisturbed).unwrap();
+    let (mut renamed, mut kept) = (false, 0);
+    for recorded in (first..undisturbed.operation_count()).zip(&undisturbed.operations()[first..]) {
+        let (index, what) = (recorded.0, recorded.1.operation.to_string());
+        renamed |= what.contains("rename") && what.contains("manifest-");
+        let medium = with_one_record();
+        let before = rooms(&medium);
+        medium.fail_at(index, Failure::NoSpace);
+        let outcome = run(&medium);
+        if renamed || outcome.is_ok() {
+            kept += 1;
+            continue;
+        }
+        let after = rooms(&medium);
+        // Until the first sync fails, what was put before is found again by the next writer.
+        let put_len = 9_000 + 400;
+        assert!(after[0].1 <= before[0].1 + put_len, "{what}: {after:?}, {before:?}");
+        assert!(after.iter().skip(1).all(|file| file.1 <= 4096), "{what}: {after:?}");
+        let next = PackWriter::open(Arc::new(medium.clone()), options(3)).unwrap();
+        assert_eq!(next.recovery().set_aside, [], "{what}");
+    }
+    assert!(renamed && kept > 0);
+}
+
+#[test]
+fn what_a_generation_was_about_to_name_is_set_aside_and_nothing_is_said_of_it_that_is_not_known() {
+    let medium = with_one_record();
+    let faulty = Arc::new(FaultStorage::new(Arc::new(medium.clone())));
+    let options = WriterOptions { checkpoint_len: 1 << 20, ..tiny_writer(ScriptedHost::new(2)) };
+    let mut writer = PackWriter::open(faulty.clone(), options).unwrap();
+    faulty.inject(Some(StorageCall::Publish), 0, StorageFault::Fails(Failure::Io));
+    put_one_way(&mut writer, Way::Whole, "new").unwrap();
+    writer.finish(true).unwrap_err();
+    let next = PackWriter::open(Arc::new(medium.clone()), tiny_writer(ScriptedHost::new(3))).unwrap();
+    let remarks = next.recovery().remarks();
+    let remarks: Vec<_> = remarks.iter().filter(|remark| remark.contains("orphan-segment-")).collect();
+    assert_eq!(remarks.len(), 1, "{remarks:?}");
+    assert!(remarks[0].contains("named it or was about to"), "{remarks:?}");
 }

@@ -7,7 +7,9 @@ use std::{fs, io, thread};
 
 use stook::pack::{Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::source::{Identity, Leaf, Source};
-use stook::storage::{Appender, Entry, EntryKind, LocalStorage, LocalStorageOptions, Lock, Storage};
+use stook::storage::{
+    Appender, Entry, EntryKind, LocalStorage, LocalStorageOptions, Lock, Prepared, Storage,
+};
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{
     NoEngines, PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
@@ -85,8 +87,8 @@ impl Storage for Remote {
         let inner = self.inner.open(name)?;
         Ok(Arc::new(Stale { inner, storage: self.clone(), name: name.into() }))
     }
-    fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> stook::Result<()> {
-        self.inner.publish_if_absent(name, bytes)
+    fn prepare(&self, name: &str, bytes: &[u8]) -> stook::Result<Box<dyn Prepared>> {
+        self.inner.prepare(name, bytes)
     }
     fn rename(&self, from: &str, to: &str) -> stook::Result<()> {
         self.inner.rename(from, to)

@@ -617,5 +617,5 @@ impl Target {
 }
 
 fn damaged(segment: &Segment, offset: u64, key: Option<Key>, what: String) -> Error {
-    Error::Damaged(Damage { file: segment.source.path().to_path_buf(), offset, key, what })
+    Error::Damaged(Damage { file: segment.source.path().to_path_buf(), offset, key, what, cause: None })
 }

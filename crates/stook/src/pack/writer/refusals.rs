@@ -1,0 +1,68 @@
+//! What may not be written to, and why.
+
+use crate::pack::error::{Error, Result};
+use crate::pack::format::manifest::{SegmentEntry, SegmentState};
+use crate::pack::names::{self, Name};
+use crate::pack::open::Pack;
+use crate::pack::segment::Segment;
+use crate::pack::snapshot::newest;
+use crate::storage::{Entry, Storage};
+
+impl Pack {
+    /// Returns the error with which a writer would refuse this pack because of what is wrong with it: for those who only say
+    /// what they would write.
+    ///
+    /// # Errors
+    /// That.
+    pub fn check_writable(&self) -> Result<()> {
+        for entry in &self.snapshot.manifest.segments {
+            match self.snapshot.segments.iter().find(|segment| segment.entry.id == entry.id) {
+                Some(segment) => refuse_lost(segment)?,
+                None => refuse_hidden(self.storage.as_ref(), entry, &self.snapshot.files)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writing a new list of deleted records would bring back what the lost one said is dead.
+pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
+    if !segment.vector_lost {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "the list of deleted records of {} is lost; nothing may be written to this pack before it is repaired",
+        segment.source.path().display()
+    )))
+}
+
+/// What is behind the committed length of a segment that cannot be opened was put before whatever is put now, and nobody
+/// knows its keys and sequence numbers. And where the file is there and may be read some other day, its records would then be
+/// alive beside those that took their place meanwhile.
+pub(super) fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -> Result<()> {
+    let name = Name::Segment(entry.id).to_string();
+    if entry.state == SegmentState::Sealed && !files.iter().any(|file| file.name == name) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "{} cannot be opened, and what is in it may be replaced or deleted by what is written now; nothing may be written \
+         to this pack before it can be opened or the pack is repaired",
+        storage.path(&name).display()
+    )))
+}
+
+/// A new pack is made where nothing is but what a writer leaves that died at once: segments of a pack that lost its
+/// manifests would be taken for leftovers, and nobody meant a directory of other files to become a pack.
+pub(super) fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
+    let files = storage.list()?;
+    if newest(&files).is_some() {
+        return Err(Error::Exists { path: storage.path("") });
+    }
+    match files.iter().find(|file| file.name != names::LOCK) {
+        None => Ok(()),
+        Some(file) => Err(Error::NotAPack {
+            path: storage.path(""),
+            why: format!("it holds {}, but no manifest; make the new pack in another place", file.name),
+        }),
+    }
+}
