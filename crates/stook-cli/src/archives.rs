@@ -4,10 +4,8 @@
 
 use std::path::Path;
 
-use stook::archive::{Archive, Member, MemberKind, OpenOptions, Origin};
-use stook::pack::format::attributes::{Attributes, FileKind, KIND, MODE, MTIME_NS, NAMES, Name, Value};
-use stook::pack::format::attributes::{GROUP_ID, USER_ID};
-use stook::pack::{Key, RecordHead};
+use stook::archive::{Archive, OpenOptions, Origin};
+pub use stook::import::{head, kind};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -80,49 +78,4 @@ pub fn without(archive: &Archive, option: &str, is_given: bool) -> Result<(), Us
         ))),
         false => Ok(()),
     }
-}
-
-/// The kind that a member has as a record; `None` for what packs do not hold.
-pub fn kind(member: &Member<'_>) -> Option<FileKind> {
-    Some(match member.kind {
-        MemberKind::File => FileKind::File,
-        MemberKind::Directory => FileKind::Directory,
-        MemberKind::Symlink => FileKind::Symlink,
-        MemberKind::HardLink => FileKind::HardLink,
-        MemberKind::Other => return None,
-    })
-}
-
-/// The attributes that packing the unpacked member would give.
-pub fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
-    let mut all = Attributes::new();
-    let mut set = |id, value: Option<Value>| {
-        if let Some(value) = value {
-            all.set(Name::Id(id), value);
-        }
-    };
-    set(KIND, kind(member).map(|kind| Value::U8(kind.code())));
-    set(MODE, member.mode.map(Value::U32));
-    set(MTIME_NS, member.mtime_ns.map(Value::I64));
-    let owner = member.owner.filter(|_| with_owner);
-    set(USER_ID, owner.map(|(user, _)| Value::U32(user)));
-    set(GROUP_ID, owner.map(|(_, group)| Value::U32(group)));
-    set(NAMES, (member.names > 1).then_some(Value::U32(member.names)));
-    all
-}
-
-/// A member as if it were a record: later members have higher sequence numbers.
-///
-/// # Errors
-/// Never for members of an open archive, whose keys are short enough.
-pub fn head(member: &Member<'_>) -> Result<RecordHead, stook::pack::Error> {
-    Ok(RecordHead {
-        key: Key::bytes(member.key)?,
-        attributes: attributes(member, true),
-        body_len: Some(member.len),
-        sequence: member.header_at,
-        time_ns: member.mtime_ns.unwrap_or(0),
-        segment: 0,
-        offset: member.header_at,
-    })
 }

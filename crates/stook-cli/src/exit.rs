@@ -86,21 +86,7 @@ fn reader_left(error: &anyhow::Error) -> bool {
     })
 }
 
-/// An error and its causes on one line: `what: why: why`. A cause whose text the message before it
-/// already ends in is not said twice.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
-}
+pub use stook::error::chain;
 
 #[cfg(test)]
 mod tests {

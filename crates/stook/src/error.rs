@@ -223,3 +223,19 @@ impl fmt::Display for At {
         }
     }
 }
+
+/// An error and its causes on one line: `what: why: why`. A cause whose text the message before it
+/// already ends in is not said twice.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -7,7 +7,7 @@
 //!   [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and reads their
 //!   small files), [`report`] (numbers people can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
-//!   [`mod@bench`], [`sparse`].
+//!   [`mod@bench`], [`sparse`]. What joins two of them stands above both: [`import`].
 //!
 //! `docs/ARCHITECTURE.md` tells why it is cut this way.
 
@@ -16,6 +16,8 @@ pub mod bench;
 pub mod engine;
 pub mod error;
 pub mod extent;
+#[cfg(unix)]
+pub mod import;
 pub mod pack;
 pub mod plan;
 pub mod report;

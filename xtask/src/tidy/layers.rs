@@ -9,6 +9,8 @@ use super::tokens::{group, ident, is_ident, is_punct, line};
 
 const LIBRARY: &str = "crates/stook/src/";
 const CORE: &[&str] = &["engine", "error", "extent", "plan", "report", "source", "storage", "tree", "walk"];
+/// What joins capabilities, and is imported by neither them nor the core.
+const JOINTS: &[&str] = &["import"];
 const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
@@ -19,14 +21,21 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
             continue;
         };
         let top = module[0].clone();
-        if !CORE.contains(&top.as_str()) && !CAPABILITIES.contains(&top.as_str()) {
+        let is_joint = JOINTS.contains(&top.as_str());
+        if !is_joint && !CORE.contains(&top.as_str()) && !CAPABILITIES.contains(&top.as_str()) {
             let message = format!("`{top}` is in no layer: add it to xtask/src/tidy/layers.rs");
             violations.push(Violation::new(path, 0, message));
         }
         let mut walk = PathWalk { module, found: Vec::new() };
         walk.tokens(tokens);
         for (name, line) in walk.found {
-            if name != top && CAPABILITIES.contains(&name.as_str()) {
+            if name != top && JOINTS.contains(&name.as_str()) {
+                violations.push(Violation::new(
+                    path,
+                    line,
+                    format!("`{top}` imports `{name}`, which stands above it"),
+                ));
+            } else if !is_joint && name != top && CAPABILITIES.contains(&name.as_str()) {
                 let message = if CORE.contains(&top.as_str()) {
                     format!("the core (`{top}`) imports the capability `{name}`")
                 } else {
@@ -190,6 +199,16 @@ mod tests {
             ["the capability `copy` imports the capability `pack`: go through the core"]
         );
         assert!(imports_a_capability("copy/mod.rs", "use super::pack::Pack;"));
+    }
+
+    #[test]
+    fn a_joint_imports_capabilities_and_nothing_imports_a_joint() {
+        let text = "use crate::archive::Archive;\nuse crate::pack::Pack;\nuse super::names;\n";
+        assert_eq!(messages("import/run.rs", text), [""; 0]);
+        assert_eq!(
+            messages("pack/mod.rs", "use crate::import::Import;"),
+            ["`pack` imports `import`, which stands above it"]
+        );
     }
 
     #[test]

@@ -272,7 +272,7 @@ fn remove(
 }
 
 /// An exclusion prunes; an inclusion cannot, for what it wants may be below.
-fn select(selection: &Selection, key: &[u8], kind: Kind) -> Decision {
+pub(super) fn select(selection: &Selection, key: &[u8], kind: Kind) -> Decision {
     match (selection.excludes(key), selection.takes(key), kind) {
         (true, ..) => Decision::Prune,
         (false, true, _) => Decision::Take,

@@ -251,7 +251,8 @@ fn a_lost_list_of_deletions_says_how_many_records_it_withholds_and_floods_nobody
         let dry = run(&[command, &["--dry-run"]].concat());
         let real = run(command);
         assert!(real.0 != 0 && real.1.contains("is lost; nothing may be written"), "{command:?}: {real:?}");
-        assert_eq!(dry, real, "{command:?}");
+        // The dry run has seen more of the damage by then.
+        assert!(dry.0 == real.0 && dry.1.starts_with(&real.1), "{command:?}: {dry:?}, {real:?}");
     }
     // The same for a segment that is gone.
     fs::remove_file(place.path("p.stook/segment-0000000000000001")).unwrap();

@@ -77,6 +77,7 @@ pub struct ScanOptions {
 pub struct Stop(pub fn() -> bool);
 
 impl Stop {
+    /// Whether nobody said so.
     pub(crate) fn goes_on(self) -> bool {
         !(self.0)()
     }

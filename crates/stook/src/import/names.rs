@@ -1,0 +1,57 @@
+//! Which files are taken for archives, by their names and what is in them.
+
+use std::path::{Path, PathBuf};
+
+use super::{Error, Result, STREAM};
+use crate::archive::recognise;
+
+/// What files end in that are imported rather than packed as they are.
+const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
+
+/// What archives end in that cannot be read here. As one record they would be of little use, and nobody would know.
+const OTHER_NAMES: [&[u8]; 10] = [
+    b".tar.xz",
+    b".txz",
+    b".tar.bz2",
+    b".tbz2",
+    b".tbz",
+    b".tar.lz4",
+    b".tar.lz",
+    b".tar.z",
+    b".7z",
+    b".rar",
+];
+
+/// Whether the sources are archives; a mixture is refused.
+///
+/// # Errors
+/// [`Error::Mixed`], [`Error::NotImported`], or one cannot be looked at.
+pub fn are_archives(sources: &[PathBuf]) -> Result<bool> {
+    let mut archives = 0;
+    for source in sources {
+        if source == Path::new(STREAM) {
+            archives += 1;
+        } else if source.is_file() && ends_in(source, &OTHER_NAMES) {
+            return Err(not_imported(source, "of a kind that cannot be imported"));
+        } else if source.is_file() && ends_in(source, &NAMES) {
+            if recognise(source)?.is_none() {
+                return Err(not_imported(source, "called an archive, and is none that can be read"));
+            }
+            archives += 1;
+        }
+    }
+    if archives > 0 && archives < sources.len() {
+        return Err(Error::Mixed);
+    }
+    Ok(archives > 0)
+}
+
+/// Whether a file is called an archive. Much else is one inside (`.jar`, `.docx`, `.whl`) and meant as a file.
+fn ends_in(path: &Path, endings: &[&[u8]]) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes().to_ascii_lowercase();
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+fn not_imported(path: &Path, what: &'static str) -> Error {
+    Error::NotImported { path: path.to_path_buf(), what }
+}
