@@ -36,14 +36,15 @@ struct PathError {
 /// Tells all of them on stderr.
 pub fn tell(context: &Context, failures: &[Failure]) {
     for failure in failures {
-        if let Some(damage) = failure.error.damage() {
-            if failure.key.is_empty() {
+        let error = match failure.error.damage() {
+            Some(damage) if failure.key.is_empty() => {
                 // No path is known: it is told with all that is known of the pack.
                 context.damaged(std::slice::from_ref(damage));
                 continue;
             }
-            context.told(std::slice::from_ref(damage));
-        }
-        context.failure(&PathError { key: printable(&failure.key), error: chain(&failure.error) });
+            Some(damage) => context.told_one(damage),
+            None => chain(&failure.error),
+        };
+        context.failure(&PathError { key: printable(&failure.key), error });
     }
 }

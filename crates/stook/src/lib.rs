@@ -5,7 +5,8 @@
 //! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which ranges),
 //!   [`source`] (anything that is read by range), [`storage`] (anything that publishes bytes),
 //!   [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and reads their
-//!   small files), [`report`] (numbers people can trust);
+//!   small files), [`names`] (names as text, and patterns on them), [`report`] (numbers people
+//!   can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`].
 //!
@@ -16,6 +17,7 @@ pub mod bench;
 pub mod engine;
 pub mod error;
 pub mod extent;
+pub mod names;
 pub mod pack;
 pub mod plan;
 pub mod report;
