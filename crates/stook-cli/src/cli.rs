@@ -13,8 +13,7 @@ use crate::commands::Command;
     about = "Reads, lays out, presents and moves data that lives in files, at the speed of the storage under it.",
     max_term_width = 100,
     arg_required_else_help = true,
-    subcommand_required = true,
-    disable_help_subcommand = true
+    subcommand_required = true
 )]
 pub struct Cli {
     /// Flags that every command takes.
@@ -53,13 +52,52 @@ Exit codes: 0 done, 1 finished with failures or damage (all listed), 2 wrong usa
 
 /// The whole command line, with its help grouped by heading.
 pub fn command() -> clap::Command {
-    let command = Cli::command();
+    let command = for_people(Cli::command());
     let list = grouped(&command);
     let usage = command.get_styles().get_usage();
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{usage}Options:{usage:#}\n{{options}}{{after-help}}\n"
     );
     command.help_template(StyledStr::from(template)).after_help(EXIT_CODES)
+}
+
+/// What holds for every command: paragraphs of help are as wide as the terminal, not as wide as their source, and a negative
+/// number is the value of the option before it, so that the message names that option.
+fn for_people(command: clap::Command) -> clap::Command {
+    const PATHS: [&str; 6] = ["FILE", "DIR", "PATH", "NEW", "PROGRAM", "SOURCE"];
+    let names_path = |argument: &clap::Arg| {
+        let names = argument.get_value_names().unwrap_or_default();
+        names.iter().any(|name| PATHS.contains(&name.as_str()))
+    };
+    let after = command.get_after_help().map(|text| unwrapped(&text.to_string()));
+    let command = command.mut_args(|argument| {
+        let is_option = argument.get_long().is_some() && argument.get_action().takes_values();
+        let may_be_negative = is_option && !names_path(&argument);
+        if may_be_negative { argument.allow_negative_numbers(true) } else { argument }
+    });
+    let command = match after {
+        Some(after) => command.after_help(after),
+        None => command,
+    };
+    command.mut_subcommands(for_people)
+}
+
+/// A text whose paragraphs are one line each; lines that are indented, as examples are, stay as they are.
+fn unwrapped(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    for line in text.lines() {
+        let goes_on = !all.is_empty()
+            && !all.ends_with('\n')
+            && !all.ends_with(':')
+            && !line.is_empty()
+            && !line.starts_with(' ')
+            && !all.rsplit('\n').next().unwrap_or_default().starts_with(' ');
+        if !all.is_empty() {
+            all.push(if goes_on { ' ' } else { '\n' });
+        }
+        all.push_str(line);
+    }
+    all
 }
 
 /// The commands that exist, under their headings, each with the first line of its help.
@@ -101,6 +139,12 @@ mod tests {
             assert_eq!(places, 1, "{name}");
             assert!(subcommand.get_about().is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn paragraphs_are_wrapped_once() {
+        let text = "One\ntwo.\n\nExamples:\n  stook a\n  stook b   c\n\nThree\nfour.";
+        assert_eq!(unwrapped(text), "One two.\n\nExamples:\n  stook a\n  stook b   c\n\nThree four.");
     }
 
     #[test]

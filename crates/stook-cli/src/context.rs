@@ -27,6 +27,8 @@ struct Known {
     all: Vec<Damage>,
     seen: HashSet<Damage>,
     told: HashSet<Damage>,
+    /// Whether it was said what helps.
+    has_advised: bool,
 }
 
 /// Damages told at the end of a command; `stook check` tells all.
@@ -65,10 +67,11 @@ impl Context {
 
     /// A failure of one entry, while the command goes on. Printed even with `--quiet`.
     pub fn failure(&self, error: &(dyn std::error::Error + 'static)) {
-        if let Some(damage) = error.downcast_ref::<Error>().and_then(Error::damage) {
-            self.told(std::slice::from_ref(damage));
-        }
-        let chain = crate::exit::chain(error);
+        let damage = error.downcast_ref::<Error>().and_then(Error::damage);
+        let chain = match damage {
+            Some(damage) => self.told_one(damage),
+            None => crate::exit::chain(error),
+        };
         let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {}\n", one_line(&chain)));
     }
 
@@ -85,6 +88,15 @@ impl Context {
             if known.seen.insert(damage.clone()) {
                 known.all.push(damage.clone());
             }
+        }
+    }
+
+    /// What is to be said of a damage that is told now: what helps against all of them, only with the first.
+    pub fn told_one(&self, damage: &Damage) -> String {
+        self.told(std::slice::from_ref(damage));
+        match std::mem::replace(&mut self.known().has_advised, true) {
+            true => damage.to_string(),
+            false => Error::Damaged(damage.clone()).to_string(),
         }
     }
 
@@ -112,16 +124,20 @@ impl Context {
         };
         match untold.as_slice() {
             [] => {}
-            [damage] => say(format_args!("{}", Error::Damaged((*damage).clone()))),
+            [damage] if !known.has_advised => say(format_args!("{}", Error::Damaged((*damage).clone()))),
             many => {
                 many.iter().take(TOLD_MAX).for_each(|damage| say(format_args!("{damage}")));
                 let more = match many.len().saturating_sub(TOLD_MAX) {
                     0 => String::new(),
                     more => format!("… and {more} more; "),
                 };
-                say(format_args!(
-                    "{more}`stook check` lists all damage, and what is whole can still be read"
-                ));
+                match known.has_advised {
+                    true if more.is_empty() => {}
+                    true => say(format_args!("{}", more.trim_end_matches("; "))),
+                    false => say(format_args!(
+                        "{more}`stook check` lists all damage, and what is whole can still be read"
+                    )),
+                }
             }
         }
         !known.all.is_empty()

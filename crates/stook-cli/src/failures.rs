@@ -49,15 +49,16 @@ pub fn tell(context: &Context, failures: &[Failure], verbose: bool) {
         context.told(std::slice::from_ref(damage));
     }
     for failure in told {
-        if let Some(damage) = failure.error.damage() {
-            if failure.key.is_empty() {
+        let error = match failure.error.damage() {
+            Some(damage) if failure.key.is_empty() => {
                 // No path is known: it is told with all that is known of the pack.
                 context.damaged(std::slice::from_ref(damage));
                 continue;
             }
-            context.told(std::slice::from_ref(damage));
-        }
-        context.failure(&PathError { key: printable(&failure.key), error: chain(&failure.error) });
+            Some(damage) => context.told_one(damage),
+            None => chain(&failure.error),
+        };
+        context.failure(&PathError { key: printable(&failure.key), error });
     }
     if let Some(more) = more {
         context.failure(anyhow::anyhow!("… and {more} more failures; `--verbose` names them all").as_ref());

@@ -5,15 +5,17 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use stook::names::Patterns;
 use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, KeyValue, ScanOrder};
 
+use crate::context::Context;
 use crate::exit::UsageError;
 use crate::interrupt::Interruptible;
 use crate::packs;
+use crate::select::patterns;
 
-/// The longest line: a key with the longest escape before it, and its end.
-const LINE_LEN_MAX: u64 = KEY_LEN_MAX as u64 + 7;
+/// The longest line: a key of which every byte is escaped, with the longest form before it, and its end.
+const LINE_LEN_MAX: u64 = 4 * KEY_LEN_MAX as u64 + 7;
 
 /// Keys, a batch at a time.
 pub(crate) struct KeyList {
@@ -65,7 +67,8 @@ impl KeyList {
                 line.pop();
             }
             if !line.is_empty() {
-                keys.push(Key::parse(&line)?);
+                // Between NUL bytes a key is as it is; on a line it is as it is shown.
+                keys.push(if self.end == 0 { Key::from_plain(&line)? } else { Key::parse(&line)? });
             }
         }
         Ok((!keys.is_empty()).then_some(keys))
@@ -74,34 +77,55 @@ impl KeyList {
 
 /// Patterns that a key may match; all do where there is none.
 #[derive(Debug)]
-pub(crate) struct Globs(Option<GlobSet>);
+pub(crate) struct Globs(Patterns);
 
 impl Globs {
+    /// The patterns that an option, or an argument, gave.
+    ///
     /// # Errors
     /// When a pattern is none.
-    pub(crate) fn new(patterns: &[String]) -> Result<Self, UsageError> {
-        if patterns.is_empty() {
-            return Ok(Self(None));
-        }
-        let mut set = GlobSetBuilder::new();
-        for pattern in patterns {
-            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-            set.add(glob.map_err(|error| UsageError::new(format!("the pattern is wrong: {error}")))?);
-        }
-        let built = set.build();
-        built
-            .map(|set| Self(Some(set)))
-            .map_err(|error| UsageError::new(format!("the patterns are too many: {error}")))
+    pub(crate) fn new(option: &str, texts: &[String]) -> Result<Self, UsageError> {
+        Ok(Self(patterns(option, texts)?))
     }
 
     /// Whether a key matches one of them; a numeric one as `id:N`.
     pub(crate) fn match_key(&self, key: &Key) -> bool {
-        let Some(globs) = &self.0 else { return true };
-        match key.value() {
-            KeyValue::Bytes(bytes) => globs.is_match(OsStr::from_bytes(bytes)),
-            KeyValue::Id(_) => globs.is_match(key.to_string()),
-        }
+        self.0.is_empty()
+            || match key.value() {
+                KeyValue::Bytes(bytes) => self.0.matches(bytes),
+                KeyValue::Id(_) => self.0.matches(key.to_string().as_bytes()),
+            }
     }
+}
+
+/// What was asked for, where there is nothing of it: an error, because a misspelt name looks just like it.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(Vec<String>);
+
+impl Asked {
+    /// With these values of an option.
+    pub(crate) fn with(mut self, option: &str, values: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        let quoted = |value: &OsStr| format!("{option} '{}'", stook::names::escaped(value.as_bytes()));
+        self.0.extend(values.into_iter().map(|value| quoted(value.as_ref()).trim_start().to_owned()));
+        self
+    }
+
+    /// Tells that nothing was found, if anything in particular was asked for: how many failures that makes.
+    pub(crate) fn told_nothing(&self, path: &Path, what: &str, context: &Context) -> u64 {
+        if self.0.is_empty() {
+            context.remark(format_args!("{} has no {what}s.", path.display()));
+            return 0;
+        }
+        let text = format!("{} has no {what} for {}", path.display(), self.0.join(" "));
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+        1
+    }
+}
+
+/// Tells that a list of keys has none in it: how many failures that makes.
+pub(crate) fn told_no_keys(context: &Context) -> u64 {
+    context.failure(anyhow::anyhow!("the list of keys is empty: nothing was asked for").as_ref());
+    1
 }
 
 /// The sort form that keys with a prefix begin with; that of all keys where none is given.
@@ -147,6 +171,11 @@ impl KeyArgs {
     /// Whether not all keys are meant.
     pub(crate) fn is_given(&self) -> bool {
         self.prefix.is_some() || self.from.is_some() || self.to.is_some()
+    }
+
+    /// What was asked for, to be told where there is nothing of it.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::default().with("--prefix", &self.prefix).with("--from", &self.from).with("--to", &self.to)
     }
 
     /// The keys that are meant.

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use serde::Serialize;
+use stook::names::escaped_controls;
 
 use crate::interrupt::while_writing;
 
@@ -176,48 +177,19 @@ impl Table {
     }
 }
 
-/// A key or path as one line of text that a terminal takes no harm from: control characters and
-/// bytes that are not UTF-8 appear as `\n`, `\t`, `\xNN`, and a backslash as `\\`.
+/// A name (of a path, a group) as one line of text that a terminal takes no harm from, as all names are shown.
 pub fn printable(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\\' => text.push_str("\\\\"),
-                c => push_char(&mut text, c),
-            }
-        }
-        chunk.invalid().iter().for_each(|b| push_escaped(&mut text, *b));
-    }
-    text
+    stook::names::escaped(bytes).to_string()
 }
 
 /// A message as one line that a terminal takes no harm from, without what may be a secret in the addresses it quotes: one may be
 /// given to any command by mistake. What it quotes (a name in an archive, what a server said) is somebody else's; a backslash stays,
 /// because names are escaped where they are put in.
 pub fn one_line(message: &str) -> Cow<'_, str> {
-    if !message.chars().any(char::is_control) && !message.contains("://") {
-        return Cow::Borrowed(message);
+    match message.contains("://") {
+        true => Cow::Owned(escaped_controls(&stook::source::shown_in(message)).into_owned()),
+        false => escaped_controls(message),
     }
-    let mut text = String::with_capacity(message.len() + 16);
-    stook::source::shown_in(message).chars().for_each(|c| push_char(&mut text, c));
-    Cow::Owned(text)
-}
-
-fn push_char(text: &mut String, c: char) {
-    match c {
-        '\n' => text.push_str("\\n"),
-        '\t' => text.push_str("\\t"),
-        c if c.is_control() => {
-            let mut utf8 = [0; 4];
-            c.encode_utf8(&mut utf8).bytes().for_each(|byte| push_escaped(text, byte));
-        }
-        c => text.push(c),
-    }
-}
-
-fn push_escaped(text: &mut String, byte: u8) {
-    text.push_str(&format!("\\x{byte:02x}"));
 }
 
 #[cfg(test)]
@@ -259,7 +231,7 @@ mod tests {
     #[test]
     fn printable_text_is_one_harmless_line_that_tells_different_bytes_apart() {
         assert_eq!(printable("dir/fü".as_bytes()), "dir/fü");
-        assert_eq!(printable(b"a\nb\tc\\n\x1b[31m\xff\x7f"), "a\\nb\\tc\\\\n\\x1b[31m\\xff\\x7f");
+        assert_eq!(printable(b"a\nb\tc\\n\x1b[31m\xff\x7f"), "a\\x0ab\\x09c\\\\n\\x1b[31m\\xff\\x7f");
         assert_eq!(printable("\u{9b}".as_bytes()), "\\xc2\\x9b");
     }
 
@@ -267,7 +239,10 @@ mod tests {
     fn messages_are_one_line_whatever_they_quote() {
         assert_eq!(one_line(r"cannot read C:\dir: ü"), r"cannot read C:\dir: ü");
         assert_eq!(one_line("no directory https://me:word@h/x?sig=1"), "no directory https://h/x?…");
-        assert_eq!(one_line("a\x1b[2Jb\nstook: all is well\u{9b}"), r"a\x1b[2Jb\nstook: all is well\xc2\x9b");
+        assert_eq!(
+            one_line("a\x1b[2Jb\nstook: all is well\u{9b}"),
+            r"a\x1b[2Jb\x0astook: all is well\xc2\x9b"
+        );
     }
 
     #[test]

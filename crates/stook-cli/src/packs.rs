@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::Context as _;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 use stook::pack::{Damage, Error, Key, KeyValue, OpenOptions, Pack, PackWriter, WriterOptions};
@@ -122,10 +122,7 @@ pub fn writer_in(
 /// # Errors
 /// When one is missing.
 pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Result<()> {
-    let Some(missing) = groups.iter().find(|group| !pack.groups().contains(group)) else { return Ok(()) };
-    let have: Vec<String> = pack.groups().iter().map(|group| format!("{group:?}")).collect();
-    let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
-    Err(anyhow!("{} has no group {missing:?}; it has: {have}", path.display()))
+    pack.check_groups(groups).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The pack (or archive) and the key of an address `PACK//KEY`; no key in a plain path.

@@ -13,6 +13,9 @@ const SHOWN_AFTER: Duration = Duration::from_secs(1);
 /// Redraws per second, at most.
 const DRAWS_PER_S: u8 = 10;
 
+/// The narrowest terminal on which a bar stands beside the figures.
+const BAR_FROM: u16 = 80;
+
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -37,7 +40,7 @@ impl Progress {
     /// Work called `what`, of `total` units if that is known. Draws nothing, ever, unless `may_draw`.
     pub fn new(what: &'static str, unit: Unit, total: Option<u64>, may_draw: bool) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
-            .with_style(style(unit, total.is_some()))
+            .with_style(style(unit, total.is_some(), columns()))
             .with_message(what);
         Self { bar, started: Instant::now(), may_draw, drawn: AtomicBool::new(false) }
     }
@@ -50,7 +53,7 @@ impl Progress {
 
     /// The total is known now, or has become another.
     pub fn set_total(&self, unit: Unit, total: u64) {
-        self.bar.set_style(style(unit, true));
+        self.bar.set_style(style(unit, true, columns()));
         self.bar.set_length(total);
     }
 
@@ -75,16 +78,29 @@ impl Drop for Progress {
     }
 }
 
-/// No colours: they would add nothing, and `NO_COLOR` is honoured by having none.
-fn style(unit: Unit, has_total: bool) -> ProgressStyle {
+/// How wide the terminal is; as wide as they usually are where it does not say.
+fn columns() -> u16 {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    size.map(|size| size.ws_col).filter(|&columns| columns > 0).unwrap_or(80)
+}
+
+/// No colours: they would add nothing, and `NO_COLOR` is honoured by having none. A line is never longer than the terminal is
+/// wide: one that is wrapped cannot be drawn over.
+fn style(unit: Unit, has_total: bool, columns: u16) -> ProgressStyle {
     let template = match (unit, has_total) {
+        (Unit::Bytes, true) if columns < BAR_FROM => "{wide_msg} {percent}% {decimal_bytes_per_sec} {eta}",
+        (Unit::Bytes, false) if columns < BAR_FROM => "{wide_msg} {decimal_bytes} {decimal_bytes_per_sec}",
+        (Unit::Items, true) if columns < BAR_FROM => "{wide_msg} {percent}% {eta} left",
+        (Unit::Items, false) if columns < BAR_FROM => "{wide_msg} {human_pos}",
+        (Unit::Milliseconds, true) if columns < BAR_FROM => "{wide_msg} {percent}% {eta} left",
+        (Unit::Milliseconds, false) if columns < BAR_FROM => "{wide_msg} {elapsed}",
         (Unit::Bytes, true) => {
-            "{msg} [{bar:30}] {decimal_bytes} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left"
+            "{msg} [{wide_bar}] {decimal_bytes} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left"
         }
         (Unit::Bytes, false) => "{msg} {spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {elapsed}",
-        (Unit::Milliseconds, true) => "{msg} [{bar:30}] {percent}%  {eta} left",
+        (Unit::Milliseconds, true) => "{msg} [{wide_bar}] {percent}%  {eta} left",
         (Unit::Milliseconds, false) => "{msg} {spinner} {elapsed}",
-        (Unit::Items, true) => "{msg} [{bar:30}] {human_pos} of {human_len}  {per_sec}  {eta} left",
+        (Unit::Items, true) => "{msg} [{wide_bar}] {human_pos} of {human_len}  {eta} left",
         (Unit::Items, false) => "{msg} {spinner} {human_pos}  {per_sec}  {elapsed}",
     };
     // A template that does not parse would be a defect that the tests below find; the default bar
@@ -101,11 +117,15 @@ mod tests {
     use super::*;
 
     fn shown(unit: Unit, total: Option<u64>, done: u64) -> String {
-        let terminal = InMemoryTerm::new(3, 100);
+        shown_in(100, "reading", unit, total, done)
+    }
+
+    fn shown_in(columns: u16, what: &'static str, unit: Unit, total: Option<u64>, done: u64) -> String {
+        let terminal = InMemoryTerm::new(3, columns);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let bar = ProgressBar::with_draw_target(total, target)
-            .with_style(style(unit, total.is_some()))
-            .with_message("reading");
+            .with_style(style(unit, total.is_some(), columns))
+            .with_message(what);
         bar.set_position(done);
         bar.tick();
         terminal.contents()
@@ -114,7 +134,7 @@ mod tests {
     #[test]
     fn a_bar_tells_what_how_much_and_of_how_much_with_units() {
         let bytes = shown(Unit::Bytes, Some(2_000_000), 1_000_000);
-        assert!(bytes.starts_with("reading [===============>"), "{bytes}");
+        assert!(bytes.starts_with("reading [====="), "{bytes}");
         assert!(bytes.contains("1.00 MB of 2.00 MB") && bytes.contains(" left"), "{bytes}");
         let unknown = shown(Unit::Bytes, None, 5000);
         assert!(unknown.contains("5.00 kB") && !unknown.contains("left"), "{unknown}");
@@ -123,6 +143,20 @@ mod tests {
         let time = shown(Unit::Milliseconds, Some(30_000), 15_000);
         assert!(time.contains("50%") && time.contains(" left"), "{time}");
         assert!(shown(Unit::Items, None, 1_000).contains("1,000"));
+    }
+
+    #[test]
+    fn a_line_is_never_longer_than_the_terminal_is_wide() {
+        for columns in [40, 60, 80, 100, 200] {
+            for unit in [Unit::Bytes, Unit::Items, Unit::Milliseconds] {
+                for total in [None, Some(999_999_999_999)] {
+                    let text = shown_in(columns, "verifying and removing", unit, total, 555_555_555_555);
+                    assert_eq!(text.lines().count(), 1, "{columns} columns: {text}");
+                    assert!(text.chars().count() <= usize::from(columns), "{columns} columns: {text}");
+                    assert!(total.is_none() || text.contains('%') || text.contains(" of "), "{text}");
+                }
+            }
+        }
     }
 
     #[test]

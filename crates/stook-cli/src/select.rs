@@ -1,74 +1,43 @@
 //! `--include` and `--exclude`: which paths a command takes.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+pub use stook::names::Selection;
+use stook::names::{PatternError, Patterns};
 
 use crate::exit::UsageError;
 
-/// Patterns on paths relative to the root.
-#[derive(Debug)]
-pub struct Selection {
-    include: Option<GlobSet>,
-    exclude: GlobSet,
+/// What a pattern is, for whoever reads the help of a command that takes some.
+pub const PATTERNS: &str = "\
+Patterns mean the same in every command: `*` and `?` stand for what is within a
+name, `**` for any number of directories, `[ab]` and `{a,b}` for one of several.
+A pattern without a slash is matched against the last name of a path, wherever
+that is; one with a slash against the whole path: `/*` is the top, `a/**` what
+is in a.";
+
+/// Which paths are taken.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct SelectArgs {
+    /// Take only paths that match; may be given more than once
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<String>,
+    /// Leave out paths that match, directories with all that is in them
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
 }
 
-impl Selection {
-    /// Takes what any of `include` matches (everything, if there is none) and none of `exclude`.
+impl SelectArgs {
+    /// Takes what any inclusion matches (everything, if there is none) and no exclusion does.
     ///
     /// # Errors
-    /// A [`UsageError`] when a pattern is not one.
-    pub fn new(include: &[String], exclude: &[String]) -> Result<Self, UsageError> {
-        let include = (!include.is_empty()).then(|| patterns(include)).transpose()?;
-        Ok(Self { include, exclude: patterns(exclude)? })
-    }
-
-    /// Whether a path is taken.
-    pub fn takes(&self, key: &[u8]) -> bool {
-        !self.excludes(key) && self.include.as_ref().is_none_or(|set| set.is_match(path(key)))
-    }
-
-    /// Whether a path is left out by name: a directory so with all that is in it.
-    pub fn excludes(&self, key: &[u8]) -> bool {
-        self.exclude.is_match(path(key))
+    /// When a pattern is not one.
+    pub fn selection(&self) -> Result<Selection, UsageError> {
+        Ok(Selection::of(patterns("--include", &self.include)?, patterns("--exclude", &self.exclude)?))
     }
 }
 
-fn path(key: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(key))
-}
-
-/// A pattern without a slash matches the last part of a path anywhere, as people expect of `*.jpg`.
-fn patterns(patterns: &[String]) -> Result<GlobSet, UsageError> {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        let anywhere = if pattern.contains('/') { pattern.clone() } else { format!("**/{pattern}") };
-        let glob = GlobBuilder::new(anywhere.trim_start_matches('/')).literal_separator(true).build();
-        set.add(
-            glob.map_err(|error| UsageError::new(format!("{pattern:?} is not a pattern: {}", error.kind())))?,
-        );
-    }
-    set.build().map_err(|error| UsageError::new(format!("these patterns cannot be used together: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn selection(include: &[&str], exclude: &[&str]) -> Selection {
-        let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-        Selection::new(&owned(include), &owned(exclude)).unwrap()
-    }
-
-    #[test]
-    fn patterns_match_names_anywhere_and_paths_from_the_root() {
-        let jpg = selection(&["*.jpg"], &[]);
-        assert!(jpg.takes(b"a/b/c.jpg") && jpg.takes(b"c.jpg") && !jpg.takes(b"c.jpg/d"));
-        let one = selection(&["/a/*"], &["b"]);
-        assert!(one.takes(b"a/c") && !one.takes(b"a/b") && !one.takes(b"x/a/c") && !one.takes(b"a/c/d"));
-        assert!(selection(&[], &[]).takes(b"\xff\n"));
-        assert!(Selection::new(&["[".into()], &[]).is_err());
-    }
+/// The patterns that an option gave.
+///
+/// # Errors
+/// When one is none.
+pub fn patterns(option: &str, texts: &[String]) -> Result<Patterns, UsageError> {
+    Patterns::new(texts).map_err(|error: PatternError| UsageError::new(format!("{option}: {error}")))
 }

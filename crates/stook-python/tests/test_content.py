@@ -212,7 +212,15 @@ def test_a_wrong_argument_leaves_nothing_behind(tmp_path: Path) -> None:
         with pytest.raises(ValueError):
             stook.pack_tree("t", "new.stook", **wrong)
         assert not Path("new.stook").exists(), wrong
-    for wrong in ({"segment_bytes": 1 << 62}, {"segment_bytes": 5}, {"durability": -1}, {"access": "x"}, {"at": 5}):
+    for wrong in (
+        {"segment_bytes": 1 << 62},
+        {"segment_bytes": 5},
+        {"durability": -1},
+        {"durability": 0},
+        {"durability": 0.0},
+        {"access": "x"},
+        {"at": 5},
+    ):
         for mode in ("a", "x"):
             with pytest.raises(ValueError, match=f"{next(iter(wrong))}|a state of the past"):
                 stook.Pack("new.stook", mode, **wrong)

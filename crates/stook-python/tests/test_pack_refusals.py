@@ -128,6 +128,14 @@ def test_scans_that_make_no_sense(filled: Path) -> None:
             pack.scan(on_damage="ignore")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="group is None, a str, or a list of str"):
             pack.scan(group=5)  # type: ignore[arg-type]
+        for group in ("absent", ["", "absent"]):
+            with pytest.raises(ValueError, match='the pack has no group "absent"; it has: "", "second"'):
+                pack.scan(group=group)
+            with pytest.raises(ValueError, match='no group "absent"'):
+                pack.splits(2, group=group)
+            with pytest.raises(ValueError, match='no group "absent"'):
+                stook.unpack(filled, filled.parent / "out", group=group)
+            assert not (filled.parent / "out").exists()
         with pytest.raises(ValueError, match="no cursor"):
             pack.scan(cursor="x")
         with pytest.raises(ValueError, match="a cursor says itself"):

@@ -5,7 +5,8 @@
 //! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which ranges),
 //!   [`source`] (anything that is read by range), [`storage`] (anything that publishes bytes),
 //!   [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and reads their
-//!   small files), [`report`] (numbers people can trust);
+//!   small files), [`names`] (names as text, and patterns on them), [`report`] (numbers people
+//!   can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`]. What joins two of them stands above both: [`import`].
 //!
@@ -18,6 +19,7 @@ pub mod error;
 pub mod extent;
 #[cfg(unix)]
 pub mod import;
+pub mod names;
 pub mod pack;
 pub mod plan;
 pub mod report;

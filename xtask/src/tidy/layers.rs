@@ -8,7 +8,8 @@ use super::repository::Repository;
 use super::tokens::{group, ident, is_ident, is_punct, line};
 
 const LIBRARY: &str = "crates/stook/src/";
-const CORE: &[&str] = &["engine", "error", "extent", "plan", "report", "source", "storage", "tree", "walk"];
+const CORE: &[&str] =
+    &["engine", "error", "extent", "names", "plan", "report", "source", "storage", "tree", "walk"];
 /// What joins capabilities, and is imported by neither them nor the core.
 const JOINTS: &[&str] = &["import"];
 const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];

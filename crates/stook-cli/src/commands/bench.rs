@@ -105,9 +105,9 @@ struct CellArgs {
     /// Open loop: requests a second, over all jobs, whatever has completed by then
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Open loop: when requests arrive
-    #[arg(long, value_enum, value_name = "HOW", default_value = "constant")]
-    arrival: ArrivalArg,
+    /// Open loop: when requests arrive [default: constant]
+    #[arg(long, value_enum, value_name = "HOW", requires = "rate")]
+    arrival: Option<ArrivalArg>,
     /// Read what was written and compare it
     #[arg(long)]
     verify: bool,
@@ -209,8 +209,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return compare::run(args, context);
     }
     let path = args.path.as_deref().ok_or_else(|| UsageError::new("expected a directory or a file"))?;
+    check_target(path, &args.run)?;
     let bench = bench(&args).map_err(as_usage)?;
     bench.check().map_err(as_usage)?;
+    if args.run.overwrite_file && !bench.cells.iter().any(Workload::writes) {
+        return Err(UsageError::new("--overwrite-file is for cells that write, and these only read").into());
+    }
     if args.run.fio_job {
         return print_fio_job(&bench, path, context);
     }
@@ -227,6 +231,27 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     };
     print(&result, &args, context)?;
     if result.interrupted { Err(interrupt::Interrupted.into()) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// What is for one kind of target, and would be ignored with the other.
+fn check_target(path: &Path, run: &RunArgs) -> Result<(), UsageError> {
+    let is_given = [
+        ("--file-size", run.file_size.is_some(), false),
+        ("--keep", run.keep, false),
+        ("--overwrite-file", run.overwrite_file, true),
+    ];
+    let wrong = is_given.iter().find(|(_, given, for_file)| *given && *for_file == path.is_dir());
+    match wrong {
+        Some((option, _, true)) => Err(UsageError::new(format!(
+            "{option} is for an existing file, and {} is a directory, in which a test file is made",
+            path.display()
+        ))),
+        Some((option, ..)) => Err(UsageError::new(format!(
+            "{option} is for the test file that is made in a directory, and {} is none",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// What the user asked for wrongly is told as such, with its exit code.
@@ -248,7 +273,7 @@ fn bench(args: &Args) -> Result<Bench, Error> {
         time_s: cell.time.or(if cell.size.is_some() { None } else { Some(TIME_S) }),
         size_bytes: cell.size,
         rate_per_s: cell.rate,
-        arrival: cell.arrival.into(),
+        arrival: cell.arrival.map_or_else(Arrival::default, Arrival::from),
         verify: cell.verify,
         seed: cell.seed,
         compressibility: cell.compressibility,

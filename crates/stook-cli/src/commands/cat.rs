@@ -157,10 +157,9 @@ impl Stats {
         let bytes = units::bytes_decimal;
         eprintln!("{}: {}", self.source, self.identity);
         eprintln!(
-            "{} written; {} {} of {} together",
+            "{} written; {} of {} together",
             bytes(self.bytes_written),
-            units::count(self.requests),
-            if self.requests == 1 { "request" } else { "requests" },
+            units::count_of(self.requests, "request", "requests"),
             bytes(self.bytes_fetched),
         );
         if self.bytes_from_disk > 0 {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use stook::pack::CheckReport;
 use stook::report::json::Document;
-use stook::report::units::{bytes_decimal, count};
+use stook::report::units::{bytes_decimal, count, count_of};
 
 use crate::context::Context;
 use crate::output::printable;
@@ -115,16 +115,11 @@ fn print_text(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
         }
         let verdict = match report.damages.len() {
             0 => "no damage".to_owned(),
-            1 => "1 damage".to_owned(),
-            many => format!("{} damages", count(many as u64)),
+            many => count_of(many as u64, "damage", "damages"),
         };
         output.line(format_args!(
             "{verdict}: {} whole ({} live), {} of bodies verified",
-            if report.records == 1 {
-                "1 record is".to_owned()
-            } else {
-                format!("{} records are", count(report.records))
-            },
+            count_of(report.records, "record is", "records are"),
             count(report.live_records),
             bytes_decimal(report.body_bytes)
         ))?;

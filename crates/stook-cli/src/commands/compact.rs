@@ -8,7 +8,7 @@ use serde::Serialize;
 use stook::pack::{
     CompactOptions, CompactPlan, Compacted, Host as _, OnDamage, Pack, ScanOptions, SystemHost, TooLarge,
 };
-use stook::report::units::{self, bytes_decimal, count};
+use stook::report::units::{self, bytes_decimal, count_of};
 
 use crate::context::Context;
 use crate::exit::{self, INTERRUPTED, chain};
@@ -22,9 +22,9 @@ lets go of the old segments: deleted and replaced records are gone, and a scan
 in key order is one long read. Readers that have the pack open go on seeing it
 as it was; their files go when they are done.
 
-It works in steps, each of which needs as much room again as it keeps; --extra-
-space bounds that. What a step has done stays done: stop it with Ctrl-C, or let
-it be killed, and run it again.
+It works in steps, each of which needs as much room again as it keeps; --extra-space
+bounds that. What a step has done stays done: stop it with Ctrl-C, or let it be
+killed, and run it again.
 
 Examples:
   stook compact photos.stook
@@ -221,8 +221,8 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
         };
         let order = if step.in_order { "" } else { ", puts them in order" };
         output.line(format_args!(
-            "{} segments{group}: keeps {}, wins {}{order}",
-            count(step.segments.len() as u64),
+            "{}{group}: keeps {}, wins {}{order}",
+            count_of(step.segments.len() as u64, "segment", "segments"),
             bytes_decimal(step.kept_bytes),
             bytes_decimal(step.won_bytes),
         ))?;
@@ -231,9 +231,9 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
         format!(", in about {}", units::duration(Duration::from_secs_f64(seconds)))
     });
     output.line(format_args!(
-        "would win {} ({} dead records) and write {}{time}",
+        "would win {} ({}) and write {}{time}",
         bytes_decimal(won_bytes),
-        count(plan.dead_records()),
+        count_of(plan.dead_records(), "dead record", "dead records"),
         bytes_decimal(kept_bytes)
     ))?;
     Ok(output.finish()?)
@@ -270,11 +270,11 @@ fn print(done: &Compacted, took: Duration, context: &Context) -> anyhow::Result<
         }
         let verdict = if done.interrupted { "interrupted, run it again to go on" } else { "done" };
         output.line(format_args!(
-            "{verdict}: {} became {}; {} records in order, {} dead ones gone, {} in {}",
+            "{verdict}: {} became {}; {} in order, {} gone, {} in {}",
             bytes_decimal(done.before_bytes),
             bytes_decimal(done.after_bytes),
-            count(done.records),
-            count(done.dead_records),
+            count_of(done.records, "record", "records"),
+            count_of(done.dead_records, "dead one", "dead ones"),
             units::rate(done.bytes as f64 / took.as_secs_f64().max(1e-9)),
             units::duration(took)
         ))?;

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::pack::{Error, Key, KeyEntry, Pack, Record, RecordHead, RecordReader};
+use stook::pack::{Error, FileKind, Key, KeyEntry, Pack, Record, RecordHead, RecordReader};
 use stook::report::json::{Document, TextOrBytes};
-use stook::report::units::{bytes_decimal, count};
+use stook::report::units::{bytes_decimal, count_of};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -30,12 +30,15 @@ directory are refused. A further name of a file (a hard link) gives the file's
 content; directories become directories; links become files that hold their
 target, and `stook unpack` makes links of them again.
 
+Keys are given as `stook ls` shows them: \\xNN for a byte, \\\\ for a backslash,
+bytes: for the empty key. With --null the keys of the list are as they are.
+
 Examples:
   stook get photos.stook 2024/cat.jpg > cat.jpg
   stook get photos.stook//2024/cat.jpg --output cat.jpg
   stook get train.tar 000017.jpg > cat.jpg
   stook get photos.stook id:1 id:2 id:3 --output out
-  stook ls photos.stook '**/*.txt' -0 |
+  stook ls photos.stook '*.txt' -0 |
     stook get photos.stook --from-file - -0 --concat
 
 Exit code 1 when a key is not there or its record is damaged; the others are
@@ -68,7 +71,7 @@ pub struct Args {
     null: bool,
     /// Write the bodies one after another, in the order in which they were asked for
     #[arg(long)]
-    concat: bool,
+    pub(super) concat: bool,
     /// Only records of this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     pub(super) groups: Vec<String>,
@@ -114,6 +117,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         getter.batch(&batch, &bar)?;
     }
     drop(bar);
+    getter.totals.tell_if_none(context);
     packs::print_last_line(&mut getter.output, context)?;
     tell_end(getter.target, getter.output, &getter.totals, context)
 }
@@ -152,6 +156,15 @@ pub(super) struct Totals {
     pub(super) got: u64,
     pub(super) bytes: u64,
     pub(super) failures: u64,
+}
+
+impl Totals {
+    /// A list may have no keys in it.
+    pub(super) fn tell_if_none(&mut self, context: &Context) {
+        if self.got == 0 && self.failures == 0 {
+            self.failures += keys::told_no_keys(context);
+        }
+    }
 }
 
 impl Getter<'_> {
@@ -212,6 +225,12 @@ impl Getter<'_> {
         self.line(key, "damaged", None, None, Some(exit::chain(&error)))
     }
 
+    fn refused(&mut self, key: &Key, why: &anyhow::Error) -> anyhow::Result<()> {
+        self.totals.failures += 1;
+        self.context.failure(why.as_ref());
+        self.line(key, "refused", None, None, Some(why.to_string()))
+    }
+
     /// Many short records in one batch of reads.
     fn short(&mut self, keys: &[Key]) -> anyhow::Result<()> {
         for (key, record) in keys.iter().zip(self.pack.get_many(keys)?) {
@@ -236,12 +255,16 @@ impl Getter<'_> {
 
     /// Writes one body to its place, and tells of it.
     fn write(&mut self, key: &Key, mut body: Body<'_>) -> anyhow::Result<()> {
+        if !self.args.concat
+            && self.target.is_one()
+            && body.head().attributes.file_kind() == Some(FileKind::Directory)
+        {
+            return self.refused(key, &files::is_directory(&self.name, key));
+        }
         let mut place = match self.target.place(key, body.head().attributes.file_kind(), &mut self.output) {
             Ok(place) => place,
             Err(refused) if refused.is::<files::Refused>() => {
-                self.totals.failures += 1;
-                self.context.failure(refused.as_ref());
-                return self.line(key, "refused", None, None, Some(refused.to_string()));
+                return self.refused(key, &refused);
             }
             Err(error) => return Err(error),
         };
@@ -295,8 +318,8 @@ pub(super) fn tell_end(
     target.finish()?;
     output.finish()?;
     if !to_stdout && !context.json() {
-        let records = if totals.got == 1 { "record" } else { "records" };
-        context.remark(format_args!("got {} {records}, {}", count(totals.got), bytes_decimal(totals.bytes)));
+        let records = count_of(totals.got, "record", "records");
+        context.remark(format_args!("got {records}, {}", bytes_decimal(totals.bytes)));
     }
     Ok(exit::code_for(totals.failures))
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use stook::pack::format::manifest::SegmentState;
 use stook::pack::{Damage, Pack, SegmentInfo, TornTail};
 use stook::report::json::{Document, TextOrBytes};
-use stook::report::units::{bytes_decimal, count, percent, significant};
+use stook::report::units::{bytes_decimal, count, count_of, percent, significant};
 
 use crate::context::Context;
 use crate::output::{Align, Output, Table, printable};
@@ -255,7 +255,7 @@ fn print_text(pack: &Pack, info: &Info<'_>, verbose: bool, output: &mut Output) 
     print_tables(info, output)?;
     for torn in &info.torn_tails {
         output.line(format_args!(
-            "segment {} has an unfinished end of {} bytes at offset {}; readers ignore it, the next writer cuts it",
+            "segment-{:016x} has an unfinished end of {} bytes at offset {}; readers ignore it, the next writer cuts it",
             torn.segment_id, torn.len_bytes, torn.offset_bytes
         ))?;
     }
@@ -302,7 +302,7 @@ fn print_tables(info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
     ]);
     for segment in &info.segments {
         segments.row([
-            segment.id.to_string(),
+            format!("{:016x}", segment.id),
             group_name(&segment.group),
             segment.state.to_owned(),
             count(segment.sums.records()),
@@ -322,6 +322,5 @@ fn group_name(name: &str) -> String {
 }
 
 fn amount(records: u64, len_bytes: u64) -> String {
-    let noun = if records == 1 { "record" } else { "records" };
-    format!("{} {noun}, {}", count(records), bytes_decimal(len_bytes))
+    format!("{}, {}", count_of(records, "record", "records"), bytes_decimal(len_bytes))
 }

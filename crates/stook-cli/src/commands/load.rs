@@ -15,7 +15,7 @@ use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _,
 use stook::extent::ByteRange;
 use stook::pack::{KeyRange, OnDamage, Pack, ScanOptions, Stop};
 use stook::report::json::Document;
-use stook::report::units::{bytes_decimal, count, duration, percent, rate_of};
+use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
 use stook::source::{Leaf, Source};
 
 pub(super) use self::stream::Outcome;
@@ -78,7 +78,7 @@ pub struct Args {
         conflicts_with_all = ["in_memory", "split", "max_records", "cursor"])]
     pub(super) threads: u16,
     /// Stop after so many records
-    #[arg(long, value_name = "N", conflicts_with = "in_memory")]
+    #[arg(long, value_name = "N", conflicts_with = "in_memory", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max_records: Option<u64>,
     /// Go on from where FILE says, if it is there, and write to it where the load stopped
     #[arg(long, value_name = "FILE", conflicts_with = "in_memory")]
@@ -129,6 +129,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         .into());
     }
     let keys = args.keys.range()?;
+    let asked = args.keys.asked().with("--group", &args.groups);
+    // What was loaded before, or in another part, is not missing.
+    let is_whole = args.split.is_none() && args.cursor.is_none();
     let stretches = pack.stretches(&args.groups);
     let segment_bytes = stretches.iter().map(|(_, range)| range.len()).sum();
     let cached_share = cached_share(&stretches)?;
@@ -175,7 +178,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if outcome.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    Ok(exit::code_for(outcome.damages.len() as u64 + u64::from(!pack.is_complete())))
+    let mut failures = outcome.damages.len() as u64 + u64::from(!pack.is_complete());
+    if outcome.records == 0 && failures == 0 && is_whole {
+        failures += asked.told_nothing(&args.pack, "record", context);
+    }
+    Ok(exit::code_for(failures))
 }
 
 pub(super) fn tell(
@@ -190,13 +197,17 @@ pub(super) fn tell(
         output.json(&Document::new("load", report))?;
         return Ok(output.finish()?);
     }
+    // Nobody reads a hole, however long it is.
+    let holes = match outcome.hole_bytes {
+        0 => String::new(),
+        holes => format!(" ({} of them holes)", bytes_decimal(holes)),
+    };
     output.line(format_args!(
-        "{} {}, {} in {}: {}",
-        count(report.records),
-        if report.records == 1 { "record" } else { "records" },
+        "{}, {}{holes} in {}: {}",
+        count_of(report.records, "record", "records"),
         bytes_decimal(report.bytes),
         duration(elapsed),
-        rate_of(report.bytes, elapsed)
+        rate_of(report.bytes - outcome.hole_bytes, elapsed)
     ))?;
     if outcome.interrupted {
         output.line("interrupted, run it again to go on")?;

@@ -7,21 +7,26 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
-use stook::pack::{FileKind, Key, KeyEntry, KeyRange, KeyValue, Pack, RecordHead};
-use stook::report::json::Document;
-use stook::report::units::count;
+use stook::names::escaped;
+use stook::pack::{FileKind, KEY_LEN_MAX, Key, KeyEntry, KeyRange, Pack, RecordHead};
+use stook::report::json::{Document, TextOrBytes};
+use stook::report::units::count_of;
 use time::OffsetDateTime;
 
 use crate::context::{Context, TOLD_MAX};
-use crate::keys::{self, Globs, KeyArgs, Order};
+use crate::keys::{self, Asked, Globs, KeyArgs, Order};
 use crate::output::Output;
 use crate::{archives, exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 Keys come in their order: byte strings, then numbers (id:1, id:2, …). Control
-characters and bytes that are not UTF-8 are shown as \\xNN; --null prints keys
-as they are. In a pattern `*` and `?` stop at `/`, and `**` does not; a numeric
-key is matched as id:N. --long shows mode, owner, length, time (UTC) and group.
+characters and bytes that are not UTF-8 are shown as \\xNN, a backslash as \\\\,
+and the empty key, that of the directory that was packed, as bytes:. Every
+command takes keys as they are shown. --null prints them as they are.
+
+--long shows mode, owner, length, time (UTC), group, and where links lead.
+A numeric key is matched as id:N. Exit code 1 when nothing is there of what was
+asked for.
 
 Examples:
   stook ls photos.stook
@@ -29,7 +34,7 @@ Examples:
   stook ls photos.stook --from 2024/06 --to 2024/09 --order disk
   stook ls train.tar --long
   stook ls logs.stook --follow --json
-  stook ls photos.stook '**/*.jpg' -0 |
+  stook ls photos.stook '*.jpg' -0 |
     stook get photos.stook --from-file - -0 --output out";
 
 /// How often a pack that is followed is looked at.
@@ -37,6 +42,9 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
 /// Heads read in one batch for `-l`.
 const BATCH: usize = 4096;
+
+/// Links read in one batch.
+const LINKS: usize = 256;
 
 /// What `stook ls` takes.
 #[derive(Debug, clap::Args)]
@@ -76,6 +84,8 @@ pub(super) struct Line<'a> {
     pub(super) stored_bytes: Option<u64>,
     #[serde(flatten)]
     pub(super) head: Option<HeadFields>,
+    #[serde(flatten)]
+    pub(super) link: Option<TextOrBytes<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,11 +109,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         args.view.refuse_for_archive()?;
         return super::archive::ls::run(&args, &archive, context);
     }
-    let globs = Globs::new(&args.globs)?;
+    let globs = Globs::new("GLOB", &args.globs)?;
     let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let range = args.keys.range()?;
-    let mut failures = 0;
+    let (mut failures, mut listed) = (0, 0_u64);
     let mut output = context.output();
     let mut batch = Vec::new();
     let entries: Box<dyn Iterator<Item = stook::pack::Result<KeyEntry>>> = match args.order {
@@ -126,6 +136,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         if !keys::is_in(&args.groups, pack.group_of_entry(&entry)) || !globs.match_key(&entry.key) {
             continue;
         }
+        listed += 1;
         if args.long {
             batch.push(entry);
             if batch.len() == BATCH {
@@ -136,10 +147,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         }
     }
     if failures > TOLD_MAX as u64 {
-        let more = count(failures - TOLD_MAX as u64);
-        context.failure(anyhow::anyhow!("… and {more} more records that cannot be listed").as_ref());
+        let more = count_of(failures - TOLD_MAX as u64, "more record", "more records");
+        context.failure(anyhow::anyhow!("… and {more} that cannot be listed").as_ref());
     }
     failures += print_long(&pack, &mut batch, context, &mut output)?;
+    if listed == 0 && failures == 0 && !args.follow {
+        failures += args.asked().told_nothing(&args.pack, "record", context);
+    }
     if args.follow {
         output.flush()?;
         follow(pack, &args, (&globs, &range), context, &mut output)?;
@@ -147,6 +161,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     packs::print_last_line(&mut output, context)?;
     output.finish()?;
     Ok(exit::code_for(failures))
+}
+
+impl Args {
+    /// What is listed, where that is not everything.
+    pub(super) fn asked(&self) -> Asked {
+        self.keys.asked().with("--group", &self.groups).with("", &self.globs)
+    }
 }
 
 /// Lists records as they are put, until it is stopped.
@@ -169,12 +190,17 @@ fn follow(
             if !is_wanted || !range.contains(&head.key) {
                 continue;
             }
+            let link = match context.json() || args.long {
+                true => link_targets(&newer, &[Ok(head.clone())])?.pop().transpose()?,
+                false => None,
+            };
             if context.json() {
                 let key = packs::JsonKey(&head.key);
-                let line = Line { key, group, stored_bytes: None, head: Some(fields(&head)) };
+                let link = link.as_deref().map(|link| TextOrBytes::new("link", link));
+                let line = Line { key, group, stored_bytes: None, head: Some(fields(&head)), link };
                 output.json_line(&Document::new("ls", line))?;
             } else if args.long {
-                output.line(long_line(&head, group))?;
+                output.line(long_line(&head, group, link.as_deref()))?;
             } else {
                 output.line(&head.key)?;
             }
@@ -195,29 +221,21 @@ fn print_short(
     interrupt::check()?;
     if context.json() {
         let group = pack.group_of_entry(entry);
-        let line =
-            Line { key: packs::JsonKey(&entry.key), group, stored_bytes: entry.stored_bytes, head: None };
+        let line = Line {
+            key: packs::JsonKey(&entry.key),
+            group,
+            stored_bytes: entry.stored_bytes,
+            head: None,
+            link: None,
+        };
         output.json_line(&Document::new("ls", line))?;
     } else if args.null {
-        output.bytes(&typed(&entry.key))?;
+        output.bytes(&entry.key.to_plain())?;
         output.bytes(b"\0")?;
     } else {
         output.line(&entry.key)?;
     }
     Ok(())
-}
-
-/// The key as `stook get` takes it, with no byte escaped.
-pub(super) fn typed(key: &Key) -> Vec<u8> {
-    match key.value() {
-        KeyValue::Id(_) => key.to_string().into_bytes(),
-        // An empty line would be no key.
-        KeyValue::Bytes(b"") => b"bytes:".to_vec(),
-        KeyValue::Bytes(bytes) if bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") => {
-            [b"bytes:", bytes].concat()
-        }
-        KeyValue::Bytes(bytes) => bytes.to_vec(),
-    }
 }
 
 /// Prints a batch of entries with their heads, and tells how many of these could not be read.
@@ -230,15 +248,31 @@ fn print_long(
     interrupt::check()?;
     let mut failures = 0;
     let entries = std::mem::take(batch);
-    for (entry, head) in entries.iter().zip(pack.heads(&entries)?) {
+    let heads = pack.heads(&entries)?;
+    let mut links = link_targets(pack, &heads)?.into_iter();
+    for (entry, head) in entries.iter().zip(heads) {
         let group = pack.group_of_entry(entry);
+        let link = match &head {
+            Ok(head) if leads_elsewhere(head) => links.next().transpose(),
+            _ => Ok(None),
+        };
+        let link = link.unwrap_or_else(|error| {
+            failures += 1;
+            context.failure(&error);
+            Some(b"?".into())
+        });
         match head {
             Ok(head) if context.json() => {
-                let key = packs::JsonKey(&entry.key);
-                let line = Line { key, group, stored_bytes: entry.stored_bytes, head: Some(fields(&head)) };
+                let line = Line {
+                    key: packs::JsonKey(&entry.key),
+                    group,
+                    stored_bytes: entry.stored_bytes,
+                    head: Some(fields(&head)),
+                    link: link.as_deref().map(|link| TextOrBytes::new("link", link)),
+                };
                 output.json_line(&Document::new("ls", line))?;
             }
-            Ok(head) => output.line(long_line(&head, group))?,
+            Ok(head) => output.line(long_line(&head, group, link.as_deref()))?,
             Err(error) => {
                 failures += 1;
                 context.failure(&error);
@@ -246,6 +280,28 @@ fn print_long(
         }
     }
     Ok(failures)
+}
+
+/// Whether what a record holds is where it leads, and short enough to be shown.
+fn leads_elsewhere(head: &RecordHead) -> bool {
+    let is_link = matches!(head.attributes.file_kind(), Some(FileKind::Symlink | FileKind::HardLink));
+    is_link && head.body_len.is_some_and(|len| len <= KEY_LEN_MAX as u64)
+}
+
+type Links = Vec<stook::pack::Result<Vec<u8>>>;
+
+/// Where the links among these lead, in their order.
+fn link_targets(pack: &Pack, heads: &[stook::pack::Result<RecordHead>]) -> anyhow::Result<Links> {
+    let links = heads.iter().flatten().filter(|head| leads_elsewhere(head));
+    let keys: Vec<Key> = links.map(|head| head.key.clone()).collect();
+    let mut targets = Links::with_capacity(keys.len());
+    for keys in keys.chunks(LINKS) {
+        interrupt::check()?;
+        let got = pack.get_many(keys)?.into_iter();
+        targets
+            .extend(got.map(|got| got.map(|got| got.map_or(b"?".to_vec(), |record| record.body.to_vec()))));
+    }
+    Ok(targets)
 }
 
 pub(super) fn fields(head: &RecordHead) -> HeadFields {
@@ -268,15 +324,17 @@ pub(super) fn fields(head: &RecordHead) -> HeadFields {
 }
 
 /// Columns of fixed width, since a long list cannot be held back until its widest cell is known.
-pub(super) fn long_line(head: &RecordHead, group: &str) -> String {
+pub(super) fn long_line(head: &RecordHead, group: &str, link: Option<&[u8]>) -> String {
     let attributes = &head.attributes;
     let owner = attributes.owner().map_or("-".to_owned(), |(user, group)| format!("{user}:{group}"));
     let len = head.body_len.map_or("?".to_owned(), |len| len.to_string());
     let time = attributes.mtime_ns().unwrap_or(head.time_ns);
     let group = if group.is_empty() { "-" } else { group };
     let group = crate::output::printable(group.as_bytes());
+    let arrow = if head.is_hard_link() { "link to" } else { "->" };
+    let link = link.map_or(String::new(), |link| format!(" {arrow} {}", escaped(link)));
     format!(
-        "{}  {owner:>9}  {len:>12}  {}  {group:<8}  {}",
+        "{}  {owner:>9}  {len:>12}  {}  {group:<8}  {}{link}",
         mode_text(attributes.file_kind(), attributes.mode()),
         time_text(time),
         head.key
@@ -334,17 +392,5 @@ mod tests {
         assert_eq!(time_text(0), "1970-01-01 00:00:00Z");
         assert_eq!(time_text(-1), "1969-12-31 23:59:59Z");
         assert_eq!(time_text(i64::MAX), "2262-04-11 23:47:16Z");
-    }
-
-    #[test]
-    fn keys_as_typed_parse_to_the_same_key() {
-        for key in [
-            Key::id(7),
-            Key::bytes("id:7").unwrap(),
-            Key::bytes("").unwrap(),
-            Key::bytes(b"bytes:\xff\n").unwrap(),
-        ] {
-            assert_eq!(Key::parse(&typed(&key)).unwrap(), key);
-        }
     }
 }

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::Serialize;
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary, PackTree};
-use stook::pack::{AccessRule, Error, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{AccessRule, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::storage::{LocalStorage, LocalStorageOptions};
@@ -18,10 +19,11 @@ use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
+use crate::keys::Asked;
 use crate::output::printable;
 use crate::packs;
 use crate::progress::Unit;
-use crate::select::Selection;
+use crate::select::{SelectArgs, Selection};
 
 /// Free space below which the tree is counted before anything is written, in bytes.
 const COUNT_FIRST_BELOW: u64 = 32 << 30;
@@ -53,12 +55,8 @@ pub struct Args {
     /// The pack: made if it is not there
     #[arg(required = true, value_name = "PACK")]
     pub(super) pack: PathBuf,
-    /// Take only paths that match; a pattern without a slash matches names anywhere
-    #[arg(long, value_name = "GLOB")]
-    include: Vec<String>,
-    /// Leave out paths that match, directories with all that is in them
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
+    #[command(flatten)]
+    select: SelectArgs,
     /// Put everything into this group
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
@@ -162,20 +160,27 @@ impl<'a> Holding<'a> {
 /// # Errors
 /// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let selection = Selection::new(&args.include, &args.exclude)?;
+    let selection = args.select.selection()?;
+    // Before anything is made.
+    writer_options(&args).check().map_err(|error| UsageError::new(format!("--segment-size: {error}")))?;
     if !args.as_file && super::archive::import::is_wanted(&args.sources)? {
         return import(&args, &selection, context);
     }
     for source in &args.sources {
         source.symlink_metadata().with_context(|| format!("cannot read {}", source.display()))?;
     }
-    let started = Instant::now();
+    let (started, taken) = (Instant::now(), AtomicBool::new(false));
     let mut tree = PackTree {
         roots: args.sources.clone(),
         grouping: grouping(&args)?,
         with_owner: rustix::process::geteuid().is_root(),
         threads: args.threads as usize,
-        select: Box::new(|key, kind| select(&selection, key, kind)),
+        select: Box::new(|key, kind| {
+            let decided = select(&selection, key, kind);
+            let is_root = key.is_empty() && kind == Kind::Directory;
+            taken.fetch_or(decided == Decision::Take && !is_root, Ordering::Relaxed);
+            decided
+        }),
         own: args.pack.exists().then(|| args.pack.clone()),
         delete: delete(&args),
         checksum: args.checksum,
@@ -196,22 +201,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let packed = tree.run(writer.as_mut(), before.as_ref(), &mut on_progress);
     drop(progress);
     let complete = matches!(&packed, Ok(summary) if !summary.interrupted && summary.failures.is_empty());
-    if let Some(mut writer) = writer {
-        // What was packed is kept even if the rest could not be: the next run goes on from there.
-        match &packed {
-            Ok(_) => {
-                if complete {
-                    writer.set_complete(true);
-                }
-                if args.move_ {
-                    writer.set_moved();
-                }
-                // What a build leaves is sealed; what later runs add stays open for the next.
-                let building = before.as_ref().is_none_or(|before| !before.is_complete());
-                writer.finish(building && complete).context("cannot finish the pack")?;
-            }
-            Err(_) => drop(writer),
-        }
+    // What was packed is kept even if the rest could not be: the next run goes on from there.
+    if let (Some(writer), Ok(_)) = (writer.take(), &packed) {
+        finish(writer, before.as_ref(), complete, args.move_)?;
     }
     let mut summary = packed.with_context(|| {
         format!(
@@ -227,7 +219,34 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    Ok(code_for(summary.failures.len() as u64 + u64::from(summary.refused.is_some())))
+    let taken = taken.load(Ordering::Relaxed);
+    let failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
+    Ok(code_for(failures + if failures == 0 && !taken { told_nothing(&args, context) } else { 0 }))
+}
+
+/// A pattern that selects nothing is misspelt more often than meant.
+fn told_nothing(args: &Args, context: &Context) -> u64 {
+    // A file that is named itself is taken without being asked for.
+    if !args.sources.iter().all(|source| source.is_dir()) {
+        return 0;
+    }
+    let asked =
+        Asked::default().with("--include", &args.select.include).with("--exclude", &args.select.exclude);
+    let roots: Vec<String> = args.sources.iter().map(|root| root.display().to_string()).collect();
+    asked.told_nothing(Path::new(&roots.join(" and ")), "path", context)
+}
+
+/// Ends the writing; `complete` where nothing is missing.
+fn finish(mut writer: PackWriter, before: Option<&Pack>, complete: bool, moves: bool) -> anyhow::Result<()> {
+    if complete {
+        writer.set_complete(true);
+    }
+    if moves {
+        writer.set_moved();
+    }
+    // What a build leaves is sealed; what later runs add stays open for the next.
+    let building = before.is_none_or(|before| !before.is_complete());
+    writer.finish(building && complete).context("cannot finish the pack")
 }
 
 /// Packs what is in archives.
@@ -302,6 +321,10 @@ fn delete(args: &Args) -> Delete {
     }
 }
 
+fn writer_options(args: &Args) -> WriterOptions {
+    WriterOptions { segment_len: args.segment_size, ..WriterOptions::bulk() }
+}
+
 type Opened = (Option<PackWriter>, Option<Pack>);
 
 /// What cannot be deleted is told before anything is packed.
@@ -333,7 +356,7 @@ fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<O
     if !there {
         check_space(parent, tree, None)?;
     }
-    let options = WriterOptions { segment_len: args.segment_size, ..WriterOptions::bulk() };
+    let options = writer_options(args);
     let storage = match there {
         true => LocalStorage::open(&args.pack, LocalStorageOptions::default())?,
         false => LocalStorage::create(&args.pack, LocalStorageOptions::default())?,
@@ -440,13 +463,13 @@ pub(super) fn print(
     }
     if summary.without_xattrs > 0 {
         context.remark(format_args!(
-            "Not kept: the extended attributes (access control lists among them) of {} files and directories.",
-            units::count(summary.without_xattrs)
+            "Not kept: the extended attributes (access control lists among them) of {}.",
+            units::count_of(summary.without_xattrs, "file or directory", "files and directories")
         ));
     }
     tell_kept(summary, context);
     for key in &summary.gone {
-        output.line(format_args!("{}", printable(key)))?;
+        output.line(Key::bytes(key)?)?;
     }
     if !context.quiet() {
         output.line(sentence(args, summary, moved, seconds))?;
@@ -465,8 +488,8 @@ fn tell_kept(summary: &PackSummary, context: &Context) {
     }
     if summary.uncertain > 0 {
         context.remark(format_args!(
-            "Kept: {} records whose paths seem to be gone, because something beside them failed.",
-            units::count(summary.uncertain)
+            "Kept: {} whose paths seem to be gone, because something beside them failed.",
+            units::count_of(summary.uncertain, "record", "records")
         ));
     }
 }
@@ -474,10 +497,10 @@ fn tell_kept(summary: &PackSummary, context: &Context) {
 fn sentence(args: &Args, summary: &PackSummary, moved: Option<&MoveSummary>, seconds: f64) -> String {
     let verb = if args.dry_run { "Would pack" } else { "Packed" };
     let mut text = format!(
-        "{verb} {} files, {} directories, {} links: {}",
-        units::count(summary.files),
-        units::count(summary.directories),
-        units::count(summary.symlinks + summary.hard_links),
+        "{verb} {}, {}, {}: {}",
+        units::count_of(summary.files, "file", "files"),
+        units::count_of(summary.directories, "directory", "directories"),
+        units::count_of(summary.symlinks + summary.hard_links, "link", "links"),
         units::bytes_decimal(summary.bytes),
     );
     // A speed of next to nothing says nothing.
@@ -495,11 +518,10 @@ fn sentence(args: &Args, summary: &PackSummary, moved: Option<&MoveSummary>, sec
         text.push_str(&format!("; {} deleted", units::count(summary.deleted)));
     }
     if let Some(moved) = moved {
-        let (files, links) = (units::count(moved.files), units::count(moved.symlinks));
-        let directories = units::count(moved.directories);
-        text.push_str(&format!(
-            "; verified and removed {files} files, {links} symbolic links, {directories} directories"
-        ));
+        let files = units::count_of(moved.files, "file", "files");
+        let links = units::count_of(moved.symlinks, "symbolic link", "symbolic links");
+        let directories = units::count_of(moved.directories, "directory", "directories");
+        text.push_str(&format!("; verified and removed {files}, {links}, {directories}"));
     }
     if summary.interrupted {
         text.push_str("; interrupted, run it again to go on");

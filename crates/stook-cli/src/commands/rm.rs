@@ -11,18 +11,19 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde::Serialize;
 use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter};
-use stook::report::units::{bytes_exact, count};
+use stook::report::units::{bytes_exact, count_of};
 
 use crate::context::Context;
 use crate::exit::UsageError;
-use crate::keys::{self, Globs, KeyList};
+use crate::keys::{self, Asked, Globs, KeyList};
 use crate::progress::Unit;
 use crate::{exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 Deletes the records with these keys, and those that a prefix, a pattern or a
-group selects. A pattern is one of `stook ls`. --group alone means everything
-in the group; with keys, prefix or patterns, only those of them in the group.
+group selects. --group alone means everything in the group; with keys, prefix
+or patterns, only those of them in the group. Keys are given as `stook ls` shows
+them: \\xNN for a byte, \\\\ for a backslash.
 
 Space comes back when the pack is compacted; until then old bytes stay in the
 file. Other names of a file (hard links) keep their content: where it is stored
@@ -31,10 +32,11 @@ under a name that goes, it moves to one that stays.
 Examples:
   stook rm photos.stook 2024/cat.jpg id:7
   stook rm photos.stook --prefix 2023/
-  stook rm photos.stook --glob '**/*.tmp' --dry-run
+  stook rm photos.stook --glob '*.tmp' --dry-run
   stook rm photos.stook --group drafts
 
-Exit code 1 when a key is not there; the others are still deleted.";
+Exit code 1 when a key is not there, or nothing is there of what was selected;
+the others are still deleted.";
 
 /// Keys looked up, and heads read, in one batch.
 const BATCH: usize = 4096;
@@ -84,6 +86,8 @@ struct Selected {
     /// That of one of them: where the batch is written.
     group: String,
     missing: u64,
+    /// How often nothing was found where something was to be.
+    nothing: u64,
     bytes: u64,
 }
 
@@ -101,8 +105,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     // Wrong keys and patterns are told before anything is opened.
     let list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
-    let (globs, prefix) = (Globs::new(&args.globs)?, keys::prefix(args.prefix.as_deref())?);
-    if args.prefix.as_ref().is_some_and(|prefix| prefix.is_empty()) {
+    let (globs, prefix) = (Globs::new("--glob", &args.globs)?, keys::prefix(args.prefix.as_deref())?);
+    // However it is written: it may be `bytes:`, too.
+    if args.prefix.is_some() && prefix.len() <= 1 && args.prefix.as_deref() != Some("id:".as_ref()) {
         let all = "--prefix '' means every record (is a variable not set?); `--glob '**'` deletes all, if that is meant";
         return Err(UsageError::new(all).into());
     }
@@ -118,7 +123,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         selected.add_listed(&pack, list, &args, context)?;
     }
     if by_pattern || !by_key {
-        selected.add_matching(&pack, &prefix, &globs, &args.groups)?;
+        let found = selected.add_matching(&pack, &prefix, &globs, &args.groups)?;
+        let asked = Asked::default().with("--prefix", &args.prefix).with("--glob", &args.globs);
+        if found == 0 {
+            selected.nothing +=
+                asked.with("--group", &args.groups).told_nothing(&args.pack, "record", context);
+        }
+    } else if selected.keys.is_empty() && selected.missing == 0 {
+        selected.nothing += keys::told_no_keys(context);
     }
     let links = hard_links(&pack, &selected.keys)?;
     drop(pack);
@@ -126,7 +138,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         delete(writer, &selected, &links, context)?;
     }
     print(&selected, &args, context)?;
-    Ok(exit::code_for(selected.missing))
+    Ok(exit::code_for(selected.missing + selected.nothing))
 }
 
 impl Selected {
@@ -179,15 +191,17 @@ impl Selected {
         prefix: &[u8],
         globs: &Globs,
         groups: &[String],
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<u64> {
+        let mut found = 0;
         for entry in pack.keys(prefix)? {
             interrupt::check()?;
             let entry = entry?;
             if keys::is_in(groups, pack.group_of_entry(&entry)) && globs.match_key(&entry.key) {
                 self.add(pack, entry);
+                found += 1;
             }
         }
-        Ok(())
+        Ok(found)
     }
 }
 
@@ -243,8 +257,8 @@ fn print(selected: &Selected, args: &Args, context: &Context) -> anyhow::Result<
         }
         if !context.quiet() {
             let would = if args.dry_run { "would delete" } else { "deleted" };
-            let bytes = bytes_exact(freed_bytes);
-            output.line(format_args!("{would} {} records, {bytes} in the pack", count(deleted)))?;
+            let (records, bytes) = (count_of(deleted, "record", "records"), bytes_exact(freed_bytes));
+            output.line(format_args!("{would} {records}, {bytes} in the pack"))?;
         }
     }
     Ok(output.finish()?)

@@ -39,6 +39,13 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     units::parse_seconds(text).map_err(|error| crate::exit::chain(&error))
 }
 
+fn parse_some_seconds(text: &str) -> Result<f64, String> {
+    match parse_seconds(text)? {
+        0.0 => Err("nothing takes no time; expected more than 0, like 1ms".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
 /// Runs a study.
 ///
 /// # Errors

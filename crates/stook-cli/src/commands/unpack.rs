@@ -1,7 +1,9 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -14,9 +16,10 @@ use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
+use crate::keys::{self, Asked};
 use crate::output::printable;
 use crate::progress::Unit;
-use crate::select::Selection;
+use crate::select::SelectArgs;
 use crate::{archives, packs};
 
 /// Writes the files of a pack into a directory
@@ -44,23 +47,22 @@ pub struct Args {
     #[arg(value_name = "DIR", required_unless_present = "tar")]
     target: Option<PathBuf>,
     /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads", "force"])]
     tar: Option<PathBuf>,
-    /// Take only paths that match; a pattern without a slash matches names anywhere
-    #[arg(long, value_name = "GLOB")]
-    include: Vec<String>,
-    /// Leave out paths that match
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
+    #[command(flatten)]
+    select: SelectArgs,
     /// Take only paths that begin so
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    prefix: String,
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<OsString>,
     /// Take only this group; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub(super) group: Vec<String>,
     /// Which files that are there are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
     pub(super) overwrite: Which,
+    /// Write what fits, even where there is less room than all of it needs
+    #[arg(long)]
+    pub(super) force: bool,
     /// Name all that failed and every file that is there with other content, not the first ten of each
     #[arg(long)]
     pub(super) verbose: bool,
@@ -117,20 +119,35 @@ struct Report<'a> {
 /// # Errors
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let selection = Selection::new(&args.include, &args.exclude)?;
+    let selection = args.select.selection()?;
+    let prefix = keys::bytes_prefix(args.prefix.as_deref())?;
     let target = args.target.as_deref().unwrap_or(Path::new("."));
-    let excluded_above = |key: &[u8]| {
-        let parents = key.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        parents.filter_map(|(at, _)| key.get(..at)).any(|parent| selection.excludes(parent))
+    let taken = AtomicBool::new(false);
+    let select = |key: &[u8]| {
+        let takes =
+            prefix.as_ref().is_some_and(|prefix| key.starts_with(prefix)) && selection.takes_below(key);
+        taken.fetch_or(takes, Ordering::Relaxed);
+        takes
     };
-    let select =
-        |key: &[u8]| key.starts_with(args.prefix.as_bytes()) && selection.takes(key) && !excluded_above(key);
+    let code = unpack(&args, target, &select, context)?;
+    match taken.into_inner() || code != ExitCode::SUCCESS {
+        true => Ok(code),
+        false => Ok(code_for(args.asked().told_nothing(&args.pack, "path", context))),
+    }
+}
+
+fn unpack(
+    args: &Args,
+    target: &Path,
+    select: &dyn Fn(&[u8]) -> bool,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
     if let Some(archive) = archives::open(&args.pack, context)? {
         args.view.refuse_for_archive()?;
         if args.tar.is_some() {
             return Err(UsageError::new("--tar is for packs").into());
         }
-        return super::archive::unpack::run(&args, &archive, target, select, context);
+        return super::archive::unpack::run(args, &archive, target, select, context);
     }
     let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.group)?;
@@ -139,7 +156,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
     if let Some(tar) = &args.tar {
-        return super::archive::export::run(&args, &pack, tar, &select, context);
+        return super::archive::export::run(args, &pack, tar, select, context);
     }
     let tree = UnpackTree {
         target: target.to_path_buf(),
@@ -147,6 +164,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         with_owner: !args.no_owner && rustix::process::geteuid().is_root(),
         groups: args.group.clone(),
         threads: args.threads as usize,
+        force: args.force,
         select: Box::new(select),
     };
     let total = pack.segments().iter().map(|segment| segment.tally.body_bytes).sum();
@@ -163,6 +181,17 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     drop(progress);
     print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
     Ok(code(&summary, pack.is_complete()))
+}
+
+impl Args {
+    /// What is unpacked, where that is not everything.
+    fn asked(&self) -> Asked {
+        Asked::default()
+            .with("--include", &self.select.include)
+            .with("--exclude", &self.select.exclude)
+            .with("--prefix", &self.prefix)
+            .with("--group", &self.group)
+    }
 }
 
 /// 0 when the directory has what was to be unpacked, and that was all there was to be.
@@ -200,10 +229,10 @@ pub(super) fn print(
     }
     if !context.quiet() {
         output.line(format_args!(
-            "Unpacked {} files, {} directories, {} links: {}{}{}",
-            units::count(summary.files),
-            units::count(summary.directories),
-            units::count(summary.symlinks + summary.hard_links),
+            "Unpacked {}, {}, {}: {}{}{}",
+            units::count_of(summary.files, "file", "files"),
+            units::count_of(summary.directories, "directory", "directories"),
+            units::count_of(summary.symlinks + summary.hard_links, "link", "links"),
             units::bytes_decimal(summary.bytes),
             match summary.bytes > 1_000_000 {
                 true =>

@@ -463,17 +463,33 @@ pub fn makes(name: &OsStr) -> bool {
     }
 }
 
+/// What will be made of a sample, and the room that it takes besides what is there.
+fn planned(options: &Options) -> (Data, u64) {
+    let sample = options.sample;
+    let name = |kind: &str| options.work.join(format!("{}.{kind}", sample.name()));
+    let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
+    let missing = [&data.tree, &data.plain, &data.pack].into_iter().filter(|path| !path.exists()).count();
+    // A file system takes some more than the bytes of small files.
+    let needed = sample.bytes().saturating_mul(missing as u64).saturating_mul(5) / 4;
+    (data, needed)
+}
+
+/// Refuses a sample that does not fit, before anything is made.
+///
+/// # Errors
+/// When there is too little room, or the system does not tell.
+pub fn check_sample(options: &Options) -> anyhow::Result<()> {
+    let (_, needed) = planned(options);
+    sample::check_space(&options.work, needed).context("the sample of --files of --size does not fit")
+}
+
 /// The tree, the plain file and the pack; what is there from an earlier run is kept.
 fn make(options: &Options, say: &dyn Fn(String)) -> anyhow::Result<Data> {
     sample::prepare_work(&options.work)?;
     let work = &options.work;
     let Some(tree) = &options.tree else {
-        let sample = options.sample;
-        let name = |kind: &str| work.join(format!("{}.{kind}", sample.name()));
-        let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
-        let missing = [&data.tree, &data.plain, &data.pack].into_iter().filter(|path| !path.exists()).count();
-        // A file system takes some more than the bytes of small files.
-        sample::check_space(work, sample.bytes().saturating_mul(missing as u64).saturating_mul(5) / 4)?;
+        let (sample, (data, needed)) = (options.sample, planned(options));
+        sample::check_space(work, needed)?;
         if !data.tree.exists() {
             say(format!("Making {} files of {} bytes in {}", sample.files, sample.size, work.display()));
             sample.tree(work, || {})?;

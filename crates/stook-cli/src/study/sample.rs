@@ -255,8 +255,7 @@ pub fn sync(path: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// When fewer than `bytes` are free, or the system does not tell.
 pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
-    let status = rustix::fs::statvfs(work).with_context(|| format!("cannot ask {}", work.display()))?;
-    let free = status.f_bavail.saturating_mul(status.f_frsize);
+    let free = stook::storage::free_at(work)?;
     if free < bytes {
         bail!(
             "{} needs {} and has {} free: name another place with --work",

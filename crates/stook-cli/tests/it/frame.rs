@@ -51,3 +51,80 @@ fn a_reader_that_left_is_told_by_the_exit_code_alone() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(141), &b""[..]));
 }
+
+#[test]
+fn help_of_a_command_is_got_in_either_way() {
+    let (code, stdout, stderr) = ended(&mut stook(["help"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert_eq!(stdout, ended(&mut stook(["--help"])).1);
+    let (code, stdout, _) = ended(&mut stook(["help", "pack"]));
+    assert!(code == 0 && stdout.contains("Usage: stook pack [OPTIONS]"), "{stdout}");
+    let (code, stdout, _) = ended(&mut stook(["help", "study", "ssd-profile"]));
+    assert!(code == 0 && stdout.contains("--p99"), "{stdout}");
+}
+
+#[test]
+fn what_is_nearly_right_is_told_what_it_might_mean() {
+    for (args, told) in [
+        (&["pack", "a", "b", "--exlude", "x"][..], "'--exclude'"),
+        (&["unpak", "a", "b"], "'unpack'"),
+        (&["ls", "a", "--order", "dsk"], "'disk'"),
+        (&["compact", "a", "--max-deat", "3%"], "'--max-dead'"),
+    ] {
+        let (code, _, stderr) = ended(&mut stook(args));
+        assert_eq!(code, 2, "{args:?}");
+        assert!(stderr.contains("tip: ") && stderr.contains(told), "{stderr}");
+    }
+}
+
+#[test]
+fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
+    for command in stook_cli::cli::command().get_subcommands() {
+        for columns in [60, 80, 100] {
+            let mut help = stook([command.get_name(), "--help"]);
+            let (code, stdout, _) = ended(help.env("COLUMNS", columns.to_string()));
+            assert_eq!(code, 0);
+            for lines in stdout.lines().collect::<Vec<_>>().windows(2) {
+                let [line, next] = lines else { continue };
+                assert!(line.chars().count() <= columns, "{columns} columns: {line}");
+                // Examples and lists are indented; a paragraph goes on where the next word did not fit.
+                let word = next.split(' ').next().unwrap_or_default().chars().count();
+                let is_prose = !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+                let goes_on =
+                    is_prose && !next.is_empty() && !next.starts_with(' ') && !line.starts_with("Usage");
+                let fits = line.chars().count() + 1 + word <= columns;
+                assert!(
+                    !goes_on || !fits,
+                    "{}, {columns} columns, broken early:\n{line}\n{next}",
+                    command.get_name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_time_that_nothing_can_record_is_refused_as_too_far_away() {
+    for time in ["2262-04-12", "@9223372037", "9999-12-31T00:00:00Z", "@99999999999999999999"] {
+        let (code, _, stderr) = ended(&mut stook(["ls", "p.stook", "--at", time]));
+        assert_eq!(code, 2);
+        assert!(stderr.contains("--at") && stderr.contains("too far away"), "{stderr}");
+    }
+}
+
+#[test]
+fn options_of_a_measurement_that_would_be_ignored_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("file"), vec![7; 1 << 20]).unwrap();
+    for (line, told) in [
+        ("bench file --file-size 1M", "--file-size is for the test file that is made in a directory"),
+        ("bench file --keep", "--keep is for the test file that is made in a directory"),
+        ("bench . --overwrite-file", "--overwrite-file is for an existing file"),
+        ("bench file --arrival poisson", "--rate"),
+        ("bench file --overwrite-file", "--overwrite-file is for cells that write"),
+    ] {
+        let (code, _, stderr) = ended(stook(line.split(' ')).current_dir(place.path()));
+        assert_eq!(code, 2, "{line}: {stderr}");
+        assert!(stderr.contains(told), "{line}: {stderr}");
+    }
+}

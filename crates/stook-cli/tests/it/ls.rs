@@ -18,12 +18,13 @@ fn keys_come_in_order_and_are_safe_on_a_terminal() {
 fn globs_prefixes_and_groups_choose() {
     let place = Place::filled();
     let listed = |args: &[&str]| place.run("ls", args).1;
-    assert_eq!(listed(&["*"]), "b\\x0a\\xff\nempty\nlong\nid:7\n", "a star stops at a slash");
+    assert_eq!(listed(&["/*"]), "b\\x0a\\xff\nempty\nlong\nid:7\n", "a star stops at a slash");
+    assert_eq!(listed(&["*e"]), "a/one\n", "without a slash it is the last name");
     assert_eq!(listed(&["**/o*", "id:*"]), "a/one\nid:7\n");
     assert_eq!(listed(&["--prefix", "a/t"]), "a/two\n");
     assert_eq!(listed(&["--prefix", "id:"]), "id:7\n");
     assert_eq!(listed(&["--group", ""]), "a/one\na/two\n");
-    assert_eq!(listed(&["--group", "g", "--group", "", "*o*"]), "long\n");
+    assert_eq!(listed(&["--group", "g", "--group", "", "*o*"]), "a/one\na/two\nlong\n");
     assert_eq!(listed(&["nothing"]), "");
     let (code, _, stderr) = place.run("ls", &["--group", "h"]);
     assert_eq!(code, 1);
@@ -74,7 +75,10 @@ fn json_lines_are_as_documented() {
 fn an_empty_pack_has_no_lines() {
     let place = Place::new();
     place.writer().finish(true).unwrap();
-    assert_eq!(place.run("ls", &["-l"]), (0, String::new(), String::new()));
+    let (code, stdout, stderr) = place.run("ls", &["-l"]);
+    assert_eq!((code, stdout.as_str()), (0, ""));
+    assert!(stderr.ends_with("p.stook has no records.\n"), "{stderr}");
+    assert_eq!(place.run("ls", &["--quiet"]).2, "");
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod info;
 mod load;
 mod ls;
 mod mirror;
+mod names;
+mod options;
 mod pack;
 mod packs;
 mod put;

@@ -35,7 +35,7 @@ fn json(place: &Place, args: &[&str]) -> (i32, serde_json::Value) {
 
 /// The keys of the pack but the empty one.
 fn keys(place: &Place) -> Vec<String> {
-    run(place, &["ls", "p.stook"]).0.lines().filter(|key| !key.is_empty()).map(str::to_owned).collect()
+    run(place, &["ls", "p.stook"]).0.lines().filter(|key| *key != "bytes:").map(str::to_owned).collect()
 }
 
 fn same(place: &Place, left: &str, right: &str) {

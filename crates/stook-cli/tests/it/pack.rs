@@ -134,7 +134,7 @@ fn a_dry_run_makes_nothing() {
     let place = Place::new();
     write(&place, "tree/a", "one");
     let (code, stdout, _) = run(&place, &["pack", "tree", "p.stook", "--dry-run"]);
-    assert_eq!((code, stdout.as_str()), (0, "Would pack 1 files, 1 directories, 0 links: 3 B\n"));
+    assert_eq!((code, stdout.as_str()), (0, "Would pack 1 file, 1 directory, 0 links: 3 B\n"));
     assert!(!place.pack.exists());
     run(&place, &["pack", "tree", "p.stook"]);
     let files = || {

@@ -68,7 +68,7 @@ fn root_gives_everything_back_to_its_owner() {
         lchown(home.path("tree").join(name), Some(77), Some(78)).unwrap();
     }
     let (code, stdout, _) = ended(&mut home.root(["pack", "tree", "p.stook"]));
-    assert!(code == 0 && stdout.starts_with("Packed 1 files, 1 directories, 1 links"), "{stdout}");
+    assert!(code == 0 && stdout.starts_with("Packed 1 file, 1 directory, 1 link"), "{stdout}");
     assert_eq!(ended(&mut home.root(["unpack", "p.stook", "again"])).0, 0);
     assert_same(&home.path("tree"), &home.path("again"));
 }

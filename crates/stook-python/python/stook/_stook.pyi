@@ -686,6 +686,7 @@ def unpack(
     group: Union[str, list[str], None] = None,
     select: Union[Callable[[str], object], None] = None,
     threads: int = 4,
+    force: bool = False,
     progress: Union[Callable[[int, int], object], bool, None] = None,
 ) -> UnpackReport:
     """Unpacks a pack into a directory: every file is whole or absent, and nothing leads out of it.
@@ -698,6 +699,7 @@ def unpack(
         group: Only this group, or these.
         select: Called with each key; what it says ``False`` to is left out.
         threads: Threads that write small files.
+        force: Write what fits, even where there is less room than all of it needs.
         progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
 
     Returns:

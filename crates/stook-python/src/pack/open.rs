@@ -85,7 +85,8 @@ pub(crate) fn access_name(access: AccessRule) -> &'static str {
 
 /// When puts are durable: `"close"`, `"put"`, or seconds.
 pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durability> {
-    let wrong = || invalid(format!("durability is 'sync', 'put', or a number of seconds, not {durability}"));
+    let wrong =
+        || invalid(format!("durability is 'sync', 'put', or a number of seconds above 0, not {durability}"));
     if let Ok(name) = durability.extract::<String>() {
         return match name.as_str() {
             "sync" => Ok(Durability::Explicit),
@@ -94,7 +95,8 @@ pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durabilit
         };
     }
     let seconds = durability.extract::<f64>().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(seconds).map(Durability::Interval).map_err(|_| wrong())
+    let interval = Duration::try_from_secs_f64(seconds).ok().filter(|interval| !interval.is_zero());
+    interval.map(Durability::Interval).ok_or_else(wrong)
 }
 
 /// A time: a `datetime`, a text as the command line takes it, nanoseconds as an int, or seconds as a float.

@@ -531,6 +531,7 @@ fn begin_scan<'p>(
     split: Option<&pack::Split>,
     options: ScanOptions,
 ) -> pack::Result<pack::Scan<'p>> {
+    pack.check_groups(&options.groups)?;
     match split {
         Some(split) => pack.scan_split(split, options),
         None => Ok(pack.scan(options)),

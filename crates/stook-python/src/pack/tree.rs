@@ -243,6 +243,7 @@ fn overwrite_of(text: &str) -> PyResult<Overwrite> {
 ///     group: Only this group, or these.
 ///     select: Called with each key; what it says ``False`` to is left out.
 ///     threads: Threads that write small files.
+///     force: Write what fits, even where there is less room than all of it needs.
 ///     progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
 ///
 /// Returns:
@@ -251,7 +252,7 @@ fn overwrite_of(text: &str) -> PyResult<Overwrite> {
 /// Raises:
 ///     OSError: The target cannot be made, or reading the pack fails.
 #[pyfunction]
-#[pyo3(signature = (pack, target, *, overwrite="never", group=None, select=None, threads=4, progress=None))]
+#[pyo3(signature = (pack, target, *, overwrite="never", group=None, select=None, threads=4, force=false, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
@@ -261,6 +262,7 @@ pub(crate) fn unpack<'py>(
     group: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = whole_usize)] threads: usize,
+    force: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if !(1..=1024).contains(&threads) {
@@ -276,6 +278,7 @@ pub(crate) fn unpack<'py>(
             with_owner: rustix::process::geteuid().is_root(),
             groups,
             threads,
+            force,
             select: Box::new(select),
         };
         let unpacked = Pack::open_path(&pack, OpenOptions::default()).and_then(|pack| {

@@ -235,10 +235,8 @@ fn first_sealed(mut file: Vec<u8>, len_at: usize, alone: bool) -> Vec<u8> {
 pub fn pack_key(data: &[u8]) {
     if let Ok(key) = Key::parse(data) {
         assert_eq!(Key::from_sort_form(key.sort_form()), Some(key.clone()));
-        let plain = key.as_bytes().is_none_or(|bytes| {
-            std::str::from_utf8(bytes).is_ok_and(|text| !text.contains(|c: char| c == '\\' || c.is_control()))
-        });
-        assert!(!plain || Key::parse(key.to_string().as_bytes()).is_ok_and(|again| again == key), "{key}");
+        assert_eq!(Key::parse(key.to_string().as_bytes()).ok(), Some(key.clone()), "{key}");
+        assert_eq!(Key::from_plain(&key.to_plain()).ok(), Some(key));
     }
     if let Some(key) = Key::from_sort_form(data) {
         assert_eq!(key.sort_form(), data);

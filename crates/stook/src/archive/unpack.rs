@@ -18,7 +18,9 @@ use super::error::{Error, Result};
 use super::member::{Member, MemberKind};
 use super::open::Archive;
 use super::reading::{Piece, Reading};
+use crate::storage::free_at;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
+use crate::tree::room;
 use crate::tree::target::{self, Dress, Dressed, Target};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
@@ -70,6 +72,8 @@ pub struct Unpack<'a> {
     pub with_owner: bool,
     /// Which keys are unpacked.
     pub select: Select<'a>,
+    /// Writes even where there is less room than all of it needs.
+    pub force: bool,
 }
 
 impl std::fmt::Debug for Unpack<'_> {
@@ -95,6 +99,7 @@ impl Unpack<'_> {
             .filter(|member| member.key.is_empty() || (self.select)(member.key))
             .collect();
         members.sort_by_key(|member| member.data_at);
+        self.check_room(&members)?;
         let (links, read): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|member| member.kind == MemberKind::HardLink);
         let mut unpacking = Unpacking {
@@ -114,6 +119,20 @@ impl Unpack<'_> {
         // One sync for all: each file was complete when it got its name, and now all are on the medium.
         rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
         Ok(unpacking.summary)
+    }
+
+    /// What is there already needs no room, and neither do the holes of a sparse member.
+    fn check_room(&self, members: &[Member<'_>]) -> Result<()> {
+        if self.force {
+            return Ok(());
+        }
+        let free = free_at(&self.target)?;
+        let is_wanted = |member: &&Member<'_>| {
+            member.kind == MemberKind::File && !self.target.join(OsStr::from_bytes(member.key)).exists()
+        };
+        let len = |member: &Member<'_>| if member.is_sparse { member.stored_len } else { member.len };
+        let needed = members.iter().filter(is_wanted).map(len).fold(0, u64::saturating_add);
+        room::too_little(&self.target, needed, free).map_or(Ok(()), |why| Err(Error::Invalid(why)))
     }
 }
 

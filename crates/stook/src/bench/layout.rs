@@ -285,7 +285,7 @@ impl Drop for Temporary {
 }
 
 /// Fails early: running into a full disk after a minute of writing helps nobody.
-fn check_room(directory: &Path, len: u64) -> Result<()> {
+pub(super) fn check_room(directory: &Path, len: u64) -> Result<()> {
     let kind = fs::metadata(directory).map_err(|error| crate::Error::io("open", directory, error))?;
     if !kind.is_dir() {
         return Err(Error::target(directory, "is no directory: expected one for the test file"));
@@ -297,7 +297,7 @@ fn check_room(directory: &Path, len: u64) -> Result<()> {
         return Err(Error::target(
             directory,
             format!(
-                "has {} free, and the test file needs {}: free some, or ask for a smaller file",
+                "has {} free, and the test file needs {}: free some, or ask for a smaller file size",
                 bytes_binary(free),
                 bytes_binary(len)
             ),

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::environment::Environment;
 use super::error::{Error, Result};
 use super::judge::judge;
-use super::layout::{Layout, TestFile};
+use super::layout::{Layout, TestFile, check_room};
 use super::long_run::{self, LongRun, lengthened, long_runs};
 use super::observer::Observer;
 use super::result::{BenchResult, Gathering, RunResult};
@@ -141,8 +141,7 @@ impl Bench {
             verify: first.is_some_and(|cell| cell.verify),
         };
         if own_file {
-            // Before a gigabyte is written for nothing.
-            self.cells.iter().try_for_each(|cell| cell.check_file(self.file_bytes, 1))?;
+            self.check_new_file(path)?;
             let file = TestFile::create(path, self.file_bytes, layout, self.keep, engines, observer)?;
             self.check_file(&file)?;
             return Ok(file);
@@ -159,6 +158,18 @@ impl Bench {
         let file = TestFile::open(path, writes, full, layout)?;
         self.check_file(&file)?;
         Ok(file)
+    }
+
+    /// Checks whether a test file can be made in a directory, before a gigabyte is written for nothing.
+    ///
+    /// # Errors
+    /// [`Error::Workload`] where it is too short for a cell, [`Error::Target`] where there is no room for it.
+    pub fn check_new_file(&self, directory: &Path) -> Result<()> {
+        if self.file_bytes == 0 {
+            return Err(Error::workload("the file size is 0 bytes; expected at least a block of each cell"));
+        }
+        self.cells.iter().try_for_each(|cell| cell.check_file(self.file_bytes, 1))?;
+        check_room(directory, self.file_bytes)
     }
 
     fn check_file(&self, file: &TestFile) -> Result<()> {

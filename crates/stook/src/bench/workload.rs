@@ -98,6 +98,9 @@ impl Default for Workload {
     }
 }
 
+/// More requests a second than any device completes.
+const RATE_MAX: f64 = 1e9;
+
 impl Workload {
     /// The usual short name: `read`, `write`, `rw`, `randread`, `randwrite`, `randrw`.
     pub fn rw(&self) -> &'static str {
@@ -134,12 +137,14 @@ impl Workload {
         self.check_sizes()?;
         self.check_bounds()?;
         if let Some(rate) = self.rate_per_s
-            && !(rate.is_finite() && rate > 0.0)
+            && !(rate > 0.0 && rate <= RATE_MAX)
         {
-            return refuse(format!("the rate is {rate} requests/s; expected a number above 0"));
+            return refuse(format!(
+                "the rate is {rate} requests/s; expected a number above 0, at most {RATE_MAX}"
+            ));
         }
         if self.fsync_every == Some(0) {
-            return refuse("a sync after every 0 writes; expected a number of writes from 1");
+            return refuse("fsync every 0 writes was asked for; expected a number of writes from 1");
         }
         if self.fsync_every.is_some() && !self.writes() {
             return refuse("syncs were asked for, and nothing is written: expected a read share below 100%");

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::error::{Error, Result};
+use crate::names::{escaped, unescape};
 
 /// The longest byte-string key.
 pub const KEY_LEN_MAX: usize = u16::MAX as usize;
@@ -134,20 +135,26 @@ impl AsRef<[u8]> for Stored<'_> {
     }
 }
 
-/// As people write it: the bytes with what is not printable escaped, or `id:` and the number. A byte
-/// string that itself begins like an escape (`id:`, `bytes:`) gets `bytes:` in front, so that
-/// [`parse`](Key::parse) gives the same key back whenever the bytes are plain text.
+/// As people write it: the bytes as [`escaped`] shows them, or `id:` and the number. A byte string that itself begins like
+/// one of these forms (`id:`, `bytes:`) gets `bytes:` in front, and so does the empty one. [`parse`](Key::parse) gives the
+/// same key back, whatever its bytes are.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
             KeyValue::Id(id) => write!(f, "id:{id}"),
             KeyValue::Bytes(bytes) => {
-                if bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") {
-                    f.write_str("bytes:")?;
-                }
-                display_bytes(bytes, f)
+                f.write_str(form_of(bytes))?;
+                escaped(bytes).fmt(f)
             }
         }
+    }
+}
+
+/// What stands before bytes that would otherwise be taken for something else.
+fn form_of(bytes: &[u8]) -> &'static str {
+    match bytes.is_empty() || bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") {
+        true => "bytes:",
+        false => "",
     }
 }
 
@@ -158,42 +165,52 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The key somebody typed: `id:123` is a number, `bytes:X` is the byte string X whatever it looks
-    /// like, anything else is itself a byte string.
+    /// The key that a text shows, as [`Display`](fmt::Display) writes it: `id:123` is a number, `bytes:X` is the byte string X
+    /// whatever it looks like, anything else is itself a byte string. In a byte string `\xNN` is the byte NN and `\\` a
+    /// backslash.
     ///
     /// # Errors
-    /// When `id:` is not followed by a number that fits in 64 bits, or the key is too long.
+    /// When `id:` is not followed by a number that fits in 64 bits, a backslash begins no escape, or the key is too long.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        if let Some(rest) = text.strip_prefix(b"bytes:") {
-            return Self::bytes(rest);
+        Self::of_form(text, |bytes| {
+            let bytes =
+                unescape(bytes).map_err(|error| Error::Invalid(format!("this is not a key: {error}")))?;
+            Self::bytes(bytes)
+        })
+    }
+
+    /// The key as bytes that are separated in some other way than by lines: as [`Display`](fmt::Display) writes it, but with no
+    /// byte escaped.
+    pub fn to_plain(&self) -> Vec<u8> {
+        match self.value() {
+            KeyValue::Id(_) => self.to_string().into_bytes(),
+            KeyValue::Bytes(bytes) => [form_of(bytes).as_bytes(), bytes].concat(),
         }
-        let Some(digits) = text.strip_prefix(b"id:") else { return Self::bytes(text) };
-        let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-        number.map(Self::id).ok_or_else(|| {
+    }
+
+    /// The key of which these are [`to_plain`](Key::to_plain).
+    ///
+    /// # Errors
+    /// As [`parse`](Key::parse), but a backslash is a backslash.
+    pub fn from_plain(bytes: &[u8]) -> Result<Self> {
+        Self::of_form(bytes, Self::bytes)
+    }
+
+    fn of_form<'a>(text: &'a [u8], bytes: impl FnOnce(&'a [u8]) -> Result<Self>) -> Result<Self> {
+        if let Some(rest) = text.strip_prefix(b"bytes:") {
+            return bytes(rest);
+        }
+        let Some(digits) = text.strip_prefix(b"id:") else { return bytes(text) };
+        // A sign is no part of a number that names something.
+        let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'));
+        digits.and_then(|digits| digits.parse().ok()).map(Self::id).ok_or_else(|| {
             Error::Invalid(format!(
                 "the key {} is not `id:` and a number from 0 to {}; write bytes:… for a name that begins so",
-                String::from_utf8_lossy(text),
+                escaped(text),
                 u64::MAX
             ))
         })
     }
-}
-
-/// Prints bytes as text; control characters, backslashes and what is not UTF-8 as `\xNN`.
-pub(crate) fn display_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\\' => f.write_str("\\\\")?,
-                c if c.is_control() => write!(f, "\\x{:02x}", u32::from(c))?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        for byte in chunk.invalid() {
-            write!(f, "\\x{byte:02x}")?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -234,6 +251,20 @@ mod tests {
         assert_eq!(Key::parse(b"bytes:plain").unwrap(), Key::bytes("plain").unwrap());
         assert!(Key::parse(b"id:x").is_err());
         assert!(Key::parse(b"id:18446744073709551616").is_err());
+        assert!(Key::parse(br"a\b").is_err());
         assert_eq!(Key::bytes(b"a\n\xff").unwrap().to_string(), "a\\x0a\\xff");
+        assert_eq!(Key::bytes("").unwrap().to_string(), "bytes:");
+    }
+
+    #[test]
+    fn every_key_is_found_again_by_what_is_shown_of_it() {
+        for bytes in
+            [&b""[..], b"id:", b"id:7", b"bytes:", b"bytes:\xff\n", b"a\\b", br"\x41", b"\xc2\x9b", b"\xc2"]
+        {
+            let key = Key::bytes(bytes).unwrap();
+            assert_eq!(Key::parse(key.to_string().as_bytes()).unwrap(), key, "{key}");
+            assert_eq!(Key::from_plain(&key.to_plain()).unwrap(), key, "{key}");
+        }
+        assert_eq!(Key::from_plain(&Key::id(7).to_plain()).unwrap(), Key::id(7));
     }
 }

@@ -16,6 +16,7 @@ use super::scan::{Entries, KeyRange};
 use super::segment::Segment;
 use super::snapshot::Found;
 use crate::extent::ByteRange;
+use crate::names::escaped;
 use crate::source::Source;
 
 /// A trailer is followed by at most this many bytes that fill up its frame.
@@ -109,6 +110,18 @@ impl Pack {
     /// The group in which a record is.
     pub fn group_of_entry(&self, entry: &KeyEntry) -> &str {
         self.snapshot.segments.get(entry.found.segment).map_or("", |segment| self.group_of(segment))
+    }
+
+    /// Checks that every group somebody asks for is there: a misspelt one would look like an empty pack.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with the groups that there are.
+    pub fn check_groups(&self, groups: &[String]) -> Result<()> {
+        let Some(missing) = groups.iter().find(|group| !self.groups().contains(group)) else { return Ok(()) };
+        let shown = |group: &String| format!("\"{}\"", escaped(group.as_bytes()));
+        let have: Vec<String> = self.groups().iter().map(shown).collect();
+        let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
+        Err(Error::Invalid(format!("the pack has no group {}; it has: {have}", shown(missing))))
     }
 
     /// What a scan of these groups (all if empty) goes through: ranges of segments, in its order.

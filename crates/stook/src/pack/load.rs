@@ -66,6 +66,7 @@ impl Pack {
     /// # Errors
     /// [`Error::Damaged`] unless damage is skipped, what reading meets, and memory that is not to be had.
     pub fn load(&self, options: &ScanOptions) -> Result<Loaded> {
+        self.check_groups(&options.groups)?;
         let mut loaded = Loaded {
             segments: Vec::new(),
             records: Vec::new(),

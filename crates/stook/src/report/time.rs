@@ -3,13 +3,18 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Why a text is not a moment.
+/// Why a text is not a moment that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not a time: expected 2026-11-21T20:30:00Z (RFC 3339), a date like 2026-11-21, or @SECONDS since 1970"
-)]
-pub struct TimeError {
-    text: String,
+pub enum TimeError {
+    /// It is none.
+    #[error(
+        "{0:?} is not a time: expected 2026-11-21T20:30:00Z (RFC 3339), a date like 2026-11-21, or @SECONDS since 1970"
+    )]
+    NoTime(String),
+    /// It is one, but 64 bits of nanoseconds do not reach so far.
+    #[error("{0:?} is too far away: expected a time from {first} to {last}",
+        first = time_of(i64::MIN), last = time_of(i64::MAX))]
+    TooFar(String),
 }
 
 /// Reads a moment: RFC 3339, a date (its first moment in UTC), or `@` and seconds since 1970 with up to nine digits
@@ -22,21 +27,23 @@ pub fn parse_time(text: &str) -> Result<i64, TimeError> {
         Some(seconds) => parse_seconds(seconds),
         None => {
             let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
-            let moment = OffsetDateTime::parse(&whole, &Rfc3339).ok();
-            moment.and_then(|moment| i64::try_from(moment.unix_timestamp_nanos()).ok())
+            OffsetDateTime::parse(&whole, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp_nanos)
         }
     };
-    read.ok_or_else(|| TimeError { text: text.to_owned() })
+    let ns = read.ok_or_else(|| TimeError::NoTime(text.to_owned()))?;
+    i64::try_from(ns).map_err(|_| TimeError::TooFar(text.to_owned()))
 }
 
-fn parse_seconds(text: &str) -> Option<i64> {
+fn parse_seconds(text: &str) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(whole) || !digits(fraction) || fraction.len() > 9 {
         return None;
     }
-    let nanoseconds: i64 = format!("{fraction:0<9}").parse().ok()?;
-    whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+    let nanoseconds: i128 = format!("{fraction:0<9}").parse().ok()?;
+    // Digits that no number holds are a time all the same, and too far away.
+    let whole = whole.parse::<i128>().unwrap_or(i128::MAX);
+    Some(whole.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
 }
 
 /// A moment as people read it, to the nanosecond where it has any: `2026-11-21T20:30:00.5Z`.
@@ -59,11 +66,16 @@ mod tests {
         for ns in [0, -1, 1, 1_700_000_000_123_456_789, i64::MAX, i64::MIN] {
             assert_eq!(parse_time(&time_of(ns)), Ok(ns), "{}", time_of(ns));
         }
-        for wrong in
-            ["", "@", "@-1", "@1.", "@1.0000000001", "@99999999999", "yesterday", "2026-13-01", "2026-1-1"]
-        {
+        for wrong in ["", "@", "@-1", "@1.", "@1.0000000001", "yesterday", "2026-13-01", "2026-1-1"] {
             let error = parse_time(wrong).expect_err(wrong);
-            assert!(error.to_string().contains("expected"), "{error}");
+            assert!(error.to_string().contains("is not a time: expected"), "{error}");
+        }
+        for far in
+            ["@9223372037", "@99999999999999999999999999999999999999999999", "2262-04-12", "1677-09-21"]
+        {
+            let error = parse_time(far).expect_err(far).to_string();
+            assert!(error.contains("is too far away: expected a time from 1677-09-21T"), "{error}");
+            assert!(error.contains(" to 2262-04-11T"), "{error}");
         }
     }
 }

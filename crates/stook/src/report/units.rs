@@ -124,10 +124,15 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     })
 }
 
+/// The longest time that is read: a hundred years. What is longer was not meant, and does not fit in 64 bits of nanoseconds
+/// when it is added to a moment.
+const SECONDS_MAX: f64 = 36_525.0 * 86_400.0;
+
 /// Why a text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a time; expected a number with an optional unit ms, s, m, h or d, like 500ms, 10s, 1.5m, 2h or 7d"
+    "{text:?} is not a time; expected a number with an optional unit ms, s, m, h or d, like 500ms, 10s, 1.5m, 2h or 7d, of a hundred \
+     years (36525d) at most"
 )]
 pub struct TimeError {
     text: String,
@@ -159,7 +164,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, TimeError> {
         _ => return Err(error()),
     };
     let seconds = number.parse::<f64>().map_err(|_| error())? * factor;
-    if seconds.is_finite() { Ok(seconds) } else { Err(error()) }
+    if seconds <= SECONDS_MAX { Ok(seconds) } else { Err(error()) }
 }
 
 /// A size in decimal units with three significant digits: `999 B`, `20.0 KB`, `1.07 GB`.
@@ -174,7 +179,7 @@ pub fn bytes_binary(len_bytes: u64) -> String {
 
 /// A size to the byte: `1,000,000 bytes`, `1 byte`.
 pub fn bytes_exact(len_bytes: u64) -> String {
-    format!("{} {}", count(len_bytes), if len_bytes == 1 { "byte" } else { "bytes" })
+    count_of(len_bytes, "byte", "bytes")
 }
 
 fn scaled_bytes(len_bytes: u64, step: f64, units: [&str; 7]) -> String {
@@ -233,6 +238,18 @@ pub fn duration_ns(ns: u64) -> String {
 /// A count with a comma between thousands: `50,000`.
 pub fn count(count: u64) -> String {
     group_thousands(&count.to_string())
+}
+
+/// A count of things: `1 file`, `50,000 files`, `0 files`.
+///
+/// ```
+/// use stook::report::units::count_of;
+///
+/// assert_eq!(count_of(1, "directory", "directories"), "1 directory");
+/// assert_eq!(count_of(1200, "file", "files"), "1,200 files");
+/// ```
+pub fn count_of(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 /// A factor: `12.3×`.
@@ -362,7 +379,22 @@ mod tests {
         {
             assert_eq!(parse_seconds(text), Ok(seconds), "{text}");
         }
-        for text in ["", "s", ".", "-1s", "1 s", "1e3", "10sec", "1.2.3", "5w", "inf", "NaN"] {
+        assert_eq!(parse_seconds("36525d"), Ok(3_155_760_000.0));
+        for text in [
+            "",
+            "s",
+            ".",
+            "-1s",
+            "1 s",
+            "1e3",
+            "10sec",
+            "1.2.3",
+            "5w",
+            "inf",
+            "NaN",
+            "36526d",
+            "99999999999999",
+        ] {
             let message = parse_seconds(text).unwrap_err().to_string();
             assert!(message.starts_with(&format!("{text:?} is not a time; expected")), "{message}");
         }

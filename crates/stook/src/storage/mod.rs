@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use local::{LocalStorage, LocalStorageOptions, WriteAccess, free_bytes};
+pub use local::{LocalStorage, LocalStorageOptions, WriteAccess, free_at, free_bytes};
 pub use name::{TEMPORARY_PREFIX, check_name, is_temporary};
 
 use crate::error::Result;

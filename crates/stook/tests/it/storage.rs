@@ -10,7 +10,9 @@ use std::sync::Arc;
 use stook::Error;
 use stook::engine::{Backend, EngineFactory};
 use stook::source::Source;
-use stook::storage::{EntryKind, LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_bytes};
+use stook::storage::{
+    EntryKind, LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_at, free_bytes,
+};
 use stook_testing::conformance::{Strange, contents, pattern, read_all, storage_conformance};
 use tempfile::TempDir;
 
@@ -245,6 +247,8 @@ fn free_space_is_told() {
     assert!(storage.free_bytes().unwrap() > 0);
     assert!(free_bytes(directory.path()).unwrap() > 0);
     free_bytes(directory.path().join("none")).unwrap_err();
+    assert!(free_at(directory.path().join("none/of/these")).unwrap() > 0);
+    assert!(free_at("none/of/these").unwrap() > 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use stook::archive::{Archive, Error, Member, Piece, Reading};
-use stook::pack::{Key, KeyValue};
+use stook::pack::{FileKind, Key, KeyValue};
 use stook::report::json::Document;
 
 use crate::commands::get::{Args, Line, Target, Totals, files, tell_end};
@@ -32,7 +32,8 @@ pub(in crate::commands) fn run(
     archives::remark_if_sequential(archive, context);
     let output = context.output();
     let totals = Totals::default();
-    let mut getter = Getter { archive, context, target, output, totals };
+    let wants_body = !args.concat && target.is_one();
+    let mut getter = Getter { archive, context, target, output, totals, wants_body };
     let bar = context.progress("getting", Unit::Bytes, None);
     // In the order of the archive one pass is enough for all, where nothing else was asked for.
     let any_order = archive.is_sequential() && getter.target.is_directory();
@@ -41,6 +42,7 @@ pub(in crate::commands) fn run(
         getter.batch(&batch, any_order, &bar)?;
     }
     drop(bar);
+    getter.totals.tell_if_none(context);
     let Getter { target, output, totals, .. } = getter;
     tell_end(target, output, &totals, context)
 }
@@ -51,6 +53,8 @@ struct Getter<'a> {
     target: Target,
     output: Output,
     totals: Totals,
+    /// Whether a directory, which has no body, is of no use.
+    wants_body: bool,
 }
 
 impl Getter<'_> {
@@ -94,12 +98,13 @@ impl Getter<'_> {
 
     fn write(&mut self, key: &Key, member: &Member<'_>, reading: &mut Reading<'_>) -> anyhow::Result<()> {
         let kind = archives::kind(member);
+        if self.wants_body && kind == Some(FileKind::Directory) {
+            return self.refused(key, &files::is_directory(self.archive.path(), key));
+        }
         let mut place = match self.target.place(key, kind, &mut self.output) {
             Ok(place) => place,
             Err(refused) if refused.is::<files::Refused>() => {
-                self.totals.failures += 1;
-                self.context.failure(refused.as_ref());
-                return self.line(key, "refused", None, None, Some(refused.to_string()));
+                return self.refused(key, &refused);
             }
             Err(error) => return Err(error),
         };
@@ -131,6 +136,12 @@ impl Getter<'_> {
         self.totals.got += 1;
         self.totals.bytes += len;
         self.line(key, "ok", Some(len), path.as_deref(), None)
+    }
+
+    fn refused(&mut self, key: &Key, why: &anyhow::Error) -> anyhow::Result<()> {
+        self.totals.failures += 1;
+        self.context.failure(why.as_ref());
+        self.line(key, "refused", None, None, Some(why.to_string()))
     }
 
     fn failed(&mut self, key: &Key, error: Error) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use stook::archive::{Archive, MemberKind, Origin};
 use stook::report::json::{Document, TextOrBytes};
-use stook::report::units::{bytes_decimal, count};
+use stook::report::units::{bytes_decimal, count, count_of};
 
 use crate::commands::info::Args;
 use crate::context::Context;
@@ -53,12 +53,12 @@ pub(in crate::commands) fn run(
     }
     output.line(format_args!("{}: {}", archive.path().display(), info.format))?;
     output.line(format_args!(
-        "{} members: {} files, {} directories, {} symbolic links, {} hard links, {} other",
-        count(info.members),
-        count(info.files),
-        count(info.directories),
-        count(info.symlinks),
-        count(info.hard_links),
+        "{}: {}, {}, {}, {}, {} other",
+        count_of(info.members, "member", "members"),
+        count_of(info.files, "file", "files"),
+        count_of(info.directories, "directory", "directories"),
+        count_of(info.symlinks, "symbolic link", "symbolic links"),
+        count_of(info.hard_links, "hard link", "hard links"),
         count(info.other)
     ))?;
     let (body, stored, file) = (info.body_bytes, info.stored_bytes, info.file_bytes);
@@ -69,7 +69,10 @@ pub(in crate::commands) fn run(
         bytes_decimal(file)
     ))?;
     if info.replaced > 0 {
-        output.line(format_args!("{} members were replaced by later ones", count(info.replaced)))?;
+        output.line(format_args!(
+            "{} replaced by later ones",
+            count_of(info.replaced, "member was", "members were")
+        ))?;
     }
     output.line(match archive.is_sequential() {
         true => "it is compressed as a whole: a get reads it from its front",

@@ -50,7 +50,7 @@ pub(in crate::commands) fn run(
         bytes: outcome.bytes,
         seconds,
         device_share: measured.then_some(device_s / seconds),
-        bytes_per_s: outcome.bytes as f64 / seconds,
+        bytes_per_s: (outcome.bytes - outcome.hole_bytes) as f64 / seconds,
         segment_bytes: file_bytes,
         device_bytes_per_s: measured.then_some(file_bytes as f64 / device_s),
         cached_share,
@@ -67,10 +67,12 @@ pub(in crate::commands) fn run(
 }
 
 fn load(args: &Args, archive: &Archive, context: &Context) -> anyhow::Result<(Outcome, u64)> {
-    let bar = context.progress("loading", Unit::Bytes, None);
     let mut members: Vec<_> = archive.members(b"").collect();
     members.sort_by_key(|member| member.data_at);
     let is_read = |kind| matches!(kind, MemberKind::File | MemberKind::Symlink);
+    let total = members.iter().filter(|member| is_read(member.kind)).map(|member| member.len);
+    let total = total.fold(0, u64::saturating_add);
+    let bar = context.progress("loading", Unit::Bytes, Some(total));
     let numbers: Vec<u64> =
         members.iter().filter(|member| is_read(member.kind)).map(|member| member.number).collect();
     let others = members.iter().filter(|member| !is_read(member.kind)).count() as u64;
@@ -80,12 +82,15 @@ fn load(args: &Args, archive: &Archive, context: &Context) -> anyhow::Result<(Ou
     let mut reading = archive.read(numbers)?;
     for _ in 0..count {
         let Some(member) = reading.next()? else { break };
-        let mut len = 0;
+        let (mut len, mut holes) = (0, 0);
         let failed = loop {
             interrupt::check()?;
             match reading.piece() {
                 // What is stored nowhere is not loaded either: a few bytes may say that they are a terabyte.
-                Ok(Some(Piece::Hole(hole))) => len += hole,
+                Ok(Some(Piece::Hole(hole))) => {
+                    len += hole;
+                    holes += hole;
+                }
                 Ok(Some(Piece::Bytes(bytes))) => {
                     len += bytes.len() as u64;
                     if args.in_memory {
@@ -100,6 +105,7 @@ fn load(args: &Args, archive: &Archive, context: &Context) -> anyhow::Result<(Ou
             None => {
                 outcome.records += 1;
                 outcome.bytes += len;
+                outcome.hole_bytes += holes;
             }
             Some(error) => {
                 failures += 1;

@@ -22,7 +22,7 @@ pub(in crate::commands) fn run(
     args: &Args,
     archive: &Archive,
     target: &std::path::Path,
-    select: impl Fn(&[u8]) -> bool,
+    select: &dyn Fn(&[u8]) -> bool,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     archives::without(archive, "--group", !args.group.is_empty())?;
@@ -30,9 +30,12 @@ pub(in crate::commands) fn run(
         target: target.to_path_buf(),
         overwrite: args.overwrite.into(),
         with_owner: !args.no_owner && rustix::process::geteuid().is_root(),
+        force: args.force,
         select: Box::new(select),
     };
-    let progress = context.progress("unpacking", Unit::Bytes, None);
+    let lens = archive.members(b"").filter(|member| select(member.key)).map(|member| member.len);
+    let total = lens.fold(0, u64::saturating_add);
+    let progress = context.progress("unpacking", Unit::Bytes, Some(total));
     let started = Instant::now();
     let done = unpack.run(archive, &mut |bytes| {
         progress.add(bytes.saturating_sub(progress.done()));

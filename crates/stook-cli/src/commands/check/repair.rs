@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use stook::pack::{Repaired, WriterOptions, repair};
 use stook::report::json::{Document, TextOrBytes};
-use stook::report::units::{bytes_decimal, bytes_exact, count};
+use stook::report::units::{bytes_decimal, bytes_exact, count_of};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use crate::context::Context;
@@ -144,8 +144,8 @@ fn print(repaired: &Repaired, new: &Path, aside: &Path, context: &Context) -> an
             ))?;
         }
         output.line(format_args!(
-            "saved {} records, {}, into {}",
-            count(repaired.records),
+            "saved {}, {}, into {}",
+            count_of(repaired.records, "record", "records"),
             bytes_decimal(repaired.bytes),
             new.display()
         ))?;

@@ -54,7 +54,23 @@ pub(in crate::commands) fn names_directory(path: &Path) -> bool {
     path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir()
 }
 
+/// Why one file, or stdout, cannot take a directory.
+pub(in crate::commands) fn is_directory(pack: &Path, key: &Key) -> anyhow::Error {
+    let pack = pack.display();
+    let within = match key.as_bytes() {
+        None | Some(b"") => String::new(),
+        Some(_) => format!(" --prefix '{key}/'"),
+    };
+    Refused(format!("{key} is a directory; `stook unpack {pack} DIR{within}` writes what is in it into DIR"))
+        .into()
+}
+
 impl Target {
+    /// Whether it takes one body only.
+    pub(in crate::commands) fn is_one(&self) -> bool {
+        matches!(self, Self::Stdout | Self::File(_))
+    }
+
     /// All bodies in one file.
     pub(in crate::commands) fn concatenated(path: &Path) -> Result<Self, stook::Error> {
         Ok(Self::Concatenated(Draft::named(path)?))

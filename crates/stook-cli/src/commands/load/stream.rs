@@ -22,6 +22,8 @@ const SPLITS_PER_THREAD: usize = 4;
 pub(in crate::commands) struct Outcome {
     pub(in crate::commands) records: u64,
     pub(in crate::commands) bytes: u64,
+    /// Of these bytes, those that are stored nowhere: nothing was read for them.
+    pub(in crate::commands) hole_bytes: u64,
     pub(in crate::commands) damages: Damages,
     /// There is more: so many records as were wanted have been loaded.
     pub(in crate::commands) is_partial: bool,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stook::pack::{PackWriter, RecordStream, StreamEntry};
-use stook::report::units::{bytes_decimal, count, duration};
+use stook::report::units::{bytes_decimal, count, count_of, duration};
 
 use super::{Args, open_pack};
 use crate::context::Context;
@@ -94,8 +94,8 @@ fn print(report: &Report<'_>, args: &Args, elapsed: Duration, context: &Context)
     } else if !context.quiet() {
         let made = if report.created { format!("; made {}", args.pack.display()) } else { String::new() };
         output.line(format_args!(
-            "put {} records, {} in {}: {} in place of older ones, {} deleted, {} to delete were not there{made}",
-            count(report.put),
+            "put {}, {} in {}: {} in place of older ones, {} deleted, {} to delete were not there{made}",
+            count_of(report.put, "record", "records"),
             bytes_decimal(report.body_bytes),
             duration(elapsed),
             count(report.replaced),

@@ -76,6 +76,9 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(tree) = &options.tree {
         many_small_files::check_given(tree, &options.work)?;
     }
+    if options.tree.is_none() {
+        many_small_files::check_sample(&options)?;
+    }
     super::prepare_out(&args.out)?;
     let study = many_small_files::run(&options, &|line| context.remark(line))?;
     let document = Document::new("study", &study);

@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "0.5s", value_parser = super::parse_seconds)]
     ramp: f64,
     /// What 99% of all reads should keep to: one of the depths that are recommended does
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::parse_seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::parse_some_seconds)]
     p99: f64,
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -69,6 +69,7 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let bench = options.bench();
     bench.check().map_err(as_usage)?;
+    bench.check_new_file(&args.work).map_err(as_usage)?;
     super::prepare_out(&args.out)?;
     context.remark(takes(&bench));
     let watcher = Watcher::new(&bench, context);

@@ -93,6 +93,7 @@ impl Pack {
     /// # Errors
     /// What reading segments and indexes meets. Damage is no error: it only moves a boundary.
     pub fn splits(&self, count: usize, groups: &[String]) -> Result<Vec<Split>> {
+        self.check_groups(groups)?;
         let segments: Vec<&Segment> =
             self.snapshot.segments.iter().filter(|segment| is_in(groups, self.group_of(segment))).collect();
         let total: u64 = segments.iter().map(|segment| segment.frames().len()).sum();

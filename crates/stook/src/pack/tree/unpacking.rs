@@ -4,7 +4,8 @@
 //! are written by several threads. Directories get their mode and time last, hard links when all files are there.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -17,7 +18,9 @@ use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::key::Key;
 use crate::pack::open::Pack;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
+use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
+use crate::tree::room;
 use crate::tree::target::{Dress, Dressed, Target};
 
 /// Small files waiting for a thread that writes them.
@@ -67,6 +70,8 @@ pub struct UnpackTree<'a> {
     pub threads: usize,
     /// Which keys are unpacked.
     pub select: Select<'a>,
+    /// Writes even where there is less room than all of it needs.
+    pub force: bool,
 }
 
 impl std::fmt::Debug for UnpackTree<'_> {
@@ -108,6 +113,8 @@ impl UnpackTree<'_> {
     /// That the target cannot be made or synced, or what reading the pack meets.
     pub fn run(&self, pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<UnpackSummary> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
+        pack.check_groups(&self.groups)?;
+        self.check_room(pack)?;
         let writing = Writing::new(self.overwrite).map_err(io("choose names of temporary files in"))?;
         let mut unpacking = Unpacking {
             tree: self,
@@ -140,6 +147,35 @@ impl UnpackTree<'_> {
         // One sync for all: each file was complete when it got its name, and now all are on the medium.
         rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
         Ok(writing.into_summary())
+    }
+}
+
+impl UnpackTree<'_> {
+    /// What is there already needs no room. Records are gone through only where not all of the pack fits.
+    fn check_room(&self, pack: &Pack) -> Result<()> {
+        if self.force {
+            return Ok(());
+        }
+        let free = free_at(&self.target)?;
+        let all = pack.segments().into_iter().map(|segment| {
+            segment.tally.body_bytes.saturating_add(segment.tally.records.saturating_mul(room::of_file(1)))
+        });
+        if all.fold(0, u64::saturating_add) <= free {
+            return Ok(());
+        }
+        let mut needed = 0_u64;
+        for entry in pack.keys(&[])? {
+            // What is damaged is told when it is met.
+            let Ok(entry) = entry else { continue };
+            let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
+            let is_wanted = (self.groups.is_empty()
+                || self.groups.iter().any(|group| group == pack.group_of_entry(&entry)))
+                && (self.select)(key);
+            if is_wanted && !self.target.join(OsStr::from_bytes(key)).exists() {
+                needed = needed.saturating_add(len);
+            }
+        }
+        room::too_little(&self.target, needed, free).map_or(Ok(()), |why| Err(Error::Invalid(why)))
     }
 }
 

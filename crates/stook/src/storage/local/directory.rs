@@ -190,6 +190,15 @@ pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
     Directory::open(directory.as_ref())?.free_bytes()
 }
 
+/// The same where a path is, or will be made.
+///
+/// # Errors
+/// What the system met.
+pub fn free_at(path: impl AsRef<Path>) -> Result<u64> {
+    let there = path.as_ref().ancestors().find(|path| path.is_dir());
+    free_bytes(there.unwrap_or(Path::new(".")))
+}
+
 /// Makes a directory and its name durable.
 pub(super) fn create_durably(path: &Path) -> Result<()> {
     if let Err(source) = fs::create_dir(path) {

@@ -37,7 +37,7 @@ use appender::LocalAppender;
 use directory::Directory;
 use queue::WriteQueue;
 
-pub use directory::free_bytes;
+pub use directory::{free_at, free_bytes};
 
 /// Which way full blocks take. Tails of blocks always go through the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

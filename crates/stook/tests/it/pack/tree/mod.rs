@@ -157,6 +157,7 @@ impl Place {
             with_owner: true,
             groups: Vec::new(),
             threads: 4,
+            force: false,
             select: Box::new(|_| true),
         }
     }

@@ -1,0 +1,208 @@
+//! Names as people give them: keys as they are shown, patterns that mean one thing, and what is not there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use proptest::collection::btree_set;
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
+use proptest::{prop_assert_eq, proptest};
+use stook::pack::{Attributes, Key};
+
+use super::packs::{Place, fed, key};
+use super::{ended, stook};
+
+/// Keys with all that is awkward in them.
+fn keys() -> impl Strategy<Value = BTreeSet<Vec<u8>>> {
+    let piece = prop_oneof![
+        Just(b"\\".to_vec()),
+        Just(b"\\x41".to_vec()),
+        Just(b"\n".to_vec()),
+        Just(b"id:".to_vec()),
+        Just(b"bytes:".to_vec()),
+        Just("ü\u{9b}\u{2028}".as_bytes().to_vec()),
+        Just(b"\xff\xc3".to_vec()),
+        Just(b" '\"$*[".to_vec()),
+        proptest::collection::vec(1..=255u8, 0..4),
+    ];
+    let bytes = proptest::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat());
+    btree_set(bytes, 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_ls_prints_of_a_key_finds_exactly_that_key(bytes in keys(), id in any::<u64>()) {
+        let place = Place::new();
+        let mut writer = place.writer();
+        let mut all: Vec<Key> = bytes.iter().map(key).collect();
+        all.push(Key::id(id));
+        for key in &all {
+            writer.put("", key, &Attributes::new(), key.sort_form()).unwrap();
+        }
+        writer.finish(true).unwrap();
+        let (code, stdout, _) = place.run("ls", &[]);
+        let shown: Vec<&str> = stdout.lines().collect();
+        prop_assert_eq!((code, shown.len()), (0, all.len()), "{}", stdout);
+        for (key, shown) in all.iter().zip(&shown) {
+            let got = place.command("get", &["--", shown]).output().unwrap();
+            prop_assert_eq!(&got.stdout, key.sort_form(), "{}", shown);
+            let from = place.run("ls", &["--from", shown]).1;
+            prop_assert_eq!(from.lines().next(), Some(*shown));
+            let removed = place.run("rm", &["--dry-run", "--", shown]).1;
+            prop_assert_eq!(removed.lines().next(), Some(*shown));
+        }
+        let wanted: Vec<u8> = all.iter().flat_map(|key| key.sort_form().to_vec()).collect();
+        let listed = place.command("ls", &[]).output().unwrap().stdout;
+        let got = fed(&mut place.command("get", &["--from-file", "-", "--concat"]), &listed);
+        prop_assert_eq!((got.0, &got.1), (0, &wanted), "{}", got.2);
+        let listed = place.command("ls", &["-0"]).output().unwrap().stdout;
+        let got = fed(&mut place.command("get", &["--from-file", "-", "-0", "--concat"]), &listed);
+        prop_assert_eq!((got.0, &got.1), (0, &wanted), "{}", got.2);
+        let gone = fed(&mut place.command("rm", &["--from-file", "-", "-0"]), &listed);
+        prop_assert_eq!((gone.0, place.run("ls", &[]).1), (0, String::new()), "{}", gone.2);
+    }
+}
+
+#[test]
+fn a_backslash_that_is_no_escape_is_refused_and_not_guessed_at() {
+    let place = Place::filled();
+    for args in [&["get", r"a\b"][..], &["rm", r"a\b"], &["ls", "--prefix", r"a\b"]] {
+        let (code, stdout, stderr) = place.run(args[0], &args[1..]);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");
+        assert!(stderr.contains(r"a\b begins no escape; expected `\xNN`"), "{stderr}");
+    }
+}
+
+/// A directory with a tree in it, and its pack.
+fn packed() -> Place {
+    let place = Place::new();
+    fs::create_dir_all(place.path("tree/a/b")).unwrap();
+    fs::create_dir_all(place.path("tree/cache/deep")).unwrap();
+    for name in ["one.txt", "two.jpg", "a/three.txt", "a/b/four.txt", "cache/five.txt", "cache/deep/six.jpg"]
+    {
+        fs::write(place.path("tree").join(name), name).unwrap();
+    }
+    std::os::unix::fs::symlink("a/three.txt", place.path("tree/link")).unwrap();
+    fs::hard_link(place.path("tree/one.txt"), place.path("tree/other.bin")).unwrap();
+    let packed = ended(stook(["pack", "tree", "p.stook"]).current_dir(place.dir.path()));
+    assert_eq!(packed.0, 0, "{packed:?}");
+    place
+}
+
+#[test]
+fn a_tree_that_is_listed_can_be_got() {
+    let place = packed();
+    for flags in [&["-0"][..], &[]] {
+        let listed = place.command("ls", flags).output().unwrap().stdout;
+        let to = place.path(&format!("out{}", flags.len()));
+        let mut get = place.command("get", &["--from-file", "-", "--output"]);
+        let (code, _, stderr) = fed(get.arg(&to).args(flags), &listed);
+        assert_eq!(code, 0, "{stderr}");
+        for name in ["one.txt", "other.bin", "a/b/four.txt", "cache/deep/six.jpg"] {
+            assert_eq!(fs::read(to.join(name)).unwrap(), fs::read(place.path("tree").join(name)).unwrap());
+        }
+    }
+    let listed = place.run("ls", &[]).1;
+    assert_eq!(listed.lines().next(), Some("bytes:"), "the root has a line that is a key");
+}
+
+/// Files below a directory, by their paths.
+fn files(below: &Path, at: &Path, all: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(at).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() && !path.is_symlink() {
+            true => files(below, &path, all),
+            false => drop(all.insert(path.strip_prefix(below).unwrap().to_str().unwrap().to_owned())),
+        }
+    }
+}
+
+#[test]
+fn patterns_mean_the_same_everywhere() {
+    for (pattern, wanted) in [
+        ("*.jpg", &["cache/deep/six.jpg", "two.jpg"][..]),
+        ("/*.txt", &["one.txt"]),
+        ("a/*", &["a/three.txt"]),
+        ("a/**", &["a/b/four.txt", "a/three.txt"]),
+        ("**/deep/*", &["cache/deep/six.jpg"]),
+        ("{one,four}.txt", &["a/b/four.txt", "one.txt"]),
+        ("f[io]*.txt", &["a/b/four.txt", "cache/five.txt"]),
+    ] {
+        let place = packed();
+        let is_file = |name: &&str| !["a/b", "a", "cache", "cache/deep"].contains(name);
+        let lines = |text: &str| text.lines().filter(is_file).map(str::to_owned).collect::<BTreeSet<_>>();
+        let wanted: BTreeSet<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(lines(&place.run("ls", &[pattern]).1), wanted, "ls {pattern}");
+        let removed = place.run("rm", &["--glob", pattern, "--dry-run", "--quiet"]).1;
+        assert_eq!(lines(&removed), wanted, "rm {pattern}");
+        let mut found = BTreeSet::new();
+        let unpacked = place.run("unpack", &["out", "--include", pattern]);
+        assert_eq!(unpacked.0, 0, "{unpacked:?}");
+        files(&place.path("out"), &place.path("out"), &mut found);
+        assert_eq!(found, wanted, "unpack {pattern}");
+        let part = ["pack", "tree", "part.stook", "--include", pattern];
+        assert_eq!(ended(stook(part).current_dir(place.dir.path())).0, 0);
+        let listed = ended(stook(["ls", "part.stook"]).current_dir(place.dir.path())).1;
+        assert_eq!(lines(&listed.replace("bytes:\n", "")), wanted, "pack {pattern}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_told_and_exits_1() {
+    let place = packed();
+    let mut tar = stook(["unpack"]);
+    assert_eq!(ended(tar.arg(&place.pack).args(["--tar", "t.tar"]).current_dir(place.dir.path())).0, 0);
+    for (line, told) in [
+        ("ls p.stook *.png", "p.stook has no record for '*.png'"),
+        ("ls p.stook --prefix b/ -l", "p.stook has no record for --prefix 'b/'"),
+        ("ls p.stook --from zz --json", "p.stook has no record for --from 'zz'"),
+        ("ls p.stook --group h", "p.stook: the pack has no group \"h\""),
+        ("ls t.tar *.png", "t.tar has no member for '*.png'"),
+        ("rm p.stook --glob *.png", "p.stook has no record for --glob '*.png'"),
+        ("rm p.stook --prefix b/ --dry-run", "p.stook has no record for --prefix 'b/'"),
+        ("rm p.stook --from-file /dev/null", "the list of keys is empty"),
+        ("get p.stook --from-file /dev/null --concat", "the list of keys is empty"),
+        ("get t.tar --from-file /dev/null --concat", "the list of keys is empty"),
+        ("load p.stook --prefix b/", "p.stook has no record for --prefix 'b/'"),
+        ("unpack p.stook o1 --include *.png", "p.stook has no path for --include '*.png'"),
+        ("unpack p.stook o2 --prefix b/", "p.stook has no path for --prefix 'b/'"),
+        ("unpack t.tar o3 --include *.png", "t.tar has no path for --include '*.png'"),
+        ("unpack p.stook o4 --group h", "the pack has no group \"h\""),
+        ("pack tree q.stook --include *.png", "tree has no path for --include '*.png'"),
+    ] {
+        let (code, _, stderr) = ended(stook(line.split(' ')).current_dir(place.dir.path()));
+        assert_eq!(code, 1, "{line}: {stderr}");
+        assert!(stderr.contains(told), "{line}: {stderr}");
+    }
+}
+
+#[test]
+fn a_directory_of_the_tree_is_told_to_be_one_with_what_gets_it() {
+    let place = packed();
+    for args in [&["a"][..], &["a", "--output", "file"]] {
+        let (code, stdout, stderr) = place.run("get", args);
+        assert_eq!((code, stdout.as_str()), (1, ""));
+        assert!(
+            stderr.contains("a is a directory; `stook unpack") && stderr.contains("--prefix 'a/'`"),
+            "{stderr}"
+        );
+    }
+    assert!(!place.path("file").exists());
+    assert_eq!(place.run("unpack", &["out", "--prefix", "a/"]).0, 0);
+    assert_eq!(fs::read(place.path("out/a/b/four.txt")).unwrap(), b"a/b/four.txt");
+}
+
+#[test]
+fn long_lines_tell_where_links_lead() {
+    let place = packed();
+    let (_, stdout, _) = place.run("ls", &["-l"]);
+    assert!(stdout.contains("  link -> a/three.txt\n"), "{stdout}");
+    let first = ["one.txt", "other.bin"].map(|name| stdout.contains(&format!("  {name} link to ")));
+    assert_eq!(first.iter().filter(|&&is| is).count(), 1, "{stdout}");
+    let (_, stdout, _) = place.run("ls", &["-l", "--json", "link"]);
+    let line: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(line["link"], "a/three.txt");
+    super::packs::documented("ls", &line);
+}
