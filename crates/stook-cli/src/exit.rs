@@ -86,7 +86,14 @@ fn reader_left(error: &anyhow::Error) -> bool {
     })
 }
 
-pub use stook::error::chain;
+/// An error and its causes in one line. Programs open again what has changed; people run the command again.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let text = stook::error::chain(error);
+    match text.strip_suffix("; open it again") {
+        Some(what) => format!("{what}; run the command again"),
+        None => text,
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -99,6 +106,16 @@ mod tests {
         let io = io::Error::from(io::ErrorKind::NotFound);
         let error = anyhow::Error::new(stook::Error::io("open", "/a/b", io)).context("packing");
         assert_eq!(chain(error.as_ref()), "packing: cannot open /a/b: entity not found");
+    }
+
+    #[test]
+    fn whoever_runs_a_command_is_told_to_run_it_again() {
+        let file = |len| stook::source::Identity { len, ..Default::default() };
+        let error = stook::Error::changed("a", file(1), file(2));
+        assert!(error.to_string().ends_with("; open it again"), "{error}");
+        let told = chain(anyhow::Error::new(error).context("packing").as_ref());
+        assert!(told.starts_with("packing: a changed"), "{told}");
+        assert!(told.ends_with("; run the command again"), "{told}");
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! Commands call [`check`] wherever nothing is half done, and read what may never come (stdin, pipes) through
 //! [`Interruptible`]. The second signal ends the program at once: whoever presses twice does not want to wait for the
 //! tidying up. So does the first while results are being written to stdout: a reader that does not read would keep
-//! the program waiting, and by then there is nothing to tidy up.
+//! the program waiting, and by then there is nothing to tidy up. What others may keep waiting (servers) is done by
+//! [`wait_for`], on a thread that is left alone when the program is asked to stop.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,7 +14,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,6 +34,9 @@ static WRITING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// How long one wait for input takes, before the flag is looked at again, in nanoseconds.
 const WAIT_NS: i64 = 50_000_000;
+
+/// The same for work on another thread.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The user wants the program to stop. Ends it with exit code 130.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +122,29 @@ impl<R: Read + AsFd> Read for Interruptible<R> {
                 read => return read,
             }
         }
+    }
+}
+
+/// Does work that may wait for others, on another thread. When the program is asked to stop, what was begun goes
+/// on there until the program has ended: it must leave nothing half done that a kill would not leave, too.
+///
+/// # Errors
+/// [`Interrupted`], or that there can be no thread.
+pub fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    check()?;
+    let (at_work, ended) = mpsc::channel::<Infallible>();
+    let begun = std::thread::Builder::new().name("stook-wait".into()).spawn(move || {
+        // Dropped when the work is done, whether well or by a panic.
+        let _at_work = at_work;
+        work()
+    });
+    let worker = begun.context("cannot start a thread")?;
+    while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        check()?;
+    }
+    match worker.join() {
+        Ok(done) => Ok(done),
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 

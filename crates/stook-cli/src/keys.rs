@@ -136,9 +136,23 @@ pub(crate) fn prefix(given: Option<&OsStr>) -> Result<Vec<u8>, UsageError> {
     Ok(match given {
         // All numeric keys; none of them begins like another.
         Some(prefix) if prefix == "id:" => Key::id(0).sort_form().iter().copied().take(1).collect(),
-        Some(prefix) => packs::parse_key(prefix)?.sort_form().to_vec(),
+        Some(prefix) => begin(prefix)?.sort_form().to_vec(),
         None => Vec::new(),
     })
+}
+
+/// The key that a prefix would be. One without text begins every key of bytes, though as a key it is refused.
+fn begin(prefix: &OsStr) -> Result<Key, UsageError> {
+    let text = if prefix.is_empty() { OsStr::new("bytes:") } else { prefix };
+    packs::parse_key(text)
+}
+
+/// The refusal of an option that is empty, where that selects what is to be deleted: a variable that is not set gives just
+/// that. `instead` does it on purpose.
+pub(crate) fn refuse_empty(option: &str, means: &str, instead: &str) -> UsageError {
+    UsageError::new(format!(
+        "{option} '' means {means} (is a variable not set?); {instead}, if that is meant"
+    ))
 }
 
 /// The bytes that keys with a prefix begin with; `None` where only numbers are meant, which archives do not have.
@@ -149,7 +163,7 @@ pub(crate) fn bytes_prefix(given: Option<&OsStr>) -> Result<Option<Vec<u8>>, Usa
     match given {
         None => Ok(Some(Vec::new())),
         Some(prefix) if prefix == "id:" => Ok(None),
-        Some(prefix) => Ok(packs::parse_key(prefix)?.as_bytes().map(<[u8]>::to_vec)),
+        Some(prefix) => Ok(begin(prefix)?.as_bytes().map(<[u8]>::to_vec)),
     }
 }
 

@@ -146,6 +146,23 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
     }
 }
 
+/// As [`split_address`], for a command that would go on without a key. Nothing behind the slashes is what a variable gives
+/// that is not set: taken for the path of a pack, the next argument would become the key.
+///
+/// # Errors
+/// A [`UsageError`] when nothing is behind them.
+pub fn split_address_with_key(address: &OsStr) -> Result<(PathBuf, Option<OsString>), UsageError> {
+    match address.as_bytes().strip_suffix(b"//") {
+        Some(pack) if !pack.is_empty() => {
+            let pack = OsStr::from_bytes(pack).display();
+            Err(UsageError::new(format!(
+                "no KEY is behind {pack}// (is a variable not set?); the empty key is written {pack}//bytes:"
+            )))
+        }
+        _ => Ok(split_address(address)),
+    }
+}
+
 /// The key somebody typed.
 ///
 /// # Errors
@@ -250,6 +267,19 @@ mod tests {
         assert_eq!(split_address(&address("x//y")), (pack.clone(), Some("x//y".into())));
         assert_eq!(split_address(pack.as_os_str()), (pack.clone(), None));
         assert_eq!(split_address(OsStr::new("no//where")), (PathBuf::from("no//where"), None));
+    }
+
+    #[test]
+    fn an_address_with_nothing_behind_its_slashes_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let address = |end: &str| OsString::from(format!("{}{end}", dir.path().display()));
+        for end in ["//", "///", "/new//", "/new///"] {
+            let refused = split_address_with_key(&address(end)).unwrap_err();
+            assert!(refused.to_string().contains("is a variable not set?"), "{end}: {refused}");
+        }
+        for end in ["", "/", "//k", "//bytes:"] {
+            assert_eq!(split_address_with_key(&address(end)).unwrap(), split_address(&address(end)));
+        }
     }
 
     #[test]

@@ -162,6 +162,20 @@ def test_records_of_packs(tmp_path: Path) -> None:
         stook.open("data.stook//nothing")
 
 
+def test_directories_and_links_in_packs(tmp_path: Path) -> None:
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack.put("2018", b"", attributes={"kind": "directory"})
+        pack.put("2018/empty", b"")
+        pack.put("latest", b"2018/empty", attributes={"kind": "symlink"})
+    with pytest.raises(IsADirectoryError) as raised:
+        stook.open(f"{tmp_path}/data.stook//2018")
+    assert raised.value.filename == f"{tmp_path}/data.stook//2018"
+    with stook.open(f"{tmp_path}/data.stook//2018/empty") as file:
+        assert file.read() == b""
+    with stook.open(f"{tmp_path}/data.stook//latest") as file:
+        assert file.read() == b"2018/empty", "what `stook get` gives"
+
+
 def test_local_files_by_range(servers: Servers) -> None:
     file = LocalFile(servers.directory / "bucket" / "lines.txt")
     assert file.read_many([(0, 4), (7, 11)]) == [b"line", b"line"]

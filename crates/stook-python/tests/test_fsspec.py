@@ -18,6 +18,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 import stook
+from stook._stook import who_asks
 from stook.fsspec import StookCache, StookCacheFileSystem, StookFileSystem
 
 DATA = np.random.default_rng(2).bytes(2_000_000)
@@ -102,6 +103,21 @@ def test_what_is_not_there_or_cannot_be_done(pack: Path, tmp_path: Path) -> None
         fs.open(f"{pack}//new", "wb")
     with pytest.raises(NotImplementedError):
         fs.modified(f"{pack}//top")
+
+
+def test_options_that_packs_do_not_have_are_refused(pack: Path) -> None:
+    wrong: list[dict[str, Any]] = [{"grp": "x"}, {"group": "nope"}, {"stook": {"grp": 1}}]
+    for options in wrong:
+        name = next(iter(options.get("stook", options)))
+        with pytest.raises(TypeError, match=f"argument '{name}': this is not among the options; those of packs are map"):
+            fsspec.open(f"stook://{pack}//top", **options)
+    fs = fsspec.filesystem("stook", skip_instance_cache=True, use_listings_cache=False, map=False, at=None)
+    with pytest.raises(TypeError, match="argument 'buffering': this is not among the options of open"):
+        fs.open(f"{pack}//top", buffering=5)
+    with fs.open(f"{pack}//top", block_size=5, cache_type="none", size=9) as file:
+        assert file.read() == b"top bytes"
+    with fsspec.open(f"simplecache::stook://{pack}//top", stook={"access": "cached"}) as file:
+        assert file.read() == b"top bytes"
 
 
 def test_a_pack_is_shown_as_it_was_until_the_cache_is_emptied(pack: Path) -> None:
@@ -201,6 +217,7 @@ class ToldPages(Told):
 
 LENGTH = 100_000
 OLD, NEW = DATA[:LENGTH], DATA[LENGTH : 2 * LENGTH]
+MODIFIED = "Wed, 21 Oct 2015 07:28:00 GMT"
 STRONG, WEAK, OF_TIME = f'"{"ab01" * 8}"', 'W/"abcd"', '"56273f40-186a0"'
 
 
@@ -229,6 +246,7 @@ def _through(kind: type[Told], about: dict[str, Any], directory: Path, **options
         (Told, {"ETag": OF_TIME}, True),
         (ToldPages, {"ETag": OF_TIME}, False),
         (ToldPages, {"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, False),
+        (ToldPages, {"Last-Modified": MODIFIED, "Date": "Wed, 21 Oct 2015 07:28:09 GMT"}, False),
         (ToldPages, {"ETag": STRONG}, True),
         (Told, {"Content-MD5": "abc"}, True),
     ],
@@ -455,3 +473,56 @@ def test_files_of_other_systems_use_the_cache_type(tmp_path: Path) -> None:
     assert file.read() == DATA[-5:]
     file.seek(1000)
     assert file.read(10) == DATA[1000:1010]
+
+
+def test_a_file_of_which_only_the_time_of_its_making_is_told_is_read_as_a_whole() -> None:
+    memory = MemoryFileSystem()
+    fs = StookCacheFileSystem(fs=memory, skip_instance_cache=True)
+    memory.pipe_file("/made", OLD)
+    try:
+        assert fs.cat_file("/made", 0, LENGTH) == OLD
+        with memory.open("/made", "r+b") as file:
+            file.write(NEW)
+        assert fs.cat_file("/made", 0, LENGTH) == NEW
+        with fs.open("/made") as opened:
+            assert opened.read(10) == NEW[:10]
+            with memory.open("/made", "r+b") as file:
+                file.write(OLD)
+            opened.seek(LENGTH - 10)
+            assert opened.read() == NEW[-10:], "no mix of two states"
+    finally:
+        memory.rm("/made")
+
+
+@pytest.mark.parametrize(
+    ("date", "is_proven"),
+    [(None, False), ("Wed, 21 Oct 2015 07:27:59 GMT", False), ("Wed, 21 Oct 2015 07:28:02 GMT", True)],
+)
+def test_the_times_of_a_web_server_count_by_its_own_clock(
+    told: type[Told], tmp_path: Path, date: Any, is_proven: bool
+) -> None:
+    told().pipe_file("/file", OLD)
+    about = {"ETag": OF_TIME, "Last-Modified": MODIFIED, "Date": date}
+    with _through(ToldPages, about, tmp_path / "cache").open("/file") as file:
+        file.base.prefetch([(0, 10)])
+        assert file.read(10) == OLD[:10]
+    assert ((None, None) in told.asked) != is_proven, "what proves nothing is read as a whole"
+
+
+def test_where_it_is_written_who_asks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks = who_asks("fs", [], {})
+    for name in ("NETRC", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_DEFAULT_PROFILE"):
+        with monkeypatch.context() as changed:
+            changed.setenv(name, "elsewhere")
+            assert who_asks("fs", [], {}) != asks, name
+    assert who_asks("fs", [], {}) == asks
+
+
+def test_nothing_is_found_again_of_whom_nobody_can_tell(told: type[Told], tmp_path: Path) -> None:
+    def client() -> None:
+        """Is told by its address in memory."""
+
+    for content in (OLD, NEW):
+        told().pipe_file("/file", content)
+        fs = _through(Told, {"ETag": STRONG}, tmp_path / "cache", get_client=client)
+        assert fs.cat_file("/file", 0, LENGTH) == content

@@ -201,6 +201,8 @@ def test_servers_that_fail_now_and_then(servers: Servers) -> None:
         assert file.read_many([(0, 50_000), (1_000_000, 1_050_000)]) == [DATA[:50_000], DATA[1_000_000:1_050_000]]
     whole = SparseFile(servers.web + "/no-ranges/bucket/data.bin", whole_file=True)
     assert whole.read(2_999_999, 5) == DATA[-1:]
+    told = whole.statistics()
+    assert (told.requests, told.fetched_bytes) == (1, len(DATA)), "all of it came when it was opened"
     wrong = SparseFile(servers.web + "/wrong-range/bucket/data.bin")
     with pytest.raises(stook.RemoteError, match="s? of http"):
         wrong.read(1000, 10)

@@ -54,7 +54,7 @@ pub enum Error {
         got: u64,
     },
     /// A source is no longer what it was when it was opened.
-    #[error("{} changed while it was in use: it was {before}, it is now {after}; run the command again", path.display())]
+    #[error("{} changed while it was in use: it was {before}, it is now {after}; open it again", path.display())]
     SourceChanged {
         /// The source.
         path: PathBuf,

@@ -3,6 +3,8 @@
 mod record;
 
 use std::ffi::OsString;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,7 +26,8 @@ use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
 A range is A..B in bytes, B not included; A.. goes to the end, ..B begins at 0.
-What of a range lies past the end is left out; one that begins there is refused.
+What of a range lies past the end is left out: one that begins at the end is
+empty. One that begins past the end is refused.
 Sizes as everywhere: 4096, 4KiB, 1MB. Ranges are fetched together, in few
 requests, and written in the order in which they were given.
 
@@ -73,16 +76,25 @@ struct Span {
 }
 
 impl Span {
-    /// The part of it that something of this length has, as `head`, `dd` and `curl` give it.
+    /// The part of it that something of this length has, as `head`, `dd` and `curl` give it; no byte where it
+    /// begins at the end.
     ///
     /// # Errors
     /// Where it begins past the end.
-    fn within(&self, path: impl AsRef<Path>, len: u64) -> Result<ByteRange, stook::Error> {
-        let range = ByteRange::new(self.start, self.end.unwrap_or(len.max(self.start))).unwrap_or_default();
-        if range.start() > len {
-            return Err(stook::Error::OutOfBounds { path: path.as_ref().to_path_buf(), range, len });
+    fn within(&self, path: impl AsRef<Path>, len: u64) -> anyhow::Result<ByteRange> {
+        if self.start > len {
+            let (path, len) = (path.as_ref().display(), units::bytes_exact(len));
+            return Err(anyhow!("{path}: the range {self} begins past the end ({len})"));
         }
-        Ok(ByteRange::new(range.start(), range.end().min(len)).unwrap_or_default())
+        Ok(ByteRange::new(self.start, self.end.unwrap_or(len).min(len)).unwrap_or_default())
+    }
+}
+
+/// As it is typed.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..", self.start)?;
+        self.end.map_or(Ok(()), |end| write!(f, "{end}"))
     }
 }
 
@@ -179,33 +191,27 @@ impl Stats {
 /// Runs it.
 ///
 /// # Errors
-/// When the source cannot be read or changes, a range begins past its end, or stdout cannot be written.
+/// When the source cannot be read or changes, a range begins past its end, stdout cannot be written, or somebody
+/// interrupts.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let (pack, Some(key)) = packs::split_address(&args.source) {
         return record::run(&pack, &key, &args, context);
     }
-    let remote =
-        RemoteOptions { whole_file: args.whole_file || args.ranges.is_empty(), ..Default::default() };
-    let source = stook::source::open_with(&args.source, &remote).map_err(advised)?;
-    let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
-    let buffer = Arc::new(SparseBuffer::with_options(budget)?);
-    let disk = match &args.cache_dir {
-        Some(directory) => {
-            Some(DiskCache::open(directory, DiskCacheOptions { budget_bytes: args.cache_size })?)
-        }
-        None => None,
-    };
-    let file = SparseFile::with_options(source, buffer, SparseFileOptions { disk, ..Default::default() });
+    let args = Arc::new(args);
+    let asked = Arc::clone(&args);
+    let file = Arc::new(interrupt::wait_for(move || open(&asked))??);
     let ranges = within(&args.ranges, &file)?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();
     for batch in batches(&ranges) {
-        interrupt::check()?;
-        for bytes in file.read_many(&batch)? {
+        let reader = Arc::clone(&file);
+        for bytes in interrupt::wait_for(move || reader.read_many(&batch))?? {
             output.bytes(&bytes)?;
             bar.add(bytes.len() as u64);
         }
+        // Whoever interrupts the wait for what follows has got all that came before.
+        output.flush()?;
     }
     output.finish()?;
     drop(bar);
@@ -225,11 +231,36 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Opens what is to be read, with its caches. Servers, and others that use the same directory, may keep it
+/// waiting.
+fn open(args: &Args) -> anyhow::Result<SparseFile> {
+    let remote =
+        RemoteOptions { whole_file: args.whole_file || args.ranges.is_empty(), ..Default::default() };
+    let source = stook::source::open_with(&args.source, &remote).map_err(advised)?;
+    let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
+    let buffer = Arc::new(SparseBuffer::with_options(budget)?);
+    let disk = match &args.cache_dir {
+        Some(directory) => {
+            Some(DiskCache::open(directory, DiskCacheOptions { budget_bytes: args.cache_size })?)
+        }
+        None => None,
+    };
+    Ok(SparseFile::with_options(source, buffer, SparseFileOptions { disk, ..Default::default() }))
+}
+
 /// An error with what can be done about it here.
 fn advised(error: stook::Error) -> anyhow::Error {
     match &error {
         stook::Error::Remote(remote) if remote.kind == RemoteErrorKind::NoRanges => {
             anyhow!("{error}: --whole-file does that")
+        }
+        stook::Error::Io { path, .. }
+            if error.io_kind() == Some(io::ErrorKind::IsADirectory)
+                && stook::tree::is_pack(path).unwrap_or(false) =>
+        {
+            // Without slashes at its end.
+            let pack = path.components().as_path().display();
+            anyhow!("{pack} is a pack, and a record of it is {pack}//KEY; `stook ls {pack}` lists the keys")
         }
         _ => error.into(),
     }
@@ -240,8 +271,7 @@ fn within(spans: &[Span], file: &SparseFile) -> anyhow::Result<Vec<ByteRange>> {
     if spans.is_empty() {
         return Ok(vec![ByteRange::to(file.len())]);
     }
-    let ranges = spans.iter().map(|span| span.within(file.source().path(), file.len()));
-    Ok(ranges.collect::<Result<_, _>>()?)
+    spans.iter().map(|span| span.within(file.source().path(), file.len())).collect()
 }
 
 /// Ranges in pieces of bounded length, as many together as are held in memory at once.

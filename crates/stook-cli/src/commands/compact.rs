@@ -209,7 +209,7 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
     }
     if plan.steps.is_empty() {
         if plan.too_large.is_empty() {
-            output.line("nothing to do")?;
+            output.line("nothing to compact")?;
         }
         return Ok(output.finish()?);
     }
@@ -264,20 +264,27 @@ fn print(done: &Compacted, took: Duration, context: &Context) -> anyhow::Result<
     if !context.quiet() {
         if done.steps == 0 && !done.interrupted {
             if done.too_large.is_empty() && done.left_out.is_empty() {
-                output.line("nothing to do")?;
+                output.line("nothing to compact")?;
             }
             return Ok(output.finish()?);
         }
-        let verdict = if done.interrupted { "interrupted, run it again to go on" } else { "done" };
-        output.line(format_args!(
-            "{verdict}: {} became {}; {} in order, {} gone, {} in {}",
-            bytes_decimal(done.before_bytes),
-            bytes_decimal(done.after_bytes),
-            count_of(done.records, "record", "records"),
-            count_of(done.dead_records, "dead one", "dead ones"),
-            units::rate(done.bytes as f64 / took.as_secs_f64().max(1e-9)),
-            units::duration(took)
-        ))?;
+        output.line(sentence(done, took))?;
     }
     Ok(output.finish()?)
+}
+
+fn sentence(done: &Compacted, took: Duration) -> String {
+    let records = count_of(done.records, "record", "records");
+    let speed = units::rate(done.bytes as f64 / took.as_secs_f64().max(1e-9));
+    let took = units::duration(took);
+    let (before, after) = (bytes_decimal(done.before_bytes), bytes_decimal(done.after_bytes));
+    let is_smaller = done.after_bytes < done.before_bytes && before != after;
+    if done.dead_records == 0 && !is_smaller && !done.interrupted {
+        return format!("nothing was dead: no room was won; {records} put in order, {speed} in {took}");
+    }
+    let verdict = if done.interrupted { "interrupted, run it again to go on" } else { "done" };
+    format!(
+        "{verdict}: {before} became {after}; {records} in order, {} gone, {speed} in {took}",
+        count_of(done.dead_records, "dead one", "dead ones"),
+    )
 }

@@ -95,7 +95,7 @@ pub(super) struct Line<'a> {
 /// # Errors
 /// When the pack cannot be read, or a file or stdout cannot be written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let (path, key) = packs::split_address(&args.pack);
+    let (path, key) = packs::split_address_with_key(&args.pack)?;
     let typed: Vec<OsString> = key.into_iter().chain(args.keys.iter().cloned()).collect();
     if typed.is_empty() && args.from_file.is_none() {
         return Err(UsageError::new("which record? Give its KEY, or --from-file with a list of keys").into());

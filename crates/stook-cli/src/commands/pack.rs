@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
-use crate::keys::Asked;
+use crate::keys::{Asked, refuse_empty};
 use crate::output::printable;
 use crate::packs;
 use crate::progress::Unit;
@@ -162,7 +162,7 @@ impl<'a> Holding<'a> {
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = args.select.selection()?;
     // Before anything is made.
-    writer_options(&args).check().map_err(|error| UsageError::new(format!("--segment-size: {error}")))?;
+    check(&args)?;
     if !args.as_file && super::archive::import::is_wanted(&args.sources)? {
         return import(&args, &selection, context);
     }
@@ -219,21 +219,47 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
+    tell_unmatched(&selection, context);
     let taken = taken.load(Ordering::Relaxed);
     let failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
-    Ok(code_for(failures + if failures == 0 && !taken { told_nothing(&args, context) } else { 0 }))
+    let nothing = if failures == 0 && !taken { told_nothing(&args, &selection, context) } else { 0 };
+    Ok(code_for(failures + nothing))
 }
 
-/// A pattern that selects nothing is misspelt more often than meant.
-fn told_nothing(args: &Args, context: &Context) -> u64 {
+/// What can be told without looking at anything.
+fn check(args: &Args) -> Result<(), UsageError> {
+    writer_options(args).check().map_err(|error| UsageError::new(format!("--segment-size: {error}")))?;
+    let is_bounded = args.max_delete.is_some() || args.force;
+    if args.delete && args.group.as_deref() == Some("") && !is_bounded {
+        let instead = "`--max-delete N` or `--force` deletes records of it";
+        return Err(refuse_empty("--group", "the default group", instead));
+    }
+    Ok(())
+}
+
+/// A pattern that selects nothing is misspelt more often than meant; that everything is left out is what exclusions are for.
+fn told_nothing(args: &Args, selection: &Selection, context: &Context) -> u64 {
     // A file that is named itself is taken without being asked for.
     if !args.sources.iter().all(|source| source.is_dir()) {
         return 0;
     }
-    let asked =
-        Asked::default().with("--include", &args.select.include).with("--exclude", &args.select.exclude);
+    let SelectArgs { include, exclude } = &args.select;
     let roots: Vec<String> = args.sources.iter().map(|root| root.display().to_string()).collect();
-    asked.told_nothing(Path::new(&roots.join(" and ")), "path", context)
+    let roots = roots.join(" and ");
+    if include.is_empty() && selection.unmatched_exclusions().count() < exclude.len() {
+        context.remark(format_args!("--exclude leaves out everything that is in {roots}."));
+        return 0;
+    }
+    let exclude: &[String] = if include.is_empty() { &[] } else { exclude };
+    let asked = Asked::default().with("--include", include).with("--exclude", exclude);
+    asked.told_nothing(Path::new(&roots), "path", context)
+}
+
+/// An exclusion that matches nothing may be misspelt, and then what it was for is in the pack.
+fn tell_unmatched(selection: &Selection, context: &Context) {
+    for pattern in selection.unmatched_exclusions() {
+        context.remark(format_args!("--exclude '{}' matched nothing.", printable(pattern.as_bytes())));
+    }
 }
 
 /// Ends the writing; `complete` where nothing is missing.
@@ -261,7 +287,11 @@ fn import(args: &Args, selection: &Selection, context: &Context) -> anyhow::Resu
             return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
         }
     };
-    super::archive::import::run(args, selection, &group, context)
+    let code = super::archive::import::run(args, selection, &group, context)?;
+    if code != ExitCode::from(INTERRUPTED) {
+        tell_unmatched(selection, context);
+    }
+    Ok(code)
 }
 
 /// Removes what the pack holds. What stays because of a failure, and an interruption, are added to what packing met.
@@ -292,10 +322,11 @@ fn remove(
 
 /// An exclusion prunes; an inclusion cannot, for what it wants may be below.
 pub(super) fn select(selection: &Selection, key: &[u8], kind: Kind) -> Decision {
-    match (selection.excludes(key), selection.takes(key), kind) {
-        (true, ..) => Decision::Prune,
-        (false, true, _) => Decision::Take,
-        (false, false, _) => Decision::Skip,
+    let is_directory = kind == Kind::Directory;
+    match (selection.excludes(key, is_directory), selection.includes(key, is_directory)) {
+        (true, _) => Decision::Prune,
+        (false, true) => Decision::Take,
+        (false, false) => Decision::Skip,
     }
 }
 

@@ -7,11 +7,14 @@ mod batch;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use rustix::fs::{FileType, OFlags};
 use serde::Serialize;
 use stook::engine::File;
 use stook::pack::format::attributes::{Name, Value};
@@ -88,7 +91,7 @@ enum Input {
     Stdin,
     /// A regular file, whose length is known and which must not change.
     File(FileSource),
-    /// A pipe or device that has a name.
+    /// A pipe or device that has a name, or a file whose length says nothing.
     Stream(Interruptible<fs::File>, PathBuf),
 }
 
@@ -97,7 +100,7 @@ enum Input {
 /// # Errors
 /// When the input cannot be read or changes meanwhile, or the pack cannot be written.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if let (pack, Some(key)) = packs::split_address(args.pack.as_os_str()) {
+    if let (pack, Some(key)) = packs::split_address_with_key(args.pack.as_os_str())? {
         let (pack, key) = (pack.display(), key.display());
         return Err(UsageError::new(format!("give the key apart: `stook put {pack} {key} FILE`")).into());
     }
@@ -121,7 +124,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     } else if !context.quiet() {
         let how = if replaced { ", in place of an older record" } else { "" };
         let made = if created { format!("; made {}", args.pack.display()) } else { String::new() };
-        output.line(format_args!("put {key}: {}{how}{made}", bytes_decimal(body_bytes)))?;
+        output.line(format_args!("put {} as {key}{how}{made}", bytes_decimal(body_bytes)))?;
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)
@@ -131,6 +134,9 @@ fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         if io::stdin().is_terminal() {
             context.remark("reading the record from this terminal; Ctrl-D ends it");
+        }
+        if was_closed(io::stdin()) {
+            return Err(UsageError::new("stdin is closed: name a FILE; for an empty record /dev/null").into());
         }
         return Ok(Input::Stdin);
     };
@@ -144,10 +150,29 @@ fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {
         ))
         .into());
     }
-    Ok(match metadata.is_file() {
-        true => Input::File(FileSource::new(Arc::new(File::from_std(file.into_inner(), path, false)))?),
-        false => Input::Stream(file, path.to_path_buf()),
-    })
+    if !metadata.is_file() || gives_more_than_its_length(file.get()) {
+        return Ok(Input::Stream(file, path.to_path_buf()));
+    }
+    Ok(Input::File(FileSource::new(Arc::new(File::from_std(file.into_inner(), path, false)))?))
+}
+
+/// Whether stdin was closed when this program began. The standard library puts `/dev/null` in its place then, open for
+/// reading and writing; what a shell opens for `</dev/null` is for reading only. Programs that start this one with theirs
+/// open for both have no input for it either.
+fn was_closed(stdin: impl AsFd) -> bool {
+    let (Ok(opened), Ok(null)) = (rustix::fs::fstat(&stdin), rustix::fs::stat("/dev/null")) else {
+        return false;
+    };
+    FileType::from_raw_mode(opened.st_mode) == FileType::CharacterDevice
+        && opened.st_rdev == null.st_rdev
+        && rustix::fs::fcntl_getfl(&stdin).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
+}
+
+/// Whether a regular file has no length, and bytes all the same, as those of `/proc` do. One that somebody has just begun to
+/// write has a length by the time of the second look.
+fn gives_more_than_its_length(file: &fs::File) -> bool {
+    let is_empty = || file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+    is_empty() && !matches!(file.read_at(&mut [0], 0), Ok(0)) && is_empty()
 }
 
 fn attributes(given: &[String], input: &Input) -> anyhow::Result<Attributes> {

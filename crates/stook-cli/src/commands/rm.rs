@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde::Serialize;
 use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter};
-use stook::report::units::{bytes_exact, count_of};
+use stook::report::units::{bytes_decimal, count_of};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -108,8 +108,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (globs, prefix) = (Globs::new("--glob", &args.globs)?, keys::prefix(args.prefix.as_deref())?);
     // However it is written: it may be `bytes:`, too.
     if args.prefix.is_some() && prefix.len() <= 1 && args.prefix.as_deref() != Some("id:".as_ref()) {
-        let all = "--prefix '' means every record (is a variable not set?); `--glob '**'` deletes all, if that is meant";
-        return Err(UsageError::new(all).into());
+        return Err(
+            keys::refuse_empty("--prefix", "every record", "`--glob '**'` deletes all of them").into()
+        );
+    }
+    if !by_key && !by_pattern && args.groups.iter().any(String::is_empty) {
+        let (means, instead) =
+            ("every record of the default group", "`--group '' --glob '**'` deletes all of them");
+        return Err(keys::refuse_empty("--group", means, instead).into());
     }
     // Nobody else may change what is found before it is deleted.
     let mut writer = if args.dry_run { None } else { Some(packs::writer(&args.pack, context)?) };
@@ -257,7 +263,7 @@ fn print(selected: &Selected, args: &Args, context: &Context) -> anyhow::Result<
         }
         if !context.quiet() {
             let would = if args.dry_run { "would delete" } else { "deleted" };
-            let (records, bytes) = (count_of(deleted, "record", "records"), bytes_exact(freed_bytes));
+            let (records, bytes) = (count_of(deleted, "record", "records"), bytes_decimal(freed_bytes));
             output.line(format_args!("{would} {records}, {bytes} in the pack"))?;
         }
     }

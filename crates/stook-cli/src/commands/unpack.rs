@@ -271,8 +271,13 @@ fn ending(summary: &UnpackSummary) -> String {
     if summary.interrupted {
         text.push_str("; interrupted, what is there is whole");
     }
-    if !summary.failures.is_empty() {
-        text.push_str(&format!("; {} failed", units::count(summary.failures.len() as u64)));
+    // Damage that names no record is told, but nobody knows that a file is missing for it.
+    let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();
+    if failed > 0 {
+        text.push_str(&format!("; {} failed", units::count(failed as u64)));
+    }
+    if failed < summary.failures.len() {
+        text.push_str("; the pack is damaged");
     }
     text
 }

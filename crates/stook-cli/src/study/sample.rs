@@ -21,7 +21,7 @@ const MARKER: &str = "made-by-stook-study";
 const MARKER_TEXT: &str =
     "This directory was made by `stook study`, and `--clean` removes it with all that was made in it.\n";
 
-/// Files of one directory: few enough that a directory is small, as in the published study.
+/// Files of one directory: few enough that a directory is small. (The published study had 10 in each.)
 const FILES_PER_DIRECTORY: u64 = 50;
 /// Directories of one directory.
 const DIRECTORIES_PER_DIRECTORY: u64 = 25;

@@ -243,8 +243,8 @@ fn neither_ctrl_c_nor_a_kill_leaves_a_file() {
     }
 }
 
-/// The JSON of a result with one cell of ten seconds at these rates, valid or not.
-fn result(rates: &[u64], valid: bool) -> String {
+/// The JSON of a result with one cell of as many seconds as there are rates in each of some rounds, valid or not.
+fn result(rates: &[u64], valid: bool, rounds: usize) -> String {
     let directory = tempfile::tempdir().unwrap();
     let mut report = json(directory.path(), &["--size", "1M"]);
     let cell = &mut report["cells"][0];
@@ -258,6 +258,7 @@ fn result(rates: &[u64], valid: bool) -> String {
     cell["runs"][0]["valid"] = valid.into();
     cell["runs"][0]["steady_s"] = (rates.len() as f64).into();
     cell["runs"][0]["series"] = series.into();
+    cell["runs"] = vec![cell["runs"][0].clone(); rounds].into();
     report.to_string()
 }
 
@@ -266,8 +267,10 @@ fn two_results_are_compared_cell_by_cell() {
     let directory = tempfile::tempdir().unwrap();
     let slow: Vec<u64> = (0..20).map(|at| 1000 + at * 7 % 5).collect();
     let fast: Vec<u64> = slow.iter().map(|rate| rate * 2).collect();
-    for (name, rates, valid) in [("a", &slow, true), ("b", &fast, true), ("c", &fast, false)] {
-        fs::write(directory.path().join(name), result(rates, valid)).unwrap();
+    for (name, rates, valid, rounds) in
+        [("a", &slow, true, 5), ("b", &fast, true, 5), ("c", &fast, false, 5), ("once", &fast, true, 1)]
+    {
+        fs::write(directory.path().join(name), result(rates, valid, rounds)).unwrap();
     }
     let compare = |first: &str, second: &str, flags: &[&str]| {
         let arguments = ["bench", "compare", first, second].into_iter().chain(flags.iter().copied());
@@ -278,6 +281,7 @@ fn two_results_are_compared_cell_by_cell() {
         ("b", "a", "the second is slower"),
         ("a", "a", "no difference can be told"),
         ("a", "c", "not valid"),
+        ("a", "once", "cannot tell from 1 round: it takes --repeats 5"),
     ] {
         let (code, stdout, stderr) = compare(first, second, &[]);
         assert_eq!((code, stderr.as_str()), (0, ""));
@@ -310,4 +314,22 @@ fn what_the_page_cache_served_is_not_called_the_speed_of_a_device() {
     let (code, stdout, _) = bench(directory.path(), &["--time", "1s"]);
     assert_eq!(code, 0);
     assert!(stdout.contains("randread buffered, 4.00 KiB, depth 1: not valid"), "{stdout}");
+}
+
+#[test]
+fn a_pack_is_no_place_for_a_test_file() {
+    let place = super::packs::Place::filled();
+    fs::create_dir(place.pack.join("below")).unwrap();
+    let names =
+        || -> Vec<_> { fs::read_dir(&place.pack).unwrap().map(|entry| entry.unwrap().path()).collect() };
+    let before = names().len();
+    for directory in [place.pack.clone(), place.pack.join("below")] {
+        for flags in [&["--keep", "--size", "1M"][..], &["--size", "1M"]] {
+            let (code, stdout, stderr) = bench(&directory, flags);
+            assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+            assert!(stderr.contains("is a pack, and only its writer"), "{stderr}");
+        }
+    }
+    assert_eq!(names().len(), before);
+    assert!(is_empty(&place.pack.join("below")));
 }

@@ -1,9 +1,12 @@
 //! `stook cat`.
 
 use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use stook::pack::{Attributes, FileKind};
 use stook_testing::conformance::pattern;
-use stook_testing::web::{Page, WebServer};
+use stook_testing::web::{End, Page, WebRequest, WebServer};
 
 use super::packs::{Place, fed, key, long_body};
 use super::{ended, stook};
@@ -35,8 +38,8 @@ fn what_cannot_be_is_refused_before_a_byte_is_written() {
     let path = directory.path().join("file");
     fs::write(&path, "0123456789").unwrap();
     for (range, code, expected) in [
-        ("11..", 1, "range [11, 11) reaches past the end of"),
-        ("11..12", 1, "reaches past the end of"),
+        ("11..", 1, "the range 11.. begins past the end (10 bytes)"),
+        ("11..12", 1, "the range 11..12 begins past the end (10 bytes)"),
         ("5", 2, "expected A..B, as in 0..4KiB"),
         ("9..3", 2, "it ends before it begins"),
     ] {
@@ -70,7 +73,7 @@ fn what_was_fetched_is_kept_in_the_cache_directory_until_the_source_changes() {
     assert!(read == bytes[1_000_000..2_000_000] && requests == Some(1));
     // What was written a moment ago could change within the tick of the clock, and is not kept.
     let kept = (0..100).map(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
         cat()
     });
     let (read, _, from_disk) = kept.into_iter().find(|(_, requests, _)| *requests == Some(0)).unwrap();
@@ -86,10 +89,10 @@ fn a_cache_directory_that_has_no_room_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let (path, cache) = (directory.path().join("file"), directory.path().join("cache"));
     fs::write(&path, pattern(3_000_000, 7)).unwrap();
-    let an_hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let an_hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
     fs::File::options().write(true).open(&path).unwrap().set_modified(an_hour_ago).unwrap();
     // Its inode was changed just now.
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    std::thread::sleep(Duration::from_millis(100));
     for (size, is_told) in [("1MB", true), ("0", true), ("10MB", false)] {
         let cat = |more: &[&str]| {
             let mut command = stook(more);
@@ -133,8 +136,8 @@ fn a_record_of_a_pack_and_ranges_of_it_go_to_stdout() {
     assert_eq!(cat("piped", &["5.."]).1, b"a pipe");
     assert_eq!(cat("a/two", &["3..64KiB", "6..9"]), (0, b"ond".to_vec(), String::new()), "as far as it goes");
     for (name, range, expected) in [
-        ("a/two", "7..9", "range [7, 9) reaches past the end of"),
-        ("piped", "12..", "reaches past the end of"),
+        ("a/two", "7..9", "the range 7..9 begins past the end (6 bytes)"),
+        ("piped", "12..", "the range 12.. begins past the end (11 bytes)"),
     ] {
         let (code, bytes, told) = cat(name, &["0..1", range]);
         assert!(code == 1 && bytes.is_empty() && told.contains(expected), "{told}");
@@ -166,6 +169,8 @@ fn of_a_range_that_reaches_past_the_end_comes_what_is_there() {
     }
     fs::write(&path, "").unwrap();
     assert_eq!(ended(stook(["cat", "--range", "0..64KiB"]).arg(&path)).0, 0, "of nothing, nothing");
+    let help = ended(&mut stook(["cat", "--help"])).1;
+    assert!(help.contains("one that begins at the end is"), "{help}");
 }
 
 #[test]
@@ -208,4 +213,138 @@ fn a_cache_is_not_kept_in_a_pack() {
         assert!(code == 1 && stderr.contains("is a pack"), "{directory}: {code} {stderr}");
     }
     assert_eq!(place.run("check", &[]).1.lines().count(), 1, "nothing was left in it");
+}
+
+#[test]
+fn of_an_object_that_is_read_as_a_whole_all_that_came_is_told() {
+    let page = Page::new(pattern(50_000, 9));
+    let server = WebServer::start(move |_, _| page.whole());
+    let cache = tempfile::tempdir().unwrap();
+    let cat = |more: &[&str]| {
+        let mut command = stook(["cat", &server.url("/file"), "--range", "0..3", "--whole-file", "--stats"]);
+        let output = command.arg("--cache-dir").arg(cache.path()).args(more).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout), (Some(0), pattern(50_000, 9)[..3].to_vec()));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for from_disk in [false, true] {
+        let told = cat(&[]);
+        assert!(told.contains("/file: 50,000 bytes, ETag \"first\"\n"), "{told}");
+        assert!(told.contains("3 B written; 1 request of 50.0 KB together\n"), "{told}");
+        assert_eq!(told.contains("3 B came from the cache directory\n"), from_disk, "{told}");
+    }
+    let document: serde_json::Value = serde_json::from_str(&cat(&["--json"])).unwrap();
+    assert_eq!((&document["requests"], &document["bytes_fetched"]), (&1.into(), &50_000.into()));
+}
+
+#[test]
+fn a_directory_in_a_pack_is_told_and_a_link_gives_its_target_as_with_get() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for (name, kind, body) in [
+        ("2018", FileKind::Directory, ""),
+        ("2018/cat.jpg", FileKind::File, "a cat"),
+        ("2018/latest", FileKind::Symlink, "cat.jpg"),
+        ("again.jpg", FileKind::HardLink, "2018/cat.jpg"),
+    ] {
+        let attributes = Attributes::of_file(kind, 0o755, 0, None);
+        writer.put("", &key(name), &attributes, body.as_bytes()).unwrap();
+    }
+    writer.finish(true).unwrap();
+    let run = |command: &str, name: &str, more: &[&str]| {
+        ended(stook([command, &format!("p.stook//{name}")]).args(more).current_dir(place.dir.path()))
+    };
+    for range in ["0..", "0..1", "0..0"] {
+        let (code, stdout, stderr) = run("cat", "2018", &["--range", range]);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{range}: {stderr}");
+        assert!(stderr.contains("2018 is a directory; `stook unpack p.stook DIR"), "{range}: {stderr}");
+    }
+    for (name, code, body) in [("2018", 1, ""), ("2018/latest", 0, "cat.jpg"), ("again.jpg", 0, "a cat")] {
+        let told = run("cat", name, &[]);
+        assert_eq!(told, run("get", name, &[]), "{name}");
+        assert_eq!((told.0, told.1.as_str()), (code, body), "{name}");
+    }
+}
+
+#[test]
+fn a_pack_without_a_key_a_directory_and_an_empty_address_are_told_as_that() {
+    let place = Place::filled();
+    fs::create_dir(place.path("folder")).unwrap();
+    let file = format!("file://{}", place.pack.display());
+    for (address, expected) in [
+        ("p.stook", "p.stook is a pack, and a record of it is p.stook//KEY"),
+        ("p.stook//", "stook: p.stook is a pack, and a record of it is p.stook//KEY"),
+        (file.as_str(), "p.stook is a pack, and a record of it is "),
+        ("folder", "stook: cannot open folder: Is a directory"),
+        ("", "the address is empty"),
+    ] {
+        let (code, stdout, stderr) = ended(stook(["cat", address]).current_dir(place.dir.path()));
+        assert_eq!((code, stdout.as_str()), (1, ""), "{address}: {stderr}");
+        assert!(stderr.contains(expected) && !stderr.contains("offset"), "{address}: {stderr}");
+    }
+}
+
+/// How `stook cat` ended, and what it wrote, when Ctrl-C came once a server had been asked so often and so much
+/// was written.
+fn interrupted(server: &WebServer, args: &[&str], requests: usize, written: u64) -> (Output, Vec<u8>) {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let mut command = stook(["cat", &server.url("/file")]);
+    command.args(args).stdout(fs::File::create(&out).unwrap()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    while server.requests().len() < requests || fs::metadata(&out).unwrap().len() < written {
+        assert!(child.try_wait().unwrap().is_none(), "{args:?}: it ended by itself");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pressed = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    // Far less than what the server takes, and far more than a machine that is busy does.
+    assert!(pressed.elapsed() < Duration::from_secs(8), "{args:?}: {:?}", pressed.elapsed());
+    (output, fs::read(&out).unwrap())
+}
+
+#[test]
+fn the_first_ctrl_c_ends_it_whatever_a_server_does() {
+    let bytes = pattern((32 << 20) + 100_000, 11);
+    let page = Page::new(bytes.clone());
+    // Some requests, by what they are and how many came before, are answered much later.
+    let start = |is_slow: fn(&WebRequest, usize) -> bool| {
+        let page = page.clone();
+        WebServer::start(move |request, nth| {
+            let latency = if is_slow(request, nth) { Duration::from_secs(60) } else { Duration::ZERO };
+            page.reply(request).latency(latency)
+        })
+    };
+    let stalled = page.clone();
+    let whole = WebServer::start(move |_, nth| match nth {
+        0 => stalled.whole(),
+        _ => stalled.whole().end(End::Stalled(1000)),
+    });
+    let is_behind =
+        |request: &WebRequest, _: usize| request.range().is_some_and(|(first, _)| first >= 32 << 20);
+    for (what, server, range, requests, written) in [
+        ("opening", start(|_, _| true), "..", 1, 0),
+        ("reading it as a whole", whole, "..", 2, 0),
+        ("the first ranges", start(|_, nth| nth > 0), "0..20MB", 2, 0),
+        ("ranges behind others", start(is_behind), "..", 6, 32 << 20),
+    ] {
+        let args = ["--whole-file", "--range", range];
+        let (output, read) = interrupted(&server, &args, requests, written);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), told.as_str()), (Some(130), "stook: interrupted\n"), "{what}");
+        assert!(read == bytes[..written as usize], "{what}: {} bytes", read.len());
+    }
+}
+
+#[test]
+fn a_cache_is_not_kept_among_files_of_others() {
+    let place = Place::new();
+    fs::write(place.path("file"), vec![7; 10_000]).unwrap();
+    fs::create_dir(place.path("photos")).unwrap();
+    fs::write(place.path("photos/cat.jpg"), "cat").unwrap();
+    let args = ["cat", "file", "--range", "0..10", "--cache-dir", "photos"];
+    let (code, stdout, stderr) = ended(stook(args).current_dir(place.dir.path()));
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("cannot keep a cache in photos: it holds other files"), "{stderr}");
+    assert_eq!(fs::read_dir(place.path("photos")).unwrap().count(), 1);
 }

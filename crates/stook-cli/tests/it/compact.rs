@@ -47,9 +47,23 @@ fn a_dry_run_tells_what_compaction_then_does() {
     assert_eq!(keys(&place, &["-l"]), listed);
     assert_eq!(place.run("check", &[]).0, 0);
     let (code, stdout, _) = place.run("compact", &[]);
-    assert!(code == 0 && stdout.contains("nothing to do"), "{stdout}");
+    assert!(code == 0 && stdout.contains("nothing to compact"), "{stdout}");
     let (code, done) = place.json("compact", &["--max-dead", "30%"]);
     assert_eq!((code, &done["steps"]), (0, &0.into()));
+}
+
+#[test]
+fn records_that_only_get_their_order_back_are_told_and_no_room_that_was_won() {
+    let place = Place::new();
+    fs::write(place.path("in"), "x").unwrap();
+    for name in ["b", "a"] {
+        assert_eq!(place.run("put", &[name, "in"]).0, 0);
+    }
+    let (code, stdout, _) = place.run("compact", &[]);
+    assert_eq!(code, 0);
+    assert!(stdout.starts_with("nothing was dead: no room was won; 2 records put in order, "), "{stdout}");
+    assert!(!stdout.contains("became") && !stdout.contains("0 dead"), "{stdout}");
+    assert_eq!(place.run("compact", &[]).1, "nothing to compact\n");
 }
 
 #[test]
@@ -115,7 +129,7 @@ fn segments_that_are_left_for_want_of_room_are_told_and_the_exit_code_says_so() 
     for args in [&["--extra-space", "1k"][..], &["--extra-space", "1k", "--max-dead", "1%"]] {
         let (code, stdout, stderr) = place.run("compact", args);
         assert!(
-            code == 1 && stderr.contains("of room") && !stdout.contains("nothing to do"),
+            code == 1 && stderr.contains("of room") && !stdout.contains("nothing to compact"),
             "{stdout}{stderr}"
         );
         let (code, done) = place.json("compact", args);
@@ -132,4 +146,49 @@ fn memory_that_nothing_can_be_done_with_is_refused() {
     assert!(code == 1 && stderr.contains("needs memory"), "{code} {stdout}{stderr}");
     assert_eq!(place.run("compact", &["--memory", "1"]).0, 0);
     assert_eq!(place.run("check", &[]).0, 0);
+}
+
+/// A pack with a growing segment, and damage in a record of it.
+fn damaged_and_growing() -> Place {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for name in ["a", "b", "c"] {
+        writer.put("", &key(name), &Attributes::new(), format!("this is {name}").as_bytes()).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(false).unwrap();
+    place.hurt(&key("b"), 2);
+    place
+}
+
+/// Before, the segment stayed as it was for ever: `check` advised a compaction, and that left the segment out.
+#[test]
+fn damage_that_no_longer_counts_goes_with_a_compaction_also_where_a_segment_grows() {
+    for replaced in [false, true] {
+        let place = damaged_and_growing();
+        if replaced {
+            fs::write(place.path("b"), "new").unwrap();
+            assert_eq!(place.run("put", &["b", "b"]).0, 1, "the damage is still there, and is told");
+        } else {
+            place.run("rm", &["b"]);
+        }
+        let (code, stdout, stderr) = place.run("compact", &[]);
+        let (again, found, _) = place.run("check", &[]);
+        assert_eq!((again, found.contains("no damage")), (0, true), "{code} {stdout} {stderr}: {found}");
+        assert_eq!(keys(&place, &[]).len(), if replaced { 3 } else { 2 });
+    }
+}
+
+/// Before, the damage of one record was told twice, and as that of two; and that of one that had been replaced as a failure.
+#[test]
+fn unpacking_counts_what_is_missing_and_not_what_is_damaged() {
+    let place = damaged_and_growing();
+    let (code, stdout, stderr) = place.run("unpack", &["out"]);
+    assert_eq!((code, stderr.matches("is damaged").count()), (1, 1), "{stderr}");
+    assert!(stdout.contains("Unpacked 2 files") && stdout.contains("; 1 failed"), "{stdout}");
+    fs::write(place.path("b"), "new").unwrap();
+    place.run("put", &["b", "b"]);
+    let (code, stdout, stderr) = place.run("unpack", &["again"]);
+    assert_eq!((code, stderr.matches("is damaged").count()), (1, 1), "{stderr}");
+    assert!(stdout.contains("Unpacked 3 files") && !stdout.contains("failed"), "{stdout}");
 }

@@ -1,7 +1,5 @@
 //! What holds for the program as a whole, whichever command runs.
 
-use std::process::Stdio;
-
 use super::{ended, stook};
 
 #[test]
@@ -46,9 +44,9 @@ fn a_pipe_has_no_colours_and_neither_has_anything_under_no_color() {
 
 #[test]
 fn a_reader_that_left_is_told_by_the_exit_code_alone() {
-    let mut child = stook(["--help"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let ended = child.wait_with_output().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = stook(["--help"]).stdout(writer).output().unwrap();
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(141), &b""[..]));
 }
 

@@ -257,3 +257,34 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     assert_eq!(fs::read(place.path("log")).unwrap(), b"before, first of all");
     assert!(fs::symlink_metadata(place.path("stdout")).unwrap().is_symlink());
 }
+
+#[test]
+fn two_records_of_one_file_name_do_not_become_one_file() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.put("", &Key::id(7), &Attributes::new(), b"the number").unwrap();
+    writer.put("", &key("id:7"), &Attributes::new(), b"the text").unwrap();
+    writer.put("", &key("id:07"), &Attributes::new(), b"another text").unwrap();
+    writer.finish(true).unwrap();
+    for (first, second, kept) in [("id:7", "bytes:id:7", "the number"), ("bytes:id:7", "id:7", "the text")] {
+        let out = format!("out-{}", kept.replace(' ', "-"));
+        let (code, _, stderr) = place.run("get", &[first, second, first, "bytes:id:07", "--output", &out]);
+        assert_eq!(code, 1, "{stderr}");
+        assert!(stderr.contains(&format!("cannot get {second}: it and {first} would be the same file")));
+        assert!(stderr.contains("got 3 records"), "{stderr}");
+        assert_eq!(fs::read(place.path(&out).join("id:7")).unwrap(), kept.as_bytes());
+        assert_eq!(fs::read(place.path(&out).join("id:07")).unwrap(), b"another text");
+    }
+    assert_eq!(place.run("get", &["id:7", "bytes:id:7", "--concat"]).1, "the numberthe text");
+}
+
+#[test]
+fn an_address_without_a_key_is_refused() {
+    let place = Place::filled();
+    for address in ["p.stook//", "p.stook///", "absent//"] {
+        let (code, stdout, stderr) =
+            super::ended(super::stook(["get", address, "a/one"]).current_dir(place.dir.path()));
+        assert_eq!((code, stdout.as_str()), (2, ""), "{address}: {stderr}");
+        assert!(stderr.contains("is a variable not set?"), "{address}: {stderr}");
+    }
+}

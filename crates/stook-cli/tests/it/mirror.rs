@@ -270,6 +270,28 @@ fn a_group_is_all_that_is_looked_at() {
     assert_eq!(keys(&place), ["x", "x/b", "y"], "without a group all of them");
 }
 
+#[test]
+fn an_empty_group_is_a_variable_that_is_not_set_until_more_is_said() {
+    let place = Place::new();
+    for name in ["tree/a", "tree/b", "tree/c", "note"] {
+        write(&place, name, name);
+    }
+    run(&place, &["pack", "tree", "p.stook"]);
+    run(&place, &["put", "p.stook", "x", "note", "--group", "mine"]);
+    fs::remove_file(place.path("tree/a")).unwrap();
+    let before = keys(&place);
+    let delete = ["pack", "tree", "p.stook", "--delete", "--group", ""];
+    for more in [&[][..], &["--dry-run"]] {
+        let (code, _, stderr) = ended(stook([&delete[..], more].concat()).current_dir(place.dir.path()));
+        assert!(code == 2 && stderr.contains("--group '' means the default group"), "{code} {stderr}");
+        assert!(stderr.contains("is a variable not set?"), "{stderr}");
+        assert_eq!(keys(&place), before);
+    }
+    run(&place, &[&delete[..], &["--max-delete", "1"]].concat());
+    assert_eq!(keys(&place), ["b", "c", "x"]);
+    run(&place, &["pack", "tree", "p.stook", "--group", ""]);
+}
+
 /// All paths below a directory, sorted.
 fn paths(place: &Place, name: &str) -> Vec<String> {
     let mut find = Command::new("find");
@@ -418,7 +440,7 @@ fn more_than_half_of_a_tree_is_deleted_only_when_that_is_said() {
         assert_eq!((code, &report["deleted"]), (1, &0.into()), "{args:?}: {report}");
         assert!(report["refused"].as_str().unwrap().contains(told), "{args:?}: {report}");
         let (_, _, stderr) = ended(stook(args).current_dir(place.dir.path()));
-        assert!(stderr.contains("--max-delete N"), "{stderr}");
+        assert!(stderr.contains("--max-delete N") && !stderr.contains('?'), "{stderr}");
         assert_eq!(keys(&place), before, "{args:?}");
     };
     // A mount point on which nothing is mounted, and another tree by mistake.

@@ -75,6 +75,34 @@ fn a_backslash_that_is_no_escape_is_refused_and_not_guessed_at() {
     }
 }
 
+#[test]
+fn a_key_that_is_empty_is_refused_and_the_empty_key_has_a_form() {
+    let place = packed();
+    fs::write(place.path("in"), "four").unwrap();
+    let before = place.run("ls", &["-l"]).1;
+    for (command, args) in [
+        ("rm", &[""][..]),
+        ("put", &["", "in"]),
+        ("get", &[""]),
+        ("get", &["one.txt", "", "--concat"]),
+        ("ls", &["--from", ""]),
+        ("load", &["--to", ""]),
+    ] {
+        let (code, stdout, stderr) = place.run(command, args);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{command} {args:?}: {stderr}");
+        assert!(stderr.contains("the key is empty (is a variable not set?)"), "{command}: {stderr}");
+        assert!(stderr.contains("the empty key is written `bytes:`"), "{command}: {stderr}");
+    }
+    assert_eq!(place.run("ls", &["-l"]).1, before);
+    // A prefix is no key, and lines of a list may be empty.
+    assert_eq!(place.run("ls", &["--prefix", "", "-l"]).1, before);
+    let list = fed(&mut place.command("get", &["--from-file", "-", "--concat"]), b"\none.txt\n\n");
+    assert_eq!((list.0, list.1), (0, b"one.txt".to_vec()), "{}", list.2);
+    let (code, stdout, _) = place.run("put", &["bytes:", "in"]);
+    assert_eq!((code, stdout.as_str()), (0, "put 4 B as bytes:, in place of an older record\n"));
+    assert_eq!(place.run("get", &["bytes:"]).1, "four");
+}
+
 /// A directory with a tree in it, and its pack.
 fn packed() -> Place {
     let place = Place::new();
@@ -129,6 +157,10 @@ fn patterns_mean_the_same_everywhere() {
         ("**/deep/*", &["cache/deep/six.jpg"]),
         ("{one,four}.txt", &["a/b/four.txt", "one.txt"]),
         ("f[io]*.txt", &["a/b/four.txt", "cache/five.txt"]),
+        ("./*.txt", &["one.txt"]),
+        ("a/", &["a/b/four.txt", "a/three.txt"]),
+        ("deep/", &["cache/deep/six.jpg"]),
+        ("./cache/", &["cache/deep/six.jpg", "cache/five.txt"]),
     ] {
         let place = packed();
         let is_file = |name: &&str| !["a/b", "a", "cache", "cache/deep"].contains(name);

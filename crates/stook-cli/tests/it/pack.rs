@@ -174,6 +174,49 @@ fn patterns_say_what_goes_in_and_what_comes_out() {
 }
 
 #[test]
+fn a_slash_at_the_end_means_directories_and_a_dot_at_the_front_the_root() {
+    let place = Place::new();
+    for name in ["tree/2018/a", "tree/2018/deep/b", "tree/x/2018", "tree/2019/c", "tree/y/2019/d"] {
+        write(&place, name, name);
+    }
+    let packed = |args: &[&str]| {
+        let (code, stdout, stderr) = run(&place, &[&["pack"], args].concat());
+        assert_eq!((code, stderr.as_str()), (0, ""), "{args:?}: {stdout}");
+        run(&place, &["ls", args[1]]).1
+    };
+    let left_out = ["tree", "p.stook", "--exclude", "2018/", "--exclude", "./2019"];
+    assert_eq!(packed(&left_out), "bytes:\nx\nx/2018\ny\ny/2019\ny/2019/d\n");
+    let taken = packed(&["tree", "q.stook", "--include", "2018/", "--include", "./y/"]);
+    assert_eq!(taken, "bytes:\n2018\n2018/a\n2018/deep\n2018/deep/b\ny\ny/2019\ny/2019/d\n");
+    let mut tar = Command::new("tar");
+    tar.args(["cf", "t.tar", "-C", "tree", "2018", "x"]).current_dir(place.dir.path());
+    assert!(tar.status().unwrap().success());
+    assert_eq!(packed(&["t.tar", "r.stook", "--exclude", "2018/"]), "x\nx/2018\n");
+}
+
+#[test]
+fn all_may_be_left_out_and_an_exclusion_that_matches_nothing_is_told() {
+    let place = Place::new();
+    write(&place, "tree/b", "x");
+    fs::create_dir(place.path("empty")).unwrap();
+    let (code, stdout, stderr) = run(&place, &["pack", "tree", "p.stook", "--exclude", "b"]);
+    assert_eq!((code, stderr.as_str()), (0, "--exclude leaves out everything that is in tree.\n"));
+    assert!(stdout.starts_with("Packed 0 files, 1 directory, 0 links"), "{stdout}");
+    assert_eq!(json(&place, &["load", "p.stook"]).1["complete"], true);
+    let misspelt = ["--exclude", "*.tmp", "--exclude", "b/", "--exclude", "x", "--exclude", "*x"];
+    write(&place, "tree/x", "x");
+    let (code, _, stderr) = run(&place, &[&["pack", "tree", "q.stook"], &misspelt[..]].concat());
+    let told = "--exclude '*.tmp' matched nothing.\n--exclude 'b/' matched nothing.\n";
+    assert_eq!((code, stderr.as_str()), (0, told));
+    let quiet = [&["pack", "tree", "q.stook", "--quiet"], &misspelt[..]].concat();
+    assert_eq!(run(&place, &quiet), (0, String::new(), String::new()));
+    assert_eq!(run(&place, &["pack", "empty", "r.stook", "--exclude", "c"]).0, 0);
+    // An inclusion that selects nothing is another thing.
+    let (code, _, stderr) = run(&place, &["pack", "tree", "s.stook", "--include", "c", "--exclude", "b"]);
+    assert!(code == 1 && stderr.contains("tree has no path for --include 'c' --exclude 'b'"), "{stderr}");
+}
+
+#[test]
 fn what_cannot_be_packed_is_told_and_the_pack_is_not_complete() {
     let place = Place::new();
     write(&place, "tree/good", "x");
@@ -236,4 +279,21 @@ fn a_pack_inside_its_tree_is_left_out() {
     assert!(!keys.contains("segment") && keys.contains('a'), "{keys}");
     write(&place, "other/b", "x");
     assert_eq!(run(&place, &["pack", "tree", "other", "tree/p.stook", "--dry-run"]).0, 0);
+}
+
+#[test]
+fn files_that_are_gone_from_directories_that_stay_are_not_deleted_unasked() {
+    let place = Place::new();
+    for number in 0..10 {
+        write(&place, &format!("tree/{number}/data.bin"), format!("{number}"));
+    }
+    assert_eq!(run(&place, &["pack", "tree", "p.stook"]).0, 0);
+    for number in 0..10 {
+        fs::remove_file(place.path(&format!("tree/{number}/data.bin"))).unwrap();
+    }
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete"]);
+    assert_eq!((code, &report["deleted"]), (1, &0.into()), "{report}");
+    assert!(report["refused"].as_str().unwrap().contains("10 of the 10 records of files"), "{report}");
+    let (code, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--max-delete", "10"]);
+    assert_eq!((code, &report["deleted"]), (0, &10.into()), "{report}");
 }

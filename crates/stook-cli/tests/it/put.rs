@@ -11,7 +11,7 @@ fn a_file_and_stdin_come_back_and_a_missing_pack_is_made() {
     fs::write(place.path("in"), long_body()).unwrap();
     let (code, stdout, stderr) = place.run("put", &["file", "in"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
-    assert!(stdout.contains("put file: 5.00 MB") && stdout.contains("made "), "{stdout}");
+    assert!(stdout.contains("put 5.00 MB as file;") && stdout.contains("made "), "{stdout}");
     let (code, _, stderr) = fed(&mut place.command("put", &["id:9"]), &long_body());
     assert_eq!((code, stderr.as_str()), (0, ""));
     let (code, _, _) = fed(&mut place.command("put", &["nothing", "-"]), b"");
@@ -290,4 +290,55 @@ fn an_address_is_refused_before_anything_is_read_or_made() {
     assert_eq!(ended.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("stook put p.stook new/key FILE"), "{stderr}");
     assert!(!place.path("p.stook/new").exists());
+}
+
+#[test]
+fn an_address_without_a_key_is_not_taken_for_the_path_of_a_pack() {
+    let place = Place::filled();
+    let before = place.run("ls", &["-l"]).1;
+    for pack in ["p.stook//", "new//"] {
+        let mut command = stook(["put", pack, "in"]);
+        let (code, stdout, stderr) = fed(command.current_dir(place.dir.path()), b"");
+        assert_eq!((code, stdout.as_slice()), (2, &b""[..]), "{stderr}");
+        assert!(stderr.contains("is a variable not set?"), "{stderr}");
+    }
+    assert_eq!(place.run("ls", &["-l"]).1, before);
+    assert!(!place.path("new").exists());
+}
+
+#[test]
+fn a_stdin_that_is_closed_is_not_put_as_nothing() {
+    let place = Place::filled();
+    for args in [&["a/one"][..], &["a/one", "-"]] {
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", "exec \"$0\" put \"$@\" <&-", env!("CARGO_BIN_EXE_stook")])
+            .arg(&place.pack)
+            .args(args);
+        let (code, _, stderr) = super::ended(&mut shell);
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains("stdin is closed"), "{stderr}");
+        assert_eq!(place.run("get", &["a/one"]).1, "first of all");
+    }
+    // Whoever says so may put nothing.
+    let null = place.command("put", &["a/one"]).stdin(fs::File::open("/dev/null").unwrap()).output().unwrap();
+    assert!(null.status.success());
+    assert_eq!(place.run("put", &["a/two", "/dev/null"]).0, 0);
+    for key in ["a/one", "a/two"] {
+        assert_eq!(place.run("get", &[key]).1, "");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_without_a_length_is_read_to_its_end_and_an_empty_one_stays_a_file() {
+    let place = Place::new();
+    let version = fs::read("/proc/version").unwrap();
+    assert!(!version.is_empty() && fs::metadata("/proc/version").unwrap().len() == 0);
+    assert_eq!(place.run("put", &["version", "/proc/version"]).0, 0);
+    assert_eq!(place.command("get", &["version"]).output().unwrap().stdout, version);
+    fs::write(place.path("empty"), "").unwrap();
+    let (code, report) = place.json("put", &["empty", "empty"]);
+    assert_eq!((code, &report["body_bytes"]), (0, &0.into()));
+    assert_eq!(place.json("ls", &["-l", "empty"]).1["kind"], "file");
 }

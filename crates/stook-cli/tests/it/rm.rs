@@ -104,11 +104,30 @@ fn names_that_go_together_take_their_content_along() {
 }
 
 #[test]
+fn the_default_group_goes_when_all_of_it_is_meant() {
+    let place = Place::filled();
+    let (code, stdout, _) = place.run("rm", &["--group", "", "--glob", "**"]);
+    assert!(code == 0 && stdout.starts_with("deleted 2 records, "), "{stdout}");
+    assert_eq!(keys(&place), ["b\\x0a\\xff", "empty", "long", "id:7"]);
+    assert_eq!(place.run("rm", &["long"]).1, "deleted 1 record, 5.00 MB in the pack\n");
+}
+
+#[test]
 fn wrong_usage_changes_nothing() {
     let place = Place::filled();
     let before = place.run("ls", &["-l"]).1;
-    for args in [&[][..], &["id:x"], &["--glob", "[", "empty"], &["-0", "empty"], &["--prefix", ""]] {
+    for args in [&[][..], &["id:x"], &["--glob", "[", "empty"], &["-0", "empty"]] {
         assert_eq!(place.run("rm", args).0, 2, "{args:?}");
+    }
+    // What a variable that is not set makes of them.
+    let unset =
+        [&[""][..], &["a/one", ""], &["--prefix", ""], &["--group", ""], &["--group", "g", "--group", ""]];
+    for args in unset {
+        for more in [&[][..], &["--dry-run"]] {
+            let (code, stdout, stderr) = place.run("rm", &[args, more].concat());
+            assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
+            assert!(stderr.contains("is a variable not set?"), "{args:?}: {stderr}");
+        }
     }
     let (code, _, stderr) = place.run("rm", &["--group", "h"]);
     assert!(code == 1 && stderr.contains("no group"), "{stderr}");

@@ -359,6 +359,7 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
 
     Raises:
         InvalidError: Another mode.
+        IsADirectoryError: The path, or the record, is a directory.
         OSError: As for :class:`SparseFile`.
 
     Example:
@@ -395,12 +396,14 @@ class _Record:
         self.address = os.path.abspath(address[:at]) + address[at:]
         key = address[at + 2 :]
         with Pack(address[:at]) as pack:
-            value = pack.get(key)
-            if value is None and key.isdecimal() and int(key) < 1 << 64:
-                value = pack.get(int(key))
-        if value is None:
+            record = pack.record(key)
+            if record is None and key.isdecimal() and int(key) < 1 << 64:
+                record = pack.record(int(key))
+        if record is None:
             raise FileNotFoundError(errno.ENOENT, "the pack has no such record", address)
-        self.value = memoryview(value)
+        if record.attributes.get("kind") == "directory":
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), address)
+        self.value = memoryview(bytes(record))
 
     def __call__(self, start: int, end: int) -> memoryview:
         return self.value[start:end]

@@ -62,7 +62,8 @@ class SparseStatistics:
     misses: int
     #: Bytes of all reads, bytes that were read twice counted twice.
     asked_bytes: int
-    #: Requests, as they were planned; those that were tried again count once, and opening does not count.
+    #: Requests, as they were planned; those that were tried again count once, and opening does not count. Of what was read as a
+    #: whole when it was opened (``whole_file=True``), the requests for that, every try counted; reads make no more.
     requests: int
     #: Bytes of all requests.
     fetched_bytes: int

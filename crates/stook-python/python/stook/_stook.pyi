@@ -649,7 +649,7 @@ def pack_tree(
         pack: The pack: made if it is not there.
         group: The group to put everything into; else the default group.
         delete: Whether records of files that are gone from the tree are deleted; with ``group``, in that group only. None is
-            if that would be more than half of those of the tree, or if files were moved into the pack.
+            if that would be more than half of the files of one of its roots, or if files were moved into the pack.
         max_delete: With ``delete``: how many records may be deleted all the same.
         force: With ``delete``: however many records are deleted.
         checksum: Whether the bytes of every file are compared, whatever its times say. What is damaged in the pack is packed

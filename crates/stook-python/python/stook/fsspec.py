@@ -12,18 +12,21 @@
 from __future__ import annotations
 
 import errno
+import functools
+import inspect
 import io
 import os
+import re
 import threading
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar, Union
 
 from fsspec import AbstractFileSystem, filesystem
 from fsspec.caching import BaseCache, register_cache
 from fsspec.core import get_filesystem_class
 
-from stook._errors import InvalidError, RemoteError, SourceChangedError
+from stook._errors import InvalidError, NotAPackError, RemoteError, SourceChangedError
 from stook._file import File
 from stook._stook import (
     SETTLING_MAX,
@@ -47,21 +50,40 @@ if TYPE_CHECKING:
 
 _SCHEME = "stook:"
 _SUFFIX = ".stook"
+#: What may stand between a pack and a key. Whoever joins or normalises paths leaves one slash of two.
+_MARK = re.compile(r"//|(?<=\.stook)/")
+#: What no path has in it: a part that is empty, `.` or `..`.
+_NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 Info = dict[str, Any]
+_Class = TypeVar("_Class", bound=type)
 #: The length of a file, and what `described` gives.
 _Told = tuple[int, Optional[str], Optional[str], Optional[float]]
 
 
 def _split(path: str) -> tuple[str, str]:
     """A pack and a key; an empty key where the pack itself is meant."""
-    # Whoever joins or normalises paths leaves one slash of two.
-    for mark in (f"{_SUFFIX}//", f"{_SUFFIX}/"):
-        at = path.find(mark)
-        if at >= 0:
-            end = at + len(_SUFFIX)
-            return path[:end], path[end:].strip("/")
-    pack, _, key = path.partition("//")
-    return pack, key
+    places = [(path[: mark.start()], path[mark.end() :].strip("/")) for mark in _MARK.finditer(path) if mark.start()]
+    if not places or path.endswith(_SUFFIX):
+        places.append((path, ""))
+    if len(places) == 1 or path.startswith(f"{places[0][0]}//") and places[0][0].endswith(_SUFFIX):
+        return places[0]
+    # Directories and keys may have such names too: what is a pack decides.
+    named = (place for place in places if place[0].endswith(_SUFFIX))
+    return next((place for place in places if _has_pack(place[0])), None) or next(named, places[0])
+
+
+def _has_pack(path: str) -> bool:
+    """Whether there are files of a pack in a directory."""
+    try:
+        with os.scandir(path) as entries:
+            return any(entry.name.startswith(("manifest-", "segment-")) for entry in entries)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_path(key: Union[str, int]) -> bool:
+    """Whether a key is a path that leads nowhere else; ids are."""
+    return isinstance(key, int) or _NO_PATH.search(key) is None
 
 
 def _joined(pack: str, key: str) -> str:
@@ -86,6 +108,10 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     :meth:`invalidate_cache`. Further names of a file (hard links) have its content. Symbolic links are of type ``link``:
     :meth:`ls` tells where they lead, and they are not followed; :meth:`find`, :meth:`glob`
     and :meth:`get` pass over them.
+
+    Keys that are no paths are not listed and not found, as ``stook unpack`` refuses them: those with a part that is empty,
+    ``.`` or ``..``, or with ``/`` at their beginning or end. :class:`stook.Pack` reads them. Where a text and an id have the
+    same digits, the text is meant. :meth:`exists` and its like raise what is wrong but that nothing is there: damage, options.
     """
 
     protocol = "stook"
@@ -98,8 +124,12 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         Args:
             **options: ``map``, ``access`` and ``at`` as for :class:`stook.Pack`; all others as for every file system of
                 ``fsspec``.
+
+        Raises:
+            TypeError: An option that there is not.
         """
-        self._pack_options = {name: options[name] for name in ("map", "access", "at") if name in options}
+        _check_names(options, _OPTIONS | _PACK_OPTIONS, "this is not among the options; those of packs are map, access and at")
+        self._pack_options = {name: options[name] for name in _PACK_OPTIONS if name in options}
         super().__init__(**options)
         self._packs: dict[str, Pack] = {}
         self._packs_lock = threading.Lock()
@@ -143,7 +173,10 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @staticmethod
     def _keys(key: str) -> list[Key]:
         """What a key in a path may mean."""
-        return [key, int(key)] if key.isdecimal() and int(key) < 1 << 64 else [key]
+        if not _is_path(key):
+            return []
+        # No id has more digits.
+        return [key, int(key)] if key.isdecimal() and len(key) <= 20 and int(key) < 1 << 64 else [key]
 
     @staticmethod
     def _told(opened: Pack, name: str, stat: Stat) -> Info:
@@ -161,15 +194,38 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         stat = next(filter(None, opened.stats(self._keys(key))), None) if key else None
         if stat is not None:
             return self._told(opened, path, stat)
-        if key and next(opened.keys(prefix=key + "/"), None) is None:
+        if key and (not _is_path(key) or next(opened.keys(prefix=key + "/"), None) is None):
             raise FileNotFoundError(path)
         return {"name": path, "size": 0, "type": "directory"}
+
+    def _known(self, path: str) -> Info:
+        """The same; nothing where there is nothing. Damage and wrong options are told."""
+        try:
+            return self.info(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except NotAPackError:
+            if _has_pack(_split(self._strip_protocol(path))[0]):
+                raise
+            return {}
+
+    def exists(self, path: str, **_options: Any) -> bool:
+        """Whether there is a record, or something below the path."""
+        return bool(self._known(path))
+
+    def isdir(self, path: str) -> bool:
+        """Whether it is a directory, or the pack itself."""
+        return bool(self._known(path).get("type") == "directory")
+
+    def isfile(self, path: str) -> bool:
+        """Whether it is a record with content."""
+        return bool(self._known(path).get("type") == "file")
 
     def ls(self, path: str, detail: bool = True, **_options: Any) -> list[Any]:
         """What is directly below a path; a record itself for the path of one."""
         opened, pack, key = self._opened(path)
         found: dict[str, Info] = {}
-        for stat in opened.listdir(key):
+        for stat in filter(lambda one: _is_path(one.key), opened.listdir(key)):
             name = _joined(pack, str(stat.key))
             found.setdefault(name, self._told(opened, name, stat))
         if not found:
@@ -183,14 +239,16 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> Any:
         """All files below a path, by one look through the keys."""
         if maxdepth is not None or withdirs:
+            if not self.exists(path):
+                return {} if detail else []
             found = super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **options)
             found = {name: info for name, info in found.items() if info["type"] != "link"}
             return found if detail else list(found)
         opened, pack, key = self._opened(path)
-        below = list(opened.keys(prefix=key + "/" if key else None, kinds="file"))
+        below = self._below(opened, key)
         if not below and key:
-            itself = self.info(path) if self.exists(path) else {"type": ""}
-            found = {itself["name"]: itself} if itself["type"] == "file" else {}
+            itself = self._known(path)
+            found = {itself["name"]: itself} if itself.get("type") == "file" else {}
         elif detail:
             stats = zip(below, opened.stats(below))
             found = {name: self._told(opened, name, stat) for one, stat in stats if stat for name in [_joined(pack, str(one))]}
@@ -198,6 +256,16 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             found = {_joined(pack, str(one)): {} for one in below}
         names = sorted(found)
         return {name: found[name] for name in names} if detail else names
+
+    @staticmethod
+    def _below(opened: Pack, key: str) -> list[Union[str, int]]:
+        """The keys of all files below a directory that are paths, each path once."""
+        below = list(filter(_is_path, opened.keys(prefix=key + "/" if key else None, kinds="file")))
+        # Ids come last.
+        if not below or not isinstance(below[-1], int):
+            return below
+        texts = set(opened.keys(start="0", end=":"))
+        return [one for one in below if isinstance(one, str) or str(one) not in texts]
 
     def _content(self, path: str, record: Optional[Record] = None) -> memoryview:
         opened, _, key = self._opened(path)
@@ -233,7 +301,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             for key, record in zip(keys, self._open_pack(pack).records(keys)):
                 name = _joined(pack, key)
                 try:
-                    values[name] = bytes(self._content(name, record))
+                    values[name] = bytes(self._content(name, record if _is_path(key) else None))
                 except IsADirectoryError:
                     continue
                 except (FileNotFoundError, InvalidError) as error:
@@ -243,9 +311,10 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
                         values[name] = error
         return values
 
-    def _open(self, path: str, mode: str = "rb", **_options: Any) -> io.BytesIO:
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> io.BytesIO:
         if mode != "rb":
             raise InvalidError(f"the mode is 'rb', not {mode!r}: packs are written with stook.Pack")
+        _check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
         return io.BytesIO(self.cat_file(path))
 
     def created(self, path: str) -> None:
@@ -257,6 +326,24 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         raise NotImplementedError("records have a time, paths have none")
 
 
+def _telling_no_secrets(cls: _Class) -> _Class:
+    """A file system of which all public methods, inherited ones too, raise errors without secrets."""
+    for name in dir(cls):
+        method = inspect.getattr_static(cls, name)
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, _telling_none(method))
+    return cls
+
+
+def _telling_none(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def telling_none(self: Any, *arguments: Any, **options: Any) -> Any:
+        return _redacted([*arguments, *options.values()], method, self, *arguments, **options)
+
+    return telling_none
+
+
+@_telling_no_secrets
 class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
 
@@ -267,7 +354,8 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     Ranges of a file that are read one by one (:meth:`cat_file`) are read through one cache, as long as the other file system says the
     same of the file. A file that changed so short a time ago that another change could leave what is said as it is, is looked at again
-    after that time (20 ms, or 2 s where times are whole seconds), by the clock of this machine.
+    after that time (20 ms, or 2 s where times are whole seconds). Times of web servers prove nothing here, because they do not say what
+    time it is there: such pages are read as a whole, unless they have a hash.
     """
 
     protocol = "stookcache"
@@ -313,7 +401,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        text = str(path).removeprefix("stookcache://").removeprefix("stookcache::")
+        text = _without_name(str(path))
         scheme, mark, _ = text.partition("://")
         return get_filesystem_class(scheme)._strip_protocol(text) if mark else text
 
@@ -396,6 +484,11 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         """Whether the other file system has it."""
         return bool(_redacted(path, self.fs.exists, path, **options))
 
+    def glob(self, path: str, maxdepth: Optional[int] = None, **options: Any) -> Any:
+        """What the other file system finds: to some of them a ``?`` is no pattern."""
+        path = _without_name(path)
+        return _redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
+
     def ukey(self, path: str) -> Any:
         """What the other file system tells states of a file apart by."""
         return _redacted(path, self.fs.ukey, path)
@@ -410,6 +503,8 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
 _OPTIONS = frozenset(
     ("asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths", "skip_instance_cache", "use_listings_cache")
 )
+#: Those of :class:`stook.Pack` that say how a pack is read.
+_PACK_OPTIONS = frozenset(("map", "access", "at"))
 #: What `fsspec` and those who use it say when they open a file for reading, and what is of no matter here.
 _OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
 #: Files up to this length are read as a whole where changes could not be noticed.
@@ -417,6 +512,10 @@ _WHOLE_BYTES = 64 << 20
 #: Of so many files what was read by ranges is kept in memory, and of each so much, if nothing else is said.
 _KEPT_FILES = 8
 _KEPT_BYTES = 64 << 20
+
+
+def _without_name(path: str) -> str:
+    return path.removeprefix("stookcache://").removeprefix("stookcache::")
 
 
 def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> None:
@@ -433,27 +532,64 @@ def _who(fs: AbstractFileSystem) -> str:
     return who_asks(kind, [repr(value) for value in fs.storage_args], options)
 
 
-def _redacted(address: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """What a function of another library gives. Its errors come without what may be a secret in the addresses that they name."""
+def _redacted(about: Union[str, list[Any]], function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a function gives. Its errors, and what they came of, come without what may be a secret in addresses.
+
+    These are found by how they look, and those in ``about`` whatever they look like.
+    """
     try:
         return function(*arguments, **options)
     except Exception as error:
-        again = _without_secrets(error, str(address))
-        if again is None:
+        told = functools.partial(_shown, list(_texts(about)))
+        if not any(_is_secret(one, told) for one in _chain(error)):
             raise
+        again = _in_other_words(error, told)
     # Not where the other is handled: it would be shown as the context.
     raise again
 
 
-def _without_secrets(error: Exception, address: str) -> Optional[Exception]:
-    """The same error in other words, or ``None`` where it tells no secret."""
-    shown = shown_in(address)
+def _texts(about: Any) -> Iterator[str]:
+    """The texts in lists in lists."""
+    if isinstance(about, str) and about:
+        yield about
+    elif isinstance(about, (list, tuple)):
+        for one in about:
+            yield from _texts(one)
 
-    def told(text: Any) -> Any:
-        return shown_in(text.replace(address, shown) if address else text) if isinstance(text, str) else text
 
-    if told(str(error)) == str(error):
-        return None
+def _shown(addresses: list[str], text: Any) -> Any:
+    """A text without secrets."""
+    if not isinstance(text, str):
+        return text
+    for address in addresses:
+        # What is found by its looks ends at a space or a quotation mark.
+        place, mark, _ = address.partition("?")
+        if "://" in place:
+            text = text.replace(address, shown_in(place) + ("?…" if mark else ""))
+    return shown_in(text)
+
+
+def _chain(error: Exception) -> list[BaseException]:
+    """An error and all that it came of."""
+    met: list[BaseException] = []
+    left: list[Optional[BaseException]] = [error]
+    while left:
+        one = left.pop()
+        if one is not None and one not in met:
+            met.append(one)
+            left += [one.__cause__, one.__context__]
+    return met
+
+
+def _is_secret(error: BaseException, told: Callable[[Any], Any]) -> bool:
+    return any(told(text) != text for text in (str(error), repr(error)))
+
+
+def _in_other_words(error: Exception, told: Callable[[Any], Any]) -> Exception:
+    """The same error without secrets, and without what it came of."""
+    if not _is_secret(error, told):
+        error.__cause__ = error.__context__ = None
+        return error
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, told(error.strerror), told(error.filename), None, told(error.filename2))
     for kind in type(error).__mro__[:-2]:

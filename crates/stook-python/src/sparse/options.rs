@@ -47,14 +47,9 @@ impl Place {
             Self::Address(address) => stook::source::open_with(address, remote)?,
             Self::Fetch { fetch, name, size, identity, origin } => {
                 let (identity, origin) = (identity.as_deref(), origin.as_deref());
-                return Ok(Arc::new(FetchSource::new(fetch.clone(), name, *size, identity, origin)));
+                Arc::new(FetchSource::new(fetch.clone(), name, *size, identity, origin))
             }
         };
-        // It can be opened and has a length, and only a read would be refused.
-        if source.path().is_dir() {
-            let cause = rustix::io::Errno::ISDIR.into();
-            return Err(stook::Error::io_at("open", source.path(), 0, cause));
-        }
         Ok(source)
     }
 

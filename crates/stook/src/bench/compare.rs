@@ -2,7 +2,7 @@
 //!
 //! Both are rates in equally long windows. The difference of their means comes with an interval from
 //! resampled blocks ([`bootstrap`]), and one is called faster only when that
-//! interval excludes zero. Nothing here measures.
+//! interval excludes zero and there are enough runs to know how runs differ. Nothing here measures.
 
 use serde::Serialize;
 
@@ -12,6 +12,10 @@ use crate::report::stats::{Interval, StatsError, mean};
 
 /// Windows that each side needs: an interval from fewer would hold almost anything.
 const WINDOWS_MIN: usize = 8;
+
+/// Runs that each side needs: how much runs of one thing differ from each other cannot be told from fewer, and seconds of
+/// one run resemble each other more than those of two.
+pub const RUNS_MIN: usize = 5;
 
 /// Which of two is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,6 +27,8 @@ pub enum Verdict {
     Slower,
     /// They cannot be told apart.
     NoDifference,
+    /// There are fewer than [`RUNS_MIN`] runs of one: a difference may be that of two runs of the same thing.
+    CannotTell,
 }
 
 /// How to compare.
@@ -73,8 +79,8 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Windows of the first and of the second.
     pub windows: [usize; 2],
-    /// Runs of the first and of the second. With one run each, what differs from run to run is not in the
-    /// interval.
+    /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], what differs from run to run is not in the
+    /// interval, and there is no verdict.
     pub runs: [usize; 2],
     /// Whether runs were compared in pairs.
     pub interleaved: bool,
@@ -102,12 +108,13 @@ pub fn compare(
         value: ratio.value - 1.0,
         interval: Interval { low: low - 1.0, high: high - 1.0, confidence },
     };
+    let runs = [first.len(), second.len()];
     let verdict = match (low > 1.0, high < 1.0) {
+        _ if runs.into_iter().any(|runs| runs < RUNS_MIN) => Verdict::CannotTell,
         (true, _) => Verdict::Faster,
         (_, true) => Verdict::Slower,
         _ => Verdict::NoDifference,
     };
     let (first_mean, second_mean) = (mean(&first.concat())?, mean(&second.concat())?);
-    let runs = [first.len(), second.len()];
     Ok(Comparison { first_mean, second_mean, difference, verdict, windows, runs, interleaved })
 }

@@ -18,6 +18,7 @@ use super::pieces::Pieces;
 use super::random::Random;
 use crate::engine::{EngineFactory, File};
 use crate::report::units::bytes_binary;
+use crate::tree::target::refuse_inside_pack;
 
 /// The name under which an own file is kept.
 pub const KEPT_NAME: &str = "stook-bench.dat";
@@ -66,7 +67,7 @@ impl TestFile {
         engines: &dyn EngineFactory,
         observer: &dyn Observer,
     ) -> Result<Self> {
-        check_room(directory, len)?;
+        check_place(directory, len)?;
         let kept = directory.join(KEPT_NAME);
         if keep && kept.symlink_metadata().is_ok() {
             return Err(crate::Error::AlreadyExists { path: kept }.into());
@@ -284,12 +285,14 @@ impl Drop for Temporary {
     }
 }
 
-/// Fails early: running into a full disk after a minute of writing helps nobody.
-pub(super) fn check_room(directory: &Path, len: u64) -> Result<()> {
+/// Fails early: running into a full disk after a minute of writing helps nobody. A pack is no place for other files, be they
+/// without a name: they could take the room that its writer needs.
+pub(super) fn check_place(directory: &Path, len: u64) -> Result<()> {
     let kind = fs::metadata(directory).map_err(|error| crate::Error::io("open", directory, error))?;
     if !kind.is_dir() {
         return Err(Error::target(directory, "is no directory: expected one for the test file"));
     }
+    refuse_inside_pack(directory).map_err(|error| crate::Error::io("make files in", directory, error))?;
     let room = rustix::fs::statvfs(directory)
         .map_err(|error| crate::Error::io("ask for the free space of", directory, error.into()))?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);

@@ -50,9 +50,9 @@ pub struct CellResult {
     pub write: Option<Figures>,
     /// Syncs, if there are any; they are no part of the total.
     pub sync: Option<Figures>,
-    /// Whether any run is.
+    /// Whether more than half of the runs are, and they say the same.
     pub valid: bool,
-    /// Why runs are not.
+    /// Why it is not, and why runs are not.
     pub reasons: Vec<String>,
     /// What it sustains, where that was asked for and it writes. It is no part of the figures.
     pub long_run: Option<LongRun>,
@@ -249,6 +249,35 @@ fn upper_edge(latency_ns: u64) -> u64 {
     latency_ns | ((1 << width_log2) - 1)
 }
 
+impl CellResult {
+    /// Why runs do not make a valid cell: most of them are not, or the valid ones differ too much.
+    pub fn doubt(runs: &[RunResult]) -> Option<String> {
+        let valid: Vec<f64> = runs.iter().filter(|run| run.valid).map(|run| run.total.iops).collect();
+        let of = runs.len();
+        if valid.is_empty() {
+            return Some("no round is valid".to_owned());
+        }
+        if valid.len() * 2 <= of {
+            return Some(format!("only {} of {of} rounds are valid: those may be the odd ones", valid.len()));
+        }
+        let (least, most) = valid
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
+        let spread = (most - least) / (valid.iter().sum::<f64>() / valid.len() as f64);
+        // Also where there is no mean: nothing was done at all.
+        let is_steady = spread <= gates::SPREAD_MAX;
+        (!is_steady).then(|| {
+            format!(
+                "the rates of {} valid rounds lie within {:.1}% of their mean, and {:.0}% are allowed: what is measured \
+                 changes from round to round",
+                valid.len(),
+                spread * 100.0,
+                gates::SPREAD_MAX * 100.0
+            )
+        })
+    }
+}
+
 /// The four parts of a cell's figures.
 struct Parts {
     total: Figures,
@@ -367,10 +396,13 @@ impl Gathering {
 
     /// The figures of the valid runs; of all, where none is.
     pub(super) fn finish(self) -> CellResult {
-        let valid = self.valid.is_some();
+        let doubt = CellResult::doubt(&self.runs);
         let (record, seconds) = self.valid.or(self.all).unwrap_or_else(|| (Record::new(0, 0.0), 0.0));
         let parts = Parts::of(&record, self.workload.block_size, seconds);
-        let mut reasons: Vec<String> = Vec::new();
+        let valid = doubt.is_none();
+        // Where no run is valid, their own reasons say it all.
+        let mut reasons: Vec<String> =
+            doubt.filter(|_| self.runs.iter().any(|run| run.valid)).into_iter().collect();
         for reason in self.runs.iter().flat_map(|run| &run.reasons) {
             if !reasons.contains(reason) {
                 reasons.push(reason.clone());

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::environment::Environment;
 use super::error::{Error, Result};
 use super::judge::judge;
-use super::layout::{Layout, TestFile, check_room};
+use super::layout::{Layout, TestFile, check_place};
 use super::long_run::{self, LongRun, lengthened, long_runs};
 use super::observer::Observer;
 use super::result::{BenchResult, Gathering, RunResult};
@@ -67,7 +67,8 @@ impl Bench {
         observer: &dyn Observer,
     ) -> Result<()> {
         for (long_run_s, cell) in self.long_runs() {
-            let measured = run_cell(&cell, file, engines, observer)?;
+            // Not one of the rounds: its blocks are others than theirs.
+            let measured = run_cell(&cell, self.rounds, file, engines, observer)?;
             let long_run = LongRun::of(&cell, &measured);
             let same = |gathering: &&mut Gathering| lengthened(&gathering.workload, long_run_s) == cell;
             found
@@ -79,7 +80,7 @@ impl Bench {
         let link_limit = found.result.environment.link_limit_bytes_per_s;
         for round in 0..self.rounds {
             for (cell, gathering) in self.cells.iter().zip(&mut found.cells) {
-                let measured = run_cell(cell, file, engines, observer)?;
+                let measured = run_cell(cell, round, file, engines, observer)?;
                 let gates = judge(cell, &measured, gathering.long_run.as_ref(), link_limit);
                 gathering.add(RunResult::new(round, cell, &measured, gates), &measured);
             }
@@ -163,13 +164,14 @@ impl Bench {
     /// Checks whether a test file can be made in a directory, before a gigabyte is written for nothing.
     ///
     /// # Errors
-    /// [`Error::Workload`] where it is too short for a cell, [`Error::Target`] where there is no room for it.
+    /// [`Error::Workload`] where it is too short for a cell, [`Error::Target`] where there is no room for it, and
+    /// [`Error::Core`] where the directory is, or lies in, a pack.
     pub fn check_new_file(&self, directory: &Path) -> Result<()> {
         if self.file_bytes == 0 {
             return Err(Error::workload("the file size is 0 bytes; expected at least a block of each cell"));
         }
         self.cells.iter().try_for_each(|cell| cell.check_file(self.file_bytes, 1))?;
-        check_room(directory, self.file_bytes)
+        check_place(directory, self.file_bytes)
     }
 
     fn check_file(&self, file: &TestFile) -> Result<()> {
@@ -187,6 +189,7 @@ impl Bench {
 
 fn run_cell(
     cell: &Workload,
+    round: u32,
     file: &mut TestFile,
     engines: &dyn EngineFactory,
     observer: &dyn Observer,
@@ -194,7 +197,7 @@ fn run_cell(
     if cell.writes() {
         file.precondition(engines, observer)?;
     }
-    let mut measured = run::run(cell, file, engines, observer)?;
+    let mut measured = run::run(cell, round, file, engines, observer)?;
     if cell.verify && cell.writes() {
         file.read_back(engines, observer)?;
         measured.verified_bytes += file.len();

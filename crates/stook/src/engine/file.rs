@@ -271,6 +271,23 @@ impl File {
             .map_err(|error| Error::io_at("write", &self.path, offset, error))
     }
 
+    /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing but a hole follows. `None`
+    /// where the file system does not tell.
+    #[cfg(target_os = "linux")]
+    pub fn next_data(&self, offset: u64) -> Option<u64> {
+        match rustix::fs::seek(&self.cached, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(at) => Some(at),
+            Err(rustix::io::Errno::NXIO) => self.len().ok(),
+            Err(_) => None,
+        }
+    }
+
+    /// The system does not tell.
+    #[cfg(not(target_os = "linux"))]
+    pub fn next_data(&self, _offset: u64) -> Option<u64> {
+        None
+    }
+
     /// Asks the system to forget the cached pages of this file that are clean; dirty ones need
     /// [`sync_data`](Self::sync_data) first.
     ///

@@ -76,17 +76,19 @@ impl Importing<'_, '_> {
         !self.import.stop.goes_on()
     }
 
-    fn is_taken(&self, key: &[u8]) -> bool {
+    fn is_taken(&self, key: &[u8], kind: MemberKind) -> bool {
+        let kind = if kind == MemberKind::Directory { Kind::Directory } else { Kind::File };
         let select = &self.import.select;
         let mut parents = key.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let is_pruned = |above: &[u8]| select(above, Kind::Directory) == Decision::Prune;
         key.is_empty()
-            || (select(key, Kind::File) == Decision::Take
+            || (select(key, kind) == Decision::Take
                 && !parents.any(|(at, _)| key.get(..at).is_some_and(is_pruned)))
     }
 
     fn archive(&mut self, path: &Path, archive: &Archive) -> Result<()> {
-        let mut members: Vec<Member<'_>> = archive.selection(|key| self.is_taken(key));
+        let is_taken = |key: &[u8]| archive.find(key).is_some_and(|found| self.is_taken(key, found.kind));
+        let mut members: Vec<Member<'_>> = archive.selection(is_taken);
         members.sort_by_key(|member| member.header_at);
         // What is read from its front is read once.
         let mut pass = match archive.is_sequential() {
@@ -233,7 +235,7 @@ impl Importing<'_, '_> {
                 return Ok(());
             }
             let Some(entry) = tar.next()? else { break };
-            if !self.is_taken(&entry.key) {
+            if !self.is_taken(&entry.key, entry.kind) {
                 continue;
             }
             let kind = match entry.kind {
@@ -249,7 +251,7 @@ impl Importing<'_, '_> {
             // What the pack may have under that key is another file.
             let is_there = self.met.has(&entry.link);
             self.met.add(&entry.key);
-            if kind == FileKind::HardLink && !(is_there && self.is_taken(&entry.link)) {
+            if kind == FileKind::HardLink && !(is_there && self.is_taken(&entry.link, MemberKind::File)) {
                 self.fail_name(&entry.key, &entry.link);
                 continue;
             }

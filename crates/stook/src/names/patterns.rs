@@ -3,8 +3,10 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Why patterns cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,19 +24,84 @@ impl std::error::Error for PatternError {}
 ///
 /// `*` and `?` stand for what is within a name, `**` for any number of directories, `[a-z]` for one of these characters,
 /// `{a,b}` for either, and `\` takes what follows as it is. A pattern without a slash is matched against the last name of a
-/// path, wherever it is; one with a slash against all of it, from the root on, and a slash at its front says just that.
+/// path, wherever it is; one with a slash against all of it, from the root on, and a slash or `./` at its front says just that.
+/// A slash at the end is no part of this: the pattern then means directories, with all that is below them, and no file.
 ///
 /// ```
 /// use stook::names::Patterns;
 ///
-/// let patterns = Patterns::new(["*.jpg", "/top", "a/**"]).unwrap();
+/// let patterns = Patterns::new(["*.jpg", "/top", "./a/**", "tmp/"]).unwrap();
 /// assert!(patterns.matches(b"x/y/z.jpg") && patterns.matches(b"top") && patterns.matches(b"a/b/c"));
 /// assert!(!patterns.matches(b"x/top") && !patterns.matches(b"a"));
+/// assert!(patterns.matches_directory(b"x/tmp") && patterns.matches(b"x/tmp/y") && !patterns.matches(b"x/tmp"));
 /// ```
 #[derive(Debug, Clone)]
 pub struct Patterns {
-    set: GlobSet,
     texts: Vec<String>,
+    /// For what has any kind.
+    any: Globs,
+    /// For directories only.
+    directories: Globs,
+    /// Which texts matched something. Copies share it.
+    matched: Arc<[AtomicBool]>,
+}
+
+/// Patterns of one kind.
+#[derive(Debug, Clone)]
+struct Globs {
+    set: GlobSet,
+    /// Of which text each of them was made.
+    texts: Vec<usize>,
+}
+
+impl Globs {
+    fn of(parsed: &[Parsed]) -> Result<Self, globset::Error> {
+        let mut set = GlobSetBuilder::new();
+        for one in parsed {
+            set.add(one.glob.clone());
+        }
+        Ok(Self { set: set.build()?, texts: parsed.iter().map(|one| one.text).collect() })
+    }
+
+    fn meet(&self, path: &[u8]) -> bool {
+        self.set.is_match(OsStr::from_bytes(path))
+    }
+
+    /// The texts of those that a path matches.
+    fn texts_for(&self, path: &[u8]) -> impl Iterator<Item = usize> {
+        let met = self.set.matches(OsStr::from_bytes(path)).into_iter();
+        met.filter_map(move |at| self.texts.get(at).copied())
+    }
+}
+
+/// What a text says.
+struct Parsed {
+    glob: Glob,
+    is_of_directories: bool,
+    /// The number of its text.
+    text: usize,
+}
+
+impl Parsed {
+    fn new(number: usize, text: &str) -> Result<Self, PatternError> {
+        let path = text.trim_start_matches("./");
+        let name = path.trim_end_matches('/');
+        let is_from_root = path.len() < text.len() || name.contains('/');
+        let name = name.trim_start_matches('/');
+        if name.is_empty() || name == "." {
+            let error = format!("{text:?} is not a pattern; expected one like *.jpg, /top or 2024/**");
+            return Err(PatternError(error));
+        }
+        let anywhere = if is_from_root { name.to_owned() } else { format!("**/{name}") };
+        let wrong = |error: globset::Error| {
+            PatternError(format!(
+                "{text:?} is not a pattern: {}; `\\` before a character takes it as it is",
+                error.kind()
+            ))
+        };
+        let glob = GlobBuilder::new(&anywhere).literal_separator(true).build().map_err(wrong)?;
+        Ok(Self { glob, is_of_directories: path.ends_with('/'), text: number })
+    }
 }
 
 impl Patterns {
@@ -43,32 +110,17 @@ impl Patterns {
     /// # Errors
     /// When one of them is none, or is empty.
     pub fn new<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, PatternError> {
-        let mut set = GlobSetBuilder::new();
-        let mut kept = Vec::new();
-        for text in texts {
-            let text = text.as_ref();
-            let anywhere = match text.contains('/') {
-                true => text.trim_start_matches('/').to_owned(),
-                false => format!("**/{text}"),
-            };
-            if anywhere.is_empty() || text.is_empty() {
-                let error = format!("{text:?} is not a pattern; expected one like *.jpg, /top or 2024/**");
-                return Err(PatternError(error));
-            }
-            let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
-            let wrong = |error: globset::Error| {
-                PatternError(format!(
-                    "{text:?} is not a pattern: {}; `\\` before a character takes it as it is",
-                    error.kind()
-                ))
-            };
-            set.add(glob.map_err(wrong)?);
-            kept.push(text.to_owned());
-        }
-        let set = set.build();
-        let set =
-            set.map_err(|error| PatternError(format!("these patterns cannot be used together: {error}")))?;
-        Ok(Self { set, texts: kept })
+        let texts: Vec<String> = texts.into_iter().map(|text| text.as_ref().to_owned()).collect();
+        let parsed = texts.iter().enumerate().map(|(number, text)| Parsed::new(number, text));
+        let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
+        let (directories, any): (Vec<_>, Vec<_>) = parsed.into_iter().partition(|one| one.is_of_directories);
+        let globs = |parsed: &[Parsed]| {
+            Globs::of(parsed)
+                .map_err(|error| PatternError(format!("these patterns cannot be used together: {error}")))
+        };
+        let (any, directories) = (globs(&any)?, globs(&directories)?);
+        let matched = texts.iter().map(|_| AtomicBool::new(false)).collect();
+        Ok(Self { texts, any, directories, matched })
     }
 
     /// Whether there is none.
@@ -81,10 +133,51 @@ impl Patterns {
         &self.texts
     }
 
-    /// Whether a path matches one of them.
+    /// Whether a path matches one of them. Where it is known to be that of a directory,
+    /// [`matches_directory`](Self::matches_directory) says more.
     pub fn matches(&self, path: &[u8]) -> bool {
-        self.set.is_match(OsStr::from_bytes(path))
+        self.meet(path, false)
     }
+
+    /// Whether the path of a directory matches one of them.
+    pub fn matches_directory(&self, path: &[u8]) -> bool {
+        self.meet(path, true)
+    }
+
+    /// What those that matched no path yet were made of.
+    pub fn unmatched(&self) -> impl Iterator<Item = &str> {
+        let all = self.texts.iter().zip(self.matched.iter());
+        all.filter(|(_, matched)| !matched.load(Relaxed)).map(|(text, _)| text.as_str())
+    }
+
+    fn meet(&self, path: &[u8], is_directory: bool) -> bool {
+        let is_met = self.any.meet(path)
+            || (!self.directories.texts.is_empty()
+                && directories_of(path, is_directory).any(|one| self.directories.meet(one)));
+        if is_met && self.unmatched().next().is_some() {
+            self.note(path, is_directory);
+        }
+        is_met
+    }
+
+    /// Notes which of them a path matches: every one, not only the first that is found.
+    fn note(&self, path: &[u8], is_directory: bool) {
+        let above = directories_of(path, is_directory).flat_map(|one| self.directories.texts_for(one));
+        for text in self.any.texts_for(path).chain(above) {
+            if let Some(matched) = self.matched.get(text) {
+                matched.store(true, Relaxed);
+            }
+        }
+    }
+}
+
+/// The directories above a path, and the path itself if it is one. The root has no name that a pattern could match.
+fn directories_of(path: &[u8], is_directory: bool) -> impl Iterator<Item = &[u8]> {
+    directories_above(path).chain((is_directory && !path.is_empty()).then_some(path))
+}
+
+fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').filter_map(move |(at, _)| path.get(..at))
 }
 
 /// Which paths are taken: those that an inclusion matches (all, where there is none) and no exclusion does.
@@ -107,20 +200,30 @@ impl Selection {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
-    /// Whether a path is taken, by itself: directories above it may be left out.
-    pub fn takes(&self, path: &[u8]) -> bool {
-        !self.excludes(path) && (self.include.is_empty() || self.include.matches(path))
-    }
-
-    /// Whether a path is taken, and no directory above it is left out.
-    pub fn takes_below(&self, path: &[u8]) -> bool {
-        let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        self.takes(path) && !above.filter_map(|(at, _)| path.get(..at)).any(|above| self.excludes(above))
+    /// Whether a path is asked for, by itself: it may be left out all the same.
+    pub fn includes(&self, path: &[u8], is_directory: bool) -> bool {
+        self.include.is_empty() || self.include.meet(path, is_directory)
     }
 
     /// Whether a path is left out by name: a directory so with all that is in it.
-    pub fn excludes(&self, path: &[u8]) -> bool {
-        self.exclude.matches(path)
+    pub fn excludes(&self, path: &[u8], is_directory: bool) -> bool {
+        self.exclude.meet(path, is_directory)
+    }
+
+    /// Whether a path is taken, by itself: directories above it may be left out.
+    pub fn takes(&self, path: &[u8], is_directory: bool) -> bool {
+        !self.excludes(path, is_directory) && self.includes(path, is_directory)
+    }
+
+    /// Whether a path is taken, and no directory above it is left out. Of what kind it is itself is not known: what means
+    /// directories only means what is below them.
+    pub fn takes_below(&self, path: &[u8]) -> bool {
+        self.takes(path, false) && !directories_above(path).any(|above| self.excludes(above, true))
+    }
+
+    /// The exclusions that matched nothing of what was asked about so far: misspelt more often than meant.
+    pub fn unmatched_exclusions(&self) -> impl Iterator<Item = &str> {
+        self.exclude.unmatched()
     }
 }
 
@@ -132,27 +235,72 @@ mod tests {
         Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap())
     }
 
+    fn takes(selection: &Selection, path: &[u8]) -> bool {
+        selection.takes(path, false)
+    }
+
     #[test]
     fn patterns_match_names_anywhere_and_paths_from_the_root() {
         let jpg = selection(&["*.jpg"], &[]);
-        assert!(jpg.takes(b"a/b/c.jpg") && jpg.takes(b"c.jpg") && !jpg.takes(b"c.jpg/d"));
+        assert!(takes(&jpg, b"a/b/c.jpg") && takes(&jpg, b"c.jpg") && !takes(&jpg, b"c.jpg/d"));
         let one = selection(&["/a/*"], &["b"]);
-        assert!(one.takes(b"a/c") && !one.takes(b"a/b") && !one.takes(b"x/a/c") && !one.takes(b"a/c/d"));
-        assert!(selection(&[], &[]).takes(b"\xff\n") && selection(&["/*"], &[]).takes(b"\xff\n"));
-        assert!(!selection(&["/*"], &[]).takes(b"a/b"));
+        assert!(takes(&one, b"a/c") && !takes(&one, b"a/b"));
+        assert!(!takes(&one, b"x/a/c") && !takes(&one, b"a/c/d"));
+        assert!(takes(&selection(&[], &[]), b"\xff\n") && takes(&selection(&["/*"], &[]), b"\xff\n"));
+        assert!(!takes(&selection(&["/*"], &[]), b"a/b"));
+    }
+
+    #[test]
+    fn a_slash_at_the_end_means_directories_with_all_below_and_no_file() {
+        for (pattern, directories, others) in [
+            ("a/", &["a", "x/a"][..], &["b", "x/b"][..]),
+            ("/a/", &["a"], &["x/a", "b"]),
+            ("./a/", &["a"], &["x/a"]),
+            ("x/a//", &["x/a"], &["a", "x"]),
+            ("**/", &["a", "x/a"], &[]),
+            ("*/", &["a", "x/a"], &[]),
+        ] {
+            let patterns = Patterns::new([pattern]).unwrap();
+            for path in directories.iter().map(|path| path.as_bytes()) {
+                assert!(patterns.matches_directory(path), "{pattern} {path:?}");
+                assert!(patterns.matches(&[path, b"/deep/file"].concat()), "{pattern} {path:?}");
+            }
+            for path in others.iter().map(|path| path.as_bytes()) {
+                assert!(!patterns.matches_directory(path) && !patterns.matches(path), "{pattern} {path:?}");
+            }
+            assert!(!patterns.matches(b"a") && !patterns.matches_directory(b""), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_dot_and_a_slash_at_the_front_mean_the_root() {
+        for pattern in ["./a", "././a", "/a", ".//a"] {
+            let patterns = Patterns::new([pattern]).unwrap();
+            assert!(patterns.matches(b"a") && !patterns.matches(b"x/a"), "{pattern}");
+        }
+        let hidden = Patterns::new([".*", ".git"]).unwrap();
+        assert!(hidden.matches(b".x") && hidden.matches(b"a/.git") && !hidden.matches(b"a"));
+    }
+
+    #[test]
+    fn exclusions_that_match_nothing_are_known() {
+        let some = selection(&["*"], &["*.tmp", "x/", "a", "none", "no/"]);
+        let asked = [(&b"a/x/b.tmp"[..], false), (b"a", true), (b"no", false), (b"c", false)];
+        let taken = asked.map(|(path, is_directory)| some.takes(path, is_directory));
+        assert_eq!(taken, [false, false, true, true]);
+        assert_eq!(some.unmatched_exclusions().collect::<Vec<_>>(), ["none", "no/"]);
     }
 
     #[test]
     fn what_is_in_a_directory_that_is_left_out_is_left_out() {
         let some = selection(&[], &["cache"]);
-        assert!(
-            !some.takes_below(b"a/cache/b/c") && some.takes(b"a/cache/b/c") && some.takes_below(b"a/caches")
-        );
+        assert!(!some.takes_below(b"a/cache/b/c") && takes(&some, b"a/cache/b/c"));
+        assert!(some.takes_below(b"a/caches"));
     }
 
     #[test]
     fn what_is_no_pattern_is_refused_with_the_pattern() {
-        for wrong in ["[a", "", "/", "//", "{a"] {
+        for wrong in ["[a", "", "/", "//", "{a", ".", "./", ".//"] {
             let error = Patterns::new([wrong]).expect_err(wrong).to_string();
             assert!(error.contains(&format!("{wrong:?} is not a pattern")), "{error}");
         }

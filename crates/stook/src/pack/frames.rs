@@ -505,8 +505,11 @@ impl Frames {
             }
             let found = bytes.chunks(8).position(|word| word.starts_with(&marker));
             let Some(word) = found else {
-                let len = bytes.len() as u64 / 8 * 8;
+                let (len, is_empty) = (bytes.len() as u64 / 8 * 8, bytes.iter().all(|&byte| byte == 0));
                 self.window.skip(len.max(8))?;
+                if is_empty {
+                    self.window.skip_hole()?;
+                }
                 continue;
             };
             self.window.skip(word as u64 * 8)?;

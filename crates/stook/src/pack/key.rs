@@ -170,7 +170,8 @@ impl Key {
     /// backslash.
     ///
     /// # Errors
-    /// When `id:` is not followed by a number that fits in 64 bits, a backslash begins no escape, or the key is too long.
+    /// When there is no text, `id:` is not followed by a number that fits in 64 bits, a backslash begins no escape, or the key
+    /// is too long.
     pub fn parse(text: &[u8]) -> Result<Self> {
         Self::of_form(text, |bytes| {
             let bytes =
@@ -197,6 +198,11 @@ impl Key {
     }
 
     fn of_form<'a>(text: &'a [u8], bytes: impl FnOnce(&'a [u8]) -> Result<Self>) -> Result<Self> {
+        if text.is_empty() {
+            // Hardly ever meant: it is the root of a tree, and what a variable gives that is not set.
+            let empty = "the key is empty (is a variable not set?); the empty key is written `bytes:`";
+            return Err(Error::Invalid(empty.into()));
+        }
         if let Some(rest) = text.strip_prefix(b"bytes:") {
             return bytes(rest);
         }
@@ -254,6 +260,16 @@ mod tests {
         assert!(Key::parse(br"a\b").is_err());
         assert_eq!(Key::bytes(b"a\n\xff").unwrap().to_string(), "a\\x0a\\xff");
         assert_eq!(Key::bytes("").unwrap().to_string(), "bytes:");
+    }
+
+    #[test]
+    fn no_text_is_no_key_and_the_empty_key_has_a_form() {
+        for error in [Key::parse(b"").unwrap_err(), Key::from_plain(b"").unwrap_err()] {
+            let told = error.to_string();
+            assert!(told.contains("the key is empty") && told.contains("written `bytes:`"), "{told}");
+        }
+        assert_eq!(Key::parse(b"bytes:").unwrap(), Key::bytes("").unwrap());
+        assert_eq!(Key::from_plain(b"bytes:").unwrap(), Key::bytes("").unwrap());
     }
 
     #[test]

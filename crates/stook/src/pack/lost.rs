@@ -8,6 +8,7 @@ use super::reader::Reader;
 use super::run::MergeCursor;
 use super::segment::Segment;
 use crate::extent::ByteRange;
+use crate::report::units;
 
 /// Lost records of one segment that are told one by one; of the rest only their number is.
 const TOLD_MAX: u64 = 10_000;
@@ -93,7 +94,7 @@ impl Lost {
         }
         if untold > 0 {
             let offset = self.stretches.first().map_or(0, |first| first.start());
-            let what = format!("{untold} more records lie where the segment cannot be read");
+            let what = format!("{} more records lie where the segment cannot be read", units::count(untold));
             damages.push(damage(offset, None, what));
         }
         Ok(())

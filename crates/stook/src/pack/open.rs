@@ -251,6 +251,21 @@ impl Pack {
         self.snapshot.find(key.sort_form(), &self.reader).map_err(|error| error.of(key))
     }
 
+    /// Whether what is damaged is a version of a record that counts no more: nobody misses it. Not where that is not known.
+    pub(crate) fn is_of_older_version(&self, damage: &Damage) -> bool {
+        let Some(key) = &damage.key else { return false };
+        match self.find(key) {
+            Ok(Some(Found { segment, place })) => {
+                let segment = self.snapshot.segments.get(segment);
+                let is_there = segment.is_some_and(|segment| segment.source.path() == damage.file);
+                let end = place.len.map_or(u64::MAX, |len| place.offset.saturating_add(len));
+                !(is_there && (place.offset..end).contains(&damage.offset))
+            }
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+
     /// Whether a live record has this key. Reads at most the index.
     ///
     /// # Errors

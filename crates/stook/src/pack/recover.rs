@@ -64,6 +64,8 @@ pub(crate) struct Recovered {
     pub(crate) damages: Damages,
     /// The first frame that is not what was written and does not even tell its key.
     pub(crate) doubt: Option<Damage>,
+    /// Whether the index may lack something: not all damage is records whose keys, places and lengths are known.
+    pub(crate) unlisted: bool,
     /// The batch whose end was not met yet.
     pub(crate) batch: Option<OpenBatch>,
     /// What comes next may be the rest of a batch that began in what could not be read.
@@ -151,6 +153,8 @@ pub(crate) fn recover(frames: &mut Frames, stretch: Stretch<'_>) -> Result<Recov
         if header.is_none() {
             found.doubt.get_or_insert_with(|| damage.clone());
         }
+        let is_listed = header.as_ref().is_some_and(|(_, header)| matches!(header.body, BodyLen::Known(_)));
+        found.unlisted |= !is_listed || at >= committed_len;
         found.damages.push(damage);
         match &mut found.batch {
             Some(batch) => batch.is_hurt = true,
@@ -233,6 +237,7 @@ impl Recovered {
         if batch.follows_damage {
             return self.list_all(batch);
         }
+        self.unlisted = true;
         let what = format!("{what}: the records of this batch do not count");
         self.damages.push(Damage {
             file: path.to_path_buf(),

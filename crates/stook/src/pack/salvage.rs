@@ -1,5 +1,7 @@
 //! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
 
+use std::io::ErrorKind;
+
 use super::copies::{Copies, Layout, read_copies};
 use super::damages::{DamageLog, Damages};
 use super::error::{Damage, Error, Result};
@@ -20,7 +22,11 @@ impl Snapshot {
     /// The newest state, or what can be made out of it; and what is to be said about that.
     pub(super) fn salvage(storage: &dyn Storage, reader: &Reader) -> Result<(Self, Vec<String>)> {
         let damage = match Self::load(storage, reader, View::default()) {
-            Err(Error::Damaged(damage)) => damage,
+            // Nothing is known to be wrong: whoever may read it finds it as it is.
+            Err(Error::Core(error)) if error.io_kind() == Some(ErrorKind::PermissionDenied) => {
+                return Err(error.into());
+            }
+            Err(Error::Damaged(damage)) if !damage.is_denied() => damage,
             Err(Error::NotAPack { path, why }) => {
                 let has_segments = storage
                     .list()?

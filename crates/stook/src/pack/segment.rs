@@ -22,6 +22,7 @@ use super::run::{Run, Sealed, rebuild};
 use super::snapshot::{Behind, Opening};
 use crate::engine::Access;
 use crate::extent::ByteRange;
+use crate::report::units;
 use crate::source::{AccessRule, Source};
 use crate::storage::Storage;
 
@@ -62,8 +63,10 @@ pub(crate) struct Segment {
     pub(crate) replayed: bool,
     /// It grows, and this much of it is known to be on the medium; what follows was read, which is not the same.
     pub(crate) durable_len: u64,
-    /// It grows, and not all of its frames are what was written.
+    /// It grows, and not all of its frames are what was written: nothing is appended to it.
     pub(crate) damaged: bool,
+    /// Its index may lack something that is in it, so that it cannot be replaced by what the index lists.
+    pub(crate) unlisted: bool,
     /// Whether it is the one that the manifest speaks of.
     pub(crate) whose: Whose,
     /// Its deletion vector could not be read: dead records may look alive.
@@ -161,7 +164,9 @@ impl Segment {
             Err(error) => {
                 let mut damage = Damage::of_unopened(error, path)?;
                 let live = entry.tally.records.saturating_sub(entry.dead_records);
-                damage.what.push_str(&format!("; {live} live records were in it"));
+                let was = if live == 1 { "was" } else { "were" };
+                let records = units::count_of(live, "live record", "live records");
+                damage.what.push_str(&format!("; {records} {was} in it"));
                 findings.damages.push(damage);
                 return Ok(None);
             }
@@ -188,6 +193,7 @@ impl Segment {
             replayed: false,
             // Without its header it is read, and not appended to.
             damaged: is_lost,
+            unlisted: is_lost,
             whose: Whose::Own,
             durable_len: entry.committed_len,
             vector_lost: false,
@@ -221,7 +227,7 @@ impl Segment {
         if !source_is_short(self) {
             return None;
         }
-        self.damaged = true;
+        (self.damaged, self.unlisted) = (true, true);
         let (len, committed_len) = (self.source.len(), self.entry.committed_len);
         let what = format!("the file has {len} bytes, {committed_len} were committed");
         let cut =
@@ -478,7 +484,7 @@ impl Segment {
 
     fn is_not_all(&mut self, whose: Whose, offset: u64, what: String) -> Damage {
         let damage = Damage { file: self.source.path().to_path_buf(), offset, key: None, what, cause: None };
-        (self.damaged, self.whose) = (true, whose);
+        (self.damaged, self.unlisted, self.whose) = (true, true, whose);
         self.doubt = self.doubt.take().or(Some(damage.clone()));
         damage
     }
@@ -528,6 +534,7 @@ impl Segment {
         self.last_frame = recovered.last_frame;
         let is_damaged = !recovered.damages.is_empty();
         self.damaged |= is_damaged;
+        self.unlisted |= recovered.unlisted;
         findings.damages.extend(recovered.damages);
         findings.torn.extend(recovered.torn);
         findings.fresh.extend(recovered.fresh.into_iter().map(|fresh| (number, fresh)));
@@ -577,9 +584,10 @@ impl Segment {
     fn without_vector(&self, mut damage: Damage) -> Damage {
         let SegmentEntry { id, dead_records, tally, .. } = self.entry;
         damage.what.push_str(&format!(
-            "; {dead_records} of the {} records of segment {id:016x} were deleted or replaced, and which of those that have no \
+            "; {} of the {} records of segment {id:016x} were deleted or replaced, and which of those that have no \
              newer version nothing tells: all of these are refused",
-            tally.records
+            units::count(dead_records),
+            units::count(tally.records)
         ));
         damage
     }

@@ -357,7 +357,8 @@ fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -
             _ => None,
         })
         .collect();
-    let what = format!("generation {generation}; there is {}", there.join(", "));
+    let verb = if there.len() > 1 { "are" } else { "is" };
+    let what = format!("generation {generation}; there {verb} {}", there.join(", "));
     Error::NoSuchState { path: storage.path(""), what }
 }
 

@@ -192,6 +192,18 @@ impl Window {
         Ok(())
     }
 
+    /// Steps over what is left of a hole of the file, whose zeros nobody wrote: it may be far longer than anything that
+    /// could be read. Stays where it is if the file system does not tell.
+    pub(crate) fn skip_hole(&mut self) -> Result<()> {
+        let range = ByteRange::new(self.pos, self.end).unwrap_or_default();
+        let mut leaves = Vec::with_capacity(1);
+        self.source.resolve(range, &mut leaves)?;
+        let [Leaf::File { file, range }] = leaves.as_slice() else { return Ok(()) };
+        let data = file.next_data(range.start()).unwrap_or_default();
+        // Frames begin at multiples of 8.
+        self.skip(data.saturating_sub(range.start()) / 8 * 8)
+    }
+
     /// Goes to any offset of the range. What the ring still holds is used again; reads that ran ahead are given
     /// up only for places far off.
     pub(crate) fn seek(&mut self, to: u64) -> Result<()> {

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::redact::shown;
 use super::{FileSource, Source};
 use crate::error::{Error, Result};
 
@@ -39,6 +40,10 @@ pub fn open_with(
 }
 
 fn open_local(address: &OsStr) -> Result<Arc<dyn Source>> {
+    if address.is_empty() {
+        // Without the quotes nothing would show what cannot be opened.
+        return Err(refused(OsStr::new("\"\""), "the address is empty"));
+    }
     match scheme(address) {
         None => Ok(Arc::new(FileSource::open(Path::new(address))?)),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
@@ -53,8 +58,12 @@ fn open_local(address: &OsStr) -> Result<Arc<dyn Source>> {
 
 /// Whether an address means an object rather than a file.
 pub fn is_remote(address: impl AsRef<OsStr>) -> bool {
-    let is_known = |scheme: &str| REMOTE_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
     scheme(address.as_ref()).is_some_and(|(scheme, _)| is_known(scheme))
+}
+
+/// Whether objects have addresses of this scheme, in letters of either case.
+pub(super) fn is_known(scheme: &str) -> bool {
+    REMOTE_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
 }
 
 #[cfg(feature = "remote")]
@@ -75,7 +84,7 @@ fn scheme(address: &OsStr) -> Option<(&str, &str)> {
     (starts && scheme.chars().all(is_of_scheme)).then_some((scheme, rest))
 }
 
-fn is_of_scheme(c: char) -> bool {
+pub(super) fn is_of_scheme(c: char) -> bool {
     c.is_ascii_alphanumeric() || "+-.".contains(c)
 }
 
@@ -118,39 +127,23 @@ pub(super) fn refused(address: &OsStr, what: impl Into<String>) -> Error {
     Error::Address { path: PathBuf::from(shown(&address.to_string_lossy())), what: what.into() }
 }
 
-/// An address without what may be a secret: no user, no password, nothing of a query.
-pub fn shown(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
-    let (rest, query) = match rest.find(['?', '#']) {
-        Some(at) => (rest.get(..at).unwrap_or_default(), if rest.contains('?') { "?…" } else { "" }),
-        None => (rest, ""),
-    };
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    // Of `abfss://container@account/key` nothing is secret.
-    let has_container =
-        ["az", "azure", "abfs", "abfss", "adl"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
-    let host = match host.rsplit_once('@') {
-        Some((user, bare)) if !has_container || user.contains(':') => bare,
-        _ => host,
-    };
-    format!("{scheme}://{host}{path}{query}")
-}
-
-/// A text without what may be a secret in the addresses that are in it: for what others say of an error.
-pub fn shown_in(text: &str) -> String {
-    let (mut shown_text, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find("://") {
-        let (before, behind) = rest.split_at(at);
-        let start = before.trim_end_matches(is_of_scheme).len();
-        // A query may hold anything else, brackets included.
-        let is_end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
-        let len = behind.find(is_end).unwrap_or(behind.len());
-        let (address, left) = rest.split_at(at + len);
-        shown_text.push_str(before.get(..start).unwrap_or_default());
-        shown_text.push_str(&shown(address.get(start..).unwrap_or_default()));
-        rest = left;
+/// That a path at which nothing is was meant for an address: `https:/host/x`, which is what becomes of one
+/// where two slashes are made one, or `s3:bucket/key`. Not where something has the name that looks like a
+/// scheme.
+pub(super) fn misspelt(path: &Path) -> Option<Error> {
+    let mut here = PathBuf::new();
+    for part in path.components() {
+        here.push(part);
+        let scheme =
+            part.as_os_str().to_str().and_then(|part| part.split_once(':')).map(|(scheme, _)| scheme);
+        let Some(scheme) = scheme.filter(|scheme| is_known(scheme)) else { continue };
+        if here.symlink_metadata().is_err() {
+            let scheme = scheme.to_ascii_lowercase();
+            let what = format!("addresses of objects are written with two slashes: {scheme}://…");
+            return Some(refused(path.as_os_str(), what));
+        }
     }
-    shown_text + rest
+    None
 }
 
 #[cfg(test)]
@@ -182,32 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_secret_is_not_shown() {
-        for (address, expected) in [
-            ("https://me:word@host:80/a/b?X-Amz-Signature=abc#part", "https://host:80/a/b?…"),
-            ("https://host/a@b", "https://host/a@b"),
-            ("https://host?token=1", "https://host?…"),
-            ("s3://bucket/key", "s3://bucket/key"),
-            ("az://container@account/key", "az://container@account/key"),
-            ("az://user:word@account/key", "az://account/key"),
-            ("HTTPS://me:word@host/a?token=1", "HTTPS://host/a?…"),
-            ("ftp://me:word@host/a", "ftp://host/a"),
-            ("a path", "a path"),
-        ] {
-            assert_eq!(shown(address), expected);
+    fn what_was_meant_for_an_address_is_told_and_a_file_of_that_name_is_one() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["https:/me:word@h/x?sig=1", "HTTP:me:word@h", "s3:/bucket/key", "az:\\\\me:word@h"] {
+            let path = directory.path().join(name);
+            let error = open(path.to_str().unwrap()).unwrap_err();
+            assert!(matches!(error, Error::Address { .. }), "{error:?}");
+            let told = error.to_string();
+            assert!(told.contains("://…") && !told.contains("word") && !told.contains("sig"), "{told}");
         }
-    }
-
-    #[test]
-    fn what_may_be_secret_is_not_shown_wherever_it_stands_in_a_text() {
-        for (text, expected) in [
-            ("403, url=URL('https://me:word@h/x?sig=a)b(c')", "403, url=URL('https://h/x?…')"),
-            ("no https://h/a?k=1 and <http://h/b?k=2>\n", "no https://h/a?… and <http://h/b?…>\n"),
-            ("cannot open s3://bucket/key: ://", "cannot open s3://bucket/key: ://"),
-            ("äöhttps://h?k=1", "äöhttps://h?…"),
-            ("nothing", "nothing"),
-        ] {
-            assert_eq!(shown_in(text), expected);
+        for name in ["https:", "s3:key", "gs:"] {
+            std::fs::write(directory.path().join(name), "bytes").unwrap();
+            let path = directory.path().join(name);
+            assert_eq!(open(&path).unwrap().len(), 5);
+            let error = open(path.join("not there")).unwrap_err();
+            assert!(matches!(error, Error::Io { .. }), "{error:?}");
         }
     }
 

@@ -25,8 +25,13 @@ const PROOFS: [&str; 13] = [
     "versionid",
 ];
 /// What else tells states of a file apart, though not all of them: times, and the number of an inode.
-const TIMES: [&str; 7] = ["created", "ctime", "lastmodified", "modified", "mtime", "timemodified", "updated"];
+const TIMES: [&str; 6] = ["ctime", "lastmodified", "modified", "mtime", "timemodified", "updated"];
+/// Beside one of these it may tell that a file was replaced. By itself it tells nothing: a write leaves it
+/// as it is.
+const CREATED: &str = "created";
 const INODE: &str = "ino";
+/// The time of an answer, by the clock that the times of a web server come from.
+const DATE: &str = "date";
 /// An ETag of a web server that has so many letters and digits in a row is a hash. Others may be made of a time and a length, which
 /// are the same for two states within a second.
 const HASH_LEN: usize = 22;
@@ -37,19 +42,37 @@ pub const SETTLING_MAX: usize = 3;
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// What names of options have in them that are secrets. Who asks is told by others.
 const SECRETS: [&str; 6] = ["secret", "passw", "account_key", "sas_token", "private", "credential"];
-/// Variables by which libraries know whom to ask and as whom.
-const VARIABLES: [&str; 13] = [
+/// Variables by which libraries know whom to ask and as whom, or where that is written.
+const VARIABLES: [&str; 31] = [
     "AWS_ACCESS_KEY_ID",
+    "AWS_CONFIG_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_PROFILE",
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_S3",
     "AWS_PROFILE",
     "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AZURE_CLIENT_ID",
+    "AZURE_CONFIG_DIR",
+    "AZURE_FEDERATED_TOKEN_FILE",
     "AZURE_STORAGE_ACCOUNT_NAME",
     "AZURE_STORAGE_CLIENT_ID",
     "AZURE_TENANT_ID",
+    "AZURE_USERNAME",
+    "BOTO_CONFIG",
+    "CLOUDSDK_ACTIVE_CONFIG_NAME",
+    "CLOUDSDK_CONFIG",
+    "GCE_METADATA_HOST",
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GOOGLE_CLOUD_PROJECT",
+    "HF_ENDPOINT",
+    "HOME",
+    "KRB5CCNAME",
+    "NETRC",
     "STORAGE_EMULATOR_HOST",
     "USER",
 ];
@@ -59,34 +82,47 @@ const VARIABLES: [&str; 13] = [
 /// ```
 /// use stook::source::Described;
 ///
-/// let told = Described::new([("size", "5"), ("ETag", "\"a1\""), ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")], true);
+/// let modified = ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT");
+/// let told = Described::new([("size", "5"), ("ETag", "\"a1\""), modified], true);
 /// assert_eq!(told.proof(), None, "a web server may make an ETag of a time and a length");
-/// assert!(told.signs().is_some_and(|signs| signs.contains("2015")), "but a change would be seen");
-/// assert_eq!(told.wait(), Some(std::time::Duration::ZERO), "and the last one is long ago");
+/// assert_eq!(told.signs(), None, "and nobody knows how long ago that time was by its clock");
+/// let told = Described::new([("ETag", "\"a1\""), modified, ("Date", "Wed, 21 Oct 2015 07:28:02 GMT")], true);
+/// assert!(told.signs().is_some_and(|signs| signs.contains("a1")), "now a change would be seen");
+/// assert_eq!(told.wait(), Some(std::time::Duration::ZERO));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     said: BTreeMap<String, String>,
+    date: Option<String>,
     is_page: bool,
 }
 
 impl Described {
-    /// What a library says, by the names it has for it, in whatever way they are written; names that tell nothing are passed
-    /// over. `is_page` says that it comes from a web server, for whose ETags nobody vouches.
+    /// What a library says, by the names it has for it, in whatever way they are written; names that tell
+    /// nothing are passed over. `is_page` says that it comes from a web server, for whose ETags and clock
+    /// nobody vouches: what it says of times counts only beside its `Date`.
     pub fn new<N: AsRef<str>, V: Into<String>>(
         fields: impl IntoIterator<Item = (N, V)>,
         is_page: bool,
     ) -> Self {
-        let mut said = BTreeMap::new();
+        let (mut said, mut date) = (BTreeMap::new(), None);
         for (name, value) in fields {
             let name = name.as_ref().replace(['-', '_'], "").to_lowercase();
             let value = value.into();
-            let is_sign = name == INODE || PROOFS.contains(&name.as_str()) || TIMES.contains(&name.as_str());
-            if is_sign && !value.is_empty() {
+            let is_sign = [INODE, CREATED].contains(&name.as_str()) || PROOFS.contains(&name.as_str());
+            if value.is_empty() {
+                continue;
+            }
+            if name == DATE {
+                date = Some(value);
+            } else if is_sign || is_time(&name) {
                 said.insert(name, value);
             }
         }
-        Self { said, is_page }
+        if !said.keys().any(|name| is_time(name)) {
+            said.remove(CREATED);
+        }
+        Self { said, date, is_page }
     }
 
     /// What follows the content, if anything does: whoever keeps bytes beyond one opening keeps it with them. The same text
@@ -99,29 +135,46 @@ impl Described {
         written(self.said.iter().filter(|(name, value)| follows(name, value)))
     }
 
-    /// All that tells states apart: another text is another state. Nothing where a change could not be seen at all.
+    /// All that tells states apart: another text is another state. Nothing where a change could not be seen
+    /// at all, or of a web server may not be seen: that changed a moment ago by its own clock, or does not
+    /// say when that was.
     pub fn signs(&self) -> Option<String> {
+        if self.is_page && self.wait() != Some(Duration::ZERO) {
+            return None;
+        }
         written(self.said.iter())
     }
 
-    /// How long to wait, by the clock of this machine, until no change can leave all signs as they are: then it is to be asked again,
-    /// [`SETTLING_MAX`] times at most. Nothing where a change always could. Only what was read when this was
-    /// [`ZERO`](Duration::ZERO) may be given as long as the signs are the same.
+    /// How long to wait, by the clock of this machine or the `Date` of a web server, until no change can
+    /// leave all signs as they are: then it is to be asked again, [`SETTLING_MAX`] times at most. Nothing
+    /// where a change always could. Only what was read when this was [`ZERO`](Duration::ZERO) may be given
+    /// as long as the signs are the same.
     pub fn wait(&self) -> Option<Duration> {
         if self.proof().is_some() {
             return Some(Duration::ZERO);
         }
-        let times = self.said.iter().filter(|(name, _)| TIMES.contains(&name.as_str()));
+        let times = self.said.iter().filter(|(name, _)| is_time(name) || *name == CREATED);
         let mtime_ns = times.filter_map(|(_, value)| nanoseconds(value)).max()?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+        let now_ns = if self.is_page { nanoseconds(self.date.as_deref()?)? } else { now_ns() };
         let wait = Identity { mtime_ns, ..Identity::default() }.unsettled_for(now_ns);
         (wait <= LONGEST_WAIT).then_some(wait)
     }
 }
 
-/// Who asks another library, in one text that no others have: of which kind it is, how it was made, and what the environment
-/// says. Options that are secrets do not count, as for objects of our own: another password finds what the old one fetched.
+fn is_time(name: &str) -> bool {
+    TIMES.contains(&name)
+}
+
+fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Who asks another library, in one text that no others have: of which kind it is, how it was made, and
+/// what the environment says. Options that are secrets do not count, as for objects of our own: another
+/// password finds what the old one fetched. Where one is a function or an object that is told by its
+/// address in memory alone, nobody can say who asks, and each text is another one: nothing that is kept
+/// under it is found again.
 pub fn who_asks<'a>(
     kind: &str,
     arguments: &[String],
@@ -137,7 +190,20 @@ pub fn who_asks<'a>(
     let options: BTreeMap<_, _> = options.into_iter().filter(|(name, _)| !is_secret(name)).collect();
     let variables: BTreeMap<_, _> =
         VARIABLES.iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect();
-    serde_json::json!([kind, arguments, options, variables]).to_string()
+    let is_told = !arguments.iter().any(|value| is_of_memory(value))
+        && !options.values().any(|value| is_of_memory(value));
+    // By chance or, without it, by the time.
+    let once = (!is_told).then(|| getrandom::u64().unwrap_or_else(|_| now_ns().cast_unsigned()));
+    match once {
+        Some(once) => serde_json::json!([kind, arguments, options, variables, once]).to_string(),
+        None => serde_json::json!([kind, arguments, options, variables]).to_string(),
+    }
+}
+
+/// Whether Python writes an object so, where it knows no better: `<function f at 0x7f3a5c0d2e80>`.
+/// Something else may be at that address the next time.
+fn is_of_memory(text: &str) -> bool {
+    text.split(" at 0x").skip(1).any(|behind| behind.starts_with(|c: char| c.is_ascii_hexdigit()))
 }
 
 /// Names and values in one text that no others have.
@@ -232,6 +298,46 @@ mod tests {
     }
 
     #[test]
+    fn a_time_of_making_tells_nothing_by_itself() {
+        let alone = of(&[("created", "5.5")], false);
+        assert_eq!((alone.signs(), alone.wait()), (None, None));
+        let beside_an_inode = of(&[("created", "5.5"), ("ino", "3")], false);
+        assert_eq!(beside_an_inode.signs().as_deref(), Some(r#"{"ino":"3"}"#));
+        let beside = of(&[("created", "5.5"), ("mtime", "6.5")], false);
+        assert_eq!(beside.signs().as_deref(), Some(r#"{"created":"5.5","mtime":"6.5"}"#));
+        assert_eq!(beside.wait(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn times_of_a_web_server_are_held_against_its_own_clock() {
+        let (short, hash) = ("\"56273f40-186a0\"", format!("\"{}\"", "ab01".repeat(8)));
+        let time = |second: &str| format!("Wed, 21 Oct 2015 07:28:{second} GMT");
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        for (etag, date, wait) in [
+            (None, None, None),
+            (Some(short), None, None),
+            (Some(hash.as_str()), None, seconds(0)),
+            (None, Some("05"), seconds(2)),
+            (None, Some("06"), seconds(1)),
+            (None, Some("07"), seconds(0)),
+            (Some(short), Some("07"), seconds(0)),
+            // Set by somebody: the next change may have the same.
+            (None, Some("04"), None),
+        ] {
+            let (modified, date) = (time("05"), date.map(time));
+            let fields =
+                [("ETag", etag), ("Last-Modified", Some(modified.as_str())), ("Date", date.as_deref())];
+            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+            let told = Described::new(fields, true);
+            assert_eq!(told.wait(), wait, "{told:?}");
+            assert_eq!(told.signs().is_some(), wait == seconds(0), "{told:?}");
+            assert!(!told.signs().is_some_and(|signs| signs.contains("date")), "the next answer has another");
+        }
+        // Without a time there is nothing to hold against a clock.
+        assert_eq!(of(&[("ETag", short)], true).signs(), None);
+    }
+
+    #[test]
     fn who_asks_counts_and_secrets_do_not() {
         let who = |options: &[(&'static str, &'static str)]| who_asks("fs", &[], options.iter().copied());
         assert_eq!(who(&[("key", "a"), ("Secret", "b")]), who(&[("Secret", "c"), ("key", "a")]));
@@ -239,5 +345,17 @@ mod tests {
         assert_ne!(who(&[("credentials_path", "a")]), who(&[("credentials_path", "b")]));
         assert_eq!(who(&[("credential", "a")]), who(&[("password", "b"), ("ACCOUNT_KEY", "c")]));
         assert_ne!(who_asks("fs", &["a".into()], []), who_asks("fs", &["b".into()], []));
+    }
+
+    #[test]
+    fn of_whom_nothing_but_an_address_in_memory_is_told_nobody_is_another_time() {
+        let function = "<function client at 0x7f3a5c0d2e80>";
+        let who = |name: &'static str, value: &'static str| who_asks("fs", &[], [(name, value)]);
+        assert_ne!(who("get_client", function), who("get_client", function));
+        assert_ne!(who_asks("fs", &[function.into()], []), who_asks("fs", &[function.into()], []));
+        assert_eq!(who("client_secret", function), who("client_secret", function));
+        for value in ["<class 'a.B'>", "at 0x", "look at 0xyz"] {
+            assert_eq!(who("get_client", value), who("get_client", value));
+        }
     }
 }

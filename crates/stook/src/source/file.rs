@@ -2,12 +2,19 @@
 //!
 //! Its length is fixed when it is made. It never reads; its leaves say where the bytes are.
 
+use std::fs::{self, FileType, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+use super::address::misspelt;
 use super::{Identity, Leaf, Source, check_bounds};
 use crate::engine::File;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 
 /// A file, or the first part of one that grows.
@@ -23,16 +30,34 @@ impl FileSource {
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// What the system met.
+    /// What the system met; that it is a directory, or anything else that cannot be read in parts; that the
+    /// path was meant for an address.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::new(Arc::new(File::open(path)?))
+        let path = path.as_ref();
+        let file = open_at_once(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => misspelt(path).unwrap_or_else(|| Error::io("open", path, error)),
+            _ => Error::io("open", path, error),
+        })?;
+        let opened = |error: io::Error| Error::io("open", path, error);
+        // It can be opened and has a length, and only a read would be refused.
+        if file.metadata().map_err(opened)?.is_dir() {
+            return Err(opened(Errno::ISDIR.into()));
+        }
+        let handle = file.try_clone().map_err(opened)?;
+        let source = Self::new(Arc::new(File::from_std(file, path, false)))?;
+        let source = if source.is_empty() { source.checked_empty()? } else { source };
+        // Reads are to wait: engines pass on that a device was not ready.
+        let flags = fcntl_getfl(&handle).map_err(|error| opened(error.into()))?;
+        fcntl_setfl(&handle, flags.difference(OFlags::NONBLOCK)).map_err(|error| opened(error.into()))?;
+        Ok(source)
     }
 
     /// An open file, with the length it has now.
     ///
     /// # Errors
-    /// What the system met.
+    /// What the system met; that it cannot be read in parts.
     pub fn new(file: Arc<File>) -> Result<Self> {
+        check_kind(&file)?;
         let identity = file.identity()?;
         Ok(Self { file, identity, is_prefix: false })
     }
@@ -47,9 +72,53 @@ impl FileSource {
         Ok(Self { file, identity, is_prefix: true })
     }
 
+    /// The same, if its length is 0 because it is empty. Files that the kernel makes up as they are read, as in
+    /// `/proc`, say 0 of themselves and have bytes all the same.
+    fn checked_empty(self) -> Result<Self> {
+        let has_bytes = self.file.read_at(&mut [0], 0)? > 0;
+        // Somebody may have written to it just now.
+        let now = Self::new(self.file)?;
+        if !has_bytes || !now.is_empty() {
+            return Ok(now);
+        }
+        let what =
+            "its length is not known, so that it cannot be read in parts: it says 0, and there are bytes";
+        Err(Error::Address { path: now.path().to_path_buf(), what: what.into() })
+    }
+
     /// The file it reads.
     pub fn file(&self) -> &Arc<File> {
         &self.file
+    }
+}
+
+/// Without waiting: nothing ends the opening of a FIFO that nobody writes to.
+fn open_at_once(path: &Path) -> io::Result<fs::File> {
+    match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        // Somebody has a lease on it, and gives it up to one who waits. Nothing else than a file can have one.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => fs::File::open(path),
+        opened => opened,
+    }
+}
+
+/// Only a regular file has a length, and bytes at positions that stay what they are.
+fn check_kind(file: &File) -> Result<()> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    let what = format!("it is {}, which cannot be read in parts", name_of(kind));
+    Err(Error::Address { path: file.path().to_path_buf(), what })
+}
+
+fn name_of(kind: FileType) -> &'static str {
+    match () {
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_char_device() => "a character device",
+        () if kind.is_block_device() => "a block device",
+        () => "no regular file",
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::report::units;
+
 /// Longer than a tick of any kernel.
 const TICK: Duration = Duration::from_millis(20);
 /// The same for times that are whole seconds.
@@ -89,7 +91,7 @@ impl Identity {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.len)?;
+        f.write_str(&units::bytes_exact(self.len))?;
         if self.is_of_an_inode() {
             return write!(
                 f,
@@ -175,7 +177,7 @@ mod tests {
         identity.etag = Some("\"e\"".into());
         identity.version = Some("v2".into());
         assert_eq!(identity.to_string(), "7 bytes, ETag \"e\", version v2");
-        let bare = Identity { len: 7, ..Identity::default() };
-        assert_eq!(bare.to_string(), "7 bytes, with neither an ETag nor a time");
+        let bare = Identity { len: 69_570_560, ..Identity::default() };
+        assert_eq!(bare.to_string(), "69,570,560 bytes, with neither an ETag nor a time");
     }
 }

@@ -12,6 +12,7 @@ mod identity;
 mod memory;
 mod object;
 mod origin;
+mod redact;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod session;
@@ -19,6 +20,7 @@ mod session;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -26,13 +28,14 @@ pub use access::AccessRule;
 pub(crate) use access::SAMPLED_RANGES;
 #[cfg(feature = "remote")]
 pub use address::open_with;
-pub use address::{is_remote, open, shown, shown_in};
+pub use address::{is_remote, open};
 pub use described::{Described, SETTLING_MAX, who_asks};
 pub use file::FileSource;
 pub use identity::Identity;
 pub use memory::MemorySource;
 pub use object::{Answer, Object, Pending, read_object};
 pub use origin::Origin;
+pub use redact::{shown, shown_in};
 pub use session::{Session, SessionOptions, read_batch, read_range};
 
 use crate::engine;
@@ -81,6 +84,17 @@ impl Leaf {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// What it took to read a source as a whole when it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WholeRead {
+    /// Requests, those among them that were tries after the first.
+    pub requests: u64,
+    /// Bytes that came, those of tries that broke among them.
+    pub bytes: u64,
+    /// How long all of it took.
+    pub time: Duration,
 }
 
 /// Something that is read by range.
@@ -138,6 +152,12 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// to ask the medium before and after.
     fn checks_reads(&self) -> bool {
         false
+    }
+
+    /// What it took to read all of it when it was opened, if that was done: reads bring nothing more then, and
+    /// whoever counts what was brought counts this.
+    fn whole_read(&self) -> Option<WholeRead> {
+        None
     }
 }
 

@@ -44,6 +44,13 @@ impl Origin {
         self.with("within", whole.digest)
     }
 
+    /// As found where those who ask for it are led to.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub(crate) fn led_to(self, target: &Self) -> Self {
+        self.with("target", target.digest)
+    }
+
     /// A file at this path.
     pub fn of_path(path: &Path) -> Self {
         // Where no directory is the current one, the path as it stands has to do.

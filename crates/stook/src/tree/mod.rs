@@ -8,3 +8,4 @@ pub(crate) mod target;
 
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
+pub use target::is_pack;

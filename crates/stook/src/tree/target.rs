@@ -273,7 +273,10 @@ pub(crate) fn is_manifest(name: &str) -> bool {
 }
 
 /// Whether a directory is a pack. A pack has few files: of a directory with very many not all names are looked at.
-fn is_pack(directory: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// What the system met, but for a directory that this user may not list.
+pub fn is_pack(directory: &Path) -> io::Result<bool> {
     let names = match directory.read_dir() {
         // Whoever may not list it cannot know the names of its files either.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),

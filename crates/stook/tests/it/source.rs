@@ -11,7 +11,7 @@ use stook::source::{
     FileSource, Identity, Leaf, MemorySource, Session, SessionOptions, Source, check_bounds, read_batch,
     read_range,
 };
-use stook::{Error, Result};
+use stook::{Error, Result, source};
 use stook_testing::conformance::{noise, source_conformance};
 use stook_testing::fault::{
     EngineCall, EngineFault, FaultEngineFactory, FaultSource, ObjectFault, ObjectSource, SourceFault,
@@ -283,4 +283,54 @@ fn a_range_that_cannot_be_resolved_stops_the_batch() {
         matches!(&error, Error::Io { source, .. } if source.raw_os_error() == Some(libc::EIO)),
         "{error}"
     );
+}
+
+#[test]
+fn a_directory_and_an_empty_address_are_refused_when_they_are_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    for address in [path, &format!("file://{path}")] {
+        let error = source::open(address).unwrap_err();
+        assert_eq!(error.io_kind(), Some(std::io::ErrorKind::IsADirectory), "{error}");
+        assert_eq!(error.to_string(), format!("cannot open {path}"));
+    }
+    let error = source::open("").unwrap_err();
+    assert!(matches!(error, Error::Address { .. }), "{error:?}");
+    assert_eq!(error.to_string(), "\"\" cannot be opened: the address is empty");
+}
+
+#[test]
+fn what_cannot_be_read_in_parts_is_refused_when_it_is_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let socket = directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for (path, expected) in [
+        (fifo.as_path(), "it is a FIFO, which cannot be read in parts"),
+        (Path::new("/dev/zero"), "it is a character device, which cannot be read in parts"),
+        #[cfg(target_os = "linux")]
+        (Path::new("/proc/self/status"), "its length is not known"),
+    ] {
+        let error = source::open(path).unwrap_err();
+        assert!(matches!(error, Error::Address { .. }), "{error:?}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert!(source::open(&socket).is_err());
+}
+
+#[test]
+fn an_empty_file_and_one_that_is_linked_to_are_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, link) = (directory.path().join("file"), directory.path().join("link"));
+    fs::write(&path, b"").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert_eq!(source::open(&link).unwrap().len(), 0);
+    fs::write(&path, noise(13, 100_000)).unwrap();
+    let source = FileSource::open(&link).unwrap();
+    // Opened without waiting, and read like any other.
+    for (backend, access) in [(Backend::Auto, Access::Direct), (Backend::Auto, Access::Cached)] {
+        let read = read_range(&backend, &source, ByteRange::to(100_000), access).unwrap();
+        assert!(read == noise(13, 100_000));
+    }
 }

@@ -9,7 +9,7 @@ use stook::source::Source;
 use stook::source::remote::{RemoteOptions, RemoteSource};
 use stook::sparse::{DiskCache, DiskCacheOptions, SparseFile, SparseFileOptions, SparseStatistics};
 use stook_testing::conformance::noise;
-use stook_testing::web::{Page, Reply, WebRequest, WebServer};
+use stook_testing::web::{End, Page, Reply, WebRequest, WebServer};
 
 use super::stores::{s3, settings};
 use super::{quick, range};
@@ -212,6 +212,33 @@ fn a_signature_that_was_made_anew_finds_what_was_kept() {
 }
 
 #[test]
+fn what_was_found_at_another_address_is_another_entry() {
+    let (a, b) = alike(222);
+    let (bytes_a, bytes_b) = (a.bytes.clone(), b.bytes.clone());
+    let is_second = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_second);
+    let server = WebServer::start(move |request, nth| match request.target.as_str() {
+        // The signature is another one each time.
+        "/latest" if asked.load(SeqCst) => {
+            Reply::status(302).header("Location", format!("/v2?sv=1&sig={nth}"))
+        }
+        "/latest" => Reply::status(302).header("Location", format!("/v1?sv=1&sig={nth}")),
+        target if target.starts_with("/v1") => a.reply(request),
+        _ => b.reply(request),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..2 {
+        for (second, bytes) in [(false, &bytes_a), (true, &bytes_b)] {
+            is_second.store(second, SeqCst);
+            let (read, told) = all(&server.url("/latest"), &quick(), directory.path());
+            assert!(&read == bytes, "round {round}, {second}");
+            assert_eq!(told.from_disk_bytes, LEN * round, "round {round}, {second}");
+        }
+    }
+    assert!(!holds(directory.path(), "sig="));
+}
+
+#[test]
 fn no_secret_is_in_the_directory() {
     let page = Page::new(noise(210, LEN as usize));
     let server = WebServer::start(move |request, _| page.reply(request));
@@ -354,4 +381,29 @@ fn a_budget_too_small_for_an_object_is_told() {
 fn a_reply_has_one_date() {
     let server = WebServer::start(|_, _| Reply::status(200).header("Date", MODIFIED));
     assert_eq!(RemoteSource::open(&server.url("/a"), &quick()).unwrap().len(), 0);
+}
+
+#[test]
+fn of_an_object_that_is_read_as_a_whole_what_came_when_it_was_opened_is_counted() {
+    let page = Page::new(noise(222, LEN as usize));
+    let bytes = page.bytes.clone();
+    // The first try breaks.
+    let server = WebServer::start(move |_, nth| match nth {
+        1 => page.whole().end(End::Closed(1000)),
+        _ => page.whole(),
+    });
+    let options = RemoteOptions { whole_file: true, ..quick() };
+    let directory = tempfile::tempdir().unwrap();
+    for (requests, from_disk) in [(2, 0), (1, 6)] {
+        let file = file(&server.url("/a"), &options, &cache(directory.path()));
+        let came = file.statistics().fetched_bytes;
+        assert!((LEN..=LEN * requests).contains(&came), "{came}");
+        for start in [0, 5000] {
+            assert!(file.read(range(start, start + 3)).unwrap() == bytes[start as usize..][..3]);
+        }
+        let told = file.statistics();
+        assert_eq!((told.requests, told.fetched_bytes), (requests, came), "reads ask for nothing more");
+        assert_eq!((told.latency_ns.len(), told.from_disk_bytes), (1, from_disk));
+        assert_eq!(told.amplification(), Some(came as f64 / 6.0));
+    }
 }

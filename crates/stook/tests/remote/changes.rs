@@ -1,5 +1,7 @@
 //! Objects that change while they are read: never a mix of two states.
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
 use stook::Error;
 use stook::source::Source;
 use stook::source::remote::{RemoteOptions, RemoteSource};
@@ -29,15 +31,15 @@ fn is_told(error: &Error, before: &str, after: &str) {
 fn a_replaced_object_is_told_with_both_states() {
     let first = Page::new(noise(30, 9000));
     for (then, after) in [
-        (Page::new(noise(31, 9000)).etag(Some("\"second\"")), "9000 bytes, ETag \"second\""),
-        (Page::new(noise(31, 8000)).etag(Some("\"second\"")), "8000 bytes, ETag \"second\""),
-        (Page::new(noise(31, 10_000)).etag(Some("\"second\"")), "10000 bytes, ETag \"second\""),
+        (Page::new(noise(31, 9000)).etag(Some("\"second\"")), "9,000 bytes, ETag \"second\""),
+        (Page::new(noise(31, 8000)).etag(Some("\"second\"")), "8,000 bytes, ETag \"second\""),
+        (Page::new(noise(31, 10_000)).etag(Some("\"second\"")), "10,000 bytes, ETag \"second\""),
         (Page::new(Vec::new()).etag(Some("\"second\"")), "0 bytes, ETag \"second\""),
-        (Page::new(noise(31, 9000)).etag(None).modified(None), "9000 bytes, with neither"),
+        (Page::new(noise(31, 9000)).etag(None).modified(None), "9,000 bytes, with neither"),
     ] {
         let (_server, source) = changing(first.clone(), then, 2);
         assert!(read(&source, range(0, 100)).unwrap() == first.bytes[..100]);
-        is_told(&read(&source, range(100, 9000)).unwrap_err(), "9000 bytes, ETag \"first\"", after);
+        is_told(&read(&source, range(100, 9000)).unwrap_err(), "9,000 bytes, ETag \"first\"", after);
         assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
     }
 }
@@ -66,8 +68,8 @@ fn a_server_that_ignores_conditions_is_seen_through() {
     let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
     is_told(
         &read(&source, range(0, 9000)).unwrap_err(),
-        "9000 bytes, ETag \"first\"",
-        "9000 bytes, ETag \"second\"",
+        "9,000 bytes, ETag \"first\"",
+        "9,000 bytes, ETag \"second\"",
     );
 }
 
@@ -83,8 +85,8 @@ fn a_body_that_broke_is_not_continued_with_another_object() {
     let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
     is_told(
         &read(&source, range(0, 9000)).unwrap_err(),
-        "9000 bytes, ETag \"first\"",
-        "9000 bytes, ETag \"second\"",
+        "9,000 bytes, ETag \"first\"",
+        "9,000 bytes, ETag \"second\"",
     );
 }
 
@@ -96,8 +98,8 @@ fn without_tag_and_time_another_length_is_told() {
     let error = read(&source, range(0, 5)).unwrap_err();
     is_told(
         &error,
-        "9000 bytes, with neither an ETag nor a time",
-        "9001 bytes, with neither an ETag nor a time",
+        "9,000 bytes, with neither an ETag nor a time",
+        "9,001 bytes, with neither an ETag nor a time",
     );
 }
 
@@ -137,7 +139,7 @@ fn an_object_read_as_a_whole_is_of_one_state() {
     });
     let options = RemoteOptions { whole_file: true, ..quick() };
     let error = RemoteSource::open(&server.url("/a"), &options).unwrap_err();
-    is_told(&error, "9000 bytes, ETag \"first\"", "9000 bytes, ETag \"second\"");
+    is_told(&error, "9,000 bytes, ETag \"first\"", "9,000 bytes, ETag \"second\"");
 }
 
 #[test]
@@ -156,4 +158,53 @@ fn a_whole_that_broke_is_read_again_from_its_front() {
         assert!(read(&source, range(4000, 6000)).unwrap() == bytes[4000..6000]);
         assert_eq!((server.requests().len(), source.len()), (4, 9000));
     }
+}
+
+/// A server that leads to the one or the other of two objects of which nothing but the bytes tells which is which.
+fn leading(first: &'static str, then: &'static str, after: usize) -> (WebServer, Page) {
+    let (page, other) = (Page::new(noise(45, 9000)), Page::new(noise(46, 9000)));
+    let served = page.clone();
+    let led = AtomicUsize::new(0);
+    let server = WebServer::start(move |request, _| match request.target.as_str() {
+        "/latest" if led.fetch_add(1, SeqCst) < after => Reply::status(302).header("Location", first),
+        "/latest" => Reply::status(302).header("Location", then),
+        target if target.starts_with("/v1") => served.reply(request),
+        _ => other.reply(request),
+    });
+    (server, page)
+}
+
+#[test]
+fn the_same_state_at_another_address_is_another_object() {
+    for (first, then) in [("/v1", "/v2"), ("/v1?id=1", "/v1?id=2")] {
+        let (server, page) = leading(first, then, 2);
+        let source = RemoteSource::open(&server.url("/latest"), &quick()).unwrap();
+        assert!(read(&source, range(0, 100)).unwrap() == page.bytes[..100]);
+        let error = read(&source, range(100, 9000)).unwrap_err();
+        assert!(matches!(error, Error::SourceChanged { .. }), "{error:?}");
+        let (told, first) = (error.to_string(), first.replace("id=1", "…"));
+        assert!(told.contains(&format!("found at {}", server.url(&first))), "{told}");
+        assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
+    }
+}
+
+#[test]
+fn a_signature_that_is_made_anew_leads_to_the_same_object() {
+    let (server, page) = leading("/v1?sv=1&sig=a&st=5", "/v1?sv=1&sig=b&st=6", 1);
+    let source = RemoteSource::open(&server.url("/latest"), &quick()).unwrap();
+    assert!(read(&source, range(0, 9000)).unwrap() == page.bytes);
+    assert!(source.check_unchanged().is_ok());
+}
+
+#[test]
+fn a_whole_that_is_somewhere_else_than_it_was_is_another_object() {
+    let (first, then) = (Page::new(noise(47, 9000)), Page::new(noise(48, 9000)));
+    let server = WebServer::start(move |request, nth| match request.target.as_str() {
+        "/latest" => Reply::status(302).header("Location", if nth == 0 { "/v1" } else { "/v2" }),
+        "/v1" => first.whole(),
+        _ => then.whole(),
+    });
+    let options = RemoteOptions { whole_file: true, ..quick() };
+    let error = RemoteSource::open(&server.url("/latest"), &options).unwrap_err();
+    assert!(matches!(error, Error::SourceChanged { .. }), "{error:?}");
 }

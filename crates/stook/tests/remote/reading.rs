@@ -1,6 +1,6 @@
 //! Servers that do as they should.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use stook::engine::{Access, Backend};
@@ -64,8 +64,8 @@ fn weak_tags_are_compared_here_and_never_sent() {
 #[test]
 fn without_a_tag_the_time_tells_and_without_a_time_the_length() {
     for (modified, expected) in [
-        (Some("Wed, 21 Oct 2015 07:28:00 GMT"), "5000 bytes, modified 1445412480.000000000"),
-        (None, "5000 bytes, with neither an ETag nor a time"),
+        (Some("Wed, 21 Oct 2015 07:28:00 GMT"), "5,000 bytes, modified 1445412480.000000000"),
+        (None, "5,000 bytes, with neither an ETag nor a time"),
     ] {
         let page = Page::new(noise(4, 5000)).etag(None).modified(modified);
         let bytes = page.bytes.clone();
@@ -101,6 +101,12 @@ fn wrong_addresses_are_told() {
         ("http://host:port/x", "invalid port"),
         ("s3://bucket", "names no object"),
         ("s3://bucket/a//b", "empty path segment"),
+        (
+            "s3://bucket/key?versionId=1",
+            "s3://bucket/key?… cannot be opened: an object in a store has no query",
+        ),
+        ("gs://bucket/key#part", "`#` in a key is written `%23`"),
+        ("az://container/a/../k", "because of the part `..`"),
     ] {
         let error = RemoteSource::open(address, &quick()).unwrap_err();
         assert!(matches!(error, Error::Address { .. }), "{error:?}");
@@ -122,6 +128,53 @@ fn redirects_are_followed_with_range_and_condition() {
     assert!(read(&source, range(100, 8000)).unwrap() == bytes[100..8000]);
     let last = behind.requests().pop().unwrap();
     assert_eq!((last.range(), last.header("if-match")), (Some((100, 8000)), Some("\"first\"")));
+}
+
+#[test]
+fn what_a_caller_gives_for_one_server_goes_to_no_other() {
+    let page = Page::new(noise(9, 9000));
+    let behind = WebServer::start(move |request, _| page.reply(request));
+    let there = behind.url("/there");
+    // Another one leads back, and then to the object.
+    let home = Arc::new(OnceLock::<String>::new());
+    let back = Arc::clone(&home);
+    let other = WebServer::start(move |request, _| match request.target.as_str() {
+        "/back" => Reply::status(307).header("Location", back.get().unwrap()),
+        _ => Reply::status(302).header("Location", &there),
+    });
+    let (away, round) = (other.url("/away"), other.url("/back"));
+    let server = WebServer::start(move |request, _| match request.target.as_str() {
+        "/first" => Reply::status(301).header("Location", "/second"),
+        "/second" => Reply::status(302).header("Location", &round),
+        _ => Reply::status(302).header("Location", &away),
+    });
+    home.set(server.url("/third")).unwrap();
+    let headers = ["X-Api-Key", "User-Agent", "Cookie"].map(|name| (name.to_owned(), "hidden".to_owned()));
+    let options = RemoteOptions { headers: headers.into(), ..quick() };
+    let address = server.url("/first").replace("://", "://me:hidden@");
+    assert_eq!(RemoteSource::open(&address, &options).unwrap().len(), 9000);
+    for request in server.requests() {
+        let is_home = request.target != "/third";
+        assert_eq!(request.header("x-api-key").is_some(), is_home, "{request:?}");
+        assert_eq!(request.header("authorization").is_some(), is_home, "{request:?}");
+    }
+    let asked = [other.requests(), behind.requests()].concat();
+    assert_eq!(asked.len(), 3);
+    for request in asked {
+        assert!(!format!("{request:?}").contains("hidden"), "{request:?}");
+        assert_eq!(request.header("authorization"), None);
+        assert!(request.header("user-agent").unwrap().starts_with("stook/"));
+        assert_eq!((request.range(), request.header("accept-encoding")), (Some((0, 1)), Some("identity")));
+    }
+}
+
+#[test]
+fn a_redirect_that_leads_nowhere_is_told() {
+    for (location, expected) in [("ftp://host/x?sig=hidden", "address of `ftp`"), ("http://", "no address")] {
+        let server = WebServer::start(move |_, _| Reply::status(302).header("Location", location));
+        let (_, tries, text) = told(&RemoteSource::open(&server.url("/"), &quick()).unwrap_err());
+        assert!(tries == 1 && text.contains(expected) && !text.contains("hidden"), "{text}");
+    }
 }
 
 #[test]

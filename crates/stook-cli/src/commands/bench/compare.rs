@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stook::bench::compare::{CompareOptions, Comparison, Verdict, compare};
+use stook::bench::compare::{CompareOptions, Comparison, RUNS_MIN, Verdict, compare};
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::json::Document;
 use stook::report::units::{bytes_binary, count};
@@ -16,13 +16,14 @@ use crate::output::{Align, Output, Table};
 
 const EXAMPLES: &str = "\
 Cells of the same workload are compared by their requests in each second, with
-an interval of 95% that allows for seconds that resemble their neighbours. A
-difference is called only when the interval excludes zero; cells that are not
-valid are never compared.
+an interval of 95% from rounds drawn anew. A difference is called only when the
+interval excludes zero and both sides have five valid rounds: with fewer nobody
+can say how much two rounds of the same device differ. Cells that are not valid
+are never compared.
 
 Examples:
-  stook bench . --preset ssd --json > before.json
-  stook bench . --preset ssd --json > after.json
+  stook bench . --preset ssd --repeats 5 --json > before.json
+  stook bench . --preset ssd --repeats 5 --json > after.json
   stook bench compare before.json after.json";
 
 /// What `stook bench compare` takes.
@@ -149,17 +150,28 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
 
 fn figures(comparison: &Comparison) -> [String; 5] {
     let percent = |share: f64| format!("{:+.1}%", share * 100.0);
-    let Comparison { first_mean, second_mean, difference, verdict, .. } = comparison;
+    let Comparison { first_mean, second_mean, difference, verdict, runs, .. } = comparison;
+    let mut interval =
+        format!("{} to {}", percent(difference.interval.low), percent(difference.interval.high));
     let verdict = match verdict {
-        Verdict::Faster => "the second is faster",
-        Verdict::Slower => "the second is slower",
-        Verdict::NoDifference => "no difference can be told",
+        Verdict::Faster => "the second is faster".to_owned(),
+        Verdict::Slower => "the second is slower".to_owned(),
+        Verdict::NoDifference => "no difference can be told".to_owned(),
+        Verdict::CannotTell => {
+            "–".clone_into(&mut interval);
+            let fewest = runs.iter().min().copied().unwrap_or(0);
+            format!("cannot tell from {}: it takes --repeats {RUNS_MIN}", rounds(fewest))
+        }
     };
     [
         count(first_mean.round() as u64),
         count(second_mean.round() as u64),
         percent(difference.value),
-        format!("{} to {}", percent(difference.interval.low), percent(difference.interval.high)),
-        verdict.to_owned(),
+        interval,
+        verdict,
     ]
+}
+
+fn rounds(number: usize) -> String {
+    format!("{number} {}", if number == 1 { "round" } else { "rounds" })
 }

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use stook::extent::ByteRange;
-use stook::pack::{Key, Pack, RecordReader};
+use stook::pack::{FileKind, Key, Pack, RecordReader};
 
 use super::{Args, Span};
+use crate::commands::get::files;
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::output::Output;
@@ -18,7 +19,7 @@ use crate::{archives, interrupt, packs};
 /// Runs it.
 ///
 /// # Errors
-/// When there is no such record, it is damaged, a range begins past its end, or stdout cannot be written.
+/// When there is no such record, it is a directory or damaged, a range begins past its end, or stdout cannot be written.
 pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.stats || args.whole_file || args.cache_dir.is_some() {
         let text =
@@ -31,7 +32,7 @@ pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> a
         return Err(UsageError::new(hint).into());
     }
     let pack = packs::open(path, context)?;
-    let record = Record { pack: &pack, key: &packs::parse_key(key)?, address: &args.source };
+    let record = Record { pack: &pack, path, key: &packs::parse_key(key)?, address: &args.source };
     let ranges = record.within(&args.ranges)?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, (!args.ranges.is_empty()).then_some(total));
@@ -46,6 +47,7 @@ pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> a
 
 struct Record<'a> {
     pack: &'a Pack,
+    path: &'a Path,
     key: &'a Key,
     address: &'a OsString,
 }
@@ -53,7 +55,11 @@ struct Record<'a> {
 impl<'a> Record<'a> {
     fn open(&self) -> anyhow::Result<RecordReader<'a>> {
         let missing = || anyhow!("{} names no record of this pack", self.address.display());
-        self.pack.open_file(self.key)?.ok_or_else(missing)
+        let reader = self.pack.open_file(self.key)?.ok_or_else(missing)?;
+        match reader.head().attributes.file_kind() {
+            Some(FileKind::Directory) => Err(files::is_directory(self.path, self.key)),
+            _ => Ok(reader),
+        }
     }
 
     /// How long the body is; where that was not known when it was written, all of it is read to find out.
@@ -77,7 +83,7 @@ impl<'a> Record<'a> {
         }
         let len = self.len()?;
         let ranges = spans.iter().map(|span| span.within(self.address, len));
-        let mut ranges: Vec<ByteRange> = ranges.collect::<Result<_, _>>()?;
+        let mut ranges = ranges.collect::<anyhow::Result<Vec<ByteRange>>>()?;
         ranges.retain(|range| !range.is_empty());
         Ok(ranges)
     }

@@ -2,6 +2,7 @@
 //!
 //! What may be written, and how, is the library's business: [`Folder`] and [`Draft`].
 
+use std::collections::HashSet;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,15 @@ pub(in crate::commands) enum Target {
     /// The one record, into this file.
     File(PathBuf),
     /// Each into a file of its own.
-    Directory(Folder),
+    Directory(Named),
+}
+
+/// A directory, and which of its names are taken.
+#[derive(Debug)]
+pub(in crate::commands) struct Named {
+    folder: Folder,
+    /// The keys of which another has the same name: the number 7 is `id:7` there, and so are the bytes `id:7`.
+    taken: HashSet<Key>,
 }
 
 /// Where one body goes.
@@ -83,7 +92,7 @@ impl Target {
 
     /// A directory, made if it is not there.
     pub(in crate::commands) fn directory(path: &Path) -> Result<Self, stook::Error> {
-        Ok(Self::Directory(Folder::open(path)?))
+        Ok(Self::Directory(Named { folder: Folder::open(path)?, taken: HashSet::new() }))
     }
 
     /// The place of one record.
@@ -100,7 +109,7 @@ impl Target {
             Self::Stdout => Place::Stdout(output),
             Self::Concatenated(draft) => Place::Behind(draft),
             Self::File(path) => Place::File(Draft::named(path)?),
-            Self::Directory(folder) => below(folder, key, kind)?,
+            Self::Directory(named) => named.place(key, kind)?,
         })
     }
 
@@ -112,29 +121,55 @@ impl Target {
         match self {
             Self::Stdout | Self::File(_) => Ok(()),
             Self::Concatenated(draft) => draft.finish(),
-            Self::Directory(folder) => folder.sync(),
+            Self::Directory(named) => named.folder.sync(),
         }
     }
 }
 
-fn below(folder: &mut Folder, key: &Key, kind: Option<FileKind>) -> anyhow::Result<Place<'static>> {
-    let id;
-    let name = match key.value() {
-        KeyValue::Bytes(bytes) => bytes,
-        KeyValue::Id(_) => {
-            id = key.to_string();
-            id.as_bytes()
+impl Named {
+    fn place(&mut self, key: &Key, kind: Option<FileKind>) -> anyhow::Result<Place<'static>> {
+        let id;
+        let name = match key.value() {
+            KeyValue::Bytes(bytes) => bytes,
+            KeyValue::Id(_) => {
+                id = key.to_string();
+                id.as_bytes()
+            }
+        };
+        self.take(key, name)?;
+        let place = match kind {
+            Some(FileKind::Directory) => self.folder.directory(name).map(Place::Directory),
+            // The empty key is the root of a tree; as a file it has no name.
+            _ => self.folder.file(name).map(Place::File),
+        };
+        place.map_err(|error| match error {
+            tree::Refused::Core(error) => error.into(),
+            why => Refused(format!("cannot get {key}: {why}")).into(),
+        })
+    }
+
+    /// Refuses a record where another one got its name. The same record may be got again.
+    fn take(&mut self, key: &Key, name: &[u8]) -> anyhow::Result<()> {
+        let Some(other) = namesake(key, name) else { return Ok(()) };
+        if self.taken.contains(&other) {
+            let why = "would be the same file; get one of them with another --output";
+            return Err(Refused(format!("cannot get {key}: it and {other} {why}")).into());
         }
-    };
-    let place = match kind {
-        Some(FileKind::Directory) => folder.directory(name).map(Place::Directory),
-        // The empty key is the root of a tree; as a file it has no name.
-        _ => folder.file(name).map(Place::File),
-    };
-    place.map_err(|error| match error {
-        tree::Refused::Core(error) => error.into(),
-        why => Refused(format!("cannot get {key}: {why}")).into(),
-    })
+        self.taken.insert(key.clone());
+        Ok(())
+    }
+}
+
+/// The other key that has this name as a file, if there can be one: numbers are named as bytes may be, too.
+fn namesake(key: &Key, name: &[u8]) -> Option<Key> {
+    match key.value() {
+        KeyValue::Id(_) => Key::bytes(name).ok(),
+        KeyValue::Bytes(_) => {
+            let number = Key::parse(name).ok().filter(|number| number.as_bytes().is_none());
+            // `id:07` is the same number, and another name.
+            number.filter(|number| number.to_string().as_bytes() == name)
+        }
+    }
 }
 
 impl Place<'_> {

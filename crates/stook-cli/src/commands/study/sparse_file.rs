@@ -15,7 +15,7 @@ use stook::sparse::Trace;
 
 use crate::context::Context;
 use crate::output::{Align, Output, Table};
-use crate::study::sparse_file::{self, Options, Study, page, published, replay};
+use crate::study::sparse_file::{self, Options, Study, page, replay};
 
 /// What `stook study sparse-file` takes.
 #[derive(Debug, clap::Args)]
@@ -73,25 +73,18 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 fn print(study: &Study, output: &mut Output) -> anyhow::Result<()> {
-    let columns = ["", "here", "svfsc, Python, here", "svfsc, C++, published", "svfsc, Python, published"];
-    let mut table =
-        Table::new(columns.map(|name| (name, if name.is_empty() { Align::Left } else { Align::Right })));
+    let mut table = Table::new([("", Align::Left), ("Stook", Align::Right), ("svfsc, Python", Align::Right)]);
     let time = |seconds: f64| units::duration_ns((seconds * 1e9) as u64);
     for row in &study.rows {
-        let then = published::of(row.work);
-        table.row([
-            row.work.label(),
-            time(row.seconds),
-            row.svfsc_python_s.map(time).unwrap_or_default(),
-            then.map(|then| time(then.cpp_s)).unwrap_or_default(),
-            then.map(|then| time(then.python_s)).unwrap_or_default(),
-        ]);
+        table.row([row.work.label(), time(row.seconds), row.svfsc_python_s.map(time).unwrap_or_default()]);
     }
     output.table(&table)?;
-    output.line("\nWhat was concluded then, and what holds here\n")?;
-    for conclusion in &study.conclusions {
-        output.line(format_args!("  {}\n    Here: {}.", conclusion.published, conclusion.here))?;
+    output.line("\nWhat is published of svfsc (another machine)\n")?;
+    let mut table = Table::new(["", "figure", "Stook, here"].map(|name| (name, Align::Left)));
+    for one in &study.published {
+        table.row([one.what, one.figure, one.here.as_deref().unwrap_or("not measured")]);
     }
+    output.table(&table)?;
     Ok(())
 }
 

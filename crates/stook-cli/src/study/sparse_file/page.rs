@@ -7,7 +7,7 @@ use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 
 use super::work::{NEED_BLOCKS, TOTAL_BYTES};
-use super::{Row, Study, Work, published};
+use super::{Row, Study, Work, row};
 
 /// The page. `document` is what it embeds as its data.
 ///
@@ -16,7 +16,7 @@ use super::{Row, Study, Work, published};
 pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_json::Error> {
     let peer = match &study.svfsc {
         Some(version) => format!("svfsc {version} was measured beside, from Python, in turn."),
-        None => "svfsc was not installed, so only its published figures are beside.".to_owned(),
+        None => "svfsc was not installed, so it was not measured beside.".to_owned(),
     };
     let page = Page::new("Sparse files in memory")
         .lead("What has been fetched of a file that is elsewhere is held with gaps between: what do small reads, small \
@@ -53,14 +53,17 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
             )),
         ])
         .section("Threads", vec![Block::Lines(threads(study))])
-        .section("Beside the published figures", vec![
-            Block::Text(
-                "svfsc is called from Python here. The published figures are of another machine: the last column compares \
-                 machines as much as programs.".to_owned(),
-            ),
+        .section("Beside svfsc", vec![
+            Block::Text("svfsc is called from Python here, Stook from Rust.".to_owned()),
             Block::Table(beside(study)),
         ])
-        .section("What was concluded then, and what holds here", vec![Block::Table(conclusions(study))])
+        .section("What is published of svfsc", vec![
+            Block::Text(
+                "As its documentation prints it, without the machine and the version. What it reads in small blocks is held \
+                 in such blocks; here it is held without a gap. Both the machine and the work differ.".to_owned(),
+            ),
+            Block::Table(published(study)),
+        ])
         .section("How it was measured", vec![Block::Text(format!(
             "Each figure is the median of {} {}. Every write compares what it overlaps; every read touches what it \
              reads, for eviction; files are safe to be used by threads, and pay for it here with one.",
@@ -76,10 +79,6 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
     Ok(page.render())
 }
 
-fn row(study: &Study, work: Work) -> Option<&Row> {
-    study.rows.iter().find(|row| row.work == work)
-}
-
 fn figures(study: &Study) -> Vec<Figure> {
     let all = [
         (Work::Read { block_bytes: 1 }, TOTAL_BYTES, "for a read of one byte"),
@@ -87,31 +86,23 @@ fn figures(study: &Study) -> Vec<Figure> {
         (Work::WriteJoined { block_bytes: 1 }, TOTAL_BYTES, "for a write of one byte behind the last"),
     ];
     let figure = |(work, count, label): (Work, u64, &str)| {
-        let each_ns = row(study, work)?.seconds * 1e9 / count as f64;
+        let each_ns = row(&study.rows, work)?.seconds * 1e9 / count as f64;
         Some(Figure { value: format!("{each_ns:.0} ns"), label: label.to_owned() })
     };
     all.into_iter().filter_map(figure).collect()
 }
 
-/// Ours, svfsc as measured, svfsc as published, by a size.
+/// Ours and svfsc as measured here, by a size.
 fn lines(study: &Study, id: &str, caption: &str, size: impl Fn(Work) -> Option<u64>) -> Lines {
     let of_rows = |seconds: &dyn Fn(&Row) -> Option<f64>| -> Vec<Point> {
         let point = |row: &Row| Some(Point::new(size(row.work)? as f64, seconds(row)? * 1e9));
         study.rows.iter().filter_map(point).collect()
-    };
-    let of_published = |seconds: &dyn Fn(&published::Figure) -> f64| -> Vec<Point> {
-        let point =
-            |figure: &published::Figure| Some(Point::new(size(figure.work)? as f64, seconds(figure) * 1e9));
-        study.published.iter().filter_map(point).collect()
     };
     let mut series = vec![Series::new("Stook", of_rows(&|row| Some(row.seconds))).tone(Tone::Highlight)];
     let measured = of_rows(&|row| row.svfsc_python_s);
     if !measured.is_empty() {
         series.push(Series::new("svfsc, Python, here", measured));
     }
-    series.push(Series::new("svfsc, C++, published", of_published(&|figure| figure.cpp_s)).tone(Tone::Muted));
-    series
-        .push(Series::new("svfsc, Python, publ.", of_published(&|figure| figure.python_s)).tone(Tone::Muted));
     let ticks = study.rows.iter().filter_map(|row| size(row.work)).map(|size| size as f64);
     let x = Axis::logarithmic("Block").format(TickFormat::BytesBinary).ticks(ticks);
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
@@ -140,36 +131,30 @@ fn milliseconds(seconds: f64) -> String {
 
 fn beside(study: &Study) -> Table {
     let mut table = Table::new("").column("", Align::Left);
-    for header in ["Stook", "svfsc, here", "published, Python", "published, C++", "C++ ÷ Stook"] {
+    for header in ["Stook", "svfsc, Python", "svfsc ÷ Stook"] {
         table = table.column(header, Align::Right);
     }
+    let none = || "–".to_owned();
     for row in &study.rows {
-        let Some(then) = published::of(row.work) else { continue };
         let cells = [
             row.work.short_label(),
             milliseconds(row.seconds),
-            row.svfsc_python_s.map_or_else(|| "–".to_owned(), milliseconds),
-            milliseconds(then.python_s),
-            milliseconds(then.cpp_s),
-            units::factor(then.cpp_s / row.seconds),
+            row.svfsc_python_s.map_or_else(none, milliseconds),
+            row.svfsc_python_s.map_or_else(none, |theirs_s| units::factor(theirs_s / row.seconds)),
         ];
         table = table.row(cells, Tone::Plain);
     }
     table
 }
 
-fn conclusions(study: &Study) -> Table {
+fn published(study: &Study) -> Table {
     let mut table = Table::new("")
         .column("Published", Align::Left)
-        .column("Here", Align::Left)
-        .column("Holds", Align::Left);
-    for conclusion in &study.conclusions {
-        let holds = match conclusion.holds {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "not measured",
-        };
-        table = table.row([conclusion.published, &conclusion.here, holds], Tone::Plain);
+        .column("Figure", Align::Left)
+        .column("Stook, here", Align::Left);
+    for one in &study.published {
+        let here = one.here.as_deref().unwrap_or("not measured");
+        table = table.row([one.what, one.figure, here], Tone::Plain);
     }
     table
 }

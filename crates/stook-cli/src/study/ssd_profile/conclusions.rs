@@ -47,40 +47,40 @@ struct Claim {
 
 const CLAIMS: [Claim; 7] = [
     Claim {
-        published: "Latency is linear in block size.",
+        published: "Block size and latency have an extremely linear relationship.",
         check: "A fixed cost and a bandwidth are fitted to the mean latencies at depth 1: none is further than 5% from \
                 the line.",
         judge: linear,
     },
     Claim {
-        published: "The larger the block, the more bytes and the fewer requests per second.",
+        published: "As block size goes up, IOPS go down and MB/s go up.",
         check: "From each block size to the next, bandwidth grows and requests per second fall.",
         judge: larger_blocks,
     },
     Claim {
-        published: "The table over depths proves Little's law.",
+        published: "Little's law is proven by the graph of latency over depth.",
         check: "The law says that throughput × mean latency is the number of requests in flight: at every depth the \
                 product lies within 3% of it.",
         judge: little,
     },
     Claim {
-        published: "Throughput saturates with depth.",
+        published: "Throughput jumps up to a peak at lower to middle depths.",
         check: "A depth below the greatest reaches 95% of the highest throughput.",
         judge: saturates,
     },
     Claim {
-        published: "At the greatest depth throughput falls again.",
+        published: "Behind its peak throughput slowly decreases with depth.",
         check: "The interval of its throughput lies below that of the best depth, and a scalability law fitted to all \
                 depths has a peak.",
         judge: falls_again,
     },
     Claim {
-        published: "Mixing reads and writes costs little.",
+        published: "The ratio of reads to writes does not affect performance.",
         check: "The pure rates predict every mixed one, as their harmonic mean, within 10%.",
         judge: mix,
     },
     Claim {
-        published: "A small write takes longer than a small read.",
+        published: "Write latency is higher than read latency.",
         check: "Mean latency of 4 KiB at depth 1, writes against reads.",
         judge: small_writes,
     },

@@ -125,5 +125,5 @@ pub(super) const CHECKS: &str = "These are the gates. A figure is believed when 
     slow. Five stretches of the run differ by at most 0.20 of their mean, and a line through them rises or falls by at \
     most 0.10. A dash means that there was nothing to check.";
 
-pub(super) const TABLES: &str = "Published figures come from another machine, a minute per cell: they are there to \
-    compare the shape, not the speed.";
+pub(super) const TABLES: &str = "Published figures come from another machine, a minute per cell, and from reads \
+    and writes in order, where ours are at random places: they are there to compare the shape, not the speed.";

@@ -20,9 +20,10 @@ pub fn page(study: &Study, document: &impl Serialize) -> Result<String, serde_js
     let page = Page::new("What this storage does")
         .lead(&study.verdict)
         .lead(
-            "A published study of an SSD was measured again, here: the same sizes, mixes and numbers of requests at \
-             once, on random places of a file of data, past all caches of the system. Every word that this takes is \
-             explained where it first stands.",
+            "The sizes, mixes and numbers of requests at once of a published study of an SSD, measured here: at random \
+             places of a file of data, past all caches of the system. The published reads went through their file in \
+             order, and nothing is said of caches, so shapes can be compared, not figures. Every word that this takes \
+             is explained where it first stands.",
         )
         .section("The device in four lines", summary_section(study))
         .section("What it does, in four numbers", figures_section(study))

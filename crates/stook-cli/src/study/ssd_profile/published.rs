@@ -1,5 +1,6 @@
-//! What the published study of an SSD measured: a minute per cell on a file of 1 GiB, past the page cache, one
-//! process, with an asynchronous engine. What was not varied was 16 KiB, depth 1, reads only.
+//! What the published study of an SSD printed: fio on Windows, a minute per cell on a file of 1 GiB, one job, in order
+//! (`--rw=read`, `--rw=rw`); it states neither the engine nor whether the page cache was passed by. What was not varied
+//! was 16 KiB, depth 1, reads only. The small writes were at random places; it gives no command for them.
 
 use stook::report::least_squares::Estimate;
 

@@ -11,6 +11,7 @@ mod steady;
 use serde::{Deserialize, Serialize};
 
 pub use burst::{BurstFall, find_fall};
+pub(super) use steady::SPREAD_MAX;
 pub use steady::{Steadiness, steadiness};
 
 /// Which check.

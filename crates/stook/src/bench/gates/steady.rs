@@ -7,7 +7,9 @@ use crate::report::least_squares::{LinearFit, Point};
 
 /// Into how many windows a run is cut.
 const WINDOWS: usize = 5;
-const SPREAD: Allowed = Allowed::at_most(0.20);
+/// How far means of windows, and of rounds, may lie apart, as a share of their mean.
+pub(in crate::bench) const SPREAD_MAX: f64 = 0.20;
+const SPREAD: Allowed = Allowed::at_most(SPREAD_MAX);
 const SLOPE: Allowed = Allowed::at_most(0.10);
 
 /// How the five window means of a run lie.

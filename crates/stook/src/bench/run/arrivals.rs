@@ -2,6 +2,7 @@
 
 use super::super::random::Random;
 use super::super::workload::{Arrival, Workload};
+use super::offsets::stream;
 
 /// The schedule of one job. It does not wait for anybody: that is what makes the loop open.
 #[derive(Debug)]
@@ -14,9 +15,9 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// For the `job`th of the jobs that share the rate of the cell; `None` for a closed loop.
-    pub(super) fn new(workload: &Workload, job: u32, begin_ns: u64) -> Option<Self> {
+    pub(super) fn new(workload: &Workload, round: u32, job: u32, begin_ns: u64) -> Option<Self> {
         let interval_ns = 1e9 * f64::from(workload.jobs) / workload.rate_per_s?;
-        let mut random = Random::new(workload.seed, 2 * u64::from(job) + 1);
+        let mut random = Random::new(workload.seed, stream(round, 2 * u64::from(job) + 1));
         // Jobs of a constant rate take turns.
         let first_ns = match workload.arrival {
             Arrival::Constant => interval_ns * f64::from(job) / f64::from(workload.jobs),
@@ -45,7 +46,7 @@ mod tests {
 
     fn moments(arrival: Arrival, jobs: u32, job: u32, count: usize) -> Vec<u64> {
         let workload = Workload { rate_per_s: Some(1000.0), arrival, jobs, ..Workload::default() };
-        let mut arrivals = Arrivals::new(&workload, job, 5_000_000).unwrap();
+        let mut arrivals = Arrivals::new(&workload, 0, job, 5_000_000).unwrap();
         let take = |_| {
             let next = arrivals.next_ns();
             arrivals.advance();
@@ -73,6 +74,6 @@ mod tests {
 
     #[test]
     fn a_closed_loop_has_no_schedule() {
-        assert!(Arrivals::new(&Workload::default(), 0, 0).is_none());
+        assert!(Arrivals::new(&Workload::default(), 0, 0, 0).is_none());
     }
 }

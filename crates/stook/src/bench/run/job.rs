@@ -22,7 +22,7 @@ use super::super::workload::Workload;
 use super::Shared;
 use super::arrivals::Arrivals;
 use super::clock::thread_cpu_ns;
-use super::offsets::Offsets;
+use super::offsets::{Offsets, stream};
 use super::record::{Kind, Record};
 use crate::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
 
@@ -107,7 +107,7 @@ impl<'a> Job<'a> {
         let depth = workload.depth as usize;
         // `Workload::check` bounds it.
         let block_len = workload.block_size as usize;
-        let mut choices = Random::new(workload.seed, CHOICES + u64::from(number));
+        let mut choices = Random::new(workload.seed, stream(shared.round, CHOICES + u64::from(number)));
         let read_buffers = match workload.read_share {
             0 => Vec::new(),
             _ => buffers(depth, block_len)?,
@@ -126,7 +126,7 @@ impl<'a> Job<'a> {
             access: if workload.buffered { Access::Cached } else { Access::Direct },
             block_len,
             engine: engines.build(depth)?,
-            offsets: Offsets::new(workload, target.len(), number),
+            offsets: Offsets::new(workload, target.len(), shared.round, number),
             choices,
             slots: vec![Slot { kind: Kind::Sync, offset: 0, start_ns: 0, waited_ns: 0 }; depth],
             free: (0..depth).rev().collect(),
@@ -164,7 +164,7 @@ impl<'a> Job<'a> {
         let measured_s = self.workload.time_s.unwrap_or(60.0);
         self.record = Record::new(self.shared.measure_from_ns(), measured_s);
         self.cross(self.shared.clock.now_ns());
-        match Arrivals::new(self.workload, self.number, self.shared.begin_ns()) {
+        match Arrivals::new(self.workload, self.shared.round, self.number, self.shared.begin_ns()) {
             None => self.closed_loop()?,
             Some(arrivals) => self.open_loop(arrivals)?,
         }

@@ -36,6 +36,8 @@ const LOOK_EVERY_US: u64 = 1000;
 
 /// What all threads of a cell share.
 struct Shared {
+    /// Which of the runs of its cell it is.
+    round: u32,
     clock: Clock,
     begin_ns: AtomicU64,
     ramp_ns: u64,
@@ -57,9 +59,10 @@ struct Shared {
 struct Gauge(AtomicU32);
 
 impl Shared {
-    fn new(workload: &Workload) -> Self {
+    fn new(workload: &Workload, round: u32) -> Self {
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         Self {
+            round,
             clock: Clock::start(),
             begin_ns: AtomicU64::new(0),
             ramp_ns: ns(workload.ramp_s),
@@ -120,16 +123,17 @@ pub(super) struct Measured {
     pub(super) verified_bytes: u64,
 }
 
-/// Runs a cell once.
+/// Runs a cell once: in each round it asks for other blocks.
 pub(super) fn run(
     workload: &Workload,
+    round: u32,
     target: &TestFile,
     engines: &dyn EngineFactory,
     observer: &dyn Observer,
 ) -> Result<Measured> {
     target.check_still_there()?;
     let threads_before = Threads::now();
-    let shared = Shared::new(workload);
+    let shared = Shared::new(workload, round);
     let jobs = (0..workload.jobs)
         .map(|number| Job::new(number, workload, target, engines, &shared))
         .collect::<Result<Vec<_>>>()?;

@@ -20,8 +20,9 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    /// For the `job`th job of a cell on a file of that length.
-    pub(super) fn new(workload: &Workload, file_len: u64, job: u32) -> Self {
+    /// For the `job`th job of a cell on a file of that length. Another round asks for other blocks, and its sequences
+    /// begin elsewhere: what one round left in a cache is not what the next one reads.
+    pub(super) fn new(workload: &Workload, file_len: u64, round: u32, job: u32) -> Self {
         let whole = file_len / workload.block_size.max(1);
         let exclusive = workload.verify && workload.writes();
         let blocks = if workload.pattern == Pattern::Sequential || exclusive {
@@ -34,12 +35,17 @@ impl Offsets {
         } else {
             0..whole
         };
+        let mut random = Random::new(workload.seed, stream(round, 2 * u64::from(job)));
+        let first = match round {
+            0 => blocks.start,
+            _ => blocks.start + random.below((blocks.end - blocks.start).max(1)),
+        };
         Self {
             pattern: workload.pattern,
             block_size: workload.block_size,
-            next_read: blocks.start,
-            next_write: blocks.start,
-            random: Random::new(workload.seed, 2 * u64::from(job)),
+            next_read: first,
+            next_write: first,
+            random,
             busy: exclusive.then(|| Bits::new(blocks.end - blocks.start)),
             blocks,
         }
@@ -81,6 +87,11 @@ impl Offsets {
     }
 }
 
+/// The stream of random numbers of one round. Those of a round are all below 2^33.
+pub(super) fn stream(round: u32, of_round: u64) -> u64 {
+    u64::from(round) << 33 | of_round
+}
+
 /// A bit for each block.
 #[derive(Debug)]
 struct Bits(Vec<u64>);
@@ -108,7 +119,7 @@ mod tests {
     use super::*;
 
     fn taken(workload: &Workload, len: u64, job: u32, count: usize) -> Vec<u64> {
-        let mut offsets = Offsets::new(workload, len, job);
+        let mut offsets = Offsets::new(workload, len, 0, job);
         (0..count).map(|_| offsets.next(true)).collect()
     }
 
@@ -139,9 +150,28 @@ mod tests {
     }
 
     #[test]
+    fn every_round_asks_for_other_blocks() {
+        let of = |pattern, round| -> Vec<u64> {
+            let workload = Workload { pattern, ..Workload::default() };
+            let mut offsets = Offsets::new(&workload, 1 << 30, round, 0);
+            (0..100).map(|_| offsets.next(true)).collect()
+        };
+        for pattern in [Pattern::Random, Pattern::Sequential] {
+            let first: BTreeSet<_> = of(pattern, 0).into_iter().collect();
+            for round in 1..5 {
+                assert_eq!(of(pattern, round), of(pattern, round), "the same every time");
+                let again = of(pattern, round).iter().filter(|offset| first.contains(offset)).count();
+                assert!(again < 3, "{again} of 100 blocks of round {round} were those of the first");
+            }
+        }
+        let steps = |round| of(Pattern::Sequential, round).windows(2).all(|pair| pair[1] - pair[0] == 4096);
+        assert!(steps(0) && steps(1));
+    }
+
+    #[test]
     fn verified_blocks_are_in_flight_once() {
         let workload = Workload { verify: true, read_share: 0, depth: 4, ..Workload::default() };
-        let mut offsets = Offsets::new(&workload, 8 * 4096, 0);
+        let mut offsets = Offsets::new(&workload, 8 * 4096, 0, 0);
         let first: BTreeSet<_> = (0..8).map(|_| offsets.next(false)).collect();
         assert_eq!(first.len(), 8);
         offsets.release(3 * 4096);

@@ -10,7 +10,8 @@ use super::roots::Roots;
 use crate::pack::error::Result;
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
-use crate::pack::open::Pack;
+use crate::pack::open::{KeyEntry, Pack};
+use crate::report::units;
 use crate::tree::target;
 use crate::walk::{Decision, Kind, Walk};
 
@@ -27,7 +28,8 @@ pub enum Delete {
     /// None.
     #[default]
     Nothing,
-    /// Half of those that the pack has of the tree; none if [files were moved into it](Pack::is_moved_into).
+    /// Half of the files that the pack has below each root, of those that this run would pack; none if
+    /// [files were moved into it](Pack::is_moved_into).
     UpToHalf,
     /// This many.
     UpTo(u64),
@@ -44,19 +46,40 @@ pub struct Held {
     pub link: Vec<u8>,
 }
 
+/// How many of the files that a root has in the pack are gone.
+///
+/// Directories are not among them: a tree may have all of its directories and no file left. Each root is counted by
+/// itself: one that is not mounted may be a small part of them all.
+#[derive(Debug, Default)]
+struct Tally {
+    gone: u64,
+    of: u64,
+}
+
+impl Tally {
+    /// What is told where they are more than half.
+    fn refusal(&self, root: &[u8]) -> Option<String> {
+        let is_too_much = self.gone.saturating_mul(2) > self.of;
+        let root = if root.is_empty() { "this tree".to_owned() } else { root.escape_ascii().to_string() };
+        let of = units::count_of(self.of, "record", "records");
+        is_too_much.then(|| format!("{} of the {of} of files in {root}", units::count(self.gone)))
+    }
+}
+
 impl Delete {
-    /// Why so many of the records of a tree may not be deleted, if they may not.
+    /// Why so many of the records of a tree may not be deleted, if they may not. Whether they are more than half is
+    /// found by [`Packing::more_than_half`].
     fn refusal(self, gone: usize, of: usize, moved: bool) -> Option<String> {
         let why = match self {
             _ if gone == 0 => return None,
             Self::Nothing | Self::Any => return None,
             Self::UpTo(max) if gone as u64 <= max => return None,
-            Self::UpTo(max) => format!("more than the {max} that may be"),
+            Self::UpTo(max) => format!("more than the {} that may be", units::count(max)),
             Self::UpToHalf if moved => "and files were moved into the pack: it may hold the only copy".into(),
-            Self::UpToHalf if gone.saturating_mul(2) <= of => return None,
-            Self::UpToHalf => "more than half: is it another tree, or one that is not mounted?".into(),
+            Self::UpToHalf => return None,
         };
-        Some(format!("{gone} of the {of} records of this tree would be deleted, {why}; none was"))
+        let (gone, of) = (units::count(gone as u64), units::count_of(of as u64, "record", "records"));
+        Some(format!("{gone} of the {of} of this tree would be deleted, {why}; none was"))
     }
 }
 
@@ -74,7 +97,10 @@ impl<'p> Packing<'p, '_> {
         }
         self.hold_content(&mut gone, &failed);
         let of = self.existing.all().filter(|(_, key, _)| roots.above(key).is_some()).count();
-        self.summary.refused = self.tree.delete.refusal(gone.len(), of, before.is_moved_into());
+        self.summary.refused = match self.tree.delete.refusal(gone.len(), of, before.is_moved_into()) {
+            None => self.more_than_half(&gone, &failed, before, &roots)?,
+            refused => refused,
+        };
         if self.writer.is_none() {
             let is_refused = self.summary.refused.is_some();
             self.summary.deleted = if is_refused { 0 } else { gone.len() as u64 };
@@ -88,9 +114,9 @@ impl<'p> Packing<'p, '_> {
     fn not_met(&mut self, roots: &Roots, failed: &BTreeSet<Vec<u8>>) -> Vec<&'p [u8]> {
         let (existing, mut all) = (self.existing, Vec::new());
         for (number, key, kind) in existing.all() {
-            let is_met = self.met.get(number).is_none_or(|met| *met != Met::Not) || failed.contains(key);
+            let is_met = self.is_met(number, key, failed);
             let Some(root) = roots.above(key).filter(|_| !is_met) else { continue };
-            if target::parts(key).is_err() || !self.is_selected(key, kind, root) {
+            if !self.is_selected(key, kind, root) {
                 continue;
             }
             if self.is_near_failure(key, root, failed) {
@@ -103,6 +129,74 @@ impl<'p> Packing<'p, '_> {
         all
     }
 
+    /// Why what is gone may not be deleted unasked, where it is more than half of the files of a root.
+    fn more_than_half(
+        &mut self,
+        gone: &[&[u8]],
+        failed: &BTreeSet<Vec<u8>>,
+        before: &Pack,
+        roots: &Roots,
+    ) -> Result<Option<String>, Stop> {
+        let existing = self.existing;
+        let is_file = |key: &&[u8]| existing.kind(key) != Some(FileKind::Directory);
+        if self.tree.delete != Delete::UpToHalf || !gone.iter().any(is_file) {
+            return Ok(None);
+        }
+        let mut tallies: BTreeMap<&[u8], Tally> = BTreeMap::new();
+        for batch in self.files(failed, roots).chunks(BATCH_LEN) {
+            self.tell(0)?;
+            for key in self.in_group(batch, before)? {
+                let Some(root) = roots.above(key) else { continue };
+                let tally = tallies.entry(root).or_default();
+                tally.of += 1;
+                tally.gone += u64::from(gone.binary_search(&key).is_ok());
+            }
+        }
+        let refusals: Vec<String> = tallies.iter().filter_map(|(root, tally)| tally.refusal(root)).collect();
+        let why = "more than half: this may be another tree, or one that is not mounted; none was";
+        Ok((!refusals.is_empty()).then(|| format!("{} would be deleted, {why}", refusals.join(" and "))))
+    }
+
+    /// The files of the pack that this run met, or would have met if they were there, in the order of their keys.
+    fn files(&self, failed: &BTreeSet<Vec<u8>>, roots: &Roots) -> Vec<&'p [u8]> {
+        let (existing, mut files) = (self.existing, Vec::new());
+        for (number, key, kind) in existing.all().filter(|(_, _, kind)| *kind != FileKind::Directory) {
+            let Some(root) = roots.above(key) else { continue };
+            if self.is_met(number, key, failed) || self.is_selected(key, kind, root) {
+                files.push(key);
+            }
+        }
+        files.sort_unstable();
+        files
+    }
+
+    /// Those of a batch that are in a group that counts. What cannot be located is not known to be in one.
+    fn in_group(&self, batch: &[&'p [u8]], before: &Pack) -> Result<Vec<&'p [u8]>> {
+        if self.tree.grouping == Grouping::Default {
+            return Ok(batch.to_vec());
+        }
+        let keys = batch.iter().map(Key::bytes).collect::<Result<Vec<_>>>()?;
+        let mut counted = Vec::new();
+        for (&key, entry) in batch.iter().zip(before.locate(&keys)?) {
+            if entry.ok().flatten().is_some_and(|entry| self.is_in_group(key, &entry, before)) {
+                counted.push(key);
+            }
+        }
+        Ok(counted)
+    }
+
+    /// Whether a record is in a group that counts: the one that it would be packed into now, where one was asked for.
+    fn is_in_group(&self, key: &[u8], entry: &KeyEntry, before: &Pack) -> bool {
+        let is_directory = self.existing.kind(key) == Some(FileKind::Directory);
+        self.tree.grouping == Grouping::Default
+            || self.tree.grouping.of(key, is_directory) == before.group_of_entry(entry)
+    }
+
+    /// Whether the walk came to the path of a record, be it in vain.
+    fn is_met(&self, number: usize, key: &[u8], failed: &BTreeSet<Vec<u8>>) -> bool {
+        self.met.get(number).is_none_or(|met| *met != Met::Not) || failed.contains(key)
+    }
+
     /// Whether the walk would have come to this path, and packed it.
     fn is_selected(&self, key: &[u8], kind: FileKind, root: &[u8]) -> bool {
         let (tree, own) = (self.tree, &self.summary.own);
@@ -112,7 +206,9 @@ impl<'p> Packing<'p, '_> {
             FileKind::File | FileKind::HardLink => Kind::File,
         };
         let is_entered = |above| tree.decide(own, above, Kind::Directory) != Decision::Prune;
-        tree.decide(own, key, kind) == Decision::Take && directories(key, root).all(is_entered)
+        target::parts(key).is_ok()
+            && tree.decide(own, key, kind) == Decision::Take
+            && directories(key, root).all(is_entered)
     }
 
     /// Whether anything failed in the directory in which this path is missing, at any depth: what is missing here may
@@ -149,11 +245,8 @@ impl<'p> Packing<'p, '_> {
                     continue;
                 }
             };
-            if self.tree.grouping != Grouping::Default {
-                let is_directory = self.existing.kind(key) == Some(FileKind::Directory);
-                if self.tree.grouping.of(key, is_directory) != before.group_of_entry(&entry) {
-                    continue;
-                }
+            if !self.is_in_group(key, &entry, before) {
+                continue;
             }
             match roots.has(key) {
                 Ok(true) => {}
@@ -222,4 +315,29 @@ fn directories<'k>(key: &'k [u8], root: &[u8]) -> impl Iterator<Item = &'k [u8]>
     let from = root.len();
     let ends = key.iter().enumerate().rev().filter(move |&(at, &byte)| byte == b'/' && at > from);
     ends.filter_map(|(at, _)| key.get(..at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_tells_how_many_and_why() {
+        let told = Delete::UpTo(1000).refusal(1001, 5000, false).unwrap();
+        assert!(
+            told.contains("1,001 of the 5,000 records") && told.contains("more than the 1,000 "),
+            "{told}"
+        );
+        assert!(told.ends_with("; none was") && !told.contains('?'), "{told}");
+        let moved = Delete::UpToHalf.refusal(1, 4, true).unwrap();
+        assert!(moved.contains("moved into the pack"), "{moved}");
+    }
+
+    #[test]
+    fn half_of_the_files_of_a_root_is_not_too_much() {
+        let told = Tally { gone: 3258, of: 3258 }.refusal(b"").unwrap();
+        assert_eq!(told, "3,258 of the 3,258 records of files in this tree");
+        assert_eq!(Tally { gone: 2, of: 3 }.refusal(b"a").unwrap(), "2 of the 3 records of files in a");
+        assert_eq!(Tally { gone: 2, of: 4 }.refusal(b""), None);
+    }
 }

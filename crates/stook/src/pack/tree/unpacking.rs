@@ -13,6 +13,7 @@ use super::links::Linking;
 use super::packing::Failure;
 use super::paths::{Paths, kind_of, symlink_target};
 use super::writing::{Body, Place, Writing};
+use crate::pack::damages::Damages;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::key::Key;
@@ -235,7 +236,10 @@ impl Unpacking<'_> {
     }
 
     fn tell_damage(&self, scan: &Scan<'_>) {
-        for damage in self.pack.damages().iter().chain(scan.damages()) {
+        // What was met when the pack was opened may be met again when it is scanned.
+        let damages: Damages =
+            self.pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect();
+        for damage in damages.iter().filter(|damage| !self.pack.is_of_older_version(damage)) {
             let key = damage.key.as_ref().and_then(Key::as_bytes).unwrap_or_default().to_vec();
             self.writing.fail(key, Error::Damaged(damage.clone()));
         }

@@ -45,7 +45,7 @@ pub(crate) struct Active {
     runs_tally: Tally,
     /// Known to be on the medium.
     durable_len: u64,
-    /// What is before was acknowledged to somebody, or may have been.
+    /// What is before was acknowledged to somebody, or may have been, or is named by a checkpoint.
     promised_len: u64,
     /// Where what counts ends: what follows is a record or batch that was begun.
     counted_len: u64,
@@ -241,19 +241,31 @@ impl Active {
         Ok(self.appender.flush()?)
     }
 
-    /// Waits until all of it is on the medium.
+    /// Waits until all of it is on the medium, which is promised then.
     pub(crate) fn sync(&mut self) -> Result<()> {
+        self.make_durable()?;
+        self.promised_len = self.durable_len;
+        Ok(())
+    }
+
+    /// Waits until all of it is on the medium. Nothing is promised: the generation that is to name it may yet fail.
+    pub(crate) fn make_durable(&mut self) -> Result<()> {
         if self.is_dirty() {
             self.appender.sync().inspect_err(|_| self.counted_len = self.promised_len)?;
             self.durable_len = self.appender.len();
-            self.promised_len = self.durable_len;
             self.mark_due |= self.durable_len > UNIT as u64;
         }
         Ok(())
     }
 
+    /// What is before was acknowledged to somebody, or may have been.
+    pub(crate) fn promised_len(&self) -> u64 {
+        self.promised_len
+    }
+
     /// A manifest names it as it is now. What follows is told to be written after that one.
     pub(crate) fn go_on_after(&mut self, edition: Edition) {
+        self.promised_len = self.durable_len;
         self.published = true;
         self.session.after = edition;
         self.mark_due = true;
@@ -502,7 +514,7 @@ impl Active {
     /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its index is, and
     /// the checkpoints that are not needed any more once that manifest is published.
     pub(crate) fn seal(&mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<Name>)> {
-        self.sync()?;
+        self.make_durable()?;
         let frames = ByteRange::new(UNIT as u64, self.len()).unwrap_or_default();
         let tally = self.tally();
         let tail = self.tail.to_run(frames, self.salt.crc)?;

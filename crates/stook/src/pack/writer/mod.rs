@@ -208,6 +208,10 @@ pub struct PackWriter {
     stopped: bool,
     /// Whether there may be a generation that this writer does not know to be published.
     in_doubt: bool,
+    /// Whether a generation is on its way.
+    is_publishing: bool,
+    /// Of segments that were sealed since the last generation: what was promised of them before.
+    promised_lens: BTreeMap<u64, u64>,
     /// Files that the newest generation does not name, and that are to go when no older one does.
     garbage: BTreeSet<Name>,
     /// The process that opened it.
@@ -353,6 +357,8 @@ impl PackWriter {
             unpublished: false,
             stopped: false,
             in_doubt: false,
+            is_publishing: false,
+            promised_lens: BTreeMap::new(),
             garbage: BTreeSet::new(),
             process: std::process::id(),
             lock,

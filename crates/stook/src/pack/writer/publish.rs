@@ -82,9 +82,11 @@ impl PackWriter {
     /// Ends a group's segment in its index. The next generation names it as sealed.
     pub(super) fn seal_group(&mut self, group: u32) -> Result<()> {
         let Some(active) = self.active.get_mut(&group) else { return Ok(()) };
+        let promised_len = active.promised_len();
         let (entry, checkpoints) = active.seal(&self.reader)?;
         self.active.remove(&group);
         self.sealed.insert(entry.id, Sealed { entry, segment: None });
+        self.promised_lens.insert(entry.id, promised_len);
         self.unpublished = true;
         self.publish_now()?;
         self.garbage.extend(checkpoints);
@@ -112,10 +114,18 @@ impl PackWriter {
 
     /// Publishes the next generation. Everything it names is durable before it is.
     pub(super) fn publish_now(&mut self) -> Result<()> {
+        self.is_publishing = true;
+        self.publish_next()?;
+        self.is_publishing = false;
+        self.remove_garbage();
+        Ok(())
+    }
+
+    fn publish_next(&mut self) -> Result<()> {
         self.check_lists()?;
         for active in self.active.values_mut() {
             active.announce()?;
-            active.sync()?;
+            active.make_durable()?;
         }
         let mut generation_next = self.generation_next;
         let generation = take_number("the number of a generation", &mut generation_next)?;
@@ -147,18 +157,19 @@ impl PackWriter {
         if before.generation > 0 {
             self.older.insert(before.generation, Named::by(&before));
         }
-        self.remove_garbage();
+        self.promised_lens.clear();
         Ok(())
     }
 
-    /// After a failure: gives back the room of what was promised to nobody, for the disk may be full. That is what was begun
-    /// and did not come to its end, what was put since the last sync where a sync failed, and all of a segment that no
-    /// manifest can name. Names stay, so that nobody takes one again before the directory is synced. Where this fails,
-    /// too, the next writer does it.
+    /// After a failure: gives back the room of what was promised to nobody, for the disk may be full, and so that what failed
+    /// does not count either. That is what was begun and did not come to its end, what was put since the last sync where
+    /// a sync or a publication failed, and all of a segment that no manifest can name. Names stay, so that nobody takes
+    /// one again before the directory is synced. Where this fails, too, the next writer does it.
     pub(super) fn give_room_back(&mut self) {
-        let growing = self.active.values();
+        let takes_back = self.is_publishing && !self.in_doubt;
+        let end = |active: &Active| if takes_back { active.promised_len() } else { active.counted_len() };
         let mut ends: BTreeMap<u64, u64> =
-            growing.map(|active| (active.header.id, active.counted_len())).collect();
+            self.active.values().map(|active| (active.header.id, end(active))).collect();
         if !self.in_doubt {
             ends.extend(self.ends_unpublished());
         }
@@ -166,7 +177,8 @@ impl PackWriter {
         self.active.clear();
         for (id, len) in ends {
             let cut = |mut appender: Box<dyn Appender>| match appender.len() > len {
-                true => appender.truncate(len),
+                // What was synced already would be there again after a power failure.
+                true => appender.truncate(len).and_then(|()| appender.sync()),
                 false => Ok(()),
             };
             let _ = self.storage.open_append(&Name::Segment(id).to_string()).and_then(cut);
@@ -174,7 +186,7 @@ impl PackWriter {
     }
 
     /// Where segments end as the generation published last knows them: those that it does not name behind their header, and
-    /// those that it does not know to be sealed before their index.
+    /// those that it does not know to be sealed where they ended for it.
     fn ends_unpublished(&self) -> BTreeMap<u64, u64> {
         let named: BTreeMap<u64, SegmentState> =
             self.manifest.segments.iter().map(|entry| (entry.id, entry.state)).collect();
@@ -183,7 +195,9 @@ impl PackWriter {
         let sealed = self.sealed.values().map(|sealed| &sealed.entry).filter(|entry| {
             entry.state == SegmentState::Sealed && named.get(&entry.id) == Some(&SegmentState::Active)
         });
-        unnamed.map(|id| (id, UNIT as u64)).chain(sealed.map(|entry| (entry.id, entry.frames_end))).collect()
+        let end =
+            |entry: &SegmentEntry| self.promised_lens.get(&entry.id).copied().unwrap_or(entry.frames_end);
+        unnamed.map(|id| (id, UNIT as u64)).chain(sealed.map(|entry| (entry.id, end(entry)))).collect()
     }
 
     pub(super) fn entries(&self) -> Vec<SegmentEntry> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
+use super::response::State;
 use crate::error::{Error, RemoteErrorKind};
-use crate::source::Identity;
 
 /// Why a try failed.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) enum Failure {
     /// It would fail again.
     Final(RemoteErrorKind, String),
     /// The object is no longer what it was.
-    Changed(Box<Identity>),
+    Changed(Box<State>),
     /// This machine could not do its part.
     Local(Error),
     /// The server says that a condition or a range does not hold: probably the object has changed.

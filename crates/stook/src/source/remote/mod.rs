@@ -8,7 +8,9 @@
 mod failure;
 mod options;
 mod origin;
+mod parsed;
 mod process;
+mod redirect;
 mod request;
 mod response;
 mod runtime;
@@ -22,14 +24,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Instant;
 
 use self::process::PerProcess;
 use self::request::{Client, Probe};
-use self::response::Proof;
+use self::response::{Proof, State};
 use self::whole::{Held, Whole};
-use super::address::{refused, shown};
+use super::address::refused;
 use super::object::{Answer, Object, Pending};
-use super::{Identity, Leaf, Origin, SETTLING_MAX, Source, check_bounds, is_remote};
+use super::redact::shown;
+use super::{Identity, Leaf, Origin, SETTLING_MAX, Source, WholeRead, check_bounds, is_remote};
 use crate::error::{Error, RemoteError, RemoteErrorKind, Result};
 use crate::extent::ByteRange;
 
@@ -40,8 +44,8 @@ pub use statistics::RemoteStatistics;
 #[derive(Debug, Clone)]
 pub struct RemoteSource {
     object: Arc<RemoteObject>,
-    /// Its bytes, where it was read as a whole.
-    held: Option<Held>,
+    /// Its bytes, where it was read as a whole, and what that took.
+    held: Option<(Held, WholeRead)>,
 }
 
 impl RemoteSource {
@@ -59,20 +63,24 @@ impl RemoteSource {
         options.check().map_err(|what| Error::Address { path: path.clone(), what })?;
         let ways =
             Ways { path, address: address.to_owned(), options: options.clone(), clients: PerProcess::new() };
-        let Probe { identity, has_len, has_ranges, proof } = ways.probe_settled()?;
+        let Probe { state, has_len, has_ranges, proof } = ways.probe_settled()?;
         let origin = origin_of(address, options)?;
+        let origin = match &state.target {
+            Some(target) => origin.led_to(target),
+            None => origin,
+        };
         let is_proven = proof == Proof::Sure;
-        let object = |ways, identity| RemoteObject::new(ways, identity, origin, is_proven);
+        let object = |ways, state| RemoteObject::new(ways, state, origin, is_proven);
         if has_ranges {
-            return Ok(Self { object: object(ways, identity), held: None });
+            return Ok(Self { object: object(ways, state), held: None });
         }
         if !options.whole_file {
             return Err(ways.cannot_be_parted());
         }
-        let (held, len) = ways.read_whole(&identity)?;
+        let (held, len, took) = ways.read_whole(&state)?;
         // A server that does not know a length beforehand never says one.
-        let identity = if has_len { identity } else { Identity { len, ..identity } };
-        Ok(Self { object: object(ways, identity), held: Some(held) })
+        let state = if has_len { state } else { state.with_len(len) };
+        Ok(Self { object: object(ways, state), held: Some((held, took)) })
     }
 
     /// What its requests came to, in this process.
@@ -84,6 +92,12 @@ impl RemoteSource {
     /// Whether it was read as a whole when it was opened.
     pub fn is_whole(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// What the server tells it by now.
+    fn current_state(&self) -> Result<State> {
+        let Probe { state, has_len, .. } = self.object.ways.probe()?;
+        Ok(if has_len { state } else { state.with_len(self.len()) })
     }
 }
 
@@ -102,24 +116,31 @@ impl Source for RemoteSource {
     }
 
     fn len(&self) -> u64 {
-        self.object.identity.len
+        self.object.state.identity.len
     }
 
     fn identity(&self) -> Identity {
-        Identity::clone(&self.object.identity)
+        self.object.state.identity.clone()
     }
 
     fn current_identity(&self) -> Result<Identity> {
-        let now = self.object.ways.probe()?;
-        let len = if now.has_len { now.identity.len } else { self.len() };
-        Ok(Identity { len, ..now.identity })
+        Ok(self.current_state()?.identity)
+    }
+
+    /// Where it was found counts, too.
+    fn check_unchanged(&self) -> Result<()> {
+        let now = self.current_state()?;
+        if self.object.state.is_same(&now) {
+            return Ok(());
+        }
+        Err(response::changed(self.path(), &self.object.state, &now))
     }
 
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         check_bounds(self, range)?;
         if !range.is_empty() {
             leaves.push(match &self.held {
-                Some(held) => held.leaf(range),
+                Some((held, _)) => held.leaf(range),
                 None => Leaf::Object { object: Arc::clone(&self.object) as Arc<dyn Object>, range },
             });
         }
@@ -136,6 +157,10 @@ impl Source for RemoteSource {
 
     fn checks_reads(&self) -> bool {
         true
+    }
+
+    fn whole_read(&self) -> Option<WholeRead> {
+        self.held.as_ref().map(|(_, took)| *took)
     }
 }
 
@@ -180,15 +205,21 @@ impl Ways {
         Ok(probe)
     }
 
-    fn read_whole(&self, identity: &Identity) -> Result<(Held, u64)> {
-        let (client, identity) = (self.client()?, identity.clone());
+    /// Its bytes, how many there are, and what it took.
+    fn read_whole(&self, state: &State) -> Result<(Held, u64, WholeRead)> {
+        let (client, state) = (self.client()?, state.clone());
+        let (counting, begun) = (Arc::clone(&client), Instant::now());
+        // It was asked what it is before, and nothing else is asked of it while it is opened.
+        let before = counting.counters.snapshot();
         let mut whole = Whole::new(self.options.whole_file_memory);
         let whole = wait_for(async move {
-            client.read_whole(&mut whole, &identity).await?;
+            client.read_whole(&mut whole, &state).await?;
             Ok(whole)
         })?;
-        let len = whole.len();
-        Ok((whole.finish(&self.path), len))
+        let (len, after) = (whole.len(), counting.counters.snapshot());
+        let (requests, bytes) = (after.requests - before.requests, after.bytes - before.bytes);
+        let took = WholeRead { requests, bytes, time: begun.elapsed() };
+        Ok((whole.finish(&self.path), len, took))
     }
 
     fn cannot_be_parted(&self) -> Error {
@@ -218,14 +249,14 @@ fn no_thread(error: std::io::Error) -> Error {
 #[derive(Debug)]
 struct RemoteObject {
     ways: Ways,
-    identity: Arc<Identity>,
+    state: Arc<State>,
     origin: Origin,
     is_proven: bool,
 }
 
 impl RemoteObject {
-    fn new(ways: Ways, identity: Identity, origin: Origin, is_proven: bool) -> Arc<Self> {
-        Arc::new(Self { ways, identity: Arc::new(identity), origin, is_proven })
+    fn new(ways: Ways, state: State, origin: Origin, is_proven: bool) -> Arc<Self> {
+        Arc::new(Self { ways, state: Arc::new(state), origin, is_proven })
     }
 }
 
@@ -235,15 +266,15 @@ impl Object for RemoteObject {
     }
 
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        let (client, identity) = match self.ways.client() {
-            Ok(client) => (client, Arc::clone(&self.identity)),
+        let (client, state) = match self.ways.client() {
+            Ok(client) => (client, Arc::clone(&self.state)),
             Err(error) => {
                 answer.give(Err(error));
                 return Box::new(());
             }
         };
         // Where there can be no thread, the answer is dropped with the task, which tells the one who waits.
-        match runtime::spawn(async move { answer.give(client.read(range, &identity).await) }) {
+        match runtime::spawn(async move { answer.give(client.read(range, &state).await) }) {
             Ok(task) => Box::new(task),
             Err(_) => Box::new(()),
         }

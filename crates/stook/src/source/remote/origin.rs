@@ -10,8 +10,9 @@ use object_store::gcp::GoogleConfigKey as Google;
 use url::Url;
 
 use super::options::RemoteOptions;
+use super::parsed::parsed;
 use super::transport;
-use crate::source::{Origin, address};
+use crate::source::{Origin, address, shown};
 
 /// One way to sign an address: what of a query is made anew each time, and says nothing about what is asked for.
 struct Signing {
@@ -106,12 +107,28 @@ const OF_AZURE: [(&str, Azure); 14] = [
 
 /// Whose bytes an address gives with these options.
 pub(super) fn of(text: &str, options: &RemoteOptions) -> Result<Origin, String> {
-    let mut url = Url::parse(text).map_err(|error| error.to_string())?;
+    let mut url = parsed(text)?;
     url.set_fragment(None);
-    let origin = Origin::new("object", address::shown(text));
+    let origin = Origin::new("object", shown(text));
     match url.scheme() {
         "http" | "https" => of_page(origin, &url, options),
         _ => of_store(origin, &url, options),
+    }
+}
+
+/// Where bytes come from, for those who are led there: another address of these is another object.
+pub(super) fn of_target(url: &Url) -> Origin {
+    with_address(Origin::new("target", shown(url.as_str())), url.clone())
+}
+
+/// With an address that names no user.
+fn with_address(origin: Origin, mut url: Url) -> Origin {
+    let query = url.query().map(unsigned);
+    url.set_query(None);
+    let origin = origin.with("address", url.as_str());
+    match query {
+        Some(query) => origin.with("query", query),
+        None => origin,
     }
 }
 
@@ -120,12 +137,7 @@ fn of_page(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin,
     let bad = "its user or password cannot be left out";
     bare.set_username("").map_err(|()| bad)?;
     bare.set_password(None).map_err(|()| bad)?;
-    let query = url.query().map(unsigned);
-    bare.set_query(None);
-    let mut origin = origin.with("address", bare.as_str());
-    if let Some(query) = query {
-        origin = origin.with("query", query);
-    }
+    let mut origin = with_address(origin, bare);
     if !user.is_empty() || url.password().is_some() {
         origin = origin.with("user", address::percent_decoded(user).unwrap_or_else(|| user.into()));
     }
@@ -142,20 +154,19 @@ fn of_page(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin,
     Ok(origin)
 }
 
-/// A query without what is made anew with each signature.
+/// A query without what is made anew with each signature. Some are signed in two ways: once for the store,
+/// once for whoever stands before it.
 fn unsigned(query: &str) -> String {
     let name_of = |part: &str| part.split_once('=').map_or(part, |(name, _)| name).to_owned();
     let names: Vec<String> = query.split('&').map(name_of).collect();
     let has = |wanted: &&str| names.iter().any(|name| name == wanted);
-    let Some(signing) = SIGNINGS.iter().find(|signing| signing.marks.iter().all(has)) else {
-        return query.to_owned();
-    };
+    let signings: Vec<_> = SIGNINGS.iter().filter(|signing| signing.marks.iter().all(has)).collect();
     let mut parts = Vec::new();
     for (part, name) in query.split('&').zip(&names) {
-        if signing.left_out.contains(&name.as_str()) {
+        if signings.iter().any(|signing| signing.left_out.contains(&name.as_str())) {
             continue;
         }
-        let is_signer = signing.signer == Some(name.as_str());
+        let is_signer = signings.iter().any(|signing| signing.signer == Some(name.as_str()));
         let end = part.find("%2F").into_iter().chain(part.find("%2f")).chain(part.find('/')).min();
         parts.push(part.get(..end.filter(|_| is_signer).unwrap_or(part.len())).unwrap_or(part));
     }
@@ -264,10 +275,28 @@ mod tests {
             ("Key-Pair-Id=a&Policy=p&Signature=7", "Key-Pair-Id=a"),
             ("X-Amz-Credential=a%2F2026%2Fx&X-Amz-Signature=7&X-Amz-Date=d&y", "X-Amz-Credential=a&y"),
             ("X-Goog-Credential=a/2026/x&X-Goog-Signature=7", "X-Goog-Credential=a"),
+            (
+                "X-Amz-Credential=a/2026/x&X-Amz-Signature=7&x=1&Expires=5&Key-Pair-Id=k&Policy=p&Signature=8",
+                "X-Amz-Credential=a&x=1&Key-Pair-Id=k",
+            ),
             ("X-Amz-Date=d", "X-Amz-Date=d"),
             ("", ""),
         ] {
             assert_eq!(unsigned(query), expected);
+        }
+    }
+
+    #[test]
+    fn where_bytes_come_from_is_told_without_what_signs() {
+        let target = |address: &str| of_target(&Url::parse(address).unwrap());
+        assert_eq!(target("http://h/a?sv=1&sr=b&sig=7"), target("http://h/a?sv=1&sr=b&sig=8"));
+        for (one, other) in [
+            ("http://h/a", "http://h/b"),
+            ("http://h/a", "https://h/a"),
+            ("http://h/a", "http://h:81/a"),
+            ("http://h/a?x=1", "http://h/a?x=2"),
+        ] {
+            assert_ne!(target(one), target(other));
         }
     }
 

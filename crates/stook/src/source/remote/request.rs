@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use http_body_util::BodyExt;
 use object_store::client::HttpResponseBody;
 use tokio::sync::Semaphore;
@@ -14,13 +14,12 @@ use tokio::time::timeout;
 
 use super::failure::{Failure, chain};
 use super::options::RemoteOptions;
-use super::response::{self, Proof};
+use super::response::{self, Head, Proof, State};
 use super::statistics::Counters;
-use super::transport::Transport;
+use super::transport::{Answered, Transport};
 use super::tries::Tries;
 use crate::error::{Error, RemoteErrorKind, Result};
 use crate::extent::ByteRange;
-use crate::source::Identity;
 
 /// How much of the body of a refusal is read, to find its code.
 const REFUSAL_BYTES: usize = 16 << 10;
@@ -38,7 +37,7 @@ pub(super) struct Client {
 /// What a server says about an object.
 #[derive(Debug)]
 pub(super) struct Probe {
-    pub(super) identity: Identity,
+    pub(super) state: State,
     /// Whether it said how long it is; else the length is 0.
     pub(super) has_len: bool,
     /// Whether it sends parts.
@@ -49,8 +48,7 @@ pub(super) struct Probe {
 
 /// An answer that is 200 or 206.
 struct Accepted {
-    status: StatusCode,
-    headers: HeaderMap,
+    head: Head,
     body: HttpResponseBody,
 }
 
@@ -66,7 +64,7 @@ impl Client {
     }
 
     /// The bytes of a range of the object as it was.
-    pub(super) async fn read(&self, range: ByteRange, before: &Identity) -> Result<Bytes> {
+    pub(super) async fn read(&self, range: ByteRange, before: &State) -> Result<Bytes> {
         // It is never closed.
         let _permit = self.permits.acquire().await;
         let mut got = BytesMut::with_capacity(usize::try_from(range.len()).unwrap_or(0));
@@ -93,7 +91,7 @@ impl Client {
     }
 
     /// Reads the object as a whole, from the front for each try.
-    pub(super) async fn read_whole(&self, sink: &mut dyn Sink, before: &Identity) -> Result<()> {
+    pub(super) async fn read_whole(&self, sink: &mut dyn Sink, before: &State) -> Result<()> {
         let _permit = self.permits.acquire().await;
         let mut tries = self.tries(None, None);
         loop {
@@ -109,20 +107,20 @@ impl Client {
     }
 
     /// Waits for the next try, unless the failure ends it all.
-    async fn go_on(&self, tries: &mut Tries, failure: Failure, before: &Identity) -> Result<()> {
+    async fn go_on(&self, tries: &mut Tries, failure: Failure, before: &State) -> Result<()> {
         let failure = match failure {
             Failure::Doubtful(said) => {
-                let now = Box::pin(self.probe()).await?;
-                if before.same_content(&now.identity) {
+                let now = Box::pin(self.probe()).await?.state;
+                if before.is_same(&now) {
                     Failure::protocol(format!("{said}, though the object is what it was"))
                 } else {
-                    Failure::Changed(Box::new(now.identity))
+                    Failure::Changed(Box::new(now))
                 }
             }
             failure => failure,
         };
         match failure {
-            Failure::Changed(after) => Err(Error::changed(&self.path, before.clone(), *after)),
+            Failure::Changed(after) => Err(response::changed(&self.path, before, &after)),
             failure => self.pause(tries, failure).await,
         }
     }
@@ -135,12 +133,12 @@ impl Client {
     }
 
     /// Brings what is missing of a range.
-    async fn fetch(&self, range: ByteRange, before: &Identity, got: &mut BytesMut) -> Result<(), Failure> {
+    async fn fetch(&self, range: ByteRange, before: &State, got: &mut BytesMut) -> Result<(), Failure> {
         let begun = Instant::now();
         let from = range.start() + got.len() as u64;
         let missing = ByteRange::new(from, range.end()).unwrap_or_default();
-        let answer = self.send(Some(missing), before.strong_etag()).await?;
-        response::check(answer.status, &answer.headers, missing, before)?;
+        let answer = self.send(Some(missing), before.identity.strong_etag()).await?;
+        response::check(&answer.head, missing, before)?;
         let (mut body, mut left) = (answer.body, missing.len());
         while let Some(bytes) = self.frame(&mut body).await? {
             left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
@@ -156,15 +154,15 @@ impl Client {
         Ok(())
     }
 
-    async fn fetch_whole(&self, sink: &mut dyn Sink, before: &Identity) -> Result<(), Failure> {
+    async fn fetch_whole(&self, sink: &mut dyn Sink, before: &State) -> Result<(), Failure> {
         let begun = Instant::now();
         let local = |error: Error| Failure::Local(error);
         sink.restart().map_err(local)?;
-        let answer = self.send(None, before.strong_etag()).await?;
-        response::check_encoding(&answer.headers)?;
-        let promised = response::content_length(&answer.headers);
-        let now = response::identity(&answer.headers, promised.unwrap_or(before.len));
-        if !before.same_content(&now) {
+        let answer = self.send(None, before.identity.strong_etag()).await?;
+        response::check_encoding(&answer.head.headers)?;
+        let promised = response::content_length(&answer.head.headers);
+        let now = answer.head.state(promised.unwrap_or(before.identity.len));
+        if !before.is_same(&now) {
             return Err(Failure::Changed(Box::new(now)));
         }
         let (mut body, mut len) = (answer.body, 0);
@@ -188,36 +186,35 @@ impl Client {
             Err(Failure::Doubtful(_)) => self.send(None, None).await?,
             answer => answer?,
         };
-        response::check_encoding(&answer.headers)?;
-        if answer.status == StatusCode::PARTIAL_CONTENT {
-            let sent = response::content_range(&answer.headers)?;
-            if sent.range != first {
-                return Err(Failure::protocol(format!(
-                    "the server sent bytes {} for bytes {first}",
-                    sent.range
-                )));
-            }
+        let head = &answer.head;
+        response::check_encoding(&head.headers)?;
+        if head.status == StatusCode::PARTIAL_CONTENT {
+            let sent = response::content_range(&head.headers)?;
+            response::check_range(sent.range, first)?;
             // Read to its end, the connection can be used again.
             while self.frame(&mut answer.body).await?.is_some() {}
             self.counters.latency(begun.elapsed());
-            let identity = response::identity(&answer.headers, sent.total);
-            let proof = response::proof(&answer.headers, &identity, self.transport.is_store());
-            return Ok(Probe { identity, has_len: true, has_ranges: true, proof });
+            return Ok(self.told(head, Some(sent.total), true));
         }
-        let len = response::content_length(&answer.headers);
-        let identity = response::identity(&answer.headers, len.unwrap_or(0));
-        let proof = response::proof(&answer.headers, &identity, self.transport.is_store());
-        Ok(Probe { identity, has_len: len.is_some(), has_ranges: len == Some(0), proof })
+        let len = response::content_length(&head.headers);
+        Ok(self.told(head, len, len == Some(0)))
+    }
+
+    fn told(&self, head: &Head, len: Option<u64>, has_ranges: bool) -> Probe {
+        let state = head.state(len.unwrap_or(0));
+        let proof = response::proof(&head.headers, &state.identity, self.transport.is_store());
+        Probe { state, has_len: len.is_some(), has_ranges, proof }
     }
 
     /// Sends a request, and takes the head of its answer.
     async fn send(&self, range: Option<ByteRange>, if_match: Option<&str>) -> Result<Accepted, Failure> {
         self.counters.request();
-        let answer = self.in_time("an answer", self.transport.get(range, if_match)).await??;
-        let (head, mut body) = answer.into_parts();
+        let Answered { response, target } =
+            self.in_time("an answer", self.transport.get(range, if_match)).await??;
+        let (head, mut body) = response.into_parts();
         let status = head.status;
         if status == StatusCode::OK || status == StatusCode::PARTIAL_CONTENT {
-            return Ok(Accepted { status, headers: head.headers, body });
+            return Ok(Accepted { head: Head { status, headers: head.headers, target }, body });
         }
         let code = self.code(&mut body).await;
         Err(response::refusal(status, &head.headers, code.as_deref()))

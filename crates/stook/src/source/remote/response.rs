@@ -1,5 +1,6 @@
 //! What the head of an answer says, and whether it is what was asked for.
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::header::{
@@ -11,9 +12,9 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
 use super::failure::Failure;
-use crate::error::RemoteErrorKind;
+use crate::error::{Error, RemoteErrorKind};
 use crate::extent::ByteRange;
-use crate::source::Identity;
+use crate::source::{Identity, Origin};
 
 /// Where servers tell which version of an object they sent.
 const VERSIONS: [&str; 3] = ["x-amz-version-id", "x-goog-generation", "x-ms-version-id"];
@@ -31,6 +32,55 @@ pub(super) enum Proof {
     After(Duration),
     /// It could, now and later.
     Never,
+}
+
+/// What an answer tells an object by.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) identity: Identity,
+    /// Where it came from, if another address was asked: the same ETag, length or time may mean something
+    /// else there.
+    pub(super) target: Option<Origin>,
+}
+
+impl State {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.target == other.target && self.identity.same_content(&other.identity)
+    }
+
+    pub(super) fn with_len(self, len: u64) -> Self {
+        Self { identity: Identity { len, ..self.identity }, ..self }
+    }
+
+    /// The same for people: where it was found stands for the version.
+    pub(super) fn told(&self) -> Identity {
+        let found = self.target.as_ref().map(|target| format!("found at {}", target.name()).into());
+        Identity { version: found.or_else(|| self.identity.version.clone()), ..self.identity.clone() }
+    }
+}
+
+/// That an object is no longer what it was.
+pub(super) fn changed(path: &Path, before: &State, after: &State) -> Error {
+    if before.target == after.target {
+        return Error::changed(path, before.identity.clone(), after.identity.clone());
+    }
+    Error::changed(path, before.told(), after.told())
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// Where it came from, if another address was asked.
+    pub(super) target: Option<Origin>,
+}
+
+impl Head {
+    /// What it tells an object of this length by.
+    pub(super) fn state(&self, len: u64) -> State {
+        State { identity: identity(&self.headers, len), target: self.target.clone() }
+    }
 }
 
 /// What `Content-Range: bytes 0-4/10` says.
@@ -58,8 +108,9 @@ pub(super) fn content_range(headers: &HeaderMap) -> Result<ContentRange, Failure
         let (range, total) = said.trim().strip_prefix("bytes ")?.trim().split_once('/')?;
         let (first, last) = range.split_once('-')?;
         let (first, last, total) = (first.parse().ok()?, last.parse::<u64>().ok()?, total.parse().ok()?);
+        // The last byte is one of them, so there is no range of none.
         let range = ByteRange::new(first, last.checked_add(1)?)?;
-        (range.end() <= total).then_some(ContentRange { range, total })
+        (!range.is_empty() && range.end() <= total).then_some(ContentRange { range, total })
     };
     parsed().ok_or_else(|| Failure::protocol(format!("the server sent a strange Content-Range: {said:?}")))
 }
@@ -155,30 +206,29 @@ pub(super) const NO_RANGES: &str = "the server sends the whole where a part was 
                                     so that it can only be read as a whole";
 
 /// Whether the head of an answer promises these bytes, of the object as it was.
-pub(super) fn check(
-    status: StatusCode,
-    headers: &HeaderMap,
-    asked: ByteRange,
-    before: &Identity,
-) -> Result<(), Failure> {
-    check_encoding(headers)?;
-    if status == StatusCode::OK {
-        let now = identity(headers, content_length(headers).unwrap_or(before.len));
-        return Err(if before.same_content(&now) {
+pub(super) fn check(head: &Head, asked: ByteRange, before: &State) -> Result<(), Failure> {
+    check_encoding(&head.headers)?;
+    if head.status == StatusCode::OK {
+        let now = head.state(content_length(&head.headers).unwrap_or(before.identity.len));
+        return Err(if before.is_same(&now) {
             Failure::Final(RemoteErrorKind::NoRanges, NO_RANGES.into())
         } else {
             Failure::Changed(Box::new(now))
         });
     }
-    let sent = content_range(headers)?;
-    let now = identity(headers, sent.total);
-    if !before.same_content(&now) {
+    let sent = content_range(&head.headers)?;
+    let now = head.state(sent.total);
+    if !before.is_same(&now) {
         return Err(Failure::Changed(Box::new(now)));
     }
-    if sent.range != asked {
-        return Err(Failure::protocol(format!("the server sent bytes {} for bytes {asked}", sent.range)));
+    check_range(sent.range, asked)
+}
+
+pub(super) fn check_range(sent: ByteRange, asked: ByteRange) -> Result<(), Failure> {
+    if sent == asked {
+        return Ok(());
     }
-    Ok(())
+    Err(Failure::protocol(format!("the server sent bytes {sent} where bytes {asked} were asked for")))
 }
 
 #[cfg(test)]
@@ -200,6 +250,7 @@ mod tests {
             "bytes 3-7/*",
             "bytes */10",
             "bytes 7-3/10",
+            "bytes 1-0/10",
             "bytes 3-10/10",
             "lines 3-7/10",
             "bytes 3-18446744073709551615/10",
@@ -207,6 +258,23 @@ mod tests {
             assert!(range(value).is_err(), "{value}");
         }
         assert!(content_range(&headers(&[])).is_err());
+    }
+
+    #[test]
+    fn the_same_from_elsewhere_is_something_else() {
+        let found = |at: Option<&str>| State {
+            identity: Identity { len: 5, etag: Some("\"e\"".into()), ..Identity::default() },
+            target: at.map(|at| Origin::new("target", at).with("address", at)),
+        };
+        assert!(found(None).is_same(&found(None)) && found(Some("a")).is_same(&found(Some("a"))));
+        assert!(!found(None).is_same(&found(Some("a"))) && !found(Some("b")).is_same(&found(Some("a"))));
+        let told = changed(Path::new("x"), &found(Some("http://a/v1")), &found(None)).to_string();
+        assert!(
+            told.contains("it was 5 bytes, ETag \"e\", version found at http://a/v1, it is now"),
+            "{told}"
+        );
+        let told = changed(Path::new("x"), &found(Some("a")), &found(Some("a"))).to_string();
+        assert!(!told.contains("found"), "{told}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, RANGE, USER_AGENT};
-use http::{Extensions, HeaderName, HeaderValue, Method};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::{
@@ -23,16 +23,20 @@ use url::Url;
 
 use super::failure::{Failure, chain};
 use super::options::RemoteOptions;
+use super::origin;
+use super::parsed::parsed;
+use super::redirect::{self, REDIRECTS_MAX};
 use crate::extent::ByteRange;
 use crate::report::json::base64;
+use crate::source::Origin;
 use crate::source::address::percent_decoded;
 
 const AGENT: &str = concat!("stook/", env!("CARGO_PKG_VERSION"));
 
 /// The way to one object.
 pub(super) enum Transport {
-    /// A web server, and what every request to it says.
-    Plain { client: HttpClient, request: http::Request<()> },
+    /// A web server.
+    Plain(Box<Plain>),
     /// An object store, which signs.
     Store {
         store: Box<dyn ObjectStore>,
@@ -42,10 +46,27 @@ pub(super) enum Transport {
     },
 }
 
+/// An object on a web server, and what every request says.
+pub(super) struct Plain {
+    client: HttpClient,
+    url: Url,
+    /// What any server is told.
+    headers: HeaderMap,
+    /// What only the server of the address is told: who asks, and what the caller gave.
+    own: HeaderMap,
+}
+
+/// An answer.
+pub(super) struct Answered {
+    pub(super) response: HttpResponse,
+    /// Where it came from, if another address was asked.
+    pub(super) target: Option<Origin>,
+}
+
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Plain { .. } => "Plain",
+            Self::Plain(_) => "Plain",
             Self::Store { .. } => "Store",
         })
     }
@@ -59,7 +80,7 @@ impl Transport {
     pub(super) fn new(address: &str, options: &RemoteOptions) -> Result<Self, String> {
         // Another one may have been installed by the program; it is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let url = Url::parse(address).map_err(|error| error.to_string())?;
+        let url = parsed(address)?;
         match url.scheme() {
             "http" | "https" => plain(url, options),
             _ => store(&url, options),
@@ -75,12 +96,9 @@ impl Transport {
         &self,
         range: Option<ByteRange>,
         if_match: Option<&str>,
-    ) -> Result<HttpResponse, Failure> {
+    ) -> Result<Answered, Failure> {
         match self {
-            Self::Plain { client, request } => {
-                let request = ranged(request, range, if_match).map_err(Failure::protocol)?;
-                client.execute(request).await.map_err(|error| Failure::of_transport(&error))
-            }
+            Self::Plain(plain) => plain.get(range, if_match).await,
             Self::Store { store, path, advice } => {
                 let ticket = Ticket::default();
                 let mut extensions = Extensions::new();
@@ -89,26 +107,76 @@ impl Transport {
                 let if_match = if_match.map(str::to_owned);
                 let options = GetOptions { range, if_match, extensions, ..GetOptions::default() };
                 let told = store.get_opts(path, options).await;
-                match (ticket.take(), told) {
-                    (Some(answer), _) => answer.map_err(|error| Failure::of_transport(&error)),
-                    (None, Err(error)) => Err(Failure::of_store(&error, *advice)),
-                    (None, Ok(_)) => Err(Failure::protocol("an answer was lost")),
-                }
+                let response = match (ticket.take(), told) {
+                    (Some(answer), _) => answer.map_err(|error| Failure::of_transport(&error))?,
+                    (None, Err(error)) => return Err(Failure::of_store(&error, *advice)),
+                    (None, Ok(_)) => return Err(Failure::protocol("an answer was lost")),
+                };
+                Ok(Answered { response, target: None })
             }
         }
     }
 }
 
+impl Plain {
+    /// Asks, wherever that leads to.
+    async fn get(&self, range: Option<ByteRange>, if_match: Option<&str>) -> Result<Answered, Failure> {
+        let (mut url, mut is_home) = (self.url.clone(), true);
+        for led in 0..=REDIRECTS_MAX {
+            let own = is_home.then_some(&self.own);
+            let request = self.request(&url, own, range, if_match).map_err(Failure::protocol)?;
+            let answer = self.client.execute(request).await;
+            let response = answer.map_err(|error| Failure::of_transport(&error))?;
+            let Some(next) = redirect::next(&response, &url)? else {
+                let target = (led > 0).then(|| origin::of_target(&url));
+                return Ok(Answered { response, target });
+            };
+            // Nor when another server leads back.
+            is_home &= next.origin() == self.url.origin();
+            url = next;
+        }
+        Err(redirect::without_end())
+    }
+
+    fn request(
+        &self,
+        url: &Url,
+        own: Option<&HeaderMap>,
+        range: Option<ByteRange>,
+        if_match: Option<&str>,
+    ) -> Result<HttpRequest, String> {
+        let mut asked = HttpRequest::new(HttpRequestBody::empty());
+        *asked.method_mut() = Method::GET;
+        *asked.uri_mut() = uri(url)?;
+        let headers = asked.headers_mut();
+        *headers = self.headers.clone();
+        for (name, value) in own.into_iter().flatten() {
+            headers.insert(name, value.clone());
+        }
+        if let Some(range) = range {
+            let value = format!("bytes={}-{}", range.start(), range.end().saturating_sub(1));
+            headers.insert(RANGE, HeaderValue::from_str(&value).map_err(|error| error.to_string())?);
+        }
+        if let Some(etag) = if_match {
+            headers.insert(IF_MATCH, HeaderValue::from_str(etag).map_err(|error| error.to_string())?);
+        }
+        Ok(asked)
+    }
+}
+
+fn uri(url: &Url) -> Result<Uri, String> {
+    url.as_str().parse::<Uri>().map_err(|error| format!("it is no address: {error}"))
+}
+
 fn plain(mut url: Url, options: &RemoteOptions) -> Result<Transport, String> {
     url.set_fragment(None);
-    let mut request = http::Request::new(());
-    let headers = request.headers_mut();
+    let (mut headers, mut own) = (HeaderMap::new(), HeaderMap::new());
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     // Ranges are those of the object, not of something that was compressed on the way.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if !url.username().is_empty() || url.password().is_some() {
         let bad = "its user or password cannot be sent";
-        headers.insert(AUTHORIZATION, basic(&url).ok_or(bad)?);
+        own.insert(AUTHORIZATION, basic(&url).ok_or(bad)?);
         url.set_username("").map_err(|()| bad)?;
         url.set_password(None).map_err(|()| bad)?;
     }
@@ -117,15 +185,26 @@ fn plain(mut url: Url, options: &RemoteOptions) -> Result<Transport, String> {
         let mut value = HeaderValue::from_str(value).map_err(|error| bad(error.to_string()))?;
         value.set_sensitive(true);
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| bad(error.to_string()))?;
-        headers.insert(name, value);
+        own.insert(name, value);
     }
-    *request.uri_mut() = url.as_str().parse().map_err(|error| format!("it is no address: {error}"))?;
-    let client_options = ClientOptions::new()
-        .with_timeout_disabled()
-        .with_connect_timeout(options.stall)
-        .with_allow_http(url.scheme() == "http");
-    let client = ReqwestConnector::default().connect(&client_options).map_err(|error| chain(&error))?;
-    Ok(Transport::Plain { client, request })
+    uri(&url)?;
+    let client = client(options, url.scheme() == "https")?;
+    Ok(Transport::Plain(Box::new(Plain { client, url, headers, own })))
+}
+
+/// Like the clients that `object_store` makes, but that it follows no redirects.
+fn client(options: &RemoteOptions, is_secure: bool) -> Result<HttpClient, String> {
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(options.stall)
+        .http1_only()
+        .https_only(is_secure)
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .build();
+    Ok(HttpClient::new(client.map_err(|error| chain(&error.without_url()))?))
 }
 
 /// `Basic` credentials of `https://user:password@host`.
@@ -136,26 +215,6 @@ fn basic(url: &Url) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Basic {}", base64(&both))).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-fn ranged(
-    request: &http::Request<()>,
-    range: Option<ByteRange>,
-    if_match: Option<&str>,
-) -> Result<HttpRequest, String> {
-    let mut asked = HttpRequest::new(HttpRequestBody::empty());
-    *asked.method_mut() = Method::GET;
-    *asked.uri_mut() = request.uri().clone();
-    *asked.headers_mut() = request.headers().clone();
-    if let Some(range) = range {
-        let value = format!("bytes={}-{}", range.start(), range.end().saturating_sub(1));
-        asked.headers_mut().insert(RANGE, HeaderValue::from_str(&value).map_err(|error| error.to_string())?);
-    }
-    if let Some(etag) = if_match {
-        let value = HeaderValue::from_str(etag).map_err(|error| error.to_string())?;
-        asked.headers_mut().insert(IF_MATCH, value);
-    }
-    Ok(asked)
 }
 
 /// Applies the environment, what the connection needs, and the caller's settings, in this order.

@@ -13,7 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::error::{Error, Result};
 
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// The unit of `st_blocks`.
 const BLOCK: u64 = 512;

@@ -110,11 +110,12 @@ impl DiskCache {
     /// Opens a directory, which is made for nobody but the user of this process where there is none.
     ///
     /// # Errors
-    /// When it cannot be made or opened, others may write in it, or it is within a pack.
+    /// When it cannot be made or opened, others may write in it, it is within a pack, or it holds files and none of a cache.
     pub fn open(directory: impl AsRef<Path>, options: DiskCacheOptions) -> Result<Arc<Self>> {
         let path = directory.as_ref();
         target::refuse_inside_pack(path).map_err(|error| Error::io("keep a cache in", path, error))?;
         let directory = Directory::open(path)?;
+        refuse_files_of_others(&directory).map_err(|error| Error::io("keep a cache in", path, error))?;
         let salt = salt::of(&directory);
         // Without one nothing is found again; that is all.
         let chance = || salt::fresh().map_err(|error| Error::io("make a salt for", directory.path(), error));
@@ -162,6 +163,34 @@ impl DiskCache {
         self.counted.first_failure.get_or_init(|| {
             format!("cannot {operation} in the cache {}: {error}", self.directory().display()).into()
         });
+    }
+}
+
+/// Refuses a directory with files of which none is a cache's: nobody wants ours among them. One file is enough to know a cache:
+/// the first opening may have been cut off, and any file of a cache may be removed.
+fn refuse_files_of_others(directory: &Directory) -> io::Result<()> {
+    let mut is_empty = true;
+    for name in directory.names()? {
+        if is_of_a_cache(directory, &name)? {
+            return Ok(());
+        }
+        // The last is in every file system of its own.
+        is_empty &= matches!(name.as_str(), "." | ".." | "lost+found");
+    }
+    let what = "it holds other files, and none of a cache; give a directory that is empty, or not there yet";
+    if is_empty { Ok(()) } else { Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, what)) }
+}
+
+/// Whether this is a file as caches make them. Others have files called `lock` or `salt`, too.
+fn is_of_a_cache(directory: &Directory, name: &str) -> io::Result<bool> {
+    match name {
+        directory::LOCK => Ok(directory.about(name)?.is_some_and(|about| about.len == 0)),
+        salt::NAME => Ok(directory.about(name)?.is_some_and(|about| about.len == salt::LEN as u64)),
+        _ => Ok(name.split_once('.').is_some_and(|(name, kind)| match kind {
+            "index" => room::is_name(name),
+            _ if kind.ends_with(".data") => room::is_name(name),
+            _ => kind.ends_with(".draft") && (room::is_name(name) || name == salt::NAME),
+        })),
     }
 }
 

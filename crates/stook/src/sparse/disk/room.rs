@@ -227,6 +227,6 @@ fn add_blocks(blocks: &mut ExtentMap<()>, range: ByteRange) {
 }
 
 /// Whether the name of a file may begin so: other files in the directory are left alone.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
 }

@@ -8,8 +8,8 @@ use rustix::fs::OFlags;
 use super::directory::Directory;
 use super::live::read_up_to;
 
-const NAME: &str = "salt";
-const LEN: usize = 32;
+pub(super) const NAME: &str = "salt";
+pub(super) const LEN: usize = 32;
 
 /// The salt of a directory, made where there is none that is whole.
 pub(super) fn of(directory: &Directory) -> io::Result<[u8; LEN]> {

@@ -131,6 +131,7 @@ impl SparseFile {
         let ahead = Ahead::new(options.ahead, source.len());
         let max_request_bytes = options.session.max_request_bytes.max(1) as u64;
         let disk = options.disk.map(|cache| disk::entry_of(&cache, source.as_ref()));
+        let counted = Counted::new(source.whole_read());
         Self {
             fetcher: Fetcher::new(source, options.engines, options.session),
             buffer,
@@ -140,7 +141,7 @@ impl SparseFile {
             state: Mutex::new(State { ahead, flights: Flights::default(), changed: None }),
             landed: Condvar::new(),
             is_changed: AtomicBool::new(false),
-            counted: Counted::new(),
+            counted,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::source::WholeRead;
 use crate::sparse::DiskStatistics;
 
 /// What was asked of a [`SparseFile`](super::SparseFile), and what it fetched.
@@ -19,7 +20,9 @@ pub struct SparseStatistics {
     pub misses: u64,
     /// Bytes of all reads, bytes that were read twice counted twice.
     pub asked_bytes: u64,
-    /// Requests to the source, as the planner made them. What the source tried again is counted there.
+    /// Requests to the source, as the planner made them. What the source tried again is counted there. Of a
+    /// source that was [read as a whole](crate::source::Source::whole_read) when it was opened, these are the
+    /// requests for that, and reads make no more.
     pub requests: u64,
     /// Bytes of all requests.
     pub fetched_bytes: u64,
@@ -54,6 +57,8 @@ pub(super) struct Counted {
     asked_bytes: AtomicU64,
     requests: AtomicU64,
     fetched_bytes: AtomicU64,
+    /// Whether the source was read as a whole when it was opened: what is read of it now, no request brings.
+    is_whole: bool,
     from_disk_bytes: AtomicU64,
     unproven_bytes: AtomicU64,
     latency_ns: Mutex<Histogram<u64>>,
@@ -68,17 +73,22 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Counted {
-    pub(super) fn new() -> Self {
-        Self {
+    pub(super) fn new(whole: Option<WholeRead>) -> Self {
+        let counted = Self {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             asked_bytes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
+            is_whole: whole.is_some(),
             from_disk_bytes: AtomicU64::new(0),
             unproven_bytes: AtomicU64::new(0),
             latency_ns: Mutex::new(histogram()),
+        };
+        if let Some(WholeRead { requests, bytes, time }) = whole {
+            counted.fetched(requests, bytes, time);
         }
+        counted
     }
 
     pub(super) fn read(&self, is_hit: bool, bytes: u64) {
@@ -86,8 +96,15 @@ impl Counted {
         self.asked_bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// What came of the source.
     pub(super) fn request(&self, bytes: u64, took: Duration) {
-        self.requests.fetch_add(1, Relaxed);
+        if !self.is_whole {
+            self.fetched(1, bytes, took);
+        }
+    }
+
+    fn fetched(&self, requests: u64, bytes: u64, took: Duration) {
+        self.requests.fetch_add(requests, Relaxed);
         self.fetched_bytes.fetch_add(bytes, Relaxed);
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(took_ns);

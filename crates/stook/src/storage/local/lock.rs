@@ -75,8 +75,8 @@ impl Lock for LocalHold {}
 
 /// Holds a file that is there; `NotFound` when it is not, or is being removed.
 pub(super) fn hold(directory: &Directory, name: &str) -> Result<LocalHold> {
-    let fail = |errno| directory.error("hold", name, errno);
-    let file = File::from(directory.open_file("hold", name, OFlags::RDONLY)?.0);
+    let fail = |errno| directory.error("open", name, errno);
+    let file = File::from(directory.open_file("open", name, OFlags::RDONLY)?.0);
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(fail(Errno::NOENT)),

@@ -208,6 +208,44 @@ fn sources_whose_states_cannot_be_told_apart_are_not_kept() {
 }
 
 #[test]
+fn a_directory_of_other_files_is_no_cache_and_stays_as_it_is() {
+    let entry = "0123456789abcdef".repeat(4);
+    let (index, data) = (format!("{entry}.index"), format!("{entry}.0123456789abcdef.data"));
+    let (entry, index, data) = (entry.as_str(), index.as_str(), data.as_str());
+    for (names, is_taken) in [
+        (&["a.jpg"][..], false),
+        (&[], true),
+        (&["lost+found"], true),
+        (&["a.jpg", "salt.txt", entry, "a.draft"], false),
+        // As caches make them, but for what they say.
+        (&["full/lock", "full/salt"], false),
+        // Whatever a first opening that was cut off left, or somebody removed.
+        (&["lock"], true),
+        (&["lock", "a.jpg"], true),
+        (&["salt.0123456789abcdef.draft"], true),
+        (&[index], true),
+        (&[data, "a.jpg"], true),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        for name in names {
+            match name.strip_prefix("full/") {
+                Some(name) => fs::write(directory.path().join(name), "of somebody else").unwrap(),
+                None => fs::write(directory.path().join(name), "").unwrap(),
+            }
+        }
+        let opened = DiskCache::open(directory.path(), DiskCacheOptions::default());
+        assert_eq!(opened.is_ok(), is_taken, "{names:?}");
+        if let Err(refused) = opened {
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), names.len(), "{names:?}");
+            let told = stook::error::chain(&refused);
+            assert!(told.contains("it holds other files, and none of a cache"), "{told}");
+        } else {
+            assert!(DiskCache::open(directory.path(), DiskCacheOptions::default()).is_ok(), "{names:?}");
+        }
+    }
+}
+
+#[test]
 fn nobody_else_may_look_or_put_anything_there() {
     let directory = tempfile::tempdir().unwrap();
     let own = directory.path().join("deep/cache");

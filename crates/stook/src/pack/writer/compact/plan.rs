@@ -113,7 +113,7 @@ pub(in crate::pack) fn plan(
         }
         let mut surveyed = Vec::new();
         for candidate in candidates.iter().filter(|candidate| candidate.segment.entry.group == number) {
-            if !candidate.segment.damaged && !candidate.segment.vector_lost {
+            if !candidate.segment.unlisted && !candidate.segment.vector_lost {
                 surveyed.push(survey(candidate, horizon_ns, reader)?);
             }
         }

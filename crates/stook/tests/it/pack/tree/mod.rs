@@ -1,6 +1,7 @@
 //! Trees of files into packs and out again, and what a test needs to build and compare them.
 
 mod again;
+mod gone;
 mod hostile;
 mod moved;
 mod roundtrip;

@@ -1,0 +1,166 @@
+//! Addresses as they are shown: without what may be a secret.
+//!
+//! What stands in a message was put together by somebody: an address in it may be no address at all,
+//! because a password has a `/` in it, or a slash is missing. Whatever looks like one is taken for one, and
+//! rather too much is left out.
+
+use super::address::{is_known, is_of_scheme};
+
+const QUERY: [char; 2] = ['?', '#'];
+const SLASHES: [char; 2] = ['/', '\\'];
+/// What is left of a user and a password where it is not sure that they are.
+const HIDDEN_USER: &str = "…@";
+/// What may follow an address in a sentence.
+const CLOSING: &str = "'\"`<>()[]{},.;:!";
+
+/// An address without what may be a secret: no user, no password, nothing of a query.
+pub fn shown(address: &str) -> String {
+    let (mut told, mut rest) = (String::with_capacity(address.len()), address);
+    let mut is_inside = false;
+    // An address may have others in its path; behind a `?` nothing is shown anyway.
+    while let Some((scheme, end)) = found(if is_inside { before(rest, &QUERY) } else { rest }) {
+        let (mark, behind) = rest.split_at(end);
+        let (user, behind) = behind.split_at(user_len(scheme, behind));
+        told.push_str(mark);
+        if user.contains(QUERY) {
+            // What follows may be of a password or of a query.
+            return told + "…";
+        }
+        if user.contains(SLASHES) || user == HIDDEN_USER {
+            told.push_str(HIDDEN_USER);
+        }
+        (rest, is_inside) = (behind, true);
+    }
+    if is_inside { told + &without_query(rest) } else { address.to_owned() }
+}
+
+/// A text without what may be a secret in the addresses that are in it: for what others say of an error.
+/// What follows the query of an address goes with it, up to the next space: a query may hold anything,
+/// quotes and brackets included.
+pub fn shown_in(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    for word in text.split_inclusive(char::is_whitespace) {
+        let (word, space) = word.split_at(word.trim_end_matches(char::is_whitespace).len());
+        told.push_str(&shown(word));
+        told.push_str(space);
+    }
+    told
+}
+
+/// The first address in a text: its scheme, and where what stands behind its `://` begins. Of the schemes
+/// of objects, what has fewer slashes or other ones is taken for an address, too.
+fn found(text: &str) -> Option<(&str, usize)> {
+    text.match_indices(':').find_map(|(colon, mark)| {
+        let (front, behind) = text.split_at(colon);
+        let (_, name) = front.split_at(front.trim_end_matches(is_of_scheme).len());
+        // Of `git+https` the last part tells.
+        let scheme = name.rsplit(['+', '-', '.']).next().unwrap_or(name);
+        let behind = behind.strip_prefix(mark)?;
+        let is_address = behind.starts_with("//") || is_known(scheme);
+        is_address.then(|| (scheme, text.len() - behind.trim_start_matches(SLASHES).len()))
+    })
+}
+
+/// How much of what stands behind `://` is a user and a password, or may be.
+fn user_len(scheme: &str, rest: &str) -> usize {
+    let authority = before(rest, &['/', '\\', '?', '#']);
+    let has_container =
+        ["az", "azure", "abfs", "abfss", "adl"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    let searched = match authority.contains(':') {
+        // Of `abfss://container@account/key` nothing is secret.
+        false if has_container => return 0,
+        false => authority,
+        true if is_host_and_port(authority) => before(rest, &QUERY),
+        // A password may have `/`, `?`, `#` and `@` in it.
+        true => rest,
+    };
+    searched.rfind('@').map_or(0, |at| at + 1)
+}
+
+fn is_host_and_port(authority: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    authority.rsplit_once(':').is_some_and(|(host, port)| !host.contains('@') && is_number(port))
+}
+
+fn without_query(rest: &str) -> String {
+    let path = before(rest, &QUERY);
+    let (mark, query) = rest.split_at(path.len()).1.split_at(usize::from(path.len() < rest.len()));
+    if mark.is_empty() {
+        return path.to_owned();
+    }
+    // Where it was left out before, the end of the sentence stays.
+    let is_closing = |end: &&str| end.chars().all(|c| CLOSING.contains(c));
+    let end = query.strip_prefix('…').filter(is_closing).unwrap_or_default();
+    format!("{path}{mark}…{end}")
+}
+
+/// What of a text stands before the first of these.
+fn before<'a>(text: &'a str, ends: &[char]) -> &'a str {
+    text.split(ends).next().unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_secret_is_not_shown() {
+        for (address, expected) in [
+            ("https://me:word@host:80/a/b?X-Amz-Signature=abc#part", "https://host:80/a/b?…"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("https://host/a#part", "https://host/a#…"),
+            ("https://host?token=1", "https://host?…"),
+            ("s3://bucket/a key", "s3://bucket/a key"),
+            ("az://container@account/key", "az://container@account/key"),
+            ("az://user:word@account/key", "az://account/key"),
+            ("HTTPS://me:word@host/a?token=1", "HTTPS://host/a?…"),
+            ("ftp://me:word@host/a", "ftp://host/a"),
+            ("https:///me:word@host/a", "https:///host/a"),
+            ("https://host:80/a?mail=b@c&sig=1", "https://host:80/a?…"),
+            ("a path?", "a path?"),
+        ] {
+            assert_eq!(shown(address), expected);
+            assert_eq!(shown(expected), expected, "twice");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_breaks_its_address_is_not_shown() {
+        for (address, expected) in [
+            ("s3://AK:SEC/PW@bucket/k", "s3://…@bucket/k"),
+            ("http://me:SEC/PW@h/x?sig=SEC", "http://…@h/x?…"),
+            ("http://me:SEC?PW@h", "http://…"),
+            ("http://me:SEC#PW@h", "http://…"),
+            ("http://me:S@SEC/PW@h", "http://…@h"),
+            ("http://me:80/PW@h", "http://…@h"),
+            ("http://me:word@h/x?mail=a@b&sig=SEC", "http://…"),
+            ("https:/me:PW@h/x?sig=SEC", "https:/h/x?…"),
+            ("/here/https:/me:PW@h/x?sig=SEC", "/here/https:/h/x?…"),
+            ("http:me:PW@h", "http:h"),
+            ("https:\\\\me:PW@h\\x?sig=SEC", "https:\\\\h\\x?…"),
+            ("git+https:/me:PW@h", "git+https:/h"),
+            ("https://a/b,https://me:PW@h/x?sig=SEC", "https://a/b,https://h/x?…"),
+        ] {
+            assert_eq!(shown(address), expected);
+            assert_eq!(shown(expected), expected, "twice");
+        }
+    }
+
+    #[test]
+    fn what_may_be_secret_is_not_shown_wherever_it_stands_in_a_text() {
+        for (text, expected) in [
+            ("403, url=URL('https://me:word@h/x?sig=a)b(c')", "403, url=URL('https://h/x?…"),
+            ("no https://h/a?k=1 and <http://h/b?k=2>\n", "no https://h/a?… and <http://h/b?…\n"),
+            ("no https://h/a?a=%27x%27&sig=SEC: gone", "no https://h/a?… gone"),
+            ("no 'https://h/a?a='x'&sig=SEC' here", "no 'https://h/a?… here"),
+            ("no 'https://h/a?…': gone", "no 'https://h/a?…': gone"),
+            ("no https:/me:PW@h/x: a@b", "no https:/h/x: a@b"),
+            ("cannot open s3://bucket/key: ://", "cannot open s3://bucket/key: ://"),
+            ("äöhttps://h?k=1", "äöhttps://h?…"),
+            ("tags: a?b, http: what?", "tags: a?b, http: what?"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(shown_in(text), expected);
+        }
+    }
+}
