@@ -186,7 +186,7 @@ pub fn printable(bytes: &[u8]) -> String {
 /// given to any command by mistake. What it quotes (a name in an archive, what a server said) is somebody else's; a backslash stays,
 /// because names are escaped where they are put in.
 pub fn one_line(message: &str) -> Cow<'_, str> {
-    match message.contains("://") {
+    match message.contains(':') {
         true => Cow::Owned(escaped_controls(&stook::source::shown_in(message)).into_owned()),
         false => escaped_controls(message),
     }

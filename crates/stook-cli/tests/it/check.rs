@@ -267,7 +267,7 @@ fn much_damage_floods_nobody_and_verbose_tells_all() {
     let mut writer = place.writer();
     let file = Attributes::of_file(FileKind::File, 0o644, 0, None);
     for number in 0..40 {
-        writer.put("", &key(&format!("file-{number:02}")), &file, &[b'x'; 300]).unwrap();
+        writer.put("", &key(format!("file-{number:02}")), &file, &[b'x'; 300]).unwrap();
     }
     writer.set_complete(true);
     writer.finish(true).unwrap();

@@ -149,17 +149,8 @@ pub(crate) fn recover(frames: &mut Frames, stretch: Stretch<'_>) -> Result<Recov
             return Ok(found);
         }
         let next = broken.next;
-        let damage = broken.into_damage(path);
-        if header.is_none() {
-            found.doubt.get_or_insert_with(|| damage.clone());
-        }
-        let is_listed = header.as_ref().is_some_and(|(_, header)| matches!(header.body, BodyLen::Known(_)));
-        found.unlisted |= !is_listed || at >= committed_len;
-        found.damages.push(damage);
-        match &mut found.batch {
-            Some(batch) => batch.is_hurt = true,
-            None => found.follows_damage = true,
-        }
+        found.note_broken(broken.into_damage(path), header.as_ref().map(|(_, header)| header));
+        found.unlisted |= at >= committed_len;
         let goes_on = go_behind(frames, at, next)?;
         let end = if goes_on { frames.window.pos() } else { frames.window.end() };
         if let Some((key, header)) = header {
@@ -304,6 +295,19 @@ impl Recovered {
         }
     }
 
+    /// Takes notice of a frame that is not what was written; of its header, if that is whole.
+    fn note_broken(&mut self, damage: Damage, header: Option<&FrameHeader>) {
+        if header.is_none() {
+            self.doubt.get_or_insert_with(|| damage.clone());
+        }
+        self.unlisted |= !header.is_some_and(|header| matches!(header.body, BodyLen::Known(_)));
+        self.damages.push(damage);
+        match &mut self.batch {
+            Some(batch) => batch.is_hurt = true,
+            None => self.follows_damage = true,
+        }
+    }
+
     /// A record whose body is damaged is listed all the same: whoever asks for its key is told, and does not
     /// get the version before it.
     fn add_broken(&mut self, key: Key, header: &FrameHeader, place: Place, committed_len: u64) {
@@ -395,7 +399,7 @@ pub(crate) fn go_behind(frames: &mut Frames, at: u64, next: Option<u64>) -> Resu
 /// The same, for stretches of any length. `tell` is told where it is, and ends it by giving `false`.
 ///
 /// # Errors
-/// [`Error::Stopped`](super::error::Error::Stopped) when it was ended.
+/// [`Error::Stopped`] when it was ended.
 pub(crate) fn go_behind_telling(
     frames: &mut Frames,
     at: u64,

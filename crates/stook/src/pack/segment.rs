@@ -162,12 +162,7 @@ impl Segment {
         let source = match storage.open(&name) {
             Ok(source) => source,
             Err(error) => {
-                let mut damage = Damage::of_unopened(error, path)?;
-                let live = entry.tally.records.saturating_sub(entry.dead_records);
-                let was = if live == 1 { "was" } else { "were" };
-                let records = units::count_of(live, "live record", "live records");
-                damage.what.push_str(&format!("; {records} {was} in it"));
-                findings.damages.push(damage);
+                findings.damages.push(lost(Damage::of_unopened(error, path)?, &entry));
                 return Ok(None);
             }
         };
@@ -591,6 +586,14 @@ impl Segment {
         ));
         damage
     }
+}
+
+/// The damage of a segment that cannot be opened says how much was in it.
+fn lost(mut damage: Damage, entry: &SegmentEntry) -> Damage {
+    let live = entry.tally.records.saturating_sub(entry.dead_records);
+    let records = units::count_of(live, "live record was", "live records were");
+    damage.what.push_str(&format!("; {records} in it"));
+    damage
 }
 
 /// What a scan of the end of a segment found.
