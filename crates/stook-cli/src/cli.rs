@@ -11,7 +11,7 @@ use crate::commands::Command;
     name = "stook",
     version,
     about = "Reads, lays out, presents and moves data that lives in files, at the speed of the storage under it.",
-    max_term_width = 100,
+    max_term_width = COLUMNS_MAX,
     arg_required_else_help = true,
     subcommand_required = true
 )]
@@ -69,7 +69,7 @@ fn for_people(command: clap::Command) -> clap::Command {
         let names = argument.get_value_names().unwrap_or_default();
         names.iter().any(|name| PATHS.contains(&name.as_str()))
     };
-    let after = command.get_after_help().map(|text| unwrapped(&text.to_string()));
+    let after = command.get_after_help().map(|text| fitted(&unwrapped(&text.to_string()), columns()));
     let command = command.mut_args(|argument| {
         let is_option = argument.get_long().is_some() && argument.get_action().takes_values();
         let may_be_negative = is_option && !names_path(&argument);
@@ -98,6 +98,48 @@ fn unwrapped(text: &str) -> String {
         all.push_str(line);
     }
     all
+}
+
+/// How wide help is at most.
+const COLUMNS_MAX: usize = 100;
+
+/// How wide help is: as `clap` finds it out.
+fn columns() -> usize {
+    let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.filter(|&columns| columns > 0).or_else(told).unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX)
+}
+
+/// Examples, each with what it does beside it, or below where there is not room for all of them side by side.
+fn fitted(text: &str, columns: usize) -> String {
+    let is_example = |line: &&str| line.starts_with("  ");
+    let lines: Vec<&str> = text.lines().collect();
+    let fitted = lines.chunk_by(|a, b| is_example(a) == is_example(b)).map(|block| {
+        let is_too_wide = block.iter().any(|line| line.chars().count() > columns);
+        if is_too_wide && block.iter().all(is_example) { stacked(block) } else { block.join("\n") }
+    });
+    fitted.collect::<Vec<_>>().join("\n")
+}
+
+/// What an example does stands below it, further in.
+fn stacked(block: &[&str]) -> String {
+    let mut examples: Vec<(&str, String)> = Vec::new();
+    for line in block {
+        let (indent, line) = (line.len() - line.trim_start().len(), line.trim());
+        match examples.last_mut() {
+            // It goes on with what the one above does.
+            Some((_, does)) if indent > 2 => *does = format!("{does} {line}").trim_start().to_owned(),
+            _ => {
+                let (example, does) = line.split_once("  ").unwrap_or((line, ""));
+                examples.push((example, does.trim_start().to_owned()));
+            }
+        }
+    }
+    let told = examples.iter().map(|(example, does)| match does.is_empty() {
+        true => format!("  {example}"),
+        false => format!("  {example}\n      {does}"),
+    });
+    told.collect::<Vec<_>>().join("\n")
 }
 
 /// The commands that exist, under their headings, each with the first line of its help.
@@ -145,6 +187,14 @@ mod tests {
     fn paragraphs_are_wrapped_once() {
         let text = "One\ntwo.\n\nExamples:\n  stook a\n  stook b   c\n\nThree\nfour.";
         assert_eq!(unwrapped(text), "One two.\n\nExamples:\n  stook a\n  stook b   c\n\nThree four.");
+    }
+
+    #[test]
+    fn what_examples_do_stands_beside_them_or_below() {
+        let text = "Examples:\n  stook a        all\n  stook b --long\n                 more\n                 of it\n  c | d\n\nEnd.";
+        assert_eq!(fitted(text, 30), text);
+        let narrow = "Examples:\n  stook a\n      all\n  stook b --long\n      more of it\n  c | d\n\nEnd.";
+        assert_eq!(fitted(text, 21), narrow);
     }
 
     #[test]

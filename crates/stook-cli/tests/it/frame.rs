@@ -101,6 +101,27 @@ fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
     }
 }
 
+/// Before, what an example does was broken into a column of one word, or went on at the left edge.
+#[test]
+fn examples_are_told_side_by_side_or_one_below_the_other() {
+    for command in stook_cli::cli::command().get_subcommands() {
+        for columns in [40, 60, 80, 100] {
+            let mut help = stook([command.get_name(), "--help"]);
+            let (_, stdout, _) = ended(help.env("COLUMNS", columns.to_string()));
+            let Some((_, examples)) = stdout.split_once("Examples:\n") else { continue };
+            let examples: Vec<&str> = examples.lines().take_while(|line| !line.is_empty()).collect();
+            let is_stacked =
+                examples.iter().any(|line| line.starts_with("      ") && !line.starts_with("       "));
+            let beside = examples.iter().filter(|line| line.trim_start().contains("   ")).count();
+            assert!(
+                !is_stacked || beside == 0,
+                "{} at {columns} columns:\n{examples:#?}",
+                command.get_name()
+            );
+        }
+    }
+}
+
 #[test]
 fn a_time_that_nothing_can_record_is_refused_as_too_far_away() {
     for time in ["2262-04-12", "@9223372037", "9999-12-31T00:00:00Z", "@99999999999999999999"] {
