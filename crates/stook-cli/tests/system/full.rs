@@ -226,7 +226,7 @@ fn what_does_not_fit_when_it_is_unpacked_is_named_and_the_rest_is_whole() {
     assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
     assert!(stderr.contains("would be needed in") && stderr.contains("`--force`"), "{stderr}");
     assert!(!target.exists(), "nothing was begun");
-    let (code, stdout, stderr) = unpack(&["--force"]);
+    let (code, stdout, stderr) = unpack(&["--force", "--verbose"]);
     assert_eq!(code, 1, "{stdout}{stderr}");
     assert!(stderr.contains("No space left on device"), "{stderr}");
     let out: Vec<_> = names(&target).iter().flat_map(|folder| names(&target.join(folder))).collect();
