@@ -6,13 +6,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use stook::names::Patterns;
-use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, KeyValue, ScanOrder};
+use stook::pack::{Error, FileKind, KEY_LEN_MAX, Key, KeyEntry, KeyRange, KeyValue, Pack, ScanOrder};
 
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::interrupt::Interruptible;
+use crate::output::printable;
 use crate::packs;
-use crate::select::patterns;
+use crate::select::{SelectArgs, Selection, patterns};
 
 /// The longest line: a key of which every byte is escaped, with the longest form before it, and its end.
 const LINE_LEN_MAX: u64 = 4 * KEY_LEN_MAX as u64 + 7;
@@ -88,13 +89,41 @@ impl Globs {
         Ok(Self(patterns(option, texts)?))
     }
 
-    /// Whether a key matches one of them; a numeric one as `id:N`.
-    pub(crate) fn match_key(&self, key: &Key) -> bool {
+    /// Whether the key of a record of this kind matches one of them; a numeric one as `id:N`.
+    pub(crate) fn match_key(&self, key: &Key, kind: Option<FileKind>) -> bool {
         self.0.is_empty()
             || match key.value() {
-                KeyValue::Bytes(bytes) => self.0.matches(bytes),
+                KeyValue::Bytes(path) if kind == Some(FileKind::Directory) => self.0.matches_directory(path),
+                KeyValue::Bytes(path) => self.0.matches(path),
                 KeyValue::Id(_) => self.0.matches(key.to_string().as_bytes()),
             }
+    }
+
+    /// Of these entries, those that match, in their order. The heads of those whose kind decides are read, as one batch; the
+    /// damage of one stands in its place.
+    ///
+    /// # Errors
+    /// When reading is impossible at all.
+    pub(crate) fn matching(
+        &self,
+        pack: &Pack,
+        entries: Vec<KeyEntry>,
+    ) -> Result<Vec<Result<KeyEntry, Error>>, Error> {
+        let asks = |entry: &KeyEntry| entry.key.as_bytes().is_some_and(|path| self.0.depend_on_kind(path));
+        let asked: Vec<KeyEntry> = entries.iter().filter(|entry| asks(entry)).cloned().collect();
+        let mut heads = pack.heads(&asked)?.into_iter();
+        let mut matching = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let head = if asks(&entry) { heads.next().transpose() } else { Ok(None) };
+            match head {
+                Ok(head) => {
+                    let kind = head.and_then(|head| head.attributes.file_kind());
+                    matching.extend(self.match_key(&entry.key, kind).then_some(Ok(entry)));
+                }
+                Err(damage) => matching.push(Err(damage)),
+            }
+        }
+        Ok(matching)
     }
 }
 
@@ -110,6 +139,28 @@ impl Asked {
         self
     }
 
+    /// With patterns on paths. Exclusions alone ask for nothing; what they matched, or did not, is told apart.
+    pub(crate) fn with_patterns(self, select: &SelectArgs) -> Self {
+        let exclude: &[String] = if select.include.is_empty() { &[] } else { &select.exclude };
+        self.with("--include", &select.include).with("--exclude", exclude)
+    }
+
+    /// Tells that there was nothing to `verb`, of what is at a path: how many failures that makes. That everything is left
+    /// out is what exclusions are for, and makes none.
+    pub(crate) fn told_nothing_to(
+        &self,
+        verb: &str,
+        selection: &Selection,
+        path: &Path,
+        context: &Context,
+    ) -> u64 {
+        if selection.leaves_nothing_on_purpose() {
+            context.remark(format_args!("nothing to {verb}: --exclude leaves nothing of {}", path.display()));
+            return 0;
+        }
+        self.told_nothing(path, "path", context)
+    }
+
     /// Tells that nothing was found, if anything in particular was asked for: how many failures that makes.
     pub(crate) fn told_nothing(&self, path: &Path, what: &str, context: &Context) -> u64 {
         if self.0.is_empty() {
@@ -119,6 +170,13 @@ impl Asked {
         let text = format!("{} has no {what} for {}", path.display(), self.0.join(" "));
         context.failure(anyhow::anyhow!("{text}").as_ref());
         1
+    }
+}
+
+/// An exclusion that matches nothing may be misspelt, and then what it was for is taken.
+pub(crate) fn tell_unmatched(selection: &Selection, context: &Context) {
+    for pattern in selection.unmatched_exclusions() {
+        context.remark(format_args!("--exclude '{}' matched nothing.", printable(pattern.as_bytes())));
     }
 }
 

@@ -14,6 +14,7 @@ import fsspec
 import numpy as np
 import pandas as pd
 import pytest
+from addressed import Addressed
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -83,6 +84,18 @@ def test_it_is_a_file_system(pack: Path) -> None:
     assert [names for _, _, names in fs.walk(f"{pack}//dir")] == [["one", "two"], ["three"]]
     assert fs.unstrip_protocol(f"{pack}//top") == f"stook://{pack}//top"
     assert pickle.loads(pickle.dumps(fs)).cat(f"{pack}//top") == b"top bytes"
+
+
+@pytest.mark.parametrize("name", ["mapped.stook", "mapped"])
+def test_a_mapper_has_the_values_of_a_pack_whatever_the_pack_is_called(tmp_path: Path, name: str) -> None:
+    with stook.Pack(name, "x") as made:
+        made["top"] = b"top bytes"
+        made["dir/one"] = b"1"
+    for address in (f"stook://{name}", f"stook://{tmp_path}/{name}", f"stook://{tmp_path}/{name}//"):
+        mapper = fsspec.get_mapper(address)
+        assert dict(mapper) == {"top": b"top bytes", "dir/one": b"1"}, address
+        assert "top" in mapper and "none" not in mapper
+    assert dict(fsspec.get_mapper(f"stook://{name}//dir")) == {"one": b"1"}
 
 
 def test_what_is_not_there_or_cannot_be_done(pack: Path, tmp_path: Path) -> None:
@@ -392,19 +405,11 @@ class Answered(Exception):
         return f"{self.args[0]}, url=URL('{self.args[1]}')"
 
 
-class Failing(Told):
+class Failing(Addressed, Told):
     """Names whole addresses in its errors, as web servers are read."""
 
     protocol = "failing"
     error: Any = None
-
-    @classmethod
-    def _strip_protocol(cls, path: Any) -> Any:
-        return path
-
-    def unstrip_protocol(self, name: str) -> str:
-        """A path is an address."""
-        return name
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
         """What is told, where that is not to fail."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from addressed import Addressed
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -22,7 +23,7 @@ ADDRESSES = [
 ]
 
 
-class Signed(MemoryFileSystem):  # type: ignore[misc]
+class Signed(Addressed, MemoryFileSystem):  # type: ignore[misc]
     """Has one file, and names whole addresses in its errors."""
 
     protocol = "signed"
@@ -30,14 +31,6 @@ class Signed(MemoryFileSystem):  # type: ignore[misc]
     pseudo_dirs = [""]
     #: Whether errors name the address themselves, or what they came of does.
     is_told_by_cause = False
-
-    @classmethod
-    def _strip_protocol(cls, path: Any) -> Any:
-        return path
-
-    def unstrip_protocol(self, name: str) -> str:
-        """A path is an address."""
-        return name
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
         """What is told of the one that there is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import html
 import inspect
 import json
 import os
@@ -103,8 +104,13 @@ def test_bench_gives_typed_cells(tmp_path: Path) -> None:
         assert cell.total.iops > 0 and cell.write is None and cell.read is not None
         assert cell.total.bandwidth_bytes_per_s == pytest.approx(cell.total.iops * cell.block_size)
         assert cell.total.latency_mean_ns and cell.total.latency_p99_ns
+        # Measured for too short a time to be believed, whatever else is found.
+        assert cell.state in ("unverified", "invalid") and cell.reasons, cell
+        assert f"state='{cell.state}'" in repr(cell)
     page = result._repr_html_()
     assert page.count("<tr>") == 3 and "4,096" in page
+    for cell in result.cells:
+        assert f"<td>{cell.state}: {html.escape('; '.join(cell.reasons))}</td>" in page
     assert result.document["schema"] == "stook.bench/1"
     wrong: Any
     for wrong in ({"block_size": "x"}, {"rw": "x"}, {"seconds": -1}, {"file_size": "x"}, {"depth": -1}):

@@ -35,8 +35,12 @@ Examples:
 
 In a directory it makes a test file full of data that has no name while it is
 measured: nothing is left behind, however the command ends. Lists are separated
-by commas, and every combination is a cell. A cell whose figures do not mean what
-they seem to is marked not valid, with the reason.";
+by commas, and every combination is a cell.
+
+Every cell is checked. It is valid where every check passed; not valid where one
+failed, so that its figures do not mean what they seem to; unverified where none
+failed and one could not be made: no device is known to have been measured, for
+instance, or for too short a time. Both are marked, with the reason.";
 
 /// What is measured where nothing else is said.
 const FILE_BYTES: u64 = 1 << 30;

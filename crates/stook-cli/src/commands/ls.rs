@@ -1,6 +1,7 @@
 //! `stook ls`: the keys of a pack, in their order.
 //!
-//! Keys stream from the indexes; records are only looked at for `-l`, a batch of heads at a time.
+//! Keys stream from the indexes; records are only looked at for `-l`, and where a pattern means directories, a batch of heads
+//! at a time.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stook::names::escaped;
-use stook::pack::{FileKind, KEY_LEN_MAX, Key, KeyEntry, KeyRange, Pack, RecordHead};
+use stook::pack::{Error, FileKind, KEY_LEN_MAX, Key, KeyEntry, KeyRange, Pack, RecordHead};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::count_of;
 use time::OffsetDateTime;
@@ -31,6 +32,7 @@ asked for.
 Examples:
   stook ls photos.stook
   stook ls photos.stook -l --prefix 2024/
+  stook ls photos.stook 2024/              the directory, and what is below
   stook ls photos.stook --from 2024/06 --to 2024/09 --order disk
   stook ls train.tar --long
   stook ls logs.stook --follow --json
@@ -40,7 +42,7 @@ Examples:
 /// How often a pack that is followed is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
-/// Heads read in one batch for `-l`.
+/// Heads read in one batch.
 const BATCH: usize = 4096;
 
 /// Links read in one batch.
@@ -113,50 +115,17 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let range = args.keys.range()?;
-    let (mut failures, mut listed) = (0, 0_u64);
     let mut output = context.output();
-    let mut batch = Vec::new();
-    let entries: Box<dyn Iterator<Item = stook::pack::Result<KeyEntry>>> = match args.order {
-        Order::Key => Box::new(pack.keys_in(range.clone())?),
-        Order::Disk => Box::new(pack.keys_on_disk(&range, &args.groups)),
-    };
-    for entry in entries {
-        let entry = match entry {
-            // It costs itself, and the exit code.
-            Err(error) if error.damage().is_some() => {
-                failures += 1;
-                // All of them may be of one cause, which was told.
-                if failures <= TOLD_MAX as u64 {
-                    context.failure(&error);
-                }
-                continue;
-            }
-            entry => entry?,
-        };
-        if !keys::is_in(&args.groups, pack.group_of_entry(&entry)) || !globs.match_key(&entry.key) {
-            continue;
-        }
-        listed += 1;
-        if args.long {
-            batch.push(entry);
-            if batch.len() == BATCH {
-                failures += print_long(&pack, &mut batch, context, &mut output)?;
-            }
-        } else {
-            print_short(&pack, &entry, &args, context, &mut output)?;
-        }
-    }
-    if failures > TOLD_MAX as u64 {
-        let more = count_of(failures - TOLD_MAX as u64, "more record", "more records");
-        context.failure(anyhow::anyhow!("… and {more} that cannot be listed").as_ref());
-    }
-    failures += print_long(&pack, &mut batch, context, &mut output)?;
-    if listed == 0 && failures == 0 && !args.follow {
+    let (args, globs) = (&args, &globs);
+    let mut listing = Listing { pack: &pack, args, globs, context, listed: 0, hidden: 0, failures: 0 };
+    listing.all(&range, &mut output)?;
+    let mut failures = listing.hidden + listing.failures;
+    if listing.listed == 0 && failures == 0 && !args.follow {
         failures += args.asked().told_nothing(&args.pack, "record", context);
     }
     if args.follow {
         output.flush()?;
-        follow(pack, &args, (&globs, &range), context, &mut output)?;
+        follow(pack, args, (globs, &range), context, &mut output)?;
     }
     packs::print_last_line(&mut output, context)?;
     output.finish()?;
@@ -167,6 +136,75 @@ impl Args {
     /// What is listed, where that is not everything.
     pub(super) fn asked(&self) -> Asked {
         self.keys.asked().with("--group", &self.groups).with("", &self.globs)
+    }
+}
+
+/// A list on its way.
+struct Listing<'a> {
+    pack: &'a Pack,
+    args: &'a Args,
+    globs: &'a Globs,
+    context: &'a Context,
+    listed: u64,
+    /// Records of which damage hides whether they are to be listed.
+    hidden: u64,
+    /// What could not be told of records that are listed.
+    failures: u64,
+}
+
+impl Listing<'_> {
+    /// Lists what is wanted of a range of keys, a batch at a time.
+    fn all(&mut self, range: &KeyRange, output: &mut Output) -> anyhow::Result<()> {
+        let (pack, args) = (self.pack, self.args);
+        let entries: Box<dyn Iterator<Item = stook::pack::Result<KeyEntry>>> = match args.order {
+            Order::Key => Box::new(pack.keys_in(range.clone())?),
+            Order::Disk => Box::new(pack.keys_on_disk(range, &args.groups)),
+        };
+        let mut batch = Vec::new();
+        for entry in entries {
+            match entry {
+                Err(error) if error.damage().is_some() => self.hide(&error),
+                entry => {
+                    let wanted = |entry: &KeyEntry| keys::is_in(&args.groups, pack.group_of_entry(entry));
+                    batch.extend(Some(entry?).filter(wanted));
+                }
+            }
+            if batch.len() == BATCH {
+                self.print(std::mem::take(&mut batch), output)?;
+            }
+        }
+        self.print(batch, output)?;
+        if self.hidden > TOLD_MAX as u64 {
+            let more = count_of(self.hidden - TOLD_MAX as u64, "more record", "more records");
+            self.context.failure(anyhow::anyhow!("… and {more} that cannot be listed").as_ref());
+        }
+        Ok(())
+    }
+
+    /// Damage costs the record that it hides, and the exit code.
+    fn hide(&mut self, error: &Error) {
+        self.hidden += 1;
+        // All of them may be of one cause, which was told.
+        if self.hidden <= TOLD_MAX as u64 {
+            self.context.failure(error);
+        }
+    }
+
+    /// Prints those of these entries that match.
+    fn print(&mut self, entries: Vec<KeyEntry>, output: &mut Output) -> anyhow::Result<()> {
+        let mut matching = Vec::with_capacity(entries.len());
+        for entry in self.globs.matching(self.pack, entries)? {
+            match entry {
+                Err(error) if error.damage().is_some() => self.hide(&error),
+                entry => matching.push(entry?),
+            }
+        }
+        self.listed += matching.len() as u64;
+        if self.args.long {
+            self.failures += print_long(self.pack, &matching, self.context, output)?;
+            return Ok(());
+        }
+        matching.iter().try_for_each(|entry| print_short(self.pack, entry, self.args, self.context, output))
     }
 }
 
@@ -186,7 +224,8 @@ fn follow(
         let newer = args.view.open(&args.pack, context)?;
         for head in newer.put_since(&pack)? {
             let group = newer.group_of_segment(head.segment);
-            let is_wanted = keys::is_in(&args.groups, group) && globs.match_key(&head.key);
+            let kind = head.attributes.file_kind();
+            let is_wanted = keys::is_in(&args.groups, group) && globs.match_key(&head.key, kind);
             if !is_wanted || !range.contains(&head.key) {
                 continue;
             }
@@ -241,14 +280,13 @@ fn print_short(
 /// Prints a batch of entries with their heads, and tells how many of these could not be read.
 fn print_long(
     pack: &Pack,
-    batch: &mut Vec<KeyEntry>,
+    entries: &[KeyEntry],
     context: &Context,
     output: &mut Output,
 ) -> anyhow::Result<u64> {
     interrupt::check()?;
     let mut failures = 0;
-    let entries = std::mem::take(batch);
-    let heads = pack.heads(&entries)?;
+    let heads = pack.heads(entries)?;
     let mut links = link_targets(pack, &heads)?.into_iter();
     for (entry, head) in entries.iter().zip(heads) {
         let group = pack.group_of_entry(entry);

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::failures::{self, Failed};
 use crate::interrupt::interrupted;
-use crate::keys::{Asked, refuse_empty};
+use crate::keys::{self, Asked, refuse_empty};
 use crate::output::printable;
 use crate::packs;
 use crate::progress::Unit;
@@ -219,7 +219,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    tell_unmatched(&selection, context);
+    keys::tell_unmatched(&selection, context);
     let taken = taken.load(Ordering::Relaxed);
     let failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
     let nothing = if failures == 0 && !taken { told_nothing(&args, &selection, context) } else { 0 };
@@ -237,28 +237,22 @@ fn check(args: &Args) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// A pattern that selects nothing is misspelt more often than meant; that everything is left out is what exclusions are for.
+/// Tells that patterns took nothing of the trees.
 fn told_nothing(args: &Args, selection: &Selection, context: &Context) -> u64 {
     // A file that is named itself is taken without being asked for.
-    if !args.sources.iter().all(|source| source.is_dir()) {
-        return 0;
+    match args.sources.iter().all(|source| source.is_dir()) {
+        true => args.told_nothing(selection, context),
+        false => 0,
     }
-    let SelectArgs { include, exclude } = &args.select;
-    let roots: Vec<String> = args.sources.iter().map(|root| root.display().to_string()).collect();
-    let roots = roots.join(" and ");
-    if include.is_empty() && selection.unmatched_exclusions().count() < exclude.len() {
-        context.remark(format_args!("--exclude leaves out everything that is in {roots}."));
-        return 0;
-    }
-    let exclude: &[String] = if include.is_empty() { &[] } else { exclude };
-    let asked = Asked::default().with("--include", include).with("--exclude", exclude);
-    asked.told_nothing(Path::new(&roots), "path", context)
 }
 
-/// An exclusion that matches nothing may be misspelt, and then what it was for is in the pack.
-fn tell_unmatched(selection: &Selection, context: &Context) {
-    for pattern in selection.unmatched_exclusions() {
-        context.remark(format_args!("--exclude '{}' matched nothing.", printable(pattern.as_bytes())));
+impl Args {
+    /// Tells that patterns took nothing: how many failures that makes.
+    pub(super) fn told_nothing(&self, selection: &Selection, context: &Context) -> u64 {
+        let sources: Vec<String> = self.sources.iter().map(|source| source.display().to_string()).collect();
+        let sources = sources.join(" and ");
+        let asked = Asked::default().with_patterns(&self.select);
+        asked.told_nothing_to("pack", selection, Path::new(&sources), context)
     }
 }
 
@@ -287,11 +281,7 @@ fn import(args: &Args, selection: &Selection, context: &Context) -> anyhow::Resu
             return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
         }
     };
-    let code = super::archive::import::run(args, selection, &group, context)?;
-    if code != ExitCode::from(INTERRUPTED) {
-        tell_unmatched(selection, context);
-    }
-    Ok(code)
+    super::archive::import::run(args, selection, &group, context)
 }
 
 /// Removes what the pack holds. What stays because of a failure, and an interruption, are added to what packing met.

@@ -7,20 +7,15 @@ mod batch;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use rustix::fs::{FileType, OFlags};
 use serde::Serialize;
-use stook::engine::File;
 use stook::pack::format::attributes::{Name, Value};
-use stook::pack::{Attributes, Error, FileKind, Key, PackWriter, RecordWriter, WriterOptions};
+use stook::pack::input::{self, FileInput, Input};
+use stook::pack::{Attributes, Error, Key, PackWriter, RecordWriter, WriterOptions};
 use stook::report::units::bytes_decimal;
-use stook::source::{FileSource, Source as _};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use crate::context::Context;
@@ -44,9 +39,6 @@ Examples:
 --batch takes many records and deletions from one stream, whose bytes
 docs/formats/records-v1.md describes. Readers see all of them at once; when the
 stream is cut short or wrong, or at Ctrl-C, nothing of it counts.";
-
-/// Bytes read at once.
-const READ_LEN: usize = 1 << 20;
 
 /// What `stook put` takes.
 #[derive(Debug, clap::Args)]
@@ -87,10 +79,10 @@ struct Report<'a> {
 
 /// Where the body comes from.
 #[derive(Debug)]
-enum Input {
+enum Body {
     Stdin,
     /// A regular file, whose length is known and which must not change.
-    File(FileSource),
+    File(FileInput),
     /// A pipe or device that has a name, or a file whose length says nothing.
     Stream(Interruptible<fs::File>, PathBuf),
 }
@@ -108,13 +100,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return batch::run(&args, file, context);
     }
     let key = packs::parse_key(args.key.as_deref().unwrap_or_default())?;
-    let input = open_input(args.file.as_deref(), context)?;
-    let attributes = attributes(&args.attributes, &input)?;
+    let body = open_body(args.file.as_deref(), context)?;
+    let attributes = attributes(&args.attributes, &body)?;
     // Refused before a pack is made for it.
     attributes.encode()?;
     let (mut writer, created) = open_pack(&args.pack, !args.no_create, context)?;
     let replaced = writer.contains(&key)?;
-    let (sequence, body_bytes) = put(&mut writer, &args.group, &key, &attributes, input, context)?;
+    let (sequence, body_bytes) = put(&mut writer, &args.group, &key, &attributes, body, context)?;
     writer.finish(false)?;
     let mut output = context.output();
     if context.json() {
@@ -130,59 +122,32 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open_input(path: Option<&Path>, context: &Context) -> anyhow::Result<Input> {
+fn open_body(path: Option<&Path>, context: &Context) -> anyhow::Result<Body> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         if io::stdin().is_terminal() {
             context.remark("reading the record from this terminal; Ctrl-D ends it");
         }
-        if was_closed(io::stdin()) {
+        if input::was_closed(io::stdin()) {
             return Err(UsageError::new("stdin is closed: name a FILE; for an empty record /dev/null").into());
         }
-        return Ok(Input::Stdin);
+        return Ok(Body::Stdin);
     };
     let file = Interruptible::open(path).map_err(|error| stook::Error::io("open", path, error))?;
-    let metadata =
-        file.get().metadata().map_err(|error| stook::Error::io("get the metadata of", path, error))?;
-    if metadata.is_dir() {
-        return Err(UsageError::new(format!(
+    match Input::of(file.get(), path)? {
+        Input::File(file) => Ok(Body::File(file)),
+        Input::Stream => Ok(Body::Stream(file, path.to_path_buf())),
+        Input::Directory => Err(UsageError::new(format!(
             "{} is a directory: `stook pack` takes trees, `stook put` one file",
             path.display()
         ))
-        .into());
+        .into()),
     }
-    if !metadata.is_file() || gives_more_than_its_length(file.get()) {
-        return Ok(Input::Stream(file, path.to_path_buf()));
-    }
-    Ok(Input::File(FileSource::new(Arc::new(File::from_std(file.into_inner(), path, false)))?))
 }
 
-/// Whether stdin was closed when this program began. The standard library puts `/dev/null` in its place then, open for
-/// reading and writing; what a shell opens for `</dev/null` is for reading only. Programs that start this one with theirs
-/// open for both have no input for it either.
-fn was_closed(stdin: impl AsFd) -> bool {
-    let (Ok(opened), Ok(null)) = (rustix::fs::fstat(&stdin), rustix::fs::stat("/dev/null")) else {
-        return false;
-    };
-    FileType::from_raw_mode(opened.st_mode) == FileType::CharacterDevice
-        && opened.st_rdev == null.st_rdev
-        && rustix::fs::fcntl_getfl(&stdin).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
-}
-
-/// Whether a regular file has no length, and bytes all the same, as those of `/proc` do. One that somebody has just begun to
-/// write has a length by the time of the second look.
-fn gives_more_than_its_length(file: &fs::File) -> bool {
-    let is_empty = || file.metadata().is_ok_and(|metadata| metadata.len() == 0);
-    is_empty() && !matches!(file.read_at(&mut [0], 0), Ok(0)) && is_empty()
-}
-
-fn attributes(given: &[String], input: &Input) -> anyhow::Result<Attributes> {
-    use std::os::unix::fs::MetadataExt as _;
-    let mut all = match input {
-        Input::File(source) => {
-            let mode = source.file().metadata()?.mode() & 0o7777;
-            Attributes::of_file(FileKind::File, mode, source.identity().mtime_ns, None)
-        }
-        Input::Stdin | Input::Stream(..) => Attributes::new(),
+fn attributes(given: &[String], body: &Body) -> anyhow::Result<Attributes> {
+    let mut all = match body {
+        Body::File(file) => file.attributes().clone(),
+        Body::Stdin | Body::Stream(..) => Attributes::new(),
     };
     for text in given {
         let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
@@ -220,66 +185,40 @@ fn put(
     group: &str,
     key: &Key,
     attributes: &Attributes,
-    input: Input,
+    body: Body,
     context: &Context,
 ) -> anyhow::Result<(u64, u64)> {
-    match input {
-        Input::File(source) => {
-            let len = source.len();
-            let bar = context.progress("putting", Unit::Bytes, Some(len));
-            let mut record = writer.begin(group, key, attributes, Some(len))?;
-            copy_file(&source, &mut record, &bar)?;
-            Ok((record.finish()?, len))
+    match body {
+        Body::File(file) => {
+            let bar = context.progress("putting", Unit::Bytes, Some(file.len()));
+            let mut record = writer.begin(group, key, attributes, Some(file.len()))?;
+            file.copy_to(&mut record, &mut |more| go_on(&bar, more))?;
+            Ok((record.finish()?, file.len()))
         }
-        Input::Stdin => {
+        Body::Stdin => {
             let record = writer.begin(group, key, attributes, None)?;
-            copy_stream(&mut Interruptible::stdin()?, "stdin", record, context)
+            put_stream(&mut Interruptible::stdin()?, "stdin", record, context)
         }
-        Input::Stream(mut file, path) => {
+        Body::Stream(mut file, path) => {
             let record = writer.begin(group, key, attributes, None)?;
-            copy_stream(&mut file, &path.display().to_string(), record, context)
+            put_stream(&mut file, &path.display().to_string(), record, context)
         }
     }
 }
 
-fn copy_file(source: &FileSource, record: &mut RecordWriter<'_>, bar: &Progress) -> anyhow::Result<()> {
-    let mut buffer = vec![0; READ_LEN];
-    let (mut at, len) = (0, source.len());
-    while at < len {
-        interrupt::check()?;
-        let wanted = usize::try_from(len - at).unwrap_or(READ_LEN).min(READ_LEN);
-        let Some(part) = buffer.get_mut(..wanted) else { break };
-        if let Err(error) = source.file().read_exact_at(part, at) {
-            // A file that was cut is told as one that changed.
-            source.check_unchanged()?;
-            return Err(error.into());
-        }
-        record.write(part)?;
-        at += wanted as u64;
-        bar.add(wanted as u64);
-    }
-    Ok(source.check_unchanged()?)
-}
-
-fn copy_stream(
-    input: &mut dyn Read,
+fn put_stream(
+    stream: &mut dyn Read,
     name: &str,
     mut record: RecordWriter<'_>,
     context: &Context,
 ) -> anyhow::Result<(u64, u64)> {
     let bar = context.progress("putting", Unit::Bytes, None);
-    let mut buffer = vec![0; READ_LEN];
-    loop {
-        interrupt::check()?;
-        let got = match input.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(got) => got,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(source) => return Err(Error::Outside { operation: "read", name: name.into(), source }.into()),
-        };
-        let part = buffer.get(..got).context("a read gave more bytes than there was room for")?;
-        record.write(part)?;
-        bar.add(got as u64);
-    }
-    Ok((record.finish()?, bar.done()))
+    let len = input::copy_stream(stream, name, &mut record, &mut |more| go_on(&bar, more))?;
+    Ok((record.finish()?, len))
+}
+
+/// Shows how far it is, and ends it at Ctrl-C.
+fn go_on(bar: &Progress, more: u64) -> anyhow::Result<()> {
+    bar.add(more);
+    Ok(interrupt::check()?)
 }

@@ -129,9 +129,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         selected.add_listed(&pack, list, &args, context)?;
     }
     if by_pattern || !by_key {
-        let found = selected.add_matching(&pack, &prefix, &globs, &args.groups)?;
+        let is_met = selected.add_matching(&pack, &prefix, &globs, &args, context)?;
         let asked = Asked::default().with("--prefix", &args.prefix).with("--glob", &args.globs);
-        if found == 0 {
+        if !is_met {
             selected.nothing +=
                 asked.with("--group", &args.groups).told_nothing(&args.pack, "record", context);
         }
@@ -191,23 +191,40 @@ impl Selected {
         Ok(())
     }
 
+    /// Adds what patterns select; whether anything was.
     fn add_matching(
         &mut self,
         pack: &Pack,
         prefix: &[u8],
         globs: &Globs,
-        groups: &[String],
-    ) -> anyhow::Result<u64> {
-        let mut found = 0;
-        for entry in pack.keys(prefix)? {
+        args: &Args,
+        context: &Context,
+    ) -> anyhow::Result<bool> {
+        let (mut is_met, mut batch) = (false, Vec::new());
+        let mut entries = pack.keys(prefix)?;
+        loop {
             interrupt::check()?;
-            let entry = entry?;
-            if keys::is_in(groups, pack.group_of_entry(&entry)) && globs.match_key(&entry.key) {
-                self.add(pack, entry);
-                found += 1;
+            let next = entries.next().transpose()?;
+            let is_last = next.is_none();
+            let wanted = |entry: &KeyEntry| keys::is_in(&args.groups, pack.group_of_entry(entry));
+            batch.extend(next.filter(wanted));
+            if batch.len() == BATCH || is_last {
+                for entry in globs.matching(pack, std::mem::take(&mut batch))? {
+                    is_met = true;
+                    match entry {
+                        // Whether it is meant nobody knows: it stays, and is told.
+                        Err(error) if error.damage().is_some() => {
+                            self.nothing += 1;
+                            context.failure(&error);
+                        }
+                        entry => self.add(pack, entry?),
+                    }
+                }
+            }
+            if is_last {
+                return Ok(is_met);
             }
         }
-        Ok(found)
     }
 }
 

@@ -1,13 +1,16 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
+use std::cell::Cell;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
+use stook::archive::{Archive, MemberKind};
 use stook::pack::tree::{UnpackSummary, UnpackTree};
+use stook::pack::{FileKind, Pack, RecordHead};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::tree::Overwrite;
@@ -15,12 +18,15 @@ use stook::tree::Overwrite;
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
-use crate::interrupt::interrupted;
+use crate::interrupt::{self, interrupted};
 use crate::keys::{self, Asked};
 use crate::output::printable;
 use crate::progress::Unit;
-use crate::select::SelectArgs;
+use crate::select::{SelectArgs, Selection};
 use crate::{archives, packs};
+
+/// Heads read in one batch.
+const BATCH: usize = 4096;
 
 /// Writes the files of a pack into a directory
 #[derive(Debug, clap::Args)]
@@ -109,6 +115,7 @@ struct Report<'a> {
     bytes: u64,
     seconds: f64,
     interrupted: bool,
+    complete: bool,
     unchanged: u64,
     kept: Vec<TextOrBytes<'a>>,
     failures: Vec<Failed<'a>>,
@@ -121,42 +128,108 @@ struct Report<'a> {
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let selection = args.select.selection()?;
     let prefix = keys::bytes_prefix(args.prefix.as_deref())?;
+    let wanted = Wanted { selection: &selection, prefix, taken: Cell::new(false) };
     let target = args.target.as_deref().unwrap_or(Path::new("."));
-    let taken = AtomicBool::new(false);
-    let select = |key: &[u8]| {
-        let takes =
-            prefix.as_ref().is_some_and(|prefix| key.starts_with(prefix)) && selection.takes_below(key);
-        taken.fetch_or(takes, Ordering::Relaxed);
-        takes
+    let code = match archives::open(&args.pack, context)? {
+        Some(archive) => from_archive(&args, &archive, target, &wanted, context)?,
+        None => from_pack(&args, target, &wanted, context)?,
     };
-    let code = unpack(&args, target, &select, context)?;
-    match taken.into_inner() || code != ExitCode::SUCCESS {
+    if code == ExitCode::from(INTERRUPTED) {
+        return Ok(code);
+    }
+    keys::tell_unmatched(&selection, context);
+    match wanted.taken.get() || code != ExitCode::SUCCESS {
         true => Ok(code),
-        false => Ok(code_for(args.asked().told_nothing(&args.pack, "path", context))),
+        false => Ok(code_for(args.asked().told_nothing_to("unpack", &selection, &args.pack, context))),
     }
 }
 
-fn unpack(
+/// Which paths are unpacked, and whether any was.
+struct Wanted<'a> {
+    selection: &'a Selection,
+    /// `None` where only numbers are meant, which are no paths.
+    prefix: Option<Vec<u8>>,
+    taken: Cell<bool>,
+}
+
+impl Wanted<'_> {
+    /// Whether a path is wanted. `is_directory` is called only where a pattern makes that decide.
+    fn takes(&self, path: &[u8], is_directory: impl FnOnce() -> bool) -> bool {
+        // The root is unpacked whatever is asked for, and is nothing that somebody asks for.
+        if path.is_empty() {
+            return true;
+        }
+        let takes = self.prefix.as_ref().is_some_and(|prefix| path.starts_with(prefix))
+            && self.selection.takes_below(path, is_directory);
+        self.taken.set(self.taken.get() || takes);
+        takes
+    }
+}
+
+fn from_archive(
     args: &Args,
+    archive: &Archive,
     target: &Path,
-    select: &dyn Fn(&[u8]) -> bool,
+    wanted: &Wanted<'_>,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    if let Some(archive) = archives::open(&args.pack, context)? {
-        args.view.refuse_for_archive()?;
-        if args.tar.is_some() {
-            return Err(UsageError::new("--tar is for packs").into());
-        }
-        return super::archive::unpack::run(args, &archive, target, select, context);
+    args.view.refuse_for_archive()?;
+    if args.tar.is_some() {
+        return Err(UsageError::new("--tar is for packs").into());
     }
+    let is_directory =
+        |path: &[u8]| archive.find(path).is_some_and(|found| found.kind == MemberKind::Directory);
+    let select = |path: &[u8]| wanted.takes(path, || is_directory(path));
+    super::archive::unpack::run(args, archive, target, &select, context)
+}
+
+/// The directories in a pack of which their kind decides whether they are wanted.
+fn directories(pack: &Pack, args: &Args, selection: &Selection) -> anyhow::Result<HashSet<Vec<u8>>> {
+    let (mut found, mut batch) = (HashSet::new(), Vec::new());
+    if !selection.asks_for_kinds() {
+        return Ok(found);
+    }
+    let mut entries = pack.keys(&keys::prefix(args.prefix.as_deref())?)?;
+    loop {
+        interrupt::check()?;
+        let next = match entries.next().transpose() {
+            // What is damaged is told when it is met on the way out.
+            Err(error) if error.damage().is_some() => continue,
+            next => next?,
+        };
+        let is_last = next.is_none();
+        batch.extend(next.filter(|entry| {
+            let path = entry.key.as_bytes();
+            keys::is_in(&args.group, pack.group_of_entry(entry))
+                && path.is_some_and(|path| selection.depends_on_kind(path))
+        }));
+        if batch.len() == BATCH || is_last {
+            for (entry, head) in batch.iter().zip(pack.heads(&batch)?) {
+                let is_directory =
+                    |head: RecordHead| head.attributes.file_kind() == Some(FileKind::Directory);
+                if head.is_ok_and(is_directory) {
+                    found.extend(entry.key.as_bytes().map(<[u8]>::to_vec));
+                }
+            }
+            batch.clear();
+        }
+        if is_last {
+            return Ok(found);
+        }
+    }
+}
+
+fn from_pack(args: &Args, target: &Path, wanted: &Wanted<'_>, context: &Context) -> anyhow::Result<ExitCode> {
     let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.group)?;
     if !pack.is_complete() {
         let text = format!("{} is incomplete: this is what is in it so far", args.pack.display());
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
+    let directories = directories(&pack, args, wanted.selection)?;
+    let select = |path: &[u8]| wanted.takes(path, || directories.contains(path));
     if let Some(tar) = &args.tar {
-        return super::archive::export::run(args, &pack, tar, select, context);
+        return super::archive::export::run(args, &pack, tar, &select, context);
     }
     let tree = UnpackTree {
         target: target.to_path_buf(),
@@ -179,18 +252,16 @@ fn unpack(
         !interrupted()
     })?;
     drop(progress);
-    print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
-    Ok(code(&summary, pack.is_complete()))
+    let (seconds, complete) = (started.elapsed().as_secs_f64(), pack.is_complete());
+    print(&summary, args.verbose, seconds, complete, context)?;
+    Ok(code(&summary, complete))
 }
 
 impl Args {
     /// What is unpacked, where that is not everything.
     fn asked(&self) -> Asked {
-        Asked::default()
-            .with("--include", &self.select.include)
-            .with("--exclude", &self.select.exclude)
-            .with("--prefix", &self.prefix)
-            .with("--group", &self.group)
+        let asked = Asked::default().with_patterns(&self.select);
+        asked.with("--prefix", &self.prefix).with("--group", &self.group)
     }
 }
 
@@ -206,6 +277,7 @@ pub(super) fn print(
     summary: &UnpackSummary,
     verbose: bool,
     seconds: f64,
+    complete: bool,
     context: &Context,
 ) -> anyhow::Result<()> {
     failures::tell(context, &summary.failures, verbose);
@@ -220,6 +292,7 @@ pub(super) fn print(
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
+            complete,
             unchanged: summary.unchanged,
             kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
             failures: Failed::all(&summary.failures),

@@ -101,6 +101,9 @@ fn csv_has_a_header_and_as_many_values_in_every_line() {
     let rows: Vec<Vec<&str>> = stdout.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!((rows.len(), rows[0][0], rows[1][0], rows[2][0]), (3, "rw", "read", "randrw"));
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    // Too little was measured to be believed, whatever else is found.
+    let at = rows[0].iter().position(|name| *name == "state").unwrap();
+    assert!(rows[1..].iter().all(|row| ["unverified", "invalid"].contains(&row[at])), "{stdout}");
     let at = rows[0].iter().position(|name| *name == "write_iops").unwrap();
     assert!(rows[1][at].is_empty() && rows[2][at].parse::<f64>().unwrap() > 0.0);
 }
@@ -243,8 +246,8 @@ fn neither_ctrl_c_nor_a_kill_leaves_a_file() {
     }
 }
 
-/// The JSON of a result with one cell of as many seconds as there are rates in each of some rounds, valid or not.
-fn result(rates: &[u64], valid: bool, rounds: usize) -> String {
+/// The JSON of a result with one cell of as many seconds as there are rates in each of some rounds, all in one state.
+fn result(rates: &[u64], state: &str, rounds: usize) -> String {
     let directory = tempfile::tempdir().unwrap();
     let mut report = json(directory.path(), &["--size", "1M"]);
     let cell = &mut report["cells"][0];
@@ -254,8 +257,8 @@ fn result(rates: &[u64], valid: bool, rounds: usize) -> String {
             |rate| serde_json::json!({"reads": rate, "writes": 0, "bytes": rate * 4096, "latency_sum_ns": 1}),
         )
         .collect();
-    cell["valid"] = valid.into();
-    cell["runs"][0]["valid"] = valid.into();
+    cell["state"] = state.into();
+    cell["runs"][0]["state"] = state.into();
     cell["runs"][0]["steady_s"] = (rates.len() as f64).into();
     cell["runs"][0]["series"] = series.into();
     cell["runs"] = vec![cell["runs"][0].clone(); rounds].into();
@@ -267,10 +270,14 @@ fn two_results_are_compared_cell_by_cell() {
     let directory = tempfile::tempdir().unwrap();
     let slow: Vec<u64> = (0..20).map(|at| 1000 + at * 7 % 5).collect();
     let fast: Vec<u64> = slow.iter().map(|rate| rate * 2).collect();
-    for (name, rates, valid, rounds) in
-        [("a", &slow, true, 5), ("b", &fast, true, 5), ("c", &fast, false, 5), ("once", &fast, true, 1)]
-    {
-        fs::write(directory.path().join(name), result(rates, valid, rounds)).unwrap();
+    for (name, rates, state, rounds) in [
+        ("a", &slow, "valid", 5),
+        ("b", &fast, "valid", 5),
+        ("c", &fast, "invalid", 5),
+        ("memory", &fast, "unverified", 5),
+        ("once", &fast, "valid", 1),
+    ] {
+        fs::write(directory.path().join(name), result(rates, state, rounds)).unwrap();
     }
     let compare = |first: &str, second: &str, flags: &[&str]| {
         let arguments = ["bench", "compare", first, second].into_iter().chain(flags.iter().copied());
@@ -280,7 +287,12 @@ fn two_results_are_compared_cell_by_cell() {
         ("a", "b", "the second is faster"),
         ("b", "a", "the second is slower"),
         ("a", "a", "no difference can be told"),
-        ("a", "c", "not valid"),
+        ("a", "c", "the second is not valid"),
+        ("c", "memory", "the first is not valid"),
+        ("c", "c", "both are not valid"),
+        ("a", "memory", "the second is faster; the second is unverified"),
+        ("memory", "a", "the second is slower; the first is unverified"),
+        ("memory", "memory", "no difference can be told; both are unverified"),
         ("a", "once", "cannot tell from 1 round: it takes --repeats 5"),
     ] {
         let (code, stdout, stderr) = compare(first, second, &[]);
@@ -292,6 +304,12 @@ fn two_results_are_compared_cell_by_cell() {
     assert_eq!((code, &report["schema"]), (0, &"stook.bench_compare/1".into()));
     let difference = report["cells"][0]["comparison"]["difference"]["value"].as_f64().unwrap();
     assert!((difference - 1.0).abs() < 1e-9, "{report}");
+    assert_eq!(report["cells"][0]["states"], serde_json::json!(["valid", "valid"]));
+    let (_, stdout, _) = compare("memory", "c", &["--json"]);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let cell = &report["cells"][0];
+    assert_eq!(cell["states"], serde_json::json!(["unverified", "invalid"]));
+    assert_eq!((&cell["comparison"], &cell["reason"]), (&Value::Null, &"the second is not valid".into()));
     fs::write(directory.path().join("d"), "{\"schema\": \"stook.load/1\"}").unwrap();
     let (code, _, stderr) = compare("a", "d", &[]);
     assert_eq!(code, 1);
@@ -305,15 +323,18 @@ fn what_the_page_cache_served_is_not_called_the_speed_of_a_device() {
     let run = &report["cells"][0]["runs"][0];
     let gate =
         run["gates"].as_array().unwrap().iter().find(|gate| gate["name"] == "device_bytes_read").unwrap();
-    if run["device"].is_null() {
-        // A file system in memory: there is no device whose speed it could be taken for.
-        assert_eq!(gate["outcome"], "not_applicable");
-        return;
-    }
-    assert_eq!((&gate["outcome"], &report["cells"][0]["valid"]), (&"failed".into(), &false.into()));
+    let (outcome, state) = (gate["outcome"].as_str().unwrap(), report["cells"][0]["state"].as_str().unwrap());
     let (code, stdout, _) = bench(directory.path(), &["--time", "1s"]);
+    let told = |state: &str| stdout.contains(&format!("randread buffered, 4.00 KiB, depth 1: {state}\n"));
     assert_eq!(code, 0);
-    assert!(stdout.contains("randread buffered, 4.00 KiB, depth 1: not valid"), "{stdout}");
+    if run["device"].is_null() || outcome == "unverified" {
+        // No device is known whose speed it could be taken for. It may fail another check, too.
+        assert_eq!(outcome, "unverified", "{report}");
+        assert!(state != "valid" && (told("unverified") || told("not valid")), "{state}: {stdout}");
+    } else {
+        assert_eq!((outcome, state), ("failed", "invalid"), "{report}");
+        assert!(told("not valid"), "{stdout}");
+    }
 }
 
 #[test]

@@ -182,6 +182,42 @@ fn patterns_mean_the_same_everywhere() {
 }
 
 #[test]
+fn a_slash_at_the_end_means_the_directory_itself_too_and_no_file() {
+    let place = packed();
+    let run = |line: &str| ended(stook(line.split(' ')).current_dir(place.dir.path()));
+    assert_eq!(run("unpack p.stook --tar t.tar").0, 0);
+    let below = "cache\ncache/deep\ncache/deep/six.jpg\ncache/five.txt\n";
+    let sorted = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    for pattern in ["cache/", "./cache/", "/cache/"] {
+        for from in ["p.stook", "t.tar"] {
+            assert_eq!(run(&format!("ls {from} {pattern}")).1, below, "{from} {pattern}");
+            assert_eq!(run(&format!("ls {from} {pattern} -l")).1.lines().count(), 4, "{from} {pattern}");
+        }
+        let on_disk = run(&format!("ls p.stook --order disk {pattern}")).1;
+        assert_eq!(sorted(&on_disk), sorted(below), "{pattern}");
+        assert_eq!(run(&format!("rm p.stook --dry-run -q --glob {pattern}")).1, below, "{pattern}");
+    }
+    for (from, out) in [("p.stook", "out"), ("t.tar", "out2")] {
+        assert_eq!(run(&format!("unpack {from} {out} --exclude cache/")).0, 0);
+        assert!(!place.path(out).join("cache").exists() && place.path(out).join("a/b").exists(), "{from}");
+        let only = format!("{out}-only");
+        assert_eq!(run(&format!("unpack {from} {only} --include cache/deep/")).0, 0);
+        assert!(
+            place.path(&only).join("cache/deep/six.jpg").exists() && !place.path(&only).join("a").exists()
+        );
+    }
+    assert_eq!(run("unpack p.stook --tar u.tar --exclude cache/").0, 0);
+    assert!(!run("ls u.tar").1.contains("cache"));
+    // A file is no directory, whatever it is called.
+    let (code, _, stderr) = run("ls p.stook one.txt/");
+    assert!(code == 1 && stderr.contains("p.stook has no record for 'one.txt/'"), "{stderr}");
+    let (code, _, stderr) = run("unpack p.stook out3 --exclude one.txt/");
+    assert_eq!((code, stderr.as_str()), (0, "--exclude 'one.txt/' matched nothing.\n"));
+    assert_eq!(run("rm p.stook --glob cache/").0, 0);
+    assert!(!run("ls p.stook").1.contains("cache"));
+}
+
+#[test]
 fn what_is_not_there_is_told_and_exits_1() {
     let place = packed();
     let mut tar = stook(["unpack"]);

@@ -200,7 +200,7 @@ fn all_may_be_left_out_and_an_exclusion_that_matches_nothing_is_told() {
     write(&place, "tree/b", "x");
     fs::create_dir(place.path("empty")).unwrap();
     let (code, stdout, stderr) = run(&place, &["pack", "tree", "p.stook", "--exclude", "b"]);
-    assert_eq!((code, stderr.as_str()), (0, "--exclude leaves out everything that is in tree.\n"));
+    assert_eq!((code, stderr.as_str()), (0, "nothing to pack: --exclude leaves nothing of tree\n"));
     assert!(stdout.starts_with("Packed 0 files, 1 directory, 0 links"), "{stdout}");
     assert_eq!(json(&place, &["load", "p.stook"]).1["complete"], true);
     let misspelt = ["--exclude", "*.tmp", "--exclude", "b/", "--exclude", "x", "--exclude", "*x"];
@@ -214,6 +214,28 @@ fn all_may_be_left_out_and_an_exclusion_that_matches_nothing_is_told() {
     // An inclusion that selects nothing is another thing.
     let (code, _, stderr) = run(&place, &["pack", "tree", "s.stook", "--include", "c", "--exclude", "b"]);
     assert!(code == 1 && stderr.contains("tree has no path for --include 'c' --exclude 'b'"), "{stderr}");
+}
+
+#[test]
+fn patterns_that_take_nothing_of_an_archive_are_told_as_those_of_trees_are() {
+    let place = Place::new();
+    write(&place, "tree/d/b", "x");
+    for (archive, members) in [("one.tar", "d"), ("two.tar", "d/b"), ("three.tar", ".")] {
+        let mut tar = Command::new("tar");
+        tar.args(["cf", archive, "-C", "tree", members]).current_dir(place.dir.path());
+        assert!(tar.status().unwrap().success());
+        for (patterns, code, told) in [
+            (&["--include", "c"][..], 1, format!("stook: {archive} has no path for --include 'c'\n")),
+            (&["--exclude", "d"], 0, format!("nothing to pack: --exclude leaves nothing of {archive}\n")),
+            (&["--exclude", "b", "--exclude", "c"], 0, "--exclude 'c' matched nothing.\n".into()),
+        ] {
+            let args = [&["pack", archive, "p.stook", "--dry-run"][..], patterns].concat();
+            let (ended, _, stderr) = run(&place, &args);
+            assert_eq!(ended, code, "{members} {patterns:?}: {stderr}");
+            // Without its directory all of it may be left out.
+            assert!(stderr.starts_with(&told), "{members} {patterns:?}: {stderr}");
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use stook::bench::gates::{self, CellFacts, Load, Series};
+use stook::bench::gates::{self, CellFacts, Load, Looks, Sampled, Series, State};
 use stook::bench::{
     BenchResult, CellResult, CompactHistogram, CpuResult, Figures, InFlightResult, RunResult, Second, Window,
     Workload,
@@ -67,10 +67,11 @@ fn a_file_is_measured_told_and_removed() {
         "0.494",
         "check: The law says",
         "its own figures: does not hold. Of the depth: 0.96 at 1, 0.74 at 4, 0.53 at 32, 0.50 at 256, 0.49 at 1,024.",
-        "of 25 measurements passed their checks",
+        // None was measured for long enough, whatever else is found.
+        "0 of 25 measurements passed their checks",
+        "\n\n✓ passed every check. ? is unverified",
     ] {
-        let or = if line.starts_with("of 25") { "All 25 measurements passed" } else { line };
-        assert!(stdout.contains(line) || stdout.contains(or), "{line}: {stdout}");
+        assert!(stdout.contains(line), "{line}: {stdout}");
     }
     let mut study: Value =
         serde_json::from_slice(&fs::read(place.path().join("out/study.json")).unwrap()).unwrap();
@@ -80,7 +81,11 @@ fn a_file_is_measured_told_and_removed() {
     documented("bench", &bench);
     documented("study", &study);
     assert_eq!(study["name"], "ssd-profile");
-    assert_eq!(bench["cells"].as_array().unwrap().len(), 25);
+    let cells = bench["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 25);
+    let unverified = cells.iter().filter(|cell| cell["state"] == "unverified").count();
+    let second = stdout.lines().nth(1).unwrap();
+    assert_eq!(second.contains(" unverified: "), unverified > 0, "{second}");
     assert_eq!(bench["file_bytes"], 24 << 20);
     for list in ["blocks", "mixes", "depths"] {
         assert_eq!(study["profile"][list].as_array().unwrap().len(), 5, "{list}");
@@ -122,6 +127,8 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
 
 /// How long each cell of a simulated device is measured.
 const TIME_S: f64 = 6.0;
+/// How finely its rate is looked at: two windows are a second.
+const WINDOW_S: f64 = 0.5;
 /// Costs of a read and of a write, and how many requests are served at a time.
 const READ: Costs = Costs::new(200e-6, 1e9);
 const WRITE: Costs = Costs::new(100e-6, 500e6);
@@ -165,7 +172,7 @@ fn cell_of(
         block_bytes: workload.block_size as f64,
         read_share: f64::from(workload.read_share) / 100.0,
         time_s: TIME_S,
-        window_s: 1.0,
+        window_s: WINDOW_S,
         seed: 1,
     });
     let part = |reads: bool| {
@@ -177,7 +184,7 @@ fn cell_of(
     let mut facts = facts(&run, &workload, &rates);
     change(&workload, &mut facts);
     let gates = gates::check(&facts);
-    let (valid, reasons) = (gates::is_valid(&gates), gates::reasons(&gates));
+    let (state, reasons) = (gates::state(&gates), gates::reasons(&gates));
     let run = run_of(&run, &workload, (total.clone(), read.clone(), write.clone()), gates);
     let rw = workload.rw().to_owned();
     CellResult {
@@ -187,7 +194,7 @@ fn cell_of(
         read,
         write,
         sync: None,
-        valid,
+        state,
         reasons,
         long_run: None,
         runs: vec![run],
@@ -223,19 +230,26 @@ fn figures(run: &Run, workload: &Workload, belongs: impl Fn(&Finished) -> bool) 
 fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> {
     let unknown = || "a simulated device has none".to_owned();
     let (read, written) = run.bytes();
+    let mut looks = Looks::default();
+    run.in_flight.iter().for_each(|&in_flight| looks.add(in_flight));
     CellFacts {
         load: Load::Closed { in_flight: f64::from(workload.depth) },
         time_s: TIME_S,
+        steady_s: TIME_S,
         requests: run.finished.len() as u64,
         latency_mean_s: run.latency_mean_s(),
-        in_flight_mean: Ok(run.in_flight_mean()),
+        earlier_s: 0.0,
+        in_flight: looks.sampled(),
         read_bytes: read as u64,
         written_bytes: written as u64,
         device_read_bytes: Ok(read as u64),
         device_written_bytes: Ok(written as u64),
         link_limit_bytes_per_s: Err(unknown()),
-        thread_cpu_share_max: Err(unknown()),
-        series: Series { window_s: 1.0, rates_bytes_per_s: rates },
+        thread_cpu_share_max: Ok(0.1),
+        processor_wait_share_max: Ok(0.0),
+        throttled: Vec::new(),
+        durable_after_s: Some(0.0),
+        series: Series { window_s: WINDOW_S, rates_bytes_per_s: rates },
         long_run: None,
     }
 }
@@ -246,16 +260,16 @@ fn run_of(
     (total, read, write): (Figures, Option<Figures>, Option<Figures>),
     gates: Vec<gates::Gate>,
 ) -> RunResult {
-    let second = |window: &stook_testing::device::Window| Second {
-        reads: window.reads,
-        writes: window.writes,
-        bytes: (window.reads + window.writes) * workload.block_size,
-        latency_sum_ns: 0,
+    let second = |windows: &[stook_testing::device::Window]| {
+        let reads: u64 = windows.iter().map(|window| window.reads).sum();
+        let writes: u64 = windows.iter().map(|window| window.writes).sum();
+        Second { reads, writes, bytes: (reads + writes) * workload.block_size, latency_sum_ns: 0 }
     };
-    let window = |window: &stook_testing::device::Window| {
-        let count = window.reads + window.writes;
+    let window = |second: &Second| {
+        let count = second.reads + second.writes;
         Window { seconds: 1.0, count, iops: count as f64 }
     };
+    let series: Vec<Second> = run.windows.chunks(2).map(second).collect();
     RunResult {
         round: 0,
         engine: "simulated".to_owned(),
@@ -266,14 +280,15 @@ fn run_of(
         read,
         write,
         sync: None,
-        series: run.windows.iter().map(second).collect(),
-        windows: run.windows.iter().take(5).map(window).collect(),
+        windows: series.iter().take(5).map(window).collect(),
+        series,
         in_flight: InFlightResult { requested: u64::from(workload.depth), ..InFlightResult::default() },
         cpu: CpuResult::default(),
         device: None,
         open_loop: None,
         verified_bytes: 0,
-        valid: gates::is_valid(&gates),
+        durable_after_s: None,
+        state: gates::state(&gates),
         reasons: gates::reasons(&gates),
         gates,
     }
@@ -349,8 +364,13 @@ fn cells_that_fail_a_check_are_marked_and_used_for_nothing() {
     assert_whole(&html, &json);
     assert!(study.verdict.contains("22 of 25 measurements passed their checks"), "{}", study.verdict);
     let reason = "the device says that 0.000 of the bytes asked for were read: a cache or compression stood in between";
-    assert!(html.contains(&format!("Not valid: reads, 32.0 KiB, depth 1: {reason}")), "{html}");
-    assert!(html.contains(&format!("Not valid: reads, 16.0 KiB, depth 1,024: {reason}")));
+    // The reason is told once, with all cells that have it.
+    let (_, told) = html.split_once("Not valid: 3 cells (").unwrap();
+    let (names, rest) = told.split_once("): ").unwrap();
+    assert!(rest.starts_with(reason), "{rest}");
+    for name in ["reads, 32.0 KiB, depth 1", "reads, 16.0 KiB, depth 1,024", "reads, 128 KiB, depth 256"] {
+        assert!(names.split("; ").any(|told| told == name), "{name}: {names}");
+    }
     assert_eq!(html.matches("0.00 ✗").count(), 3);
     let block = study.fits.block.model().unwrap();
     assert_eq!((block.cells_invalid, block.residuals.len()), (1, 4));
@@ -372,7 +392,8 @@ fn cells_that_fail_a_check_are_marked_and_used_for_nothing() {
 
 #[test]
 fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
-    let study = Study::of(simulated(|_, facts| facts.in_flight_mean = Ok(1e9)), 1e-3);
+    let elsewhere = Sampled { mean: 1e9, standard_error: 0.0, looks: 10_000 };
+    let study = Study::of(simulated(|_, facts| facts.in_flight = Ok(elsewhere)), 1e-3);
     let (html, json) = rendered(&study);
     assert_whole(&html, &json);
     assert!(study.verdict.starts_with("Only 0 of 25 measurements passed"), "{}", study.verdict);
@@ -385,4 +406,83 @@ fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
         html.contains("Latency against block size could not be fitted: 3 different block sizes are needed")
     );
     assert!(study.fits.block.model().is_none() && json["fits"]["block"]["model"].is_null());
+}
+
+/// The page without the data that it embeds.
+fn shown(html: &str) -> String {
+    let (before, data) = html.split_once("<script").unwrap();
+    before.to_owned() + data.split_once("</script>").unwrap().1
+}
+
+#[test]
+fn a_page_of_unverified_cells_says_first_that_nothing_shows_a_device_and_is_drawn_all_the_same() {
+    let memory = "tmpfs keeps files in memory: this is not a device";
+    let study = Study::of(
+        simulated(|_, facts| {
+            (facts.device_read_bytes, facts.device_written_bytes) =
+                (Err(memory.to_owned()), Err(memory.to_owned()));
+        }),
+        1e-3,
+    );
+    let (html, json) = rendered(&study);
+    assert_whole(&html, &json);
+    let first = format!(
+        "Nothing shows that a device was measured: all 25 measurements are unverified: {memory}. Every read waits"
+    );
+    assert!(study.verdict.starts_with(&first), "{}", study.verdict);
+    assert!(study.verdict.ends_with("0 of 25 measurements passed their checks."), "{}", study.verdict);
+    let page = shown(&html);
+    let (lead, sections) = page.split_once("<h2").unwrap();
+    assert!(lead.contains("Nothing shows that a device was measured"), "{lead}");
+    assert_eq!(sections.matches(&format!("Unverified: all cells: {memory}.")).count(), 1);
+    assert!(!page.contains("Not valid: "));
+    // Four lines, and every check that could not be made.
+    assert!(page.matches(">?</td>").count() >= 4 + 25, "{page}");
+    for note in ["5 of these 5 measurements.", "15 of these 15 measurements."] {
+        assert!(page.contains(note), "{note}");
+    }
+    let figure = |id: &str| {
+        page.split_once(&format!("<figure id=\"{id}\"")).unwrap().1.split_once("</figure>").unwrap().0
+    };
+    assert_eq!(figure("latency-block").matches("<title>Here: ").count(), 5);
+    let map = figure("block-depth");
+    assert_eq!(
+        (map.matches("\"field doubt\"").count(), map.contains(&format!("; unverified: {memory}"))),
+        (0, true)
+    );
+    assert!(study.fits.block.model().is_some() && json["summary"][0]["cell"]["state"] == "unverified");
+}
+
+#[test]
+fn some_unverified_cells_are_counted_first_and_signed_where_they_stand() {
+    let is_deep = |workload: &Workload| workload.depth == 1024;
+    let study = Study::of(
+        simulated(|workload, facts| {
+            if is_deep(workload) {
+                facts.steady_s = 0.5;
+            }
+        }),
+        1e-3,
+    );
+    let (html, json) = rendered(&study);
+    assert_whole(&html, &json);
+    let first = "1 of 25 measurements is unverified: too short to be believed: 0.5 s";
+    assert!(study.verdict.starts_with(first), "{}", study.verdict);
+    assert!(study.verdict.ends_with("24 of 25 measurements passed their checks."), "{}", study.verdict);
+    let page = shown(&html);
+    assert!(page.contains("1,024\u{a0}(unverified)"), "{page}");
+    assert!(page.contains("0.50 ?</td>") && page.contains("as the others are: 1 of these 5 measurements."));
+    assert_eq!(study.fits.depth.model().unwrap().residuals.len(), 5);
+    let states: Vec<State> = study.profile.depths.iter().map(|cell| cell.state).collect();
+    assert_eq!(states, [State::Valid, State::Valid, State::Valid, State::Valid, State::Unverified]);
+}
+
+#[test]
+fn cells_that_the_device_bears_out_and_that_are_too_short_are_not_said_to_be_of_no_device() {
+    let study = Study::of(simulated(|_, facts| facts.steady_s = 0.2), 1e-3);
+    let first =
+        "Nothing shows that these figures hold for the device: all 25 measurements are unverified: too short";
+    assert!(study.verdict.starts_with(first), "{}", study.verdict);
+    // Reasons that differ in their figures only are one.
+    assert_eq!(study.verdict.matches("too short to be believed").count(), 1, "{}", study.verdict);
 }

@@ -67,6 +67,77 @@ fn an_incomplete_pack_gives_what_it_has() {
 }
 
 #[test]
+fn exclusions_are_told_as_pack_tells_them() {
+    let place = a_tree();
+    let run = |args: &[&str]| super::ended(stook(args).current_dir(place.dir.path()));
+    let mut tar = std::process::Command::new("tar");
+    assert!(
+        tar.args(["cf", "x.tar", "-C", "tree", "."])
+            .current_dir(place.dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(run(&["pack", "tree", "p.stook"]).0, 0);
+    for from in ["p.stook", "x.tar"] {
+        let nothing = format!("nothing to unpack: --exclude leaves nothing of {from}\n");
+        let unmatched = "--exclude 'none' matched nothing.\n";
+        for (number, (patterns, code, told)) in [
+            (&["--exclude", "*"][..], 0, nothing.clone()),
+            (&["--exclude", "*", "--exclude", "none"], 0, [unmatched, &nothing].concat()),
+            (&["--exclude", "none"], 0, unmatched.into()),
+            (&["--exclude", "d", "--exclude", "long"], 0, String::new()),
+            (&["--prefix", "d/", "--exclude", "d"], 0, nothing.clone()),
+            (&["--prefix", "e/", "--exclude", "*"], 1, "--exclude '*' matched nothing.\n".into()),
+            (&["--include", "none", "--exclude", "*"], 1, String::new()),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let out = format!("{from}-{number}");
+            let (ended, _, stderr) = run(&[&["unpack", from, &out][..], patterns].concat());
+            let told = match code {
+                0 => told,
+                _ => format!("{told}stook: {from} has no path for "),
+            };
+            assert!(ended == code && stderr.starts_with(&told), "{from} {patterns:?}: {ended} {stderr}");
+            assert!(code != 0 || stderr == told, "{from} {patterns:?}: {stderr}");
+        }
+        assert!(place.path(&format!("{from}-2/d/new")).exists());
+        assert!(
+            !place.path(&format!("{from}-3/d")).exists() && place.path(&format!("{from}-3/same")).exists()
+        );
+    }
+    assert_eq!(
+        run(&["unpack", "p.stook", "quiet", "--exclude", "*", "-q"]),
+        (0, String::new(), String::new())
+    );
+    let (code, stdout, stderr) = run(&["unpack", "p.stook", "--tar", "-", "--exclude", "*"]);
+    assert!(code == 0 && !stdout.contains("same") && stderr.starts_with("nothing to unpack"), "{stderr}");
+}
+
+#[test]
+fn the_document_says_whether_the_pack_is_complete() {
+    for complete in [true, false] {
+        let place = Place::new();
+        let mut writer = place.writer();
+        writer.put("", &key("x"), &Attributes::new(), b"x").unwrap();
+        writer.set_complete(complete);
+        writer.finish(complete).unwrap();
+        for to in [&["out"][..], &["--tar", "x.tar"]] {
+            let (code, report) = place.json("unpack", to);
+            documented("unpack", &report);
+            assert_eq!((code, &report["complete"]), (i32::from(!complete), &complete.into()), "{report}");
+        }
+        // Of an archive it says whether that ends as it should.
+        let mut command = stook(["unpack", "x.tar", "again", "--json"]);
+        let (code, stdout, _) = super::ended(command.current_dir(place.dir.path()));
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!((code, &report["complete"]), (0, &true.into()), "{report}");
+    }
+}
+
+#[test]
 fn places_that_make_no_sense_are_refused() {
     let place = Place::filled();
     fs::write(place.path("file"), "x").unwrap();

@@ -1,54 +1,14 @@
 //! Every gate of `stook bench` that needs a device, on its case: figures that are not what they seem to be.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::loop_device::{BTRFS, LoopDevice};
-use super::program::stook;
+use super::measured::{assert_fired, assert_passed, assert_unverified, bench, measured, only_run, report};
 use super::throttle::Throttle;
 
 const MIB: u64 = 1 << 20;
-
-fn bench(path: &Path, flags: &[&str]) -> Command {
-    let mut command = stook(["bench"]);
-    command.arg(path).args(flags).args(["--json", "--ramp", "0"]);
-    command
-}
-
-/// The only run of the only cell of a report.
-fn only_run(stdout: &[u8]) -> Value {
-    let report: Value = serde_json::from_slice(stdout).unwrap();
-    report["cells"][0]["runs"][0].clone()
-}
-
-fn measured(command: &mut Command) -> Value {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    only_run(&output.stdout)
-}
-
-fn gate<'a>(run: &'a Value, name: &str) -> &'a Value {
-    run["gates"].as_array().unwrap().iter().find(|gate| gate["name"] == name).unwrap()
-}
-
-/// Checks that a gate failed with these words, that they are told, and that the run counts for nothing.
-fn assert_fired(run: &Value, name: &str, words: &str) {
-    let gate = gate(run, name);
-    assert_eq!(gate["outcome"], "failed", "{gate}");
-    assert!(gate["reason"].as_str().unwrap().contains(words), "{gate}");
-    assert!(run["reasons"].as_array().unwrap().contains(&gate["reason"]), "{run}");
-    assert_eq!(run["valid"], false);
-}
-
-fn assert_passed(run: &Value, names: &[&str]) {
-    for name in names {
-        assert_eq!(gate(run, name)["outcome"], "passed", "{}", gate(run, name));
-    }
-}
 
 #[test]
 fn a_file_in_the_page_cache_is_not_the_device() {
@@ -91,7 +51,7 @@ fn a_rate_that_the_device_does_not_take_is_told() {
     throttle.limit(100);
     let flags = ["--file-size", "16M", "--rate", "1000", "--depth", "8", "--time", "2s"];
     let found = measured(&mut throttle.command(&bench(device.path(), &flags)));
-    assert_fired(&found, "rate_reached", "the device or the tool does not keep up");
+    assert_fired(&found, "rate_reached", "the device does not keep up");
     assert!(found["open_loop"]["unserved"].as_u64().unwrap() > 0, "{found}");
     // It is the device: everything came from it, and the tool was idle.
     assert_passed(&found, &["device_bytes_read", "thread_cpu"]);
@@ -114,9 +74,24 @@ fn a_device_that_gets_slower_is_not_steady() {
     throttle.limit(20);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let found = only_run(&output.stdout);
+    let found = only_run(&serde_json::from_slice(&output.stdout).unwrap());
     assert_fired(&found, "steady_spread", "the device was not in a steady state");
     assert_passed(&found, &["device_bytes_read"]);
+}
+
+#[test]
+fn a_limit_that_was_reached_is_told_and_not_taken_for_the_device() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let throttle = Throttle::of(&device);
+    throttle.limit(200);
+    let flags = ["--file-size", "16M", "--depth", "8", "--time", "1.5s"];
+    let found = report(&mut throttle.command(&bench(device.path(), &flags)));
+    assert_eq!(found["environment"]["throttle"], "reads 200/s in the control group");
+    assert_unverified(&only_run(&found), "throttle", "the control group allows reads up to 200 a second");
+    // Far from the limit it says nothing.
+    throttle.limit(1_000_000);
+    let found = measured(&mut throttle.command(&bench(device.path(), &flags)));
+    assert_passed(&found, &["throttle"]);
 }
 
 /// Reads that the device has completed.
@@ -136,4 +111,38 @@ fn a_thread_that_never_rests_is_the_limit_itself() {
     command.args(["--fifo", "1"]).arg(cell.get_program()).args(cell.get_args());
     let found = measured(&mut command);
     assert_fired(&found, "thread_cpu", "the tool is the limit, not the device");
+}
+
+/// A process that wants all of the first processor; it ends when this goes.
+struct Busy(Child);
+
+impl Busy {
+    fn on_the_first_processor() -> Self {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // It ends by a signal, which is no success.
+        if let Err(error) = self.0.kill().and_then(|()| self.0.wait().map(|_status| ())) {
+            eprintln!("a busy loop did not end: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_processor_that_others_use_is_not_the_device() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let file = device.path().join("file");
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    // From the page cache, so that the thread wants as much of the processor as the loop beside it.
+    let cell = bench(&file, &["--buffered", "--time", "1.5s"]);
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).arg(cell.get_program()).args(cell.get_args());
+    let _busy = Busy::on_the_first_processor();
+    let found = measured(&mut command);
+    assert_fired(&found, "processor_wait", "for a processor that others used");
 }

@@ -1,10 +1,9 @@
 //! A file system of its own, on a block device made of a file.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
+use super::mounts::{Attached, Mounted, run};
 
 /// A kind of file system, with the command that makes an empty one.
 #[derive(Debug, Clone, Copy)]
@@ -18,10 +17,9 @@ pub(crate) const BTRFS: Kind = Kind(&["mkfs.btrfs", "-q"]);
 
 /// A file system on a loop device; both go when it goes.
 pub(crate) struct LoopDevice {
-    device: String,
-    mountpoint: PathBuf,
-    // Last, because it holds the file and the mount point.
-    _folder: TempDir,
+    // First, because nothing that is mounted can be detached.
+    mounted: Mounted,
+    device: Attached,
 }
 
 impl LoopDevice {
@@ -36,53 +34,34 @@ impl LoopDevice {
     }
 
     /// The same with options of `mount`.
-    pub(crate) fn mount_with(Kind(make): Kind, len_bytes: u64, sector_bytes: u32, options: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let image = folder.path().join("image");
-        File::create(&image).unwrap().set_len(len_bytes).unwrap();
-        let sector_size = format!("--sector-size={sector_bytes}");
-        let device = run(Command::new("losetup").args(["--find", "--show", &sector_size]).arg(&image));
-        // From here on the value exists, so that a step that fails still detaches the device.
-        let mounted = Self { device, mountpoint: folder.path().join("mounted"), _folder: folder };
-        std::fs::create_dir(&mounted.mountpoint).unwrap();
-        run(Command::new(make[0]).args(&make[1..]).arg(&mounted.device));
-        run(Command::new("mount").args(["-o", options]).arg(&mounted.device).arg(&mounted.mountpoint));
-        mounted
+    pub(crate) fn mount_with(kind: Kind, len_bytes: u64, sector_bytes: u32, options: &str) -> Self {
+        Self::mount_on(Attached::new(len_bytes, sector_bytes, true), kind, options)
+    }
+
+    /// Mounts an empty file system on a device.
+    pub(crate) fn mount_on(device: Attached, Kind(make): Kind, options: &str) -> Self {
+        run(Command::new(make[0]).args(&make[1..]).arg(device.node()));
+        let mounted = Mounted::new(&["-o", options, device.node()]);
+        Self { mounted, device }
     }
 
     /// The root of the file system.
     pub(crate) fn path(&self) -> &Path {
-        &self.mountpoint
+        self.mounted.path()
+    }
+
+    /// The name of the device: `loop0`.
+    pub(crate) fn name(&self) -> &str {
+        self.device.name()
     }
 
     /// The directory of the device in `/sys`.
     pub(crate) fn sys(&self) -> PathBuf {
-        Path::new("/sys/block").join(self.device.trim_start_matches("/dev/"))
+        self.device.sys()
     }
 
     /// Mounts it anew so that nothing may be written.
     pub(crate) fn make_read_only(&self) {
-        run(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.mountpoint));
+        run(Command::new("mount").args(["-o", "remount,ro"]).arg(self.path()));
     }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        // Either may have nothing to do, when a step of `mount` failed.
-        for command in
-            [Command::new("umount").arg(&self.mountpoint), Command::new("losetup").args(["-d", &self.device])]
-        {
-            match command.output() {
-                Ok(output) if output.status.success() => {}
-                outcome => eprintln!("{command:?} did not work: {outcome:?}"),
-            }
-        }
-    }
-}
-
-/// What a command printed. It must succeed.
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }

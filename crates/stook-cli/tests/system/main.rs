@@ -2,12 +2,15 @@
 //! runs them, and a plain `cargo test` does not (`test = false` in the manifest), so that none has to skip itself.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod below;
 mod bench;
 mod cache;
 mod devices;
 mod full;
 mod gates;
 mod loop_device;
+mod measured;
+mod mounts;
 mod owners;
 mod page;
 mod program;

@@ -111,6 +111,7 @@ fn parse(text: &str) -> anyhow::Result<Sample> {
         latency_p99_ns: percentile("99.000000")?,
         latency_p999_ns: percentile("99.900000")?,
         cpu_per_request_ns: cpu_share * runtime_ns / requests,
+        state: None,
         reasons: Vec::new(),
     })
 }
@@ -142,6 +143,7 @@ mod tests {
             latency_p99_ns: 15_663_104.0,
             latency_p999_ns: 25_034_752.0,
             cpu_per_request_ns: 20_000.0,
+            state: None,
             reasons: Vec::new(),
         };
         assert_eq!(parse(REPORT).unwrap(), expected);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use stook::bench::Workload;
+use stook::bench::gates::State;
 use stook::engine::Backend;
 use stook::report::units::significant;
 use stook_cli::study::environment::Environment;
@@ -107,10 +108,11 @@ impl Cell {
         self.agreement.get(tool(backend))?.iter().filter_map(|agreement| agreement.verdict).max()
     }
 
-    /// How many runs of ours failed a gate, and why the first did.
-    fn invalid(&self, backend: Backend) -> (usize, Option<&str>) {
-        let failed = || self.ours.get(tool(backend)).into_iter().flatten().filter(|s| !s.reasons.is_empty());
-        (failed().count(), failed().flat_map(|sample| &sample.reasons).next().map(String::as_str))
+    /// How many runs of ours are in this state, and why the first is.
+    fn doubted(&self, backend: Backend, state: State) -> (usize, Option<&str>) {
+        let all = || self.ours.get(tool(backend)).into_iter().flatten();
+        let doubted = || all().filter(move |sample| sample.state == Some(state));
+        (doubted().count(), doubted().flat_map(|sample| &sample.reasons).next().map(String::as_str))
     }
 }
 
@@ -214,9 +216,11 @@ fn verdict(cell: &Cell, backend: Backend) -> String {
         None => "",
     }
     .to_owned();
-    let (failed, reason) = cell.invalid(backend);
-    if let Some(reason) = reason {
-        let _ = write!(text, "; {failed} runs failed a gate: {reason}");
+    for (state, told) in [(State::Invalid, "failed a gate"), (State::Unverified, "are unverified")] {
+        let (runs, reason) = cell.doubted(backend, state);
+        if let Some(reason) = reason {
+            let _ = write!(text, "; {runs} runs {told}: {reason}");
+        }
     }
     text
 }
@@ -236,6 +240,7 @@ mod tests {
             latency_p99_ns: 2e9 / iops,
             latency_p999_ns: 3e9 / iops,
             cpu_per_request_ns: cpu_ns,
+            state: None,
             reasons: Vec::new(),
         }
     }
@@ -283,12 +288,18 @@ mod tests {
         let mut results = results(1.0, 1.0);
         for samples in results.cells[0].ours.values_mut() {
             samples.iter_mut().for_each(|sample| sample.latency_p99_ns *= 2.0);
-            samples[0].reasons.push("the depth was not reached".to_owned());
+            for (at, state, reason) in
+                [(0, State::Invalid, "the depth was not reached"), (1, State::Unverified, "too short")]
+            {
+                (samples[at].state, samples[at].reasons) = (Some(state), vec![reason.to_owned()]);
+            }
         }
         results.compare().unwrap();
         assert_eq!(results.cells[0].verdict(Backend::Uring), Some(Verdict::Differs));
         let text = results.markdown();
-        assert!(text.contains("**differs**; 1 runs failed a gate: the depth was not reached"), "{text}");
+        let told =
+            "**differs**; 1 runs failed a gate: the depth was not reached; 1 runs are unverified: too short";
+        assert!(text.contains(told), "{text}");
         assert!(text.contains("2,000 : 2,000 = 1.000 (±0.000)"), "{text}");
     }
 }

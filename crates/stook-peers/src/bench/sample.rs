@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use stook::bench::RunResult;
+use stook::bench::gates::State;
 
 /// One run of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,7 +25,9 @@ pub(crate) struct Sample {
     pub(crate) latency_p999_ns: f64,
     /// User and system time of the tool for each request.
     pub(crate) cpu_per_request_ns: f64,
-    /// Which gates failed. fio has none.
+    /// Whether it may be believed. fio does not look.
+    pub(crate) state: Option<State>,
+    /// Why it may not, or why that is not known.
     pub(crate) reasons: Vec<String>,
 }
 
@@ -42,6 +45,7 @@ impl Sample {
             latency_p99_ns: total.latency_p99_ns? as f64,
             latency_p999_ns: total.latency_p999_ns? as f64,
             cpu_per_request_ns: run.cpu.per_request_ns?,
+            state: Some(run.state),
             reasons: run.reasons.clone(),
         })
     }

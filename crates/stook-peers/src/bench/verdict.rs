@@ -127,6 +127,7 @@ mod tests {
             latency_p99_ns: value,
             latency_p999_ns: value,
             cpu_per_request_ns: value,
+            state: None,
             reasons: Vec::new(),
         }
     }

@@ -59,10 +59,14 @@ class LocalFile:
             path: Where it is.
 
         Raises:
+            InvalidError: The path is empty.
             IsADirectoryError: It is a directory.
             OSError: The system refuses.
         """
-        self.name = os.path.abspath(os.fsdecode(path))
+        decoded = os.fsdecode(path)
+        if not decoded:
+            raise InvalidError("the path is empty (is a variable not set?)")
+        self.name = os.path.abspath(decoded)
         self._descriptor: Optional[_Descriptor] = None
         descriptor = _Descriptor(self.name)
         status = os.fstat(descriptor.number)
@@ -358,7 +362,7 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
         A file that is seekable and may be used by several threads.
 
     Raises:
-        InvalidError: Another mode.
+        InvalidError: Another mode, or an empty path.
         IsADirectoryError: The path, or the record, is a directory.
         OSError: As for :class:`SparseFile`.
 

@@ -53,8 +53,9 @@ class Cell:
         total: Figures over reads and writes.
         read: Figures of reads, if there were any.
         write: Figures of writes, if there were any.
-        valid: Whether the figures passed every check.
-        reasons: Why they did not.
+        state: ``"valid"``: every check passed. ``"unverified"``: none failed, and one could not be made, so nothing shows
+            that the figures are right. ``"invalid"``: one failed, and the figures do not mean what they seem to.
+        reasons: Why they may not be believed, or why that is not known.
     """
 
     rw: str
@@ -65,7 +66,7 @@ class Cell:
     total: Figures
     read: Optional[Figures]
     write: Optional[Figures]
-    valid: bool
+    state: str
     reasons: list[str]
 
 
@@ -86,7 +87,7 @@ def _cell(document: dict[str, Any]) -> Cell:
         total=total,
         read=_figures(document.get("read")),
         write=_figures(document.get("write")),
-        valid=document["valid"],
+        state=document["state"],
         reasons=list(document["reasons"]),
     )
 
@@ -110,11 +111,11 @@ class BenchResult:
     document: dict[str, Any] = field(repr=False)
 
     def _repr_html_(self) -> str:
-        heads = ["rw", "block", "depth", "jobs", "IOPS", "MB/s", "mean ms", "p50 ms", "p99 ms", "valid"]
+        heads = ["rw", "block", "depth", "jobs", "IOPS", "MB/s", "mean ms", "p50 ms", "p99 ms", "state"]
         rows = []
         for cell in self.cells:
             total = cell.total
-            valid = "yes" if cell.valid else "no: " + "; ".join(cell.reasons)
+            state = cell.state if cell.state == "valid" else f"{cell.state}: " + "; ".join(cell.reasons)
             values = [
                 cell.rw,
                 f"{cell.block_size:,}",
@@ -125,7 +126,7 @@ class BenchResult:
                 _milliseconds(total.latency_mean_ns),
                 _milliseconds(total.latency_p50_ns),
                 _milliseconds(total.latency_p99_ns),
-                valid,
+                state,
             ]
             rows.append("".join(f"<td>{html.escape(value)}</td>" for value in values))
         head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)

@@ -63,13 +63,24 @@ _Told = tuple[int, Optional[str], Optional[str], Optional[float]]
 def _split(path: str) -> tuple[str, str]:
     """A pack and a key; an empty key where the pack itself is meant."""
     places = [(path[: mark.start()], path[mark.end() :].strip("/")) for mark in _MARK.finditer(path) if mark.start()]
-    if not places or path.endswith(_SUFFIX):
+    if not places and not path.endswith(_SUFFIX):
+        return _split_unmarked(path)
+    if path.endswith(_SUFFIX):
         places.append((path, ""))
     if len(places) == 1 or path.startswith(f"{places[0][0]}//") and places[0][0].endswith(_SUFFIX):
         return places[0]
     # Directories and keys may have such names too: what is a pack decides.
     named = (place for place in places if place[0].endswith(_SUFFIX))
     return next((place for place in places if _has_pack(place[0])), None) or next(named, places[0])
+
+
+def _split_unmarked(path: str) -> tuple[str, str]:
+    """The same where nothing marks a key, as mappers join paths: the nearest directory that is there may be a pack."""
+    pack = path.rstrip("/")
+    while pack and not os.path.isdir(pack):
+        pack = os.path.dirname(pack)
+    # Directories are in no pack, so none further up can be meant.
+    return (pack, path[len(pack) :].strip("/")) if pack and _has_pack(pack) else (path, "")
 
 
 def _has_pack(path: str) -> bool:
@@ -104,7 +115,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Packs as a file system that can be read: ``stook://data.stook//key``.
 
     Keys are paths in a pack, with ``/`` between their parts; ids are their decimal digits. Where the name of a pack ends in
-    ``.stook``, one slash behind it will do. A pack is opened once and shows the state that it had then, until
+    ``.stook``, or the pack is there, one slash behind it will do. A pack is opened once and shows the state that it had then, until
     :meth:`invalidate_cache`. Further names of a file (hard links) have its content. Symbolic links are of type ``link``:
     :meth:`ls` tells where they lead, and they are not followed; :meth:`find`, :meth:`glob`
     and :meth:`get` pass over them.

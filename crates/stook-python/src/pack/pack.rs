@@ -12,7 +12,7 @@ use super::info;
 use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of};
 use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed, exception, invalid, warn_of, warn_of_recovery};
-use crate::numbers::{whole_or_none, whole_u64};
+use crate::numbers;
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
 ///
@@ -170,11 +170,11 @@ impl Pack {
         path: PathBuf,
         mode: &str,
         at: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = whole_or_none)] generation: Option<u64>,
+        #[pyo3(from_py_with = numbers::generation)] generation: Option<u64>,
         map: bool,
         access: &str,
         durability: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = whole_u64)] segment_bytes: u64,
+        #[pyo3(from_py_with = numbers::segment_bytes)] segment_bytes: u64,
     ) -> PyResult<Self> {
         let settings = Settings {
             path,

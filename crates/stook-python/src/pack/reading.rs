@@ -19,7 +19,7 @@ use super::writer::Lately;
 use crate::errors::{OrRaise as _, damaged, invalid};
 use crate::key;
 use crate::memory::bytes_of;
-use crate::numbers::whole_usize;
+use crate::numbers;
 use crate::wait::interruptible_telling;
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
@@ -417,7 +417,7 @@ impl Pack {
     fn splits(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = whole_usize)] count: usize,
+        #[pyo3(from_py_with = numbers::count)] count: usize,
         group: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Split>> {
         if count == 0 {

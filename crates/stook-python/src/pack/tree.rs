@@ -1,12 +1,12 @@
 //! `stook.pack_tree` and `stook.unpack`: trees of files into packs and out of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
 use stook::pack::{Error, OpenOptions, Pack, PackWriter, Recovery, WriterOptions};
-use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage as _};
 use stook::tree::Overwrite;
 use stook::walk::Decision;
 
@@ -14,7 +14,7 @@ use super::info;
 use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid, warn_of, warn_of_recovery};
 use crate::key::text_of;
-use crate::numbers::{whole_or_none, whole_usize};
+use crate::numbers;
 use crate::wait::{Telling, interruptible_telling};
 
 /// Packs trees of files; run again, adds only what is new or changed.
@@ -63,12 +63,12 @@ pub(crate) fn pack_tree<'py>(
     pack: PathBuf,
     group: Option<&str>,
     delete: bool,
-    #[pyo3(from_py_with = whole_or_none)] max_delete: Option<u64>,
+    #[pyo3(from_py_with = numbers::max_delete)] max_delete: Option<u64>,
     force: bool,
     checksum: bool,
     select: Option<&Bound<'py, PyAny>>,
     exclude: Option<&Bound<'py, PyAny>>,
-    #[pyo3(from_py_with = whole_usize)] threads: usize,
+    #[pyo3(from_py_with = numbers::threads)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let roots = match sources.extract::<PathBuf>() {
@@ -97,9 +97,14 @@ pub(crate) fn pack_tree<'py>(
             },
             checksum,
         };
-        pack_into(&mut tree, &pack, &mut told)
+        pack_into(&mut tree, &pack, &selected, &mut told)
     });
     if let Some(error) = selected.into_error() {
+        // What could not be taken back is told with what it came of.
+        if let Err(left) = packed {
+            left.set_cause(py, Some(error));
+            return Err(left);
+        }
         return Err(error);
     }
     told.finish()?;
@@ -164,15 +169,22 @@ impl Selecting {
         })
     }
 
+    /// Whether one of them raised.
+    fn has_failed(&self) -> bool {
+        self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
+    }
+
     fn into_error(self) -> Option<PyErr> {
         self.error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Packs, and leaves the pack marked as complete if it is.
+/// Packs, and leaves the pack marked as complete if it is. Where a callable that selects raises, a pack that was made for this
+/// is taken back, as for any other wrong argument.
 fn pack_into(
     tree: &mut PackTree<'_>,
     path: &PathBuf,
+    selected: &Selecting,
     told: &mut Telling,
 ) -> PyResult<(stook::pack::Result<PackSummary>, Recovery)> {
     for root in &tree.roots {
@@ -180,13 +192,19 @@ fn pack_into(
         root.symlink_metadata().map_err(|error| stook::Error::io("read", root, error)).or_raise()?;
     }
     tree.check().or_raise()?;
-    let (mut writer, before) = open_for_tree(tree, path)?;
+    let Opened { mut writer, before, made } = open_for_tree(tree, path)?;
     let recovery = writer.recovery().clone();
     tree.own = Some(path.clone());
-    let packed =
-        tree.run(Some(&mut writer), before.as_ref(), &mut |entries, bytes| told.go_on(&[entries, bytes]));
+    let packed = tree.run(Some(&mut writer), before.as_ref(), &mut |entries, bytes| {
+        told.go_on(&[entries, bytes]) && !selected.has_failed()
+    });
+    if let Some(made) = made.filter(|_| selected.has_failed()) {
+        drop(writer);
+        made.take_back(path).or_raise()?;
+        return Ok((packed, recovery));
+    }
     if let Ok(summary) = &packed {
-        let complete = !summary.interrupted && summary.failures.is_empty();
+        let complete = !summary.interrupted && summary.failures.is_empty() && !selected.has_failed();
         if complete {
             writer.set_complete(true);
         }
@@ -196,7 +214,37 @@ fn pack_into(
     Ok((packed, recovery))
 }
 
-fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, Option<Pack>)> {
+/// A pack that trees go into.
+struct Opened {
+    writer: PackWriter,
+    /// What was in it.
+    before: Option<Pack>,
+    /// What was made for it, if nothing was there.
+    made: Option<Made>,
+}
+
+/// A pack that was made for this.
+struct Made {
+    storage: Arc<LocalStorage>,
+    /// Whether its directory was, too.
+    with_directory: bool,
+}
+
+impl Made {
+    /// Removes it. Nobody may write to it any more.
+    fn take_back(self, path: &Path) -> stook::Result<()> {
+        for entry in self.storage.list()? {
+            self.storage.unlink(&entry.name)?;
+        }
+        self.storage.remove_leftovers()?;
+        match self.with_directory {
+            true => std::fs::remove_dir(path).map_err(|error| stook::Error::io("remove", path, error)),
+            false => Ok(()),
+        }
+    }
+}
+
+fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<Opened> {
     let options = LocalStorageOptions::default();
     let there = path.exists();
     let storage = match there {
@@ -210,17 +258,17 @@ fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<(PackWriter, O
                 let before = Pack::open_path(path, OpenOptions::default()).or_raise()?;
                 writer.set_complete(false);
                 writer.publish().or_raise()?;
-                return Ok((writer, Some(before)));
+                return Ok(Opened { writer, before: Some(before), made: None });
             }
             // Making one tells whether it can be made there.
             Err(Error::NotAPack { .. }) => {}
             Err(error) => return Err(error).or_raise(),
         }
     }
-    let mut writer = PackWriter::create(storage, WriterOptions::bulk()).or_raise()?;
+    let mut writer = PackWriter::create(storage.clone(), WriterOptions::bulk()).or_raise()?;
     let roots = tree.roots.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
     writer.set_roots(roots.collect());
-    Ok((writer, None))
+    Ok(Opened { writer, before: None, made: Some(Made { storage, with_directory: !there }) })
 }
 
 fn overwrite_of(text: &str) -> PyResult<Overwrite> {
@@ -261,7 +309,7 @@ pub(crate) fn unpack<'py>(
     overwrite: &str,
     group: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
-    #[pyo3(from_py_with = whole_usize)] threads: usize,
+    #[pyo3(from_py_with = numbers::threads)] threads: usize,
     force: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {

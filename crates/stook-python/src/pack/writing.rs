@@ -15,7 +15,7 @@ use super::reading::{callable, groups_of};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
-use crate::numbers::whole_u64;
+use crate::numbers;
 use crate::wait::{interruptible, interruptible_telling};
 
 #[pymethods]
@@ -222,7 +222,7 @@ impl Pack {
         py: Python<'py>,
         keep_seconds: f64,
         max_dead: Option<f64>,
-        #[pyo3(from_py_with = whole_u64)] extra_bytes: u64,
+        #[pyo3(from_py_with = numbers::extra_bytes)] extra_bytes: u64,
         group: Option<&Bound<'_, PyAny>>,
         progress: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {

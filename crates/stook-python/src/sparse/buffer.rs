@@ -11,7 +11,7 @@ use super::pin::Pin;
 use super::{adopted, ranges, told};
 use crate::errors::{OrRaise as _, invalid};
 use crate::memory::{Given, RELEASE_MIN, bytes_of, view_of};
-use crate::numbers::whole;
+use crate::numbers;
 
 /// Bytes at any positions in memory, with gaps between them.
 ///
@@ -88,10 +88,10 @@ impl SparseBuffer {
     #[new]
     #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
     fn py_new(
-        #[pyo3(from_py_with = whole)] budget_bytes: Option<u64>,
-        #[pyo3(from_py_with = whole)] grain: u32,
-        #[pyo3(from_py_with = whole)] adopt_min: u32,
-        #[pyo3(from_py_with = whole)] first_touch: u64,
+        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: Option<u64>,
+        #[pyo3(from_py_with = numbers::grain)] grain: u32,
+        #[pyo3(from_py_with = numbers::adopt_min)] adopt_min: u32,
+        #[pyo3(from_py_with = numbers::first_touch)] first_touch: u64,
     ) -> PyResult<Self> {
         let options = options_of(budget_bytes, grain, adopt_min, first_touch);
         Ok(Self::new(Arc::new(sparse::SparseBuffer::with_options(options).or_raise()?)))
@@ -115,7 +115,7 @@ impl SparseBuffer {
     fn write(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
         data: &Bound<'_, PyAny>,
         on_difference: &str,
     ) -> PyResult<u64> {
@@ -151,7 +151,7 @@ impl SparseBuffer {
     fn adopt(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
         data: &Bound<'_, PyAny>,
         on_difference: &str,
     ) -> PyResult<u64> {
@@ -172,8 +172,8 @@ impl SparseBuffer {
     fn read<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         copies::read(py, &self.buffer, position, length)
     }
@@ -192,7 +192,7 @@ impl SparseBuffer {
     fn readinto(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let mut out = Out::new(out)?;
@@ -216,8 +216,8 @@ impl SparseBuffer {
     fn view<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<Bound<'py, PyMemoryView>> {
         let range = ranges::at(position, length)?;
         let bytes = py.detach(|| self.buffer.read_bytes(range)).or_raise()?;
@@ -227,8 +227,8 @@ impl SparseBuffer {
     /// Whether all of the ``length`` bytes at ``position`` are held.
     fn has(
         &self,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<bool> {
         Ok(self.buffer.has(ranges::at(position, length)?))
     }
@@ -237,8 +237,8 @@ impl SparseBuffer {
     fn gaps<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<Bound<'py, PyList>> {
         ranges::list(py, &self.buffer.gaps(ranges::at(position, length)?))
     }
@@ -261,13 +261,13 @@ impl SparseBuffer {
     fn need<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
-        #[pyo3(from_py_with = whole)] min_len: u64,
-        #[pyo3(from_py_with = whole)] max_gap: u64,
-        #[pyo3(from_py_with = whole)] max_len: Option<u64>,
-        #[pyo3(from_py_with = whole)] alignment: u64,
-        #[pyo3(from_py_with = whole)] end: Option<u64>,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
+        #[pyo3(from_py_with = numbers::min_len)] min_len: u64,
+        #[pyo3(from_py_with = numbers::max_gap)] max_gap: u64,
+        #[pyo3(from_py_with = numbers::max_len)] max_len: Option<u64>,
+        #[pyo3(from_py_with = numbers::alignment)] alignment: u64,
+        #[pyo3(from_py_with = numbers::end)] end: Option<u64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let options = ranges::plan(min_len, max_gap, max_len, alignment, end);
         let reads = self.buffer.need(ranges::at(position, length)?, &options).or_raise()?;
@@ -293,11 +293,11 @@ impl SparseBuffer {
         &self,
         py: Python<'py>,
         ranges: &Bound<'py, PyAny>,
-        #[pyo3(from_py_with = whole)] min_len: u64,
-        #[pyo3(from_py_with = whole)] max_gap: u64,
-        #[pyo3(from_py_with = whole)] max_len: Option<u64>,
-        #[pyo3(from_py_with = whole)] alignment: u64,
-        #[pyo3(from_py_with = whole)] end: Option<u64>,
+        #[pyo3(from_py_with = numbers::min_len)] min_len: u64,
+        #[pyo3(from_py_with = numbers::max_gap)] max_gap: u64,
+        #[pyo3(from_py_with = numbers::max_len)] max_len: Option<u64>,
+        #[pyo3(from_py_with = numbers::alignment)] alignment: u64,
+        #[pyo3(from_py_with = numbers::end)] end: Option<u64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let options = ranges::plan(min_len, max_gap, max_len, alignment, end);
         let wanted = ranges::of(ranges)?;
@@ -314,7 +314,7 @@ impl SparseBuffer {
     fn extent_at<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.buffer.extent_at(position).map(|extent| told::extent(py, &extent)).transpose()
     }
@@ -332,8 +332,8 @@ impl SparseBuffer {
     fn erase(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<u64> {
         let range = ranges::at(position, length)?;
         let erased = py.detach(|| self.buffer.erase(range));
@@ -357,7 +357,11 @@ impl SparseBuffer {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn evict_to(&self, py: Python<'_>, #[pyo3(from_py_with = whole)] budget_bytes: u64) -> u64 {
+    fn evict_to(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: u64,
+    ) -> u64 {
         let evicted = py.detach(|| self.buffer.evict_to(budget_bytes));
         adopted::let_go(py);
         evicted
@@ -369,8 +373,8 @@ impl SparseBuffer {
     ///     A context manager that ends it; so does ``release()``.
     fn pin(
         &self,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<Pin> {
         Ok(Pin::new(self.buffer.clone(), ranges::at(position, length)?))
     }
@@ -378,8 +382,8 @@ impl SparseBuffer {
     /// Makes what is held of the ``length`` bytes at ``position`` the last to be evicted.
     fn touch(
         &self,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<()> {
         self.buffer.touch(ranges::at(position, length)?);
         Ok(())

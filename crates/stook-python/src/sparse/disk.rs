@@ -8,7 +8,7 @@ use stook::sparse::{self, DiskCacheOptions};
 
 use super::told;
 use crate::errors::OrRaise as _;
-use crate::numbers::whole;
+use crate::numbers;
 
 /// A directory in which what was fetched of remote files is kept for the next time, within a budget.
 ///
@@ -37,7 +37,7 @@ impl DiskCache {
     fn new(
         py: Python<'_>,
         directory: PathBuf,
-        #[pyo3(from_py_with = whole)] budget_bytes: u64,
+        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: u64,
     ) -> PyResult<Self> {
         let options = DiskCacheOptions { budget_bytes };
         let cache = py.detach(|| sparse::DiskCache::open(directory, options)).or_raise()?;

@@ -15,7 +15,7 @@ use super::options::{self, Options, Place, Shared};
 use super::{adopted, fetch, fork, ranges, told};
 use crate::errors::{Raise as _, closed, invalid};
 use crate::memory::{RELEASE_MIN, bytes_of};
-use crate::numbers::whole;
+use crate::numbers;
 use crate::wait::interruptible;
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is missing.
@@ -211,7 +211,7 @@ impl SparseFile {
     #[pyo3(signature = (fetch, size, *, name=None, identity=None, origin=None, **options))]
     fn from_fetch(
         fetch: Bound<'_, PyAny>,
-        #[pyo3(from_py_with = whole)] size: u64,
+        #[pyo3(from_py_with = numbers::size)] size: u64,
         name: Option<String>,
         identity: Option<String>,
         origin: Option<String>,
@@ -242,8 +242,8 @@ impl SparseFile {
     fn read<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let file = self.file()?;
         let Some(range) = Self::clamp(&file, position, length) else { return Ok(PyBytes::new(py, b"")) };
@@ -265,7 +265,7 @@ impl SparseFile {
     fn readinto(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = whole)] position: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let file = self.file()?;
@@ -315,8 +315,8 @@ impl SparseFile {
     /// The same as :meth:`read`, awaitable: it waits in a thread.
     fn aread<'py>(
         slf: &Bound<'py, Self>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         slf.get().file()?;
         slf.py().import("stook._aio")?.getattr("read")?.call1((slf, position, length))
@@ -332,8 +332,8 @@ impl SparseFile {
     fn _read_at_once<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let file = self.file()?;
         match Self::clamp(&file, position, length) {
@@ -345,8 +345,8 @@ impl SparseFile {
     /// Whether all of the ``length`` bytes at ``position`` are held in memory.
     fn has(
         &self,
-        #[pyo3(from_py_with = whole)] position: u64,
-        #[pyo3(from_py_with = whole)] length: u64,
+        #[pyo3(from_py_with = numbers::position)] position: u64,
+        #[pyo3(from_py_with = numbers::length)] length: u64,
     ) -> PyResult<bool> {
         Ok(self.file()?.buffer().has(ranges::at(position, length)?))
     }

@@ -16,7 +16,7 @@ use super::disk::{BUDGET_BYTES, DiskCache};
 use super::fetch::FetchSource;
 use super::store::SparseStore;
 use crate::errors::{OrRaise as _, invalid};
-use crate::numbers::whole;
+use crate::numbers::{argument, named, whole};
 
 /// Where the bytes are.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ impl Place {
     pub(super) fn of(address: &Bound<'_, PyAny>) -> PyResult<Self> {
         let decoded = address.py().import("os")?.call_method1("fsdecode", (address,))?;
         match decoded.cast::<PyString>()?.to_str() {
+            Ok("") => Err(invalid("the path is empty (is a variable not set?)")),
             // Others than objects are refused, or are files, when it is opened.
             Ok(text) if address.is_instance_of::<PyString>() && text.contains("://") => {
                 Ok(Self::Address(text.to_owned()))
@@ -85,7 +86,7 @@ impl Options {
                 "cache" => (all.cache, shared) = cache_of(&value)?,
                 "store" => store = Some(value.cast::<SparseStore>()?.get().store.clone()),
                 "store_name" => name = Some(value.extract::<String>()?),
-                "memory_bytes" => all.memory_bytes = Some(whole(&value)?),
+                "memory_bytes" => all.memory_bytes = Some(argument("memory_bytes", &value)?),
                 _ => all.set(&key, &value).map_err(|error| named(value.py(), &key, error))?,
             }
         }
@@ -218,14 +219,6 @@ fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
 
 fn pairs(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
     value.cast::<PyDict>()?.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?))).collect()
-}
-
-/// The same exception with the name of the argument.
-fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
-    match error.get_type(py).call1((format!("argument '{name}': {}", error.value(py)),)) {
-        Ok(exception) => PyErr::from_value(exception),
-        Err(_) => error,
-    }
 }
 
 pub(super) fn opened(place: &Place, options: &Options, shared: Shared) -> PyResult<sparse::SparseFile> {

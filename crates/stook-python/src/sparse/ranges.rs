@@ -8,7 +8,7 @@ use stook::plan::PlanOptions;
 use stook::sparse::SparseError;
 
 use crate::errors::{Raise as _, invalid};
-use crate::numbers::whole;
+use crate::numbers::argument;
 
 /// The range of `length` bytes at `position`.
 pub(crate) fn at(position: u64, length: u64) -> PyResult<ByteRange> {
@@ -32,7 +32,9 @@ fn one(item: &Bound<'_, PyAny>) -> PyResult<ByteRange> {
         }
     };
     let (start, end): (u64, u64) = match item.cast::<PyTuple>() {
-        Ok(pair) if pair.len() == 2 => (whole(&pair.get_item(0)?)?, whole(&pair.get_item(1)?)?),
+        Ok(pair) if pair.len() == 2 => {
+            (argument("start", &pair.get_item(0)?)?, argument("end", &pair.get_item(1)?)?)
+        }
         _ => item.extract::<[u64; 2]>().map(|[start, end]| (start, end)).map_err(|_| wrong())?,
     };
     ByteRange::new(start, end)

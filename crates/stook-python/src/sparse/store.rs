@@ -10,7 +10,7 @@ use stook::sparse;
 use super::buffer::{SparseBuffer, options_of, restore};
 use super::{adopted, told};
 use crate::errors::OrRaise as _;
-use crate::numbers::whole;
+use crate::numbers;
 
 /// Many named sparse buffers in memory, under one byte budget and one count of touches.
 ///
@@ -50,10 +50,10 @@ impl SparseStore {
     #[new]
     #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
     fn new(
-        #[pyo3(from_py_with = whole)] budget_bytes: Option<u64>,
-        #[pyo3(from_py_with = whole)] grain: u32,
-        #[pyo3(from_py_with = whole)] adopt_min: u32,
-        #[pyo3(from_py_with = whole)] first_touch: u64,
+        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: Option<u64>,
+        #[pyo3(from_py_with = numbers::grain)] grain: u32,
+        #[pyo3(from_py_with = numbers::adopt_min)] adopt_min: u32,
+        #[pyo3(from_py_with = numbers::first_touch)] first_touch: u64,
     ) -> PyResult<Self> {
         let options = options_of(budget_bytes, grain, adopt_min, first_touch);
         let store = Arc::new(sparse::SparseStore::new(options).or_raise()?);
@@ -124,7 +124,12 @@ impl SparseStore {
     }
 
     /// Up to ``count`` names behind ``name``, ascending: for stores of very many buffers.
-    fn names_after<'py>(&self, py: Python<'py>, name: &str, count: usize) -> PyResult<Bound<'py, PyList>> {
+    fn names_after<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        #[pyo3(from_py_with = numbers::count)] count: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.store.names_after(name, count).iter().map(|name| name.as_ref()))
     }
 
@@ -133,7 +138,11 @@ impl SparseStore {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn evict_to(&self, py: Python<'_>, #[pyo3(from_py_with = whole)] budget_bytes: u64) -> u64 {
+    fn evict_to(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: u64,
+    ) -> u64 {
         let evicted = py.detach(|| self.store.evict_to(budget_bytes));
         adopted::let_go(py);
         evicted

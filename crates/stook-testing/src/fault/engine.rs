@@ -62,6 +62,19 @@ struct Plan {
 struct Shared {
     operations: Vec<EngineOperation>,
     plans: Vec<Plan>,
+    meanwhile: Option<Meanwhile>,
+}
+
+/// What is done once, just before an operation: so many (from 0) are left until then.
+struct Meanwhile {
+    left: usize,
+    what: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meanwhile").field("left", &self.left).finish_non_exhaustive()
+    }
 }
 
 /// Makes engines that fail on demand. All of them, and all clones of this, share one plan and one log.
@@ -80,6 +93,11 @@ impl FaultEngineFactory {
     /// From now on the `nth` operation (0 is the next) of this kind, or of any kind, meets this fault.
     pub fn fail(&self, call: Option<EngineCall>, nth: usize, fault: EngineFault) {
         self.lock().plans.push(Plan { call, left: nth, fault });
+    }
+
+    /// Just before the `nth` operation from now on (0 is the next), does this: what another process may do meanwhile.
+    pub fn meanwhile(&self, nth: usize, what: impl FnOnce() + Send + 'static) {
+        self.lock().meanwhile = Some(Meanwhile { left: nth, what: Box::new(what) });
     }
 
     /// Forgets faults that have not been met.
@@ -142,6 +160,19 @@ impl FaultEngine {
         });
         let path = request.file.path().to_path_buf();
         shared.operations.push(EngineOperation { call, path, offset, len, fault });
+        let is_due = match &mut shared.meanwhile {
+            Some(Meanwhile { left: 0, .. }) => true,
+            Some(meanwhile) => {
+                meanwhile.left -= 1;
+                false
+            }
+            None => false,
+        };
+        let due = shared.meanwhile.take_if(|_| is_due);
+        drop(shared);
+        if let Some(Meanwhile { what, .. }) = due {
+            what();
+        }
         fault
     }
 

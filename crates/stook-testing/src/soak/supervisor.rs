@@ -55,14 +55,14 @@ pub fn besiege(siege: &Siege) -> Survived {
     let pack = siege.directory.join("pack.stook");
     fs::create_dir(&pack).expect("an empty directory");
     let mut chance = Chance(siege.seed);
-    let mut readers: Vec<Child> = (0..siege.readers).map(|number| siege.reader(&pack, number)).collect();
+    let mut readers = Readers((0..siege.readers).map(|number| siege.reader(&pack, number)).collect());
     let (mut survived, mut model, mut next) = (Survived::default(), Model::new(), 1);
     let started = Instant::now();
     while survived.kills < siege.kills || started.elapsed() < siege.time {
         let lives = Duration::from_micros(chance.below(400_000));
         let (begun, acknowledged) = siege.writer(&pack, next, lives);
         survived.kills += 1;
-        for reader in &mut readers {
+        for reader in &mut readers.0 {
             assert_eq!(reader.try_wait().expect("it can be asked"), None, "a reader complained");
         }
         let found = found(&pack);
@@ -76,7 +76,7 @@ pub fn besiege(siege: &Siege) -> Survived {
     survived.actions = begun;
     survived.records = model.values().filter(|(_, is_there)| *is_there).count() as u64;
     fs::write(siege.directory.join(STOP), "").expect("the readers are told to stop");
-    for reader in readers {
+    for reader in readers.0.drain(..) {
         let ended = reader.wait_with_output().expect("a reader ends");
         assert!(ended.status.success(), "a reader complained");
         let told = String::from_utf8_lossy(&ended.stdout);
@@ -85,6 +85,18 @@ pub fn besiege(siege: &Siege) -> Survived {
     let pack = Pack::open_path(&pack, OpenOptions::default()).expect("it opens");
     assert_holds(&pack, &scanned(&pack).expect("it is read"));
     survived
+}
+
+/// Readers that end with the siege, however it ends.
+struct Readers(Vec<Child>);
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        for reader in &mut self.0 {
+            // One that has ended already cannot be killed, and that is all that is wanted.
+            let _ = reader.kill().and_then(|()| reader.wait());
+        }
+    }
 }
 
 impl Siege {

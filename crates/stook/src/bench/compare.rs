@@ -2,10 +2,14 @@
 //!
 //! Both are rates in equally long windows. The difference of their means comes with an interval from
 //! resampled blocks ([`bootstrap`]), and one is called faster only when that
-//! interval excludes zero and there are enough runs to know how runs differ. Nothing here measures.
+//! interval excludes zero and there are enough runs to know how runs differ. [`compare_cells`] takes the rates out of
+//! two measured cells. Nothing here measures.
 
 use serde::Serialize;
 
+use super::gates::State;
+use super::model::{counted_runs, whole_seconds};
+use super::result::CellResult;
 use crate::report::bootstrap;
 use crate::report::least_squares::Estimate;
 use crate::report::stats::{Interval, StatsError, mean};
@@ -61,6 +65,12 @@ pub enum CompareError {
         /// Windows that are needed.
         needed: usize,
     },
+    /// A cell is not valid, and nothing is compared with it.
+    #[error("{who} not valid")]
+    NotValid {
+        /// Which: `the first is`, `the second is`, `both are`.
+        who: &'static str,
+    },
     /// A figure cannot be used.
     #[error(transparent)]
     Stats(#[from] StatsError),
@@ -84,6 +94,38 @@ pub struct Comparison {
     pub runs: [usize; 2],
     /// Whether runs were compared in pairs.
     pub interleaved: bool,
+}
+
+/// Compares the requests of two measured cells in each whole second. Whether both asked for the same is for the caller to
+/// know. Cells that are unverified are compared as valid ones: what is not known of one is for whoever shows it to tell
+/// ([`sides`]).
+///
+/// # Errors
+/// [`CompareError`]: a cell that is not valid, or one that was measured for too short a time.
+pub fn compare_cells(
+    first: &CellResult,
+    second: &CellResult,
+    options: CompareOptions,
+) -> Result<Comparison, CompareError> {
+    if let Some(who) = sides([first.state, second.state], State::Invalid) {
+        return Err(CompareError::NotValid { who });
+    }
+    // Of every run that counts.
+    let [first, second] =
+        [first, second].map(|cell| counted_runs(cell).map(whole_seconds).collect::<Vec<_>>());
+    let first: Vec<&[f64]> = first.iter().map(Vec::as_slice).collect();
+    let second: Vec<&[f64]> = second.iter().map(Vec::as_slice).collect();
+    compare(&first, &second, options)
+}
+
+/// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; nothing where none is.
+pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
+    match states.map(|found| found == state) {
+        [true, true] => Some("both are"),
+        [true, false] => Some("the first is"),
+        [false, true] => Some("the second is"),
+        [false, false] => None,
+    }
 }
 
 /// Compares the rates of two things, each measured in one or more runs.

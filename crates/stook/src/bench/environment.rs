@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::device::BlockDevice;
+use super::device::Below;
 
 /// Where something was measured. What the system does not tell is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,11 +24,13 @@ pub struct Environment {
     pub mount_options: Option<String>,
     /// What is mounted there.
     pub mount_source: Option<String>,
-    /// The block device: `nvme0n1p2`.
+    /// The block device, and what it lies on: `nvme0n1p2`, `dm-0 on sda, sdb`, `loop0 (direct I/O) on vda`.
     pub device: Option<String>,
-    /// What the device calls itself.
+    /// Why no counters prove that a device is measured: the file system keeps files in memory, say.
+    pub device_doubt: Option<String>,
+    /// What the lowest device calls itself. So with the next ones; where there are several, each answer once.
     pub device_model: Option<String>,
-    /// The size of the device or partition.
+    /// The size of the device or partition that the file system was made on.
     pub device_bytes: Option<u64>,
     /// Whether the device says that it rotates.
     pub device_rotates: Option<bool>,
@@ -38,6 +40,8 @@ pub struct Environment {
     pub write_cache: Option<String>,
     /// The most that its link carries.
     pub link_limit_bytes_per_s: Option<f64>,
+    /// What the control group of this process allows on the device: `reads 20.0 MB/s in the control group`.
+    pub throttle: Option<String>,
 }
 
 impl Environment {
@@ -46,8 +50,10 @@ impl Environment {
         let uname = rustix::system::uname();
         let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
         let mount = Mount::of(path);
-        let device = BlockDevice::of_file(path, device);
-        let fact = |name: &str| device.as_ref().and_then(|device| device.fact(name));
+        let below = Below::of(path, device);
+        let joined = |facts: Vec<String>| (!facts.is_empty()).then(|| facts.join(", "));
+        let rotates = below.facts("queue/rotational");
+        let schedulers = below.facts("queue/scheduler").iter().map(|text| chosen(text)).collect();
         Self {
             kernel: format!("{} {} {}", text(uname.sysname()), text(uname.release()), text(uname.machine())),
             stook: env!("CARGO_PKG_VERSION").to_owned(),
@@ -56,13 +62,15 @@ impl Environment {
             mount_point: mount.as_ref().map(|mount| mount.point.display().to_string()),
             mount_options: mount.as_ref().map(|mount| mount.options.clone()),
             mount_source: mount.as_ref().map(|mount| mount.source.clone()),
-            device: device.as_ref().map(|device| device.name().to_owned()),
-            device_model: fact("device/model"),
-            device_bytes: device.as_ref().and_then(BlockDevice::len),
-            device_rotates: fact("queue/rotational").map(|text| text == "1"),
-            scheduler: fact("queue/scheduler").map(|text| chosen(&text)),
-            write_cache: fact("queue/write_cache"),
-            link_limit_bytes_per_s: device.as_ref().and_then(BlockDevice::link_limit_bytes_per_s),
+            device: below.device_name().map(str::to_owned),
+            device_doubt: below.doubt().map(str::to_owned),
+            device_model: joined(below.facts("device/model")),
+            device_bytes: below.len(),
+            device_rotates: (!rotates.is_empty()).then(|| rotates.iter().any(|text| text == "1")),
+            scheduler: joined(schedulers),
+            write_cache: joined(below.facts("queue/write_cache")),
+            link_limit_bytes_per_s: below.link_limit_bytes_per_s(),
+            throttle: below.limits().in_words(),
         }
     }
 }
@@ -76,41 +84,88 @@ fn chosen(schedulers: &str) -> String {
 /// A line of `/proc/self/mountinfo`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mount {
+    /// The directory of the file system that is mounted.
+    pub(super) root: PathBuf,
     pub(super) point: PathBuf,
+    /// As the kernel writes them: what has a meaning in them as a backslash and an octal number.
     pub(super) options: String,
     pub(super) kind: String,
     pub(super) source: String,
 }
 
+/// All mounts that this process sees; empty where the system does not tell.
+pub(super) fn mountinfo() -> String {
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    // One name in another encoding must not hide the rest.
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A path without links. A file that has no name any more lies where its directory does.
+pub(super) fn real_path(path: &Path) -> Option<PathBuf> {
+    let of_parent = || {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()?;
+        Some(parent.join(path.file_name()?))
+    };
+    fs::canonicalize(path).ok().or_else(of_parent)
+}
+
 impl Mount {
     /// The mount that a path lies on.
     pub(super) fn of(path: &Path) -> Option<Self> {
-        // A file without a name any more lies where its directory does.
-        let path =
-            fs::canonicalize(path).or_else(|_| fs::canonicalize(path.parent().unwrap_or(path))).ok()?;
-        Self::find(&fs::read_to_string("/proc/self/mountinfo").ok()?, &path)
+        Self::among(&mountinfo(), path)
+    }
+
+    /// The same, of the mounts in a text.
+    pub(super) fn among(mounts: &str, path: &Path) -> Option<Self> {
+        Self::find(mounts, &real_path(path)?)
+    }
+
+    /// Every mount in a text.
+    pub(super) fn all(mounts: &str) -> impl Iterator<Item = Self> {
+        mounts.lines().filter_map(Self::parse)
     }
 
     fn find(mounts: &str, path: &Path) -> Option<Self> {
-        let above = mounts.lines().filter_map(Self::parse).filter(|mount| path.starts_with(&mount.point));
+        let above = Self::all(mounts).filter(|mount| path.starts_with(&mount.point));
         // The longest, and of two at one place the later, which hides the earlier.
         above.max_by_key(|mount| mount.point.components().count())
     }
 
     fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
-        let mut before = before.split(' ').skip(4);
-        let (point, options) = (before.next()?, before.next()?);
+        let mut before = before.split(' ').skip(3);
+        let (root, point, options) = (before.next()?, before.next()?, before.next()?);
         let mut after = after.split(' ');
         let (kind, source, own) = (after.next()?, after.next()?, after.next().unwrap_or_default());
         Some(Self {
-            // Spaces in names are written as octal.
-            point: PathBuf::from(point.replace("\\040", " ")),
+            root: PathBuf::from(unescaped(root)),
+            point: PathBuf::from(unescaped(point)),
             options: format!("{options} {own}").trim().to_owned(),
             kind: kind.to_owned(),
-            source: source.replace("\\040", " "),
+            source: unescaped(source),
         })
     }
+}
+
+/// A text of `mountinfo` without the octal numbers that stand there for spaces and the like.
+pub(super) fn unescaped(text: &str) -> String {
+    let octal = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok();
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        match after.split_at_checked(3) {
+            Some((digits, after)) if *first == b'\\' && octal(digits).is_some() => {
+                plain.extend(octal(digits));
+                rest = after;
+            }
+            _ => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
 }
 
 #[cfg(test)]
@@ -133,6 +188,18 @@ mod tests {
             ("xfs", "ro rw", "/dev/vdc")
         );
         assert_eq!(of("/mnt/a bc").kind, "tmpfs");
+    }
+
+    #[test]
+    fn octal_numbers_in_mounts_stand_for_characters() {
+        assert_eq!(unescaped("a\\040b\\134\\054c\\011"), "a b\\,c\t");
+        assert_eq!(unescaped("plain \\ and \\9, ä\\04"), "plain \\ and \\9, ä\\04");
+        let bound =
+            Mount::parse("9 1 0:39 /a\\040b /mnt/x rw - btrfs /dev/disk/by-label/a\\040b rw").unwrap();
+        assert_eq!(
+            (bound.root.as_path(), bound.source.as_str()),
+            (Path::new("/a b"), "/dev/disk/by-label/a b")
+        );
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What a run found, handed to the gates.
 
-use super::gates::{CellFacts, Gate, Load, Series, check};
+use super::device::DeviceUse;
+use super::gates::{CellFacts, Gate, Load, Series, Throttled, check};
 use super::long_run::LongRun;
 use super::run::{Measured, TICK_NS, Tick};
 use super::workload::Workload;
 use crate::report::histogram::LatencyHistogram;
+use crate::report::units::{rate, significant};
 
 /// Runs of at least this many seconds are judged by seconds, shorter ones by ticks.
 const SECONDS_MIN: usize = 10;
@@ -17,36 +19,91 @@ pub(super) fn judge(
     link_limit_bytes_per_s: Option<f64>,
 ) -> Vec<Gate> {
     let Measured { record, .. } = measured;
-    let load = match workload.rate_per_s {
-        Some(rate_per_s) => Load::Open { rate_per_s },
-        None => Load::Closed { in_flight: workload.requested_depth() as f64 },
-    };
     // Syncs take a slot each, so whoever asks how many requests were in flight has to count them.
     let all = [&record.reads, &record.writes, &record.syncs];
     let requests: u64 = all.iter().map(|histogram| histogram.count()).sum();
-    let bytes = |histogram: &LatencyHistogram| histogram.count() * workload.block_size;
-    let device = measured.device.as_ref().ok_or("the file lies on no block device that counts");
+    let (device_read_bytes, device_written_bytes) = device_bytes(measured);
     let (window_s, rates) = rates(&record.ticks, measured.steady_s, workload.block_size);
     check(&CellFacts {
-        load,
+        load: load(workload, measured),
         time_s: measured.seconds,
+        steady_s: measured.steady_s,
         requests,
         // What was late to begin was not in flight before it did.
         latency_mean_s: (latency_sum_ns(&all) - record.waited_ns as f64) / requests.max(1) as f64 / 1e9,
-        in_flight_mean: measured
-            .in_flight
-            .mean()
-            .ok_or_else(|| "it was over before anybody looked".to_owned()),
-        read_bytes: bytes(&record.reads),
-        written_bytes: bytes(&record.writes),
-        device_read_bytes: device.map(|device| device.read_bytes).map_err(str::to_owned),
-        device_written_bytes: device.map(|device| device.write_bytes).map_err(str::to_owned),
+        earlier_s: record.earlier_ns as f64 / 1e9,
+        in_flight: measured.in_flight.sampled(),
+        read_bytes: record.reads.count() * workload.block_size,
+        written_bytes: record.writes.count() * workload.block_size,
+        device_read_bytes,
+        device_written_bytes,
         link_limit_bytes_per_s: link_limit_bytes_per_s
             .ok_or_else(|| "the system does not tell what the link of the device carries".to_owned()),
         thread_cpu_share_max: Ok(measured.busiest_thread),
+        processor_wait_share_max: measured
+            .waiting_thread
+            .ok_or_else(|| "the system does not tell how long threads wait for a processor".to_owned()),
+        throttled: throttled(workload, measured),
+        durable_after_s: measured.durable_after_s,
         series: Series { window_s, rates_bytes_per_s: &rates },
         long_run: long_run.map(LongRun::series),
     })
+}
+
+fn load(workload: &Workload, measured: &Measured) -> Load {
+    if workload.rate_per_s.is_none() {
+        return Load::Closed { in_flight: workload.requested_depth() as f64 };
+    }
+    let Measured { due, done, overruns, unserved, .. } = *measured;
+    Load::Open { due, done, held_back: overruns + unserved }
+}
+
+/// Bytes that the device says it read, and that were written to it, each only once; or why that is not known.
+fn device_bytes(measured: &Measured) -> (Result<u64, String>, Result<u64, String>) {
+    let unknown = || "the file lies on no block device that counts".to_owned();
+    let doubt = measured.device_doubt.clone();
+    match measured.device.as_ref().filter(|_| doubt.is_none()) {
+        Some(device) => (Ok(device.read_bytes), Ok(device.write_bytes / measured.copies.max(1))),
+        None => {
+            let why = doubt.unwrap_or_else(unknown);
+            (Err(why.clone()), Err(why))
+        }
+    }
+}
+
+/// What the control group allows on the device, beside what was done there.
+fn throttled(workload: &Workload, measured: &Measured) -> Vec<Throttled> {
+    let Measured { limits, seconds, .. } = measured;
+    let used = at_device(workload, measured);
+    let met = |what: &str, limit: Option<f64>, amount: u64, told: fn(f64) -> String| {
+        let limit = limit.filter(|limit| *limit > 0.0)?;
+        let allowed = format!("{what} up to {}", told(limit));
+        Some(Throttled { allowed, share: amount as f64 / seconds / limit })
+    };
+    let all = [
+        met("reads", limits.read_bytes_per_s, used.read_bytes, rate),
+        met("writes", limits.write_bytes_per_s, used.write_bytes, rate),
+        met("reads", limits.reads_per_s, used.reads, requests_a_second),
+        met("writes", limits.writes_per_s, used.writes, requests_a_second),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn requests_a_second(limit: f64) -> String {
+    format!("{} a second", significant(limit))
+}
+
+/// What met the device: bytes that a cache gave or took did not, and a long block may be several requests to
+/// it.
+fn at_device(workload: &Workload, measured: &Measured) -> DeviceUse {
+    let (reads, writes) = (measured.record.reads.count(), measured.record.writes.count());
+    let (read_bytes, write_bytes) = (reads * workload.block_size, writes * workload.block_size);
+    let copies = measured.copies.max(1);
+    let known = measured.device.as_ref().filter(|_| measured.device_doubt.is_none());
+    let (reads, writes) = known.map_or((reads, writes), |device| (device.reads, device.writes / copies));
+    let read_bytes = known.map_or(read_bytes, |device| device.read_bytes.min(read_bytes));
+    let write_bytes = known.map_or(write_bytes, |device| (device.write_bytes / copies).min(write_bytes));
+    DeviceUse { reads, read_bytes, writes, write_bytes, ..DeviceUse::default() }
 }
 
 fn latency_sum_ns(histograms: &[&LatencyHistogram]) -> f64 {

@@ -5,8 +5,9 @@
 //! [`BenchResult`] is what it found.
 //!
 //! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that passed, and
-//! [`compare`] tells whether two series of measurements differ. These three take plain numbers and do no
-//! I/O; [`model::Models`] takes them out of a result. No figure is averaged over cells that failed a gate, and no model is fitted to them.
+//! [`compare`] tells whether two series of measurements differ. These three take plain numbers and do no I/O;
+//! [`model::Models`] takes them out of a result. No figure is averaged over cells that failed a gate, and no
+//! model is fitted to them; what could not be checked is marked as such ([`State`]).
 //!
 //! Nothing here writes a file that it did not make, unless that is asked for, and nothing writes to a device.
 
@@ -35,6 +36,7 @@ pub use device::DeviceUse;
 pub use environment::Environment;
 pub use error::{Error, Result};
 pub use fio::fio_jobs;
+pub use gates::State;
 pub use job::Job;
 pub use layout::KEPT_NAME;
 pub use long_run::LongRun;

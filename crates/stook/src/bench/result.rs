@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::DeviceUse;
 use super::environment::Environment;
-use super::gates::{self, Gate};
+use super::gates::{self, Gate, State};
 use super::long_run::LongRun;
 use super::run::{Measured, Record, TICK_NS, Tick};
 use super::workload::Workload;
@@ -34,7 +34,7 @@ pub struct BenchResult {
     pub cells: Vec<CellResult>,
 }
 
-/// One cell: all its runs, and the figures of those that are valid, taken together.
+/// One cell: all its runs, and the figures of those that are not invalid, taken together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
     /// Its usual short name.
@@ -50,9 +50,9 @@ pub struct CellResult {
     pub write: Option<Figures>,
     /// Syncs, if there are any; they are no part of the total.
     pub sync: Option<Figures>,
-    /// Whether more than half of the runs are, and they say the same.
-    pub valid: bool,
-    /// Why it is not, and why runs are not.
+    /// Whether it may be believed: what [`CellResult::verdict`] says of its runs.
+    pub state: State,
+    /// Why it may not, or why that is not known; and why runs are not valid. One for each check.
     pub reasons: Vec<String>,
     /// What it sustains, where that was asked for and it writes. It is no part of the figures.
     pub long_run: Option<LongRun>,
@@ -133,11 +133,14 @@ pub struct RunResult {
     pub open_loop: Option<OpenLoopResult>,
     /// Bytes that were read and compared with what had been written.
     pub verified_bytes: u64,
+    /// How long it took after all this until what had been written was durable; `null` where nothing is
+    /// written. It is no part of the time that rates are per.
+    pub durable_after_s: Option<f64>,
     /// Every check of whether the figures mean what they say.
     pub gates: Vec<Gate>,
-    /// Whether all of them passed that could be made.
-    pub valid: bool,
-    /// Why those that failed did.
+    /// What they come to.
+    pub state: State,
+    /// Why those that failed did; where none did, why those that could not be made could not.
     pub reasons: Vec<String>,
 }
 
@@ -187,6 +190,9 @@ pub struct CpuResult {
     pub per_request_ns: Option<f64>,
     /// The greatest share of its time that one job's thread was running.
     pub busiest_thread_share: f64,
+    /// The greatest share of its time that a thread was ready and waited for a processor; `null` where it is
+    /// not known.
+    pub waiting_share_max: Option<f64>,
 }
 
 /// How the schedule of an open loop was kept.
@@ -196,6 +202,8 @@ pub struct OpenLoopResult {
     pub rate_requested_per_s: f64,
     /// Requests a second that completed.
     pub rate_reached_per_s: f64,
+    /// Requests that were due in the measured time.
+    pub due: u64,
     /// Requests that began late because as many as allowed were in flight. Their latency counts from when they
     /// were due.
     pub overruns: u64,
@@ -250,32 +258,73 @@ fn upper_edge(latency_ns: u64) -> u64 {
 }
 
 impl CellResult {
-    /// Why runs do not make a valid cell: most of them are not, or the valid ones differ too much.
-    pub fn doubt(runs: &[RunResult]) -> Option<String> {
-        let valid: Vec<f64> = runs.iter().filter(|run| run.valid).map(|run| run.total.iops).collect();
-        let of = runs.len();
-        if valid.is_empty() {
+    /// What runs of a cell come to, and why.
+    ///
+    /// It is invalid unless more than half of its runs are not, and these say the same; else unverified where
+    /// one of them is. Of runs with the same reason but for its figures, the first is told.
+    pub fn verdict(runs: &[RunResult]) -> (State, Vec<String>) {
+        let doubt = Self::doubt(runs);
+        let any = |state| runs.iter().any(|run| run.state == state);
+        let state = match &doubt {
+            Some(_) => State::Invalid,
+            None if any(State::Unverified) => State::Unverified,
+            None => State::Valid,
+        };
+        let mut reasons = Vec::new();
+        if state == State::Unverified {
+            reasons.extend(reasons_of(runs, State::Unverified));
+        }
+        // Also why a minority of the runs was left out.
+        reasons.extend(reasons_of(runs, State::Invalid));
+        // Where every run is invalid, their own reasons say it all; where there is none, there is nothing to
+        // say.
+        let is_told =
+            runs.iter().all(|run| run.state.is_invalid()) && (runs.is_empty() || !reasons.is_empty());
+        if let Some(doubt) = doubt.filter(|_| !is_told) {
+            reasons.insert(0, doubt);
+        }
+        (state, reasons)
+    }
+
+    /// Why runs do not make a cell: most of them are invalid, or the others differ too much.
+    fn doubt(runs: &[RunResult]) -> Option<String> {
+        let counted: Vec<f64> =
+            runs.iter().filter(|run| !run.state.is_invalid()).map(|run| run.total.iops).collect();
+        let (of, invalid) = (runs.len(), runs.len() - counted.len());
+        if counted.is_empty() {
             return Some("no round is valid".to_owned());
         }
-        if valid.len() * 2 <= of {
-            return Some(format!("only {} of {of} rounds are valid: those may be the odd ones", valid.len()));
+        if counted.len() * 2 <= of {
+            return Some(format!("{invalid} of {of} rounds are not valid: the others may be the odd ones"));
         }
-        let (least, most) = valid
+        let (least, most) = counted
             .iter()
             .fold((f64::INFINITY, 0.0_f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
-        let spread = (most - least) / (valid.iter().sum::<f64>() / valid.len() as f64);
+        let spread = (most - least) / (counted.iter().sum::<f64>() / counted.len() as f64);
         // Also where there is no mean: nothing was done at all.
         let is_steady = spread <= gates::SPREAD_MAX;
         (!is_steady).then(|| {
             format!(
-                "the rates of {} valid rounds lie within {:.1}% of their mean, and {:.0}% are allowed: what is measured \
-                 changes from round to round",
-                valid.len(),
+                "the rates of {} rounds lie within {:.1}% of their mean, and {:.0}% are allowed: what is measured changes \
+                 from round to round",
+                counted.len(),
                 spread * 100.0,
                 gates::SPREAD_MAX * 100.0
             )
         })
     }
+}
+
+/// Why the runs of that state have it: for each check the reason of the first of them.
+fn reasons_of(runs: &[RunResult], state: State) -> Vec<String> {
+    let gates = runs.iter().filter(|run| run.state == state).flat_map(|run| &run.gates);
+    let mut told: Vec<&Gate> = Vec::new();
+    for gate in gates.filter(|gate| gate.outcome == state.outcome()) {
+        if !told.iter().any(|other| other.name == gate.name || other.reason == gate.reason) {
+            told.push(gate);
+        }
+    }
+    told.into_iter().map(|gate| gate.reason.clone()).collect()
 }
 
 /// The four parts of a cell's figures.
@@ -310,6 +359,7 @@ impl RunResult {
         let open_loop = workload.rate_per_s.map(|rate| OpenLoopResult {
             rate_requested_per_s: rate,
             rate_reached_per_s: parts.total.iops,
+            due: measured.due,
             overruns: measured.overruns,
             unserved: measured.unserved,
             late_mean_ns: (requests > 0).then(|| record.waited_ns as f64 / requests as f64),
@@ -328,19 +378,21 @@ impl RunResult {
             windows: windows(&record.ticks, *steady_s),
             in_flight: InFlightResult {
                 requested: workload.requested_depth(),
-                samples: measured.in_flight.looks,
+                samples: measured.in_flight.count(),
                 mean: measured.in_flight.mean(),
-                most: measured.in_flight.most,
+                most: measured.in_flight.most(),
             },
             cpu: CpuResult {
                 process_s: measured.process_cpu_s,
                 per_request_ns: (requests > 0).then(|| measured.process_cpu_s * 1e9 / requests as f64),
                 busiest_thread_share: measured.busiest_thread,
+                waiting_share_max: measured.waiting_thread,
             },
             device: measured.device.clone(),
             open_loop,
             verified_bytes: measured.verified_bytes,
-            valid: gates::is_valid(&gates),
+            durable_after_s: measured.durable_after_s,
+            state: gates::state(&gates),
             reasons: gates::reasons(&gates),
             gates,
         }
@@ -374,18 +426,18 @@ pub(super) struct Gathering {
     pub(super) workload: Workload,
     pub(super) long_run: Option<LongRun>,
     runs: Vec<RunResult>,
-    /// What the valid runs counted, and all of them, with how long they took.
-    valid: Option<(Record, f64)>,
+    /// What the runs counted that are not invalid, and all of them, with how long they took.
+    counted: Option<(Record, f64)>,
     all: Option<(Record, f64)>,
 }
 
 impl Gathering {
     pub(super) fn new(workload: Workload) -> Self {
-        Self { workload, long_run: None, runs: Vec::new(), valid: None, all: None }
+        Self { workload, long_run: None, runs: Vec::new(), counted: None, all: None }
     }
 
     pub(super) fn add(&mut self, run: RunResult, measured: &Measured) {
-        let pools = [Some(&mut self.all), run.valid.then_some(&mut self.valid)];
+        let pools = [Some(&mut self.all), (!run.state.is_invalid()).then_some(&mut self.counted)];
         for pool in pools.into_iter().flatten() {
             let (record, seconds) = pool.get_or_insert_with(|| (Record::new(0, 0.0), 0.0));
             record.merge(&measured.record);
@@ -394,20 +446,11 @@ impl Gathering {
         self.runs.push(run);
     }
 
-    /// The figures of the valid runs; of all, where none is.
+    /// The figures of the runs that are not invalid; of all, where every one is.
     pub(super) fn finish(self) -> CellResult {
-        let doubt = CellResult::doubt(&self.runs);
-        let (record, seconds) = self.valid.or(self.all).unwrap_or_else(|| (Record::new(0, 0.0), 0.0));
+        let (state, reasons) = CellResult::verdict(&self.runs);
+        let (record, seconds) = self.counted.or(self.all).unwrap_or_else(|| (Record::new(0, 0.0), 0.0));
         let parts = Parts::of(&record, self.workload.block_size, seconds);
-        let valid = doubt.is_none();
-        // Where no run is valid, their own reasons say it all.
-        let mut reasons: Vec<String> =
-            doubt.filter(|_| self.runs.iter().any(|run| run.valid)).into_iter().collect();
-        for reason in self.runs.iter().flat_map(|run| &run.reasons) {
-            if !reasons.contains(reason) {
-                reasons.push(reason.clone());
-            }
-        }
         CellResult {
             rw: self.workload.rw().to_owned(),
             workload: self.workload,
@@ -415,7 +458,7 @@ impl Gathering {
             read: parts.read,
             write: parts.write,
             sync: parts.sync,
-            valid,
+            state,
             reasons,
             long_run: self.long_run,
             runs: self.runs,

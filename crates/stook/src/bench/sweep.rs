@@ -143,8 +143,9 @@ pub enum Preset {
     /// Four lines in less than half a minute: sequential 1 MiB at depth 8 and 1, random 4 KiB at depth 32 and 1,
     /// all of them reads.
     Quick,
-    /// What a published study of an SSD varied, one thing at a time: block size, read share and depth around random
-    /// reads of 16 KiB at depth 1; and random writes of 4 KiB.
+    /// What a published study of an SSD varied, one thing at a time: block size, read share and depth around
+    /// reads of 16 KiB at depth 1; and random writes of 4 KiB. That study read from front to back, and does
+    /// not say whether past the page cache; these reads are random and direct.
     Ssd,
 }
 

@@ -150,14 +150,29 @@ impl Patterns {
         all.filter(|(_, matched)| !matched.load(Relaxed)).map(|(text, _)| text.as_str())
     }
 
+    /// Whether one of them means directories only, so that the kind of a path may decide whether it matches.
+    pub fn ask_for_kinds(&self) -> bool {
+        !self.directories.texts.is_empty()
+    }
+
+    /// Whether its kind decides whether a path matches: it does if it is that of a directory, and not otherwise.
+    pub fn depend_on_kind(&self, path: &[u8]) -> bool {
+        self.ask_for_kinds() && self.would_meet(path, true) && !self.would_meet(path, false)
+    }
+
     fn meet(&self, path: &[u8], is_directory: bool) -> bool {
-        let is_met = self.any.meet(path)
-            || (!self.directories.texts.is_empty()
-                && directories_of(path, is_directory).any(|one| self.directories.meet(one)));
+        let is_met = self.would_meet(path, is_directory);
         if is_met && self.unmatched().next().is_some() {
             self.note(path, is_directory);
         }
         is_met
+    }
+
+    /// The same, and nothing is noted.
+    fn would_meet(&self, path: &[u8], is_directory: bool) -> bool {
+        self.any.meet(path)
+            || (self.ask_for_kinds()
+                && directories_of(path, is_directory).any(|one| self.directories.meet(one)))
     }
 
     /// Notes which of them a path matches: every one, not only the first that is found.
@@ -215,15 +230,35 @@ impl Selection {
         !self.excludes(path, is_directory) && self.includes(path, is_directory)
     }
 
-    /// Whether a path is taken, and no directory above it is left out. Of what kind it is itself is not known: what means
-    /// directories only means what is below them.
-    pub fn takes_below(&self, path: &[u8]) -> bool {
-        self.takes(path, false) && !directories_above(path).any(|above| self.excludes(above, true))
+    /// Whether a path is taken, and no directory above it is left out. `is_directory` is called only where the kind of the
+    /// path [decides](Self::depends_on_kind).
+    pub fn takes_below(&self, path: &[u8], is_directory: impl FnOnce() -> bool) -> bool {
+        // From the root on, as a walk goes: what is in a directory that is left out is not looked at.
+        if directories_above(path).any(|above| self.excludes(above, true)) {
+            return false;
+        }
+        self.takes(path, self.depends_on_kind(path) && is_directory())
+    }
+
+    /// Whether a pattern means directories only, so that the kind of a path may decide whether it is taken.
+    pub fn asks_for_kinds(&self) -> bool {
+        self.include.ask_for_kinds() || self.exclude.ask_for_kinds()
+    }
+
+    /// Whether the kind of a path decides whether a pattern matches it.
+    pub fn depends_on_kind(&self, path: &[u8]) -> bool {
+        self.include.depend_on_kind(path) || self.exclude.depend_on_kind(path)
     }
 
     /// The exclusions that matched nothing of what was asked about so far: misspelt more often than meant.
     pub fn unmatched_exclusions(&self) -> impl Iterator<Item = &str> {
         self.exclude.unmatched()
+    }
+
+    /// Whether that nothing was taken is what was asked for: exclusions left out what there was. An inclusion that took
+    /// nothing is misspelt more often than meant, and so are exclusions of which none matched.
+    pub fn leaves_nothing_on_purpose(&self) -> bool {
+        self.include.is_empty() && self.unmatched_exclusions().count() < self.exclude.texts().len()
     }
 }
 
@@ -294,8 +329,50 @@ mod tests {
     #[test]
     fn what_is_in_a_directory_that_is_left_out_is_left_out() {
         let some = selection(&[], &["cache"]);
-        assert!(!some.takes_below(b"a/cache/b/c") && takes(&some, b"a/cache/b/c"));
-        assert!(some.takes_below(b"a/caches"));
+        let takes_below = |path: &[u8]| some.takes_below(path, || panic!("no pattern asks for it"));
+        assert!(!takes_below(b"a/cache/b/c") && takes(&some, b"a/cache/b/c"));
+        assert!(takes_below(b"a/caches"));
+    }
+
+    #[test]
+    fn the_kind_of_a_path_is_asked_for_only_where_it_decides() {
+        let some = selection(&[], &["2018/", "*.tmp"]);
+        assert!(some.asks_for_kinds() && !selection(&["a"], &["*.tmp"]).asks_for_kinds());
+        for is_directory in [false, true] {
+            assert_eq!(some.takes_below(b"x/2018", || is_directory), !is_directory);
+        }
+        let never = || -> bool { panic!("it does not decide") };
+        assert!(some.takes_below(b"x/2019", never));
+        assert!(!some.takes_below(b"x/2018/a", never) && !some.takes_below(b"a.tmp", never));
+        let included = selection(&["2018/"], &[]);
+        assert!(included.takes_below(b"2018", || true) && !included.takes_below(b"2018", || false));
+        assert!(included.takes_below(b"2018/a", never) && !included.takes_below(b"a", never));
+        let patterns = Patterns::new(["a/", "**/"]).unwrap();
+        assert!(patterns.depend_on_kind(b"a") && patterns.depend_on_kind(b"b"));
+        assert!(!patterns.depend_on_kind(b"") && !patterns.depend_on_kind(b"a/b"));
+        assert_eq!(patterns.unmatched().count(), 2, "a question is no match");
+    }
+
+    #[test]
+    fn an_exclusion_of_a_directory_is_known_to_match_though_what_is_in_it_is_not_included() {
+        let some = selection(&["*.jpg"], &["cache", "none"]);
+        assert!(!some.takes_below(b"cache/a.txt", || false) && some.takes_below(b"a.jpg", || false));
+        assert_eq!(some.unmatched_exclusions().collect::<Vec<_>>(), ["none"]);
+    }
+
+    #[test]
+    fn nothing_is_left_on_purpose_where_exclusions_alone_left_it_out() {
+        for (include, exclude, on_purpose) in [
+            (&[][..], &["*"][..], true),
+            (&[], &["*", "none"], true),
+            (&[], &["none"], false),
+            (&[], &[], false),
+            (&["b"], &["*"], false),
+        ] {
+            let some = selection(include, exclude);
+            let taken = some.takes_below(b"a", || false);
+            assert_eq!(some.leaves_nothing_on_purpose(), on_purpose, "{include:?} {exclude:?} {taken}");
+        }
     }
 
     #[test]

@@ -5,14 +5,14 @@ use super::error::{Damage, Error, Result};
 use super::format::UNIT;
 use super::format::segment::SegmentHeader;
 use super::names::Name;
-use super::snapshot::{Opening, listed, newest};
+use super::snapshot::{Opening, newest};
 use crate::extent::ByteRange;
 use crate::storage::{Entry, EntryKind};
 
 impl Opening<'_> {
     /// Whether a newer generation is there by now. A reader that meets what was written after it then sees a writer at work.
     pub(super) fn is_superseded(&self) -> Result<bool> {
-        let last = newest(&listed(self.storage)?);
+        let last = newest(&self.storage.list()?);
         Ok(last.is_some_and(|last| last > self.manifest.generation))
     }
 

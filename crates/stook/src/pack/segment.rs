@@ -207,7 +207,12 @@ impl Segment {
                     Behind::Own => (segment.source.len(), Some(manifest.edition())),
                     Behind::All => (segment.source.len(), None),
                 };
-                let recovered = segment.recover(reader, end, edition)?;
+                let mut recovered = segment.recover(reader, end, edition)?;
+                let committed_len = segment.entry.frames_end;
+                if recovered.damages.iter().any(|damage| damage.offset >= committed_len) {
+                    // A writer may have cut what a killed one left, and gone on there while it was read.
+                    recovered = segment.recover(reader, end, edition)?;
+                }
                 let scanned = segment.take_recovered(recovered, number, findings)?;
                 segment.ask_whose(scanned, findings);
                 segment.ask_beyond(scanned, opening, findings)?;

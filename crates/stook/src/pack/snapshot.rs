@@ -97,7 +97,7 @@ impl Snapshot {
     }
 
     fn load_once(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
-        let files = listed(storage)?;
+        let files = storage.list()?;
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| Name::parse(&file.name).is_some()) {
@@ -360,20 +360,6 @@ fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -
     let verb = if there.len() > 1 { "are" } else { "is" };
     let what = format!("generation {generation}; there {verb} {}", there.join(", "));
     Error::NoSuchState { path: storage.path(""), what }
-}
-
-/// The files of a storage. A listing that is made while a generation takes the place of another may show neither: where
-/// there are segments and no manifest it is made again before that is believed.
-pub(crate) fn listed(storage: &dyn Storage) -> Result<Vec<Entry>> {
-    let mut files = storage.list()?;
-    for _ in 0..LOAD_TRIES_MAX {
-        let has_segments = files.iter().any(|file| matches!(Name::parse(&file.name), Some(Name::Segment(_))));
-        if !has_segments || newest(&files).is_some() {
-            break;
-        }
-        files = storage.list()?;
-    }
-    Ok(files)
 }
 
 /// The highest generation among these files.

@@ -199,7 +199,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// What the system met.
     fn sync_directory(&self) -> Result<()>;
 
-    /// All names, sorted; temporary files of publications under way are left out.
+    /// All names, sorted, as they were at one moment; temporary files of publications under way are left out. A name that
+    /// was there all the while is in it, and so is one of two of which the second came before the first went.
     ///
     /// # Errors
     /// What the system met.

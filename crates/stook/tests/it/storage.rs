@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use stook::Error;
 use stook::engine::{Backend, EngineFactory};
@@ -227,6 +229,43 @@ fn temporary_files_of_dead_publishers_are_hidden_until_they_are_removed() {
     assert_eq!(storage.remove_leftovers().unwrap(), 1);
     assert!(!directory.path().join(".tmp-1-2-3").exists());
     assert_eq!(contents(&storage, "a"), b"a");
+}
+
+#[test]
+fn a_listing_shows_what_was_there_at_one_moment_while_names_come_and_go() {
+    let (directory, storage) = open_temporary();
+    (0..3000).for_each(|n| fs::write(directory.path().join(format!("filler-{n}")), b"").unwrap());
+    let number = |name: &str| name.strip_prefix("state-").map(|number| number.parse::<u64>().unwrap());
+    storage.publish_if_absent("state-0", b"").unwrap();
+    let (last, ended, mut stale) = (AtomicU64::new(0), AtomicBool::new(false), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // As a writer does: the newest and the one before it stay, and one that somebody holds.
+            for state in 1.. {
+                if ended.load(Ordering::Relaxed) {
+                    break;
+                }
+                let temporary = directory.path().join(".tmp-1-2-3");
+                fs::write(&temporary, b"").unwrap();
+                fs::rename(&temporary, directory.path().join(format!("state-{state}"))).unwrap();
+                last.store(state, Ordering::Release);
+                // About what a sync takes.
+                std::thread::sleep(Duration::from_millis(1));
+                if state > 2 {
+                    fs::remove_file(directory.path().join(format!("state-{}", state - 2))).unwrap();
+                }
+            }
+        });
+        for _ in 0..100 {
+            let least = last.load(Ordering::Acquire);
+            let newest = storage.list().map(|all| all.iter().filter_map(|file| number(&file.name)).max());
+            if !newest.as_ref().is_ok_and(|newest| newest.is_some_and(|newest| newest >= least)) {
+                stale.push((least, newest));
+            }
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    assert!(stale.is_empty(), "{stale:?}");
 }
 
 #[test]

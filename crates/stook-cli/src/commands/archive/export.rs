@@ -59,7 +59,7 @@ pub(in crate::commands) fn run(
         failures::tell(context, &summary.failures, args.verbose);
     } else {
         drop(output);
-        print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
+        print(&summary, args.verbose, started.elapsed().as_secs_f64(), pack.is_complete(), context)?;
     }
     Ok(code(&summary, pack.is_complete()))
 }

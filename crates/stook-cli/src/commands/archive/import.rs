@@ -1,5 +1,6 @@
 //! `stook pack x.tar OUT.stook`: the members of archives, or of a tar from stdin, as records.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,14 @@ use stook::archive::{self, Archive, TarStream, tar_stream};
 use stook::import::{Import, Imported, STREAM, Source, are_archives};
 use stook::pack::{Error, OpenOptions, Pack, PackWriter, Stop, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::walk::{Decision, Kind};
 
 use crate::archives;
 use crate::commands::pack::{Args, print, select};
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::interrupt::{Interrupted, Interruptible, interrupted};
+use crate::keys;
 use crate::output::printable;
 use crate::packs;
 use crate::progress::Unit;
@@ -72,11 +75,18 @@ pub(in crate::commands) fn run(
         (None, None) => {}
     }
     let bar = context.progress("packing", Unit::Bytes, None);
+    let taken = Cell::new(false);
     let import = Import {
         group,
         with_owner: rustix::process::geteuid().is_root(),
         checksum: args.checksum,
-        select: Box::new(|key, kind| select(selection, key, kind)),
+        select: Box::new(|key, kind| {
+            let decided = select(selection, key, kind);
+            if decided == Decision::Take && !taken.get() {
+                taken.set(selection.takes_below(key, || kind == Kind::Directory));
+            }
+            decided
+        }),
         stop: Stop(interrupted),
         progress: Box::new(|bytes| bar.add(bytes)),
     };
@@ -96,7 +106,14 @@ pub(in crate::commands) fn run(
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    Ok(code_for(summary.failures.len() as u64))
+    keys::tell_unmatched(selection, context);
+    let failures = summary.failures.len() as u64;
+    // Directories above what is left out are asked about, too, whether or not they are members.
+    let is_nothing = !taken.get() || summary.added() + summary.unchanged + left_out.len() as u64 == 0;
+    match is_nothing && failures == 0 && !selection.is_all() {
+        true => Ok(code_for(args.told_nothing(selection, context))),
+        false => Ok(code_for(failures)),
+    }
 }
 
 /// Opens the archives, and the tar from stdin: what is none is told before anything is made.

@@ -29,7 +29,7 @@ pub(in crate::commands) fn run(
     for member in prefix.iter().flat_map(|prefix| archive.members(prefix)) {
         interrupt::check()?;
         let head = archives::head(&member)?;
-        if range.contains(&head.key) && globs.match_key(&head.key) {
+        if range.contains(&head.key) && globs.match_key(&head.key, head.attributes.file_kind()) {
             listed += 1;
             print(args, &head, &member, context, &mut output)?;
         }

@@ -57,6 +57,7 @@ pub(in crate::commands) fn run(
         failures: done.failures.into_iter().map(failure).collect(),
         interrupted: done.interrupted,
     };
-    print(&summary, args.verbose, started.elapsed().as_secs_f64(), context)?;
+    let complete = archive.index().summary().has_end;
+    print(&summary, args.verbose, started.elapsed().as_secs_f64(), complete, context)?;
     Ok(code(&summary, true))
 }

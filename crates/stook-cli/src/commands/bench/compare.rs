@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stook::bench::compare::{CompareOptions, Comparison, RUNS_MIN, Verdict, compare};
+use stook::bench::compare::{CompareOptions, Comparison, RUNS_MIN, Verdict, compare_cells, sides};
+use stook::bench::gates::State;
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::json::Document;
 use stook::report::units::{bytes_binary, count};
@@ -17,9 +18,9 @@ use crate::output::{Align, Output, Table};
 const EXAMPLES: &str = "\
 Cells of the same workload are compared by their requests in each second, with
 an interval of 95% from rounds drawn anew. A difference is called only when the
-interval excludes zero and both sides have five valid rounds: with fewer nobody
-can say how much two rounds of the same device differ. Cells that are not valid
-are never compared.
+interval excludes zero and both sides have five rounds that count: with fewer
+nobody can say how much two rounds of the same device differ. Cells that are not
+valid are never compared; those that are unverified are, and marked.
 
 Examples:
   stook bench . --preset ssd --repeats 5 --json > before.json
@@ -50,6 +51,8 @@ struct Compared {
     rw: String,
     #[serde(flatten)]
     workload: Workload,
+    /// Of the first and of the second.
+    states: [State; 2],
     /// Of requests a second; `null` where they cannot be compared.
     comparison: Option<Comparison>,
     /// Why they cannot.
@@ -104,26 +107,12 @@ fn is_same(one: &Workload, other: &Workload) -> bool {
 }
 
 fn compared(first: &CellResult, second: &CellResult) -> Compared {
-    let outcome = if first.valid && second.valid {
-        let (ours, theirs) = (rates(first), rates(second));
-        let ours: Vec<&[f64]> = ours.iter().map(Vec::as_slice).collect();
-        let theirs: Vec<&[f64]> = theirs.iter().map(Vec::as_slice).collect();
-        compare(&ours, &theirs, CompareOptions::default()).map_err(|error| error.to_string())
-    } else {
-        Err("not valid".to_owned())
-    };
-    let (comparison, reason) = match outcome {
+    let (comparison, reason) = match compare_cells(first, second, CompareOptions::default()) {
         Ok(comparison) => (Some(comparison), None),
-        Err(reason) => (None, Some(reason)),
+        Err(reason) => (None, Some(reason.to_string())),
     };
-    Compared { rw: first.rw.clone(), workload: first.workload.clone(), comparison, reason }
-}
-
-/// Requests in each whole second of every valid run.
-fn rates(cell: &CellResult) -> Vec<Vec<f64>> {
-    let valid = cell.runs.iter().filter(|run| run.valid);
-    let whole = valid.map(|run| run.series.iter().take(run.steady_s as usize));
-    whole.map(|run| run.map(|second| (second.reads + second.writes) as f64).collect()).collect()
+    let (rw, workload) = (first.rw.clone(), first.workload.clone());
+    Compared { rw, workload, states: [first.state, second.state], comparison, reason }
 }
 
 fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
@@ -131,10 +120,10 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
     let columns = [("", Align::Left)].into_iter().chain(columns.map(|name| (name, Align::Right)));
     let mut table = Table::new(columns.chain([("", Align::Left)]));
     for cell in &report.cells {
-        let Compared { workload, comparison, reason, .. } = cell;
+        let Compared { workload, states, comparison, reason, .. } = cell;
         let mut row = vec![name(workload), bytes_binary(workload.block_size), depth(workload)];
         match comparison {
-            Some(comparison) => row.extend(figures(comparison)),
+            Some(comparison) => row.extend(figures(comparison, *states)),
             None => {
                 row.extend(["–", "–", "–", "–", reason.as_deref().unwrap_or_default()].map(str::to_owned))
             }
@@ -148,12 +137,12 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn figures(comparison: &Comparison) -> [String; 5] {
+fn figures(comparison: &Comparison, states: [State; 2]) -> [String; 5] {
     let percent = |share: f64| format!("{:+.1}%", share * 100.0);
     let Comparison { first_mean, second_mean, difference, verdict, runs, .. } = comparison;
     let mut interval =
         format!("{} to {}", percent(difference.interval.low), percent(difference.interval.high));
-    let verdict = match verdict {
+    let mut verdict = match verdict {
         Verdict::Faster => "the second is faster".to_owned(),
         Verdict::Slower => "the second is slower".to_owned(),
         Verdict::NoDifference => "no difference can be told".to_owned(),
@@ -163,6 +152,9 @@ fn figures(comparison: &Comparison) -> [String; 5] {
             format!("cannot tell from {}: it takes --repeats {RUNS_MIN}", rounds(fewest))
         }
     };
+    if let Some(who) = sides(states, State::Unverified) {
+        verdict.push_str(&format!("; {who} unverified"));
+    }
     [
         count(first_mean.round() as u64),
         count(second_mean.round() as u64),

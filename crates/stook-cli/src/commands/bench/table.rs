@@ -1,5 +1,9 @@
 //! What `stook bench` found, as a table for people and as one for programs.
 
+use std::io::Write;
+
+use stook::bench::gates::State;
+use stook::bench::model::{counted_runs, doubts};
 use stook::bench::{BenchResult, CellResult, Figures, LongRun, Workload};
 use stook::report::units::{bytes_binary, count, duration_ns, significant};
 
@@ -8,8 +12,8 @@ use crate::output::{Align, Output, OutputError, Table};
 type Result<T> = std::result::Result<T, OutputError>;
 
 /// The table, and what it was measured on.
-pub(super) fn text(result: &BenchResult, output: &mut Output) -> Result<()> {
-    output.line(about(result))?;
+pub(super) fn text<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Result<()> {
+    about(result).iter().try_for_each(|line| output.line(line))?;
     let columns = ["requests/s", "MB/s", "mean", "p50", "p99", "p99.9", "max", "CPU/request"];
     let first = [("", Align::Left), ("block", Align::Right), ("depth", Align::Right)];
     let mut table = Table::new(
@@ -20,11 +24,8 @@ pub(super) fn text(result: &BenchResult, output: &mut Output) -> Result<()> {
     }
     output.line("")?;
     output.table(&table)?;
-    for cell in result.cells.iter().filter(|cell| !cell.reasons.is_empty()) {
-        output.line(format_args!("\n{}: not valid", full_name(&cell.workload)))?;
-        for reason in &cell.reasons {
-            output.line(format_args!("  {reason}"))?;
-        }
+    for state in [State::Invalid, State::Unverified, State::Valid] {
+        why(result, state, output)?;
     }
     let mut long_runs: Vec<String> = Vec::new();
     for cell in &result.cells {
@@ -39,7 +40,23 @@ pub(super) fn text(result: &BenchResult, output: &mut Output) -> Result<()> {
     Ok(())
 }
 
-fn about(result: &BenchResult) -> String {
+/// Why cells are in this state: each reason once.
+fn why<W: Write>(result: &BenchResult, state: State, output: &mut Output<W>) -> Result<()> {
+    let measured: Vec<&CellResult> = result.cells.iter().filter(|cell| !cell.runs.is_empty()).collect();
+    let told = match state {
+        // A valid cell has reasons where rounds of it do not count.
+        State::Valid => "rounds that are left out",
+        state => state.as_str(),
+    };
+    for doubt in doubts(&measured, state) {
+        output.line(format_args!("\n{}: {told}", doubt.named(full_name)))?;
+        doubt.reasons.iter().try_for_each(|reason| output.line(format_args!("  {reason}")))?;
+    }
+    Ok(())
+}
+
+/// What was measured on, and what there is to say against it.
+fn about(result: &BenchResult) -> Vec<String> {
     let environment = &result.environment;
     let known = [
         environment.file_system.as_deref(),
@@ -48,13 +65,17 @@ fn about(result: &BenchResult) -> String {
     ];
     let known: Vec<&str> = known.into_iter().flatten().collect();
     let what = if result.own_file { "a test file of" } else { "an existing file of" };
-    format!("{} on {}, {what} {}", result.path, known.join(", "), bytes_binary(result.file_bytes))
+    let place =
+        format!("{} on {}, {what} {}", result.path, known.join(", "), bytes_binary(result.file_bytes));
+    let doubt = environment.device_doubt.as_ref().map(|doubt| format!("In doubt: {doubt}"));
+    let throttle = environment.throttle.as_ref().map(|limits| format!("Limited: {limits}"));
+    [Some(place), doubt, throttle].into_iter().flatten().collect()
 }
 
 fn rows(cell: &CellResult, table: &mut Table) {
     let workload = &cell.workload;
     let cpu = cpu_per_request_ns(cell).map_or(String::new(), |ns| duration_ns(ns as u64));
-    let mark = if cell.valid { "" } else { "not valid" };
+    let mark = if cell.state.is_valid() { "" } else { cell.state.as_str() };
     let depth = depth(workload);
     let parts = [("read", &cell.read), ("write", &cell.write), ("sync", &cell.sync)];
     let parts: Vec<_> = parts.iter().filter_map(|(name, part)| Some((*name, part.as_ref()?))).collect();
@@ -119,13 +140,13 @@ fn full_name(workload: &Workload) -> String {
 
 /// Over all runs that the figures are made of.
 fn cpu_per_request_ns(cell: &CellResult) -> Option<f64> {
-    let runs = || cell.runs.iter().filter(|run| run.valid || !cell.valid);
-    let requests: u64 = runs().map(|run| run.total.count).sum();
-    (requests > 0).then(|| runs().map(|run| run.cpu.process_s).sum::<f64>() * 1e9 / requests as f64)
+    let requests: u64 = counted_runs(cell).map(|run| run.total.count).sum();
+    (requests > 0)
+        .then(|| counted_runs(cell).map(|run| run.cpu.process_s).sum::<f64>() * 1e9 / requests as f64)
 }
 
 /// One line for each cell; names as in JSON.
-pub(super) fn csv(result: &BenchResult, output: &mut Output) -> Result<()> {
+pub(super) fn csv<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Result<()> {
     let parts = ["total", "read", "write"];
     let fields = [
         "iops",
@@ -139,7 +160,7 @@ pub(super) fn csv(result: &BenchResult, output: &mut Output) -> Result<()> {
     let mut header: Vec<String> =
         ["rw", "block_size", "depth", "jobs", "read_share", "buffered"].map(str::to_owned).to_vec();
     header.extend(parts.iter().flat_map(|part| fields.iter().map(move |field| format!("{part}_{field}"))));
-    header.extend(["cpu_per_request_ns", "valid"].map(str::to_owned));
+    header.extend(["cpu_per_request_ns", "state"].map(str::to_owned));
     let long_run = ["seconds", "bytes", "burst_bytes_per_s", "burst_bytes", "sustained_bytes_per_s"];
     header.extend(long_run.map(|field| format!("long_run_{field}")));
     output.line(header.join(","))?;
@@ -157,11 +178,19 @@ pub(super) fn csv(result: &BenchResult, output: &mut Output) -> Result<()> {
             line.extend(part.map_or_else(Default::default, csv_fields));
         }
         line.push(cpu_per_request_ns(cell).map_or(String::new(), |ns| format!("{ns:.1}")));
-        line.push(cell.valid.to_string());
+        line.push(csv_state(cell.state).to_owned());
         line.extend(cell.long_run.as_ref().map_or_else(Default::default, csv_long_run));
         output.line(line.join(","))?;
     }
     Ok(())
+}
+
+fn csv_state(state: State) -> &'static str {
+    match state {
+        State::Valid => "valid",
+        State::Unverified => "unverified",
+        State::Invalid => "invalid",
+    }
 }
 
 fn csv_fields(figures: &Figures) -> [String; 7] {
@@ -188,4 +217,135 @@ fn csv_long_run(long_run: &LongRun) -> [String; 5] {
         burst.map_or(String::new(), |fall| one(fall.burst_bytes)),
         one(long_run.sustained_bytes_per_s),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use stook::bench::{CpuResult, Environment, InFlightResult, RunResult};
+
+    use super::*;
+
+    fn run(state: State) -> RunResult {
+        RunResult {
+            round: 0,
+            engine: "simulated".to_owned(),
+            direct: true,
+            seconds: 1.0,
+            steady_s: 1.0,
+            total: Figures { count: 100, ..Figures::default() },
+            read: None,
+            write: None,
+            sync: None,
+            series: Vec::new(),
+            windows: Vec::new(),
+            in_flight: InFlightResult::default(),
+            cpu: CpuResult { process_s: 1e-3, ..CpuResult::default() },
+            device: None,
+            open_loop: None,
+            verified_bytes: 0,
+            durable_after_s: None,
+            gates: Vec::new(),
+            state,
+            reasons: Vec::new(),
+        }
+    }
+
+    fn cell(depth: u32, state: State, reasons: &[&str]) -> CellResult {
+        CellResult {
+            rw: "randread".to_owned(),
+            workload: Workload { depth, ..Workload::default() },
+            total: Figures { count: 100, iops: 100.0, ..Figures::default() },
+            read: None,
+            write: None,
+            sync: None,
+            state,
+            reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+            long_run: None,
+            runs: vec![run(state)],
+        }
+    }
+
+    fn result(cells: Vec<CellResult>, environment: Environment) -> BenchResult {
+        BenchResult {
+            path: "/disk".to_owned(),
+            file_bytes: 1 << 30,
+            own_file: true,
+            environment,
+            time: "2024-01-01T00:00:00Z".to_owned(),
+            interrupted: false,
+            cells,
+        }
+    }
+
+    fn written(what: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<()>) -> String {
+        let mut bytes = Vec::new();
+        let mut output = Output::new(&mut bytes);
+        what(&mut output).unwrap();
+        output.finish().unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn table(cells: Vec<CellResult>) -> String {
+        written(|output| text(&result(cells, Environment::default()), output))
+    }
+
+    #[test]
+    fn every_cell_that_is_not_valid_or_unverified_is_marked_and_its_reasons_stand_below() {
+        let found = table(vec![
+            cell(1, State::Valid, &[]),
+            cell(2, State::Unverified, &["no device is known"]),
+            cell(4, State::Invalid, &["a cache stood in between"]),
+            cell(8, State::Unverified, &["no device is known", "too short"]),
+        ]);
+        let row = |depth: u32| {
+            let start = format!("randread  4.00 KiB      {depth}  ");
+            found.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{depth}: {found}"))
+        };
+        assert!(row(1).ends_with(" 10.0 µs"), "{found}");
+        assert!(row(2).ends_with("  unverified") && row(8).ends_with("  unverified"), "{found}");
+        assert!(row(4).ends_with("  not valid"), "{found}");
+        let below = "\nrandread, 4.00 KiB, depth 4: not valid\n  a cache stood in between\n\
+                     \n2 cells (randread, 4.00 KiB, depth 2; randread, 4.00 KiB, depth 8): unverified\n  \
+                     no device is known\n\nrandread, 4.00 KiB, depth 8: unverified\n  too short\n";
+        assert!(found.ends_with(below), "{found}");
+    }
+
+    #[test]
+    fn what_all_cells_share_is_told_once_and_a_round_that_is_left_out_makes_no_cell_invalid() {
+        let found = table([1, 2, 4].map(|depth| cell(depth, State::Unverified, &["memory"])).to_vec());
+        assert!(found.ends_with("\n\nall cells: unverified\n  memory\n"), "{found}");
+        assert_eq!(found.matches("memory").count(), 1, "{found}");
+        let found = table(vec![cell(1, State::Valid, &["it was not steady"])]);
+        let below = "\nrandread, 4.00 KiB, depth 1: rounds that are left out\n  it was not steady\n";
+        assert!(found.ends_with(below) && !found.contains("valid"), "{found}");
+    }
+
+    #[test]
+    fn what_lies_below_and_what_there_is_to_say_against_it_stands_at_the_top() {
+        let environment = Environment {
+            file_system: Some("ext4".to_owned()),
+            device: Some("loop0 (through the page cache) on vda1".to_owned()),
+            device_doubt: Some("the page cache of vda1 stands in between".to_owned()),
+            throttle: Some("reads 20 MB/s in the control group".to_owned()),
+            ..Environment::default()
+        };
+        let found = written(|output| text(&result(Vec::new(), environment), output));
+        let top = "/disk on ext4, loop0 (through the page cache) on vda1, a test file of 1.00 GiB\n\
+                   In doubt: the page cache of vda1 stands in between\n\
+                   Limited: reads 20 MB/s in the control group\n";
+        assert!(found.starts_with(top), "{found}");
+    }
+
+    #[test]
+    fn lines_for_programs_name_states_as_json_does() {
+        let states = [State::Valid, State::Unverified, State::Invalid];
+        let cells = states.map(|state| cell(1, state, &[])).to_vec();
+        let found = written(|output| csv(&result(cells, Environment::default()), output));
+        let rows: Vec<Vec<&str>> = found.lines().map(|line| line.split(',').collect()).collect();
+        let at = rows[0].iter().position(|&name| name == "state").unwrap();
+        for (row, state) in rows.iter().skip(1).zip(states) {
+            assert_eq!(serde_json::json!(row[at]), serde_json::to_value(state).unwrap());
+        }
+        assert_eq!(rows.len(), 4);
+    }
 }

@@ -1,13 +1,12 @@
 //! Where the bodies of records go.
 //!
-//! What may be written, and how, is the library's business: [`Folder`] and [`Draft`].
+//! What may be written, under which name, and how, is the library's business: [`Folder`], [`FileNames`] and [`Draft`].
 
-use std::collections::HashSet;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use stook::pack::{FileKind, Key, KeyValue};
+use stook::pack::{FileKind, FileNames, Key};
 use stook::tree::{self, Draft, Folder};
 
 use crate::output::Output;
@@ -41,8 +40,7 @@ pub(in crate::commands) enum Target {
 #[derive(Debug)]
 pub(in crate::commands) struct Named {
     folder: Folder,
-    /// The keys of which another has the same name: the number 7 is `id:7` there, and so are the bytes `id:7`.
-    taken: HashSet<Key>,
+    names: FileNames,
 }
 
 /// Where one body goes.
@@ -92,7 +90,7 @@ impl Target {
 
     /// A directory, made if it is not there.
     pub(in crate::commands) fn directory(path: &Path) -> Result<Self, stook::Error> {
-        Ok(Self::Directory(Named { folder: Folder::open(path)?, taken: HashSet::new() }))
+        Ok(Self::Directory(Named { folder: Folder::open(path)?, names: FileNames::default() }))
     }
 
     /// The place of one record.
@@ -128,47 +126,19 @@ impl Target {
 
 impl Named {
     fn place(&mut self, key: &Key, kind: Option<FileKind>) -> anyhow::Result<Place<'static>> {
-        let id;
-        let name = match key.value() {
-            KeyValue::Bytes(bytes) => bytes,
-            KeyValue::Id(_) => {
-                id = key.to_string();
-                id.as_bytes()
-            }
-        };
-        self.take(key, name)?;
+        let refused = |why: &dyn fmt::Display| Refused(format!("cannot get {key}: {why}"));
+        let name = self.names.take(key).map_err(|namesake| {
+            refused(&format_args!("{namesake}; get one of them with another --output"))
+        })?;
         let place = match kind {
-            Some(FileKind::Directory) => self.folder.directory(name).map(Place::Directory),
+            Some(FileKind::Directory) => self.folder.directory(&name).map(Place::Directory),
             // The empty key is the root of a tree; as a file it has no name.
-            _ => self.folder.file(name).map(Place::File),
+            _ => self.folder.file(&name).map(Place::File),
         };
         place.map_err(|error| match error {
             tree::Refused::Core(error) => error.into(),
-            why => Refused(format!("cannot get {key}: {why}")).into(),
+            why => refused(&why).into(),
         })
-    }
-
-    /// Refuses a record where another one got its name. The same record may be got again.
-    fn take(&mut self, key: &Key, name: &[u8]) -> anyhow::Result<()> {
-        let Some(other) = namesake(key, name) else { return Ok(()) };
-        if self.taken.contains(&other) {
-            let why = "would be the same file; get one of them with another --output";
-            return Err(Refused(format!("cannot get {key}: it and {other} {why}")).into());
-        }
-        self.taken.insert(key.clone());
-        Ok(())
-    }
-}
-
-/// The other key that has this name as a file, if there can be one: numbers are named as bytes may be, too.
-fn namesake(key: &Key, name: &[u8]) -> Option<Key> {
-    match key.value() {
-        KeyValue::Id(_) => Key::bytes(name).ok(),
-        KeyValue::Bytes(_) => {
-            let number = Key::parse(name).ok().filter(|number| number.as_bytes().is_none());
-            // `id:07` is the same number, and another name.
-            number.filter(|number| number.to_string().as_bytes() == name)
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The charts of the study.
 
+use stook::bench::gates::State;
 use stook::bench::{BenchResult, CompactHistogram, RunResult};
 use stook::report::chart::{
     Axis, Column, Columns, HeatField, HeatMap, Lines, Marker, Point, Series, TickFormat,
@@ -56,10 +57,10 @@ fn whole(cell: &Cell) -> Part {
     Part { rate_per_s: cell.rate_per_s.value, bandwidth_bytes_per_s, latency_mean_s }
 }
 
-/// What is drawn: valid cells only.
+/// What is drawn as measured: cells that count.
 fn points(cells: &[Cell], x: fn(&Cell) -> f64, y: impl Fn(&Cell) -> Option<f64>) -> Vec<Point> {
-    let valid = cells.iter().filter(|cell| cell.valid);
-    valid.filter_map(|cell| Some(Point::new(x(cell), y(cell)?))).collect()
+    let counted = cells.iter().filter(|cell| cell.counts());
+    counted.filter_map(|cell| Some(Point::new(x(cell), y(cell)?))).collect()
 }
 
 fn block(cell: &Cell) -> f64 {
@@ -93,7 +94,7 @@ fn both(study: &Study, list: fn(&Profile) -> &[Cell], x: fn(&Cell) -> f64, y: Pi
         Series::new("Here", all(&study.profile)).tone(Tone::Highlight),
         Series::new("Published", all(&study.published)),
     ];
-    let invalid = list(&study.profile).iter().filter(|cell| !cell.valid);
+    let invalid = list(&study.profile).iter().filter(|cell| !cell.counts());
     series.extend(not_valid(invalid.map(|cell| Point::new(x(cell), y(&whole(cell)))).collect()));
     series
 }
@@ -155,8 +156,8 @@ pub(super) fn bandwidth_block(study: &Study) -> Lines {
 
 /// Throughput against latency; each point is a depth, and N* is where the two limits meet.
 pub(super) fn throughput_latency(study: &Study) -> Lines {
-    let labelled = |profile: &Profile, valid: bool| -> Vec<Point> {
-        let cells = profile.depths.iter().filter(|cell| cell.valid == valid);
+    let labelled = |profile: &Profile, counts: bool| -> Vec<Point> {
+        let cells = profile.depths.iter().filter(|cell| cell.counts() == counts);
         let point = |cell: &Cell| Point::new(cell.latency_mean_s * 1e9, cell.rate_per_s.value);
         cells.map(|cell| point(cell).label(count(cell.depth))).collect()
     };
@@ -224,13 +225,18 @@ fn field(field: &Field) -> HeatField {
         return HeatField::empty(field.left_out.clone().unwrap_or_default());
     };
     let p99 = cell.latency_p99_s.map_or_else(String::new, |p99| format!(", 99% within {}", duration_s(p99)));
+    let reasons = cell.reasons.join("; ");
+    let unverified = match cell.state {
+        State::Unverified => format!("; unverified: {reasons}"),
+        _ => String::new(),
+    };
     let detail = format!(
-        "{} IOPS, mean latency {}{p99}",
+        "{} IOPS, mean latency {}{p99}{unverified}",
         significant(cell.rate_per_s.value),
         duration_s(cell.latency_mean_s)
     );
     let shown = HeatField::new(cell.bandwidth_bytes_per_s / 1e6).detail(detail);
-    if cell.valid { shown } else { shown.doubt(cell.reasons.join("; ")) }
+    if cell.counts() { shown } else { shown.doubt(reasons) }
 }
 
 /// X·W against depth. All cells: whether the law holds is what makes them valid.
@@ -268,7 +274,7 @@ fn parts(study: &Study, y: Pick) -> Vec<Series> {
 }
 
 fn invalid_mixes(study: &Study, y: impl Fn(&Cell) -> Vec<f64>) -> Vec<Point> {
-    let invalid = study.profile.mixes.iter().filter(|cell| !cell.valid);
+    let invalid = study.profile.mixes.iter().filter(|cell| !cell.counts());
     invalid.flat_map(|cell| y(cell).into_iter().map(|y| Point::new(writes_share(cell), y))).collect()
 }
 
@@ -301,7 +307,7 @@ pub(super) fn mix_predicted(study: &Study) -> Lines {
         |profile: &Profile| points(&profile.mixes, writes_share, |cell| Some(rate_of(&whole(cell))));
     let predicted = |fits: &super::fits::Fits, profile: &Profile| -> Vec<Point> {
         let ends = |share| {
-            let pure = profile.mixes.iter().filter(move |cell| cell.valid && cell.read_share == share);
+            let pure = profile.mixes.iter().filter(move |cell| cell.counts() && cell.read_share == share);
             pure.map(|cell| Point::new(writes_share(cell), cell.rate_per_s.value))
         };
         let inner = fits.mix.model().map(|model| model.predictions.clone()).unwrap_or_default();
@@ -380,7 +386,7 @@ fn columns(histogram: &CompactHistogram) -> Vec<Column> {
 pub(super) fn time_line(result: &BenchResult) -> Lines {
     let runs = Profile::base(result).map(|cell| cell.runs.as_slice()).unwrap_or_default();
     let series = runs.iter().map(|run| {
-        let mark = if run.valid { "" } else { ", not valid" };
+        let mark = if run.state.is_valid() { String::new() } else { format!(", {}", run.state) };
         Series::new(format!("Round {}{mark}", run.round + 1), over_time(run))
     });
     let series = series.collect();

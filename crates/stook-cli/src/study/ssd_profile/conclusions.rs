@@ -132,9 +132,11 @@ fn linear(_: &Profile, fits: &Fits) -> Judgement {
 }
 
 fn larger_blocks(profile: &Profile, _: &Fits) -> Judgement {
-    let valid: Vec<&Cell> = profile.blocks.iter().filter(|cell| cell.valid).collect();
-    let (Some(first), Some(last)) = (valid.first(), valid.last()) else { return not_measured("block size") };
-    if valid.len() < 2 {
+    let counted: Vec<&Cell> = profile.blocks.iter().filter(|cell| cell.counts()).collect();
+    let (Some(first), Some(last)) = (counted.first(), counted.last()) else {
+        return not_measured("block size");
+    };
+    if counted.len() < 2 {
         return not_measured("block size");
     }
     let figures = format!(
@@ -146,7 +148,7 @@ fn larger_blocks(profile: &Profile, _: &Fits) -> Judgement {
         significant(first.rate_per_s.value),
         significant(last.rate_per_s.value),
     );
-    let holds = valid.iter().zip(valid.iter().skip(1)).all(|(small, large)| {
+    let holds = counted.iter().zip(counted.iter().skip(1)).all(|(small, large)| {
         large.bandwidth_bytes_per_s > small.bandwidth_bytes_per_s
             && large.rate_per_s.value < small.rate_per_s.value
     });
@@ -170,7 +172,7 @@ fn little(profile: &Profile, _: &Fits) -> Judgement {
 fn saturates(profile: &Profile, fits: &Fits) -> Judgement {
     let Some(model) = fits.depth.model() else { return refused(&fits.depth) };
     let most = model.rate_max_per_s.value;
-    let enough = profile.depths.iter().find(|cell| cell.valid && cell.rate_per_s.value >= 0.95 * most);
+    let enough = profile.depths.iter().find(|cell| cell.counts() && cell.rate_per_s.value >= 0.95 * most);
     let at = enough.map_or_else(String::new, |cell| {
         let share = percent(cell.rate_per_s.value / most);
         format!(" Depth {} reaches {share} of it.", count(cell.depth))
@@ -187,7 +189,7 @@ fn saturates(profile: &Profile, fits: &Fits) -> Judgement {
 fn falls_again(profile: &Profile, fits: &Fits) -> Judgement {
     let Some(model) = fits.depth.model() else { return refused(&fits.depth) };
     let most = model.rate_max_per_s.value;
-    let deepest = profile.depths.iter().rfind(|cell| cell.valid);
+    let deepest = profile.depths.iter().rfind(|cell| cell.counts());
     let figures = deepest.map_or_else(String::new, |cell| {
         let share = percent(cell.rate_per_s.value / most);
         format!("Depth {} gives {share} of the highest throughput.", count(cell.depth))
@@ -207,10 +209,10 @@ fn mix(_: &Profile, fits: &Fits) -> Judgement {
 }
 
 fn small_writes(profile: &Profile, _: &Fits) -> Judgement {
-    let Some(writes) = profile.small_writes.as_ref().filter(|cell| cell.valid) else {
+    let Some(writes) = profile.small_writes.as_ref().filter(|cell| cell.counts()) else {
         return not_measured("small write");
     };
-    let reads = profile.blocks.iter().find(|cell| cell.valid && cell.block_bytes == writes.block_bytes);
+    let reads = profile.blocks.iter().find(|cell| cell.counts() && cell.block_bytes == writes.block_bytes);
     let Some(reads) = reads else { return not_measured("small read") };
     let (read_s, write_s) = (reads.latency_mean_s, writes.latency_mean_s);
     let figures = format!("{} against {}.", duration_s(write_s), duration_s(read_s));
@@ -228,6 +230,8 @@ pub(super) fn duration_s(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use stook::bench::gates::State;
+
     use super::*;
     use crate::study::ssd_profile::published;
 
@@ -269,7 +273,8 @@ mod tests {
     fn cells_that_are_not_valid_decide_nothing() {
         let mut none = published::profile();
         let lists = [&mut none.blocks, &mut none.mixes, &mut none.depths];
-        lists.into_iter().flatten().chain(&mut none.small_writes).for_each(|cell| cell.valid = false);
+        let cells = lists.into_iter().flatten().chain(&mut none.small_writes);
+        cells.for_each(|cell| cell.state = State::Invalid);
         let mut expected = [Verdict::NotMeasured; 7];
         // The law itself is one of the checks.
         expected[2] = Verdict::DoesNotHold;

@@ -7,6 +7,11 @@ pub(super) const SUMMARY: &str = "The way in which users of CrystalDiskMark and 
     it, as data bases do and programs when they start. Q8 keeps eight reads under way at once, Q1 asks for one, \
     waits for it, and asks for the next.";
 
+/// The signs of tables.
+pub(super) const SIGNS: &str = "✓ passed every check. ? is unverified: it failed no check, and one that applies could not be \
+    made, so nothing shows that the figure is right; it is drawn and used as the others are, and marked. ✗ failed a check: \
+    it is shown, and used for nothing.";
+
 /// Every word that the page takes for granted from here on.
 pub(super) const WORDS: [(&str, &str); 7] = [
     (
@@ -35,8 +40,7 @@ pub(super) const WORDS: [(&str, &str); 7] = [
     (
         "Gate",
         "A check that a measurement has to pass before it is believed: that the device moved the bytes, for instance, \
-         and not a cache in memory. ✓ is whatever passed all of them; what failed one is shown \
-         with ✗ and used for nothing.",
+         and not a cache in memory.",
     ),
 ];
 
@@ -122,8 +126,11 @@ pub(super) const CHECKS: &str = "These are the gates. A figure is believed when 
     seen in flight lie within 3% of 1. The device itself says that as many bytes were read and written as were asked for \
     (0.95 to 1.10 of them): fewer means that a cache or compression stood in between. Bandwidth stays below what the \
     link to the device can carry. The busiest thread used less than 0.90 of a processor: above, the tool is what is \
-    slow. Five stretches of the run differ by at most 0.20 of their mean, and a line through them rises or falls by at \
-    most 0.10. A dash means that there was nothing to check.";
+    slow. No thread waited more than 0.05 of the time for a processor that others used. The run took a second and made a \
+    hundred requests, at least. Five stretches of it differ by at most 0.20 of their mean, a line through them rises or \
+    falls by at most 0.10, and writing does not fall to less than 0.80 of what it was. A limit that was set for this \
+    program is not the reason: less than 0.90 of it was reached. After the last write at most 0.10 of the time is needed \
+    until everything is on the device. A dash means that there was nothing to check.";
 
 pub(super) const TABLES: &str = "Published figures come from another machine, a minute per cell, and from reads \
     and writes in order, where ours are at random places: they are there to compare the shape, not the speed.";

@@ -1,4 +1,4 @@
-//! The models of `bench`, fitted to the cells of a profile that passed their checks.
+//! The models of `bench`, fitted to the cells of a profile that count: none of their checks failed.
 
 use serde::Serialize;
 use stook::bench::model::block::{BlockCell, BlockModel};

@@ -2,7 +2,8 @@
 //!
 //! The cells of the published study are measured again, checked, fitted, and laid beside what was published. With
 //! them come the four lines by which many know a device, and a map of block against depth. Cells that fail a check
-//! are shown with the reason; nothing is concluded from them and nothing is fitted to them.
+//! are shown with the reason; nothing is concluded from them and nothing is fitted to them. Cells that are unverified
+//! are used, and marked.
 
 pub mod cells;
 pub mod charts;
@@ -13,6 +14,7 @@ pub mod page;
 mod plan;
 pub mod published;
 mod reading;
+mod states;
 pub mod summary;
 mod tables;
 pub mod text;

@@ -1,15 +1,17 @@
 //! The study of an SSD as a page to show.
 
 use serde::Serialize;
+use stook::bench::gates::State;
 use stook::bench::model::block::BlockModel;
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::page::{Block, Figure, Page};
 use stook::report::table::{Align, Table, Tone};
 use stook::report::units::{bytes_binary, bytes_decimal, rate, significant};
 
-use super::cells::Profile;
+use super::cells::{Cell, Profile};
 use super::conclusions::duration_s;
 use super::fits::Fitted;
+use super::states::{self, States};
 use super::{Study, charts, explained, reading, tables};
 
 /// The page. `document` is what it embeds as its data.
@@ -60,6 +62,7 @@ fn summary_section(study: &Study) -> Vec<Block> {
     vec![
         text(explained::SUMMARY),
         Block::Table(tables::summary(study).for_page("Reads past all caches of the system")),
+        text(explained::SIGNS),
         text(&reading::summary(&study.summary)),
         Block::Facts(words.into()),
     ]
@@ -74,8 +77,15 @@ fn figures_section(study: &Study) -> Vec<Block> {
 }
 
 fn map_section(study: &Study) -> Vec<Block> {
-    chart(explained::BLOCK_DEPTH, &reading::block_depth(study), Block::Heat(charts::block_depth(study)))
-        .into()
+    let heat = Block::Heat(charts::block_depth(study));
+    let mut blocks = Vec::from(chart(explained::BLOCK_DEPTH, &reading::block_depth(study), heat));
+    blocks.extend(unverified(study.map.iter().filter_map(|field| field.cell.as_ref())));
+    blocks
+}
+
+/// That some of the cells of a section are unverified.
+fn unverified<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Option<Block> {
+    states::note(cells).map(Block::Note)
 }
 
 fn figures(study: &Study) -> Vec<Figure> {
@@ -125,6 +135,7 @@ fn block_section(study: &Study) -> Vec<Block> {
         Block::Table(tables::blocks(study).for_page("Random reads at depth 1")),
         text(explained::TABLES),
     ]);
+    blocks.extend(unverified(&profile.blocks));
     blocks
 }
 
@@ -170,6 +181,7 @@ fn depth_section(study: &Study) -> Vec<Block> {
         (explained::BANDWIDTH_DEPTH, reading::bandwidth_depth(profile), charts::bandwidth_depth(study)),
     ];
     blocks.extend(charts.into_iter().flat_map(|(how, here, lines)| chart(how, &here, Block::Lines(lines))));
+    blocks.extend(unverified(&profile.depths));
     blocks
 }
 
@@ -205,16 +217,16 @@ fn mix_section(study: &Study) -> Vec<Block> {
     blocks.push(Block::Table(
         tables::mixes(study).for_page("Random requests of 16 KiB at depth 1, and small writes"),
     ));
+    blocks.extend(unverified(profile.mixes.iter().chain(&profile.small_writes)));
     blocks
 }
 
 fn distribution_section(study: &Study) -> Vec<Block> {
     let result = &study.result;
     let mut blocks = vec![text(explained::DISTRIBUTION)];
-    let invalid = Profile::base(result).filter(|cell| !cell.valid);
-    blocks.extend(
-        invalid.map(|cell| Block::Note(format!("This cell is not valid: {}.", cell.reasons.join("; ")))),
-    );
+    let doubtful = Profile::base(result).filter(|cell| !cell.state.is_valid());
+    let note = |cell: &CellResult| format!("This cell is {}: {}.", cell.state, cell.reasons.join("; "));
+    blocks.extend(doubtful.map(|cell| Block::Note(note(cell))));
     let charts = [
         (explained::PERCENTILES, reading::percentiles(study), Block::Lines(charts::percentiles(result))),
         (explained::HISTOGRAM, reading::histogram(study), Block::Columns(charts::histogram(result))),
@@ -242,13 +254,15 @@ fn conclusions_section(study: &Study) -> Vec<Block> {
 }
 
 fn gates_section(result: &BenchResult) -> Vec<Block> {
-    let (valid, all) = tables::valid_cells(result);
-    let mut blocks =
-        vec![Block::Text(format!("{valid} of {all} cells passed every check that could be made."))];
-    blocks.extend(
-        tables::invalid(result).into_iter().map(|reason| Block::Note(format!("Not valid: {reason}"))),
-    );
-    blocks.push(Block::Table(tables::gates(result).for_page("Every check of every cell; ✗ failed")));
+    let States { valid, unverified, invalid } = States::of(result);
+    let mut blocks = vec![Block::Text(format!(
+        "{valid} cells are valid (✓), {unverified} unverified (?), and {invalid} not valid (✗)."
+    ))];
+    for (state, title) in [(State::Invalid, "Not valid"), (State::Unverified, "Unverified")] {
+        let notes = states::notes(result, state).into_iter();
+        blocks.extend(notes.map(|note| Block::Note(format!("{title}: {note}"))));
+    }
+    blocks.push(Block::Table(tables::gates(result).for_page("Every check of every cell")));
     blocks.push(text(explained::CHECKS));
     blocks
 }
@@ -271,6 +285,8 @@ fn facts(result: &BenchResult) -> Vec<(String, String)> {
         ("Scheduler", known(&environment.scheduler)),
         ("Write cache", known(&environment.write_cache)),
         ("Link carries", environment.link_limit_bytes_per_s.map(rate).unwrap_or_default()),
+        ("In doubt", known(&environment.device_doubt)),
+        ("Limited", known(&environment.throttle)),
         ("Kernel", environment.kernel.clone()),
         ("Processors", environment.processors.to_string()),
         ("Stook", environment.stook.clone()),

@@ -1,5 +1,6 @@
 //! What each chart says here: one sentence or two, made of the figures that are drawn.
 
+use stook::bench::gates::State;
 use stook::report::units::{count, percent, rate, significant};
 
 use super::cells::{Cell, Part, Profile};
@@ -11,10 +12,10 @@ use super::{Study, explained};
 /// What is said of a chart that shows too little.
 const TOO_FEW: &str = "Here too few cells passed their checks to say anything.";
 
-/// A sentence about the first and the last valid cell, where there are two.
+/// A sentence about the first and the last cell that counts, where there are two.
 fn ends(cells: &[Cell], told: impl Fn(&Cell, &Cell) -> String) -> String {
-    let mut valid = cells.iter().filter(|cell| cell.valid);
-    match (valid.next(), valid.next_back()) {
+    let mut counted = cells.iter().filter(|cell| cell.counts());
+    match (counted.next(), counted.next_back()) {
         (Some(first), Some(last)) => told(first, last),
         _ => TOO_FEW.to_owned(),
     }
@@ -26,15 +27,15 @@ fn times(more: f64, less: f64) -> String {
 }
 
 fn best(cells: &[Cell]) -> Option<&Cell> {
-    let valid = cells.iter().filter(|cell| cell.valid);
-    valid.max_by(|a, b| a.rate_per_s.value.total_cmp(&b.rate_per_s.value))
+    let counted = cells.iter().filter(|cell| cell.counts());
+    counted.max_by(|a, b| a.rate_per_s.value.total_cmp(&b.rate_per_s.value))
 }
 
 pub(super) fn summary(lines: &[Line]) -> String {
-    let valid =
-        |name: &str| lines.iter().find(|line| line.name == name && line.cell.valid).map(|line| &line.cell);
+    let counted =
+        |name: &str| lines.iter().find(|line| line.name == name && line.cell.counts()).map(|line| &line.cell);
     let mut told = Vec::new();
-    if let (Some(large), Some(small)) = (valid("SEQ1M Q8"), valid("RND4K Q1")) {
+    if let (Some(large), Some(small)) = (counted("SEQ1M Q8"), counted("RND4K Q1")) {
         told.push(format!(
             "Here the easiest of the four brings {}, the hardest {}: the same device, asked for in two ways, {} times apart.",
             rate(large.bandwidth_bytes_per_s),
@@ -42,19 +43,22 @@ pub(super) fn summary(lines: &[Line]) -> String {
             times(large.bandwidth_bytes_per_s, small.bandwidth_bytes_per_s)
         ));
     }
-    if let (Some(many), Some(one)) = (valid("RND4K Q32"), valid("RND4K Q1")) {
+    if let (Some(many), Some(one)) = (counted("RND4K Q32"), counted("RND4K Q1")) {
         told.push(format!(
             "Asked for 32 small reads at once it does {} times as many of them per second as one at a time.",
             times(many.rate_per_s.value, one.rate_per_s.value)
         ));
     }
-    let failed: Vec<&str> =
-        lines.iter().filter(|line| !line.cell.valid).map(|line| line.name.as_str()).collect();
-    if !failed.is_empty() {
-        told.push(format!(
-            "Do not rely on {}: a check failed, and the reason stands under “May these figures be believed?”.",
-            failed.join(", ")
-        ));
+    for (state, why) in [(State::Invalid, "a check failed"), (State::Unverified, "a check could not be made")]
+    {
+        let those = lines.iter().filter(|line| line.cell.state == state);
+        let names: Vec<&str> = those.map(|line| line.name.as_str()).collect();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            told.push(format!(
+                "Do not rely on {names}: {why}, and the reason stands under “May these figures be believed?”."
+            ));
+        }
     }
     if told.is_empty() { TOO_FEW.to_owned() } else { told.join(" ") }
 }
@@ -167,11 +171,11 @@ pub(super) fn bandwidth_depth(profile: &Profile) -> String {
 const NEAR: f64 = 0.9;
 
 pub(super) fn block_depth(study: &Study) -> String {
-    let valid = || study.map.iter().filter_map(|field| field.cell.as_ref()).filter(|cell| cell.valid);
-    let most = valid().max_by(|a, b| a.bandwidth_bytes_per_s.total_cmp(&b.bandwidth_bytes_per_s));
+    let counted = || study.map.iter().filter_map(|field| field.cell.as_ref()).filter(|cell| cell.counts());
+    let most = counted().max_by(|a, b| a.bandwidth_bytes_per_s.total_cmp(&b.bandwidth_bytes_per_s));
     let Some(most) = most else { return TOO_FEW.to_owned() };
     let in_flight = |cell: &&Cell| cell.block_bytes * cell.depth;
-    let near = valid().filter(|cell| cell.bandwidth_bytes_per_s >= NEAR * most.bandwidth_bytes_per_s);
+    let near = counted().filter(|cell| cell.bandwidth_bytes_per_s >= NEAR * most.bandwidth_bytes_per_s);
     let least = near.min_by_key(in_flight).unwrap_or(most);
     format!(
         "Here the most is {}, with blocks of {} at depth {}. The least to be asked for at once for nine tenths of that is \
@@ -208,9 +212,9 @@ pub(super) fn mix_predicted(study: &Study) -> String {
 
 /// Reads alone and writes alone.
 fn pure(profile: &Profile, told: impl Fn(Part, Part) -> String) -> String {
-    let valid = |share: u8| profile.mixes.iter().find(|cell| cell.valid && cell.read_share == share);
-    let reads = valid(100).and_then(|cell| cell.read);
-    match (reads, valid(0).and_then(|cell| cell.write)) {
+    let counted = |share: u8| profile.mixes.iter().find(|cell| cell.counts() && cell.read_share == share);
+    let reads = counted(100).and_then(|cell| cell.read);
+    match (reads, counted(0).and_then(|cell| cell.write)) {
         (Some(reads), Some(writes)) => told(reads, writes),
         _ => TOO_FEW.to_owned(),
     }

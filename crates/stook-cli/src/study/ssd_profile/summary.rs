@@ -12,7 +12,7 @@ use super::plan::{self, IN_FLIGHT_MAX, MAP_BLOCKS, MAP_DEPTHS};
 pub struct Line {
     /// Its usual name: `SEQ1M Q8`.
     pub name: String,
-    /// What was found; it says whether it passed its checks.
+    /// What was found; it says whether it may be believed.
     pub cell: Cell,
 }
 

@@ -1,8 +1,8 @@
 //! The tables of the study, for the terminal and for the page.
 
-use stook::bench::gates::{Gate, GateName, Outcome};
+use stook::bench::gates::{Gate, GateName, Outcome, State};
 use stook::bench::model::depth::DepthAnswer;
-use stook::bench::{BenchResult, CellResult, Pattern, Workload};
+use stook::bench::{BenchResult, Pattern, Workload};
 use stook::report::least_squares::Estimate;
 use stook::report::table::{Align, Table, Tone};
 use stook::report::units::{bytes_binary, count, rate, significant};
@@ -11,6 +11,7 @@ use super::Study;
 use super::cells::{Cell, Part};
 use super::conclusions::duration_s;
 use super::plan::{MAP_BLOCKS, MAP_DEPTHS};
+use super::states::sign;
 use super::summary::size;
 use crate::output;
 
@@ -80,7 +81,7 @@ pub(super) fn summary(study: &Study) -> Grid {
         let cell = &line.cell;
         let cells = vec![
             line.name.clone(),
-            if cell.valid { "✓" } else { "✗" }.to_owned(),
+            sign(cell.state).to_owned(),
             significant(cell.bandwidth_bytes_per_s / 1e6),
             significant(cell.rate_per_s.value),
             significant(cell.latency_mean_s * 1e6),
@@ -98,8 +99,8 @@ pub(super) fn map(study: &Study) -> Grid {
     for block in MAP_BLOCKS {
         let fields = study.map.iter().filter(|field| field.block_bytes == block);
         let fields = fields.map(|field| match &field.cell {
-            Some(cell) if cell.valid => significant(cell.bandwidth_bytes_per_s / 1e6),
-            Some(cell) => format!("{} ✗", significant(cell.bandwidth_bytes_per_s / 1e6)),
+            Some(cell) if cell.state.is_valid() => significant(cell.bandwidth_bytes_per_s / 1e6),
+            Some(cell) => format!("{} {}", significant(cell.bandwidth_bytes_per_s / 1e6), sign(cell.state)),
             None => NONE.to_owned(),
         });
         grid.row([size(block)].into_iter().chain(fields).collect(), Tone::Plain);
@@ -195,12 +196,12 @@ fn compared<const N: usize>(
     };
     let both =
         figures(ours).into_iter().zip(figures(published)).flat_map(|(ours, published)| [ours, published]);
-    let name = if cell.valid { name } else { format!("{name} (not valid)") };
+    let name = if cell.state.is_valid() { name } else { format!("{name} ({})", cell.state) };
     [name].into_iter().chain(both).chain(more).collect()
 }
 
 fn tone(cell: &Cell) -> Tone {
-    if cell.valid { Tone::Plain } else { Tone::Muted }
+    if cell.counts() { Tone::Plain } else { Tone::Muted }
 }
 
 /// The numbers that were fitted, with their intervals; what could not be fitted, with the reason.
@@ -304,15 +305,20 @@ pub(super) fn predictions(study: &Study) -> Grid {
 }
 
 /// Short names of the checks that have something to say of these cells, in the order of the gates.
-const GATES: [(GateName, &str); 8] = [
+const GATES: [(GateName, &str); 13] = [
     (GateName::LittleRequested, "X·W ÷ N"),
     (GateName::LittleSampled, "X·W ÷ seen"),
     (GateName::DeviceBytesRead, "read"),
     (GateName::DeviceBytesWritten, "written"),
     (GateName::LinkLimit, "link"),
     (GateName::ThreadCpu, "processor"),
+    (GateName::ProcessorWait, "waiting"),
+    (GateName::Length, "length"),
     (GateName::SteadySpread, "spread"),
     (GateName::SteadySlope, "slope"),
+    (GateName::WriteBurst, "burst"),
+    (GateName::Throttle, "throttle"),
+    (GateName::Durable, "durable"),
 ];
 
 /// Every check of every cell: its ratio, and how it ended.
@@ -327,7 +333,7 @@ pub(super) fn gates(result: &BenchResult) -> Grid {
             let round =
                 if cell.runs.len() > 1 { format!(", round {}", run.round + 1) } else { String::new() };
             let cells = [name(&cell.workload) + &round].into_iter().chain(GATES.map(outcome)).collect();
-            grid.row(cells, if run.valid { Tone::Plain } else { Tone::Highlight });
+            grid.row(cells, if run.state.is_invalid() { Tone::Highlight } else { Tone::Plain });
         }
     }
     grid
@@ -335,17 +341,14 @@ pub(super) fn gates(result: &BenchResult) -> Grid {
 
 fn checked(gate: &Gate) -> String {
     let measured = gate.measured.map_or(NONE.to_owned(), |measured| format!("{measured:.2}"));
-    match gate.outcome {
-        Outcome::Passed => format!("{measured} ✓"),
-        Outcome::Failed => format!("{measured} ✗"),
-        Outcome::NotApplicable => NONE.to_owned(),
-    }
-}
-
-/// Cells that are not valid, with their reasons.
-pub(super) fn invalid(result: &BenchResult) -> Vec<String> {
-    let reasons = |cell: &CellResult| format!("{}: {}.", name(&cell.workload), cell.reasons.join("; "));
-    result.cells.iter().filter(|cell| !cell.valid).map(reasons).collect()
+    let state = match gate.outcome {
+        Outcome::Passed => State::Valid,
+        Outcome::Failed => State::Invalid,
+        Outcome::Unverified if gate.measured.is_none() => return sign(State::Unverified).to_owned(),
+        Outcome::Unverified => State::Unverified,
+        Outcome::NotApplicable => return NONE.to_owned(),
+    };
+    format!("{measured} {}", sign(state))
 }
 
 /// What a cell asks for, in words.
@@ -364,9 +367,4 @@ pub(super) fn name(workload: &Workload) -> String {
         bytes_binary(workload.block_size),
         count(workload.requested_depth())
     )
-}
-
-/// How many cells passed their checks, of how many.
-pub(super) fn valid_cells(result: &BenchResult) -> (usize, usize) {
-    (result.cells.iter().filter(|cell| cell.valid).count(), result.cells.len())
 }

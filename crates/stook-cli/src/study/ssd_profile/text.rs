@@ -1,9 +1,10 @@
 //! The study on a terminal.
 
+use stook::bench::gates::State;
 use stook::report::units::bytes_binary;
 
-use super::Study;
 use super::tables::{self, Grid};
+use super::{Study, explained, states};
 use crate::output::{Output, OutputError};
 
 /// Prints the tables, the conclusions and the verdict.
@@ -13,11 +14,13 @@ use crate::output::{Output, OutputError};
 pub fn print(study: &Study, output: &mut Output) -> Result<(), OutputError> {
     let result = &study.result;
     output.line(format_args!("{}, a test file of {}", result.path, bytes_binary(result.file_bytes)))?;
+    states::doubt(result).iter().try_for_each(|doubt| output.line(doubt))?;
     table(
         output,
         "The device in four lines: sequential and random reads, Q at once",
         &tables::summary(study),
     )?;
+    output.line(format_args!("\n{}", explained::SIGNS))?;
     table(output, "Reads one at a time, of growing blocks", &tables::blocks(study))?;
     table(
         output,
@@ -25,7 +28,7 @@ pub fn print(study: &Study, output: &mut Output) -> Result<(), OutputError> {
         &tables::depths(study),
     )?;
     table(output, "Reads and writes of 16 KiB mixed, one at a time", &tables::mixes(study))?;
-    table(output, "Random reads by block and depth, MB/s (✗ not valid)", &tables::map(study))?;
+    table(output, "Random reads by block and depth, MB/s", &tables::map(study))?;
     for field in &study.map {
         if let Some(reason) = &field.left_out {
             output.line(format_args!("– {reason}"))?;
@@ -42,10 +45,15 @@ pub fn print(study: &Study, output: &mut Output) -> Result<(), OutputError> {
     if fits.mix.model().is_some() {
         table(output, "Mixes, predicted from reads alone and writes alone", &tables::predictions(study))?;
     }
-    let invalid = tables::invalid(result);
-    if !invalid.is_empty() {
-        output.line("\nNot valid: shown, and used for nothing\n")?;
-        invalid.iter().try_for_each(|reason| output.line(format_args!("  {reason}")))?;
+    for (state, title) in [
+        (State::Invalid, "Not valid: shown, and used for nothing"),
+        (State::Unverified, "Unverified: used, and marked"),
+    ] {
+        let notes = states::notes(result, state);
+        if !notes.is_empty() {
+            output.line(format_args!("\n{title}\n"))?;
+            notes.iter().try_for_each(|note| output.line(format_args!("  {note}")))?;
+        }
     }
     output.line("\nWhat was concluded then, and what holds here\n")?;
     for conclusion in &study.conclusions {

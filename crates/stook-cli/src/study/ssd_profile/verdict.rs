@@ -7,28 +7,33 @@ use stook::report::units::{bytes_decimal, count, percent, rate, significant};
 
 use super::conclusions::duration_s;
 use super::fits::{Fits, Fitted};
-use super::tables;
+use super::states::{self, States};
 
 /// The size of a small read, as data bases and file systems do them.
 const SMALL_BYTES: f64 = 4096.0;
 
-/// What the device does and why, and whether the figures may be believed.
+/// What the device does and why, and whether the figures may be believed. What nothing shows is said first.
 pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
-    let (valid, all) = tables::valid_cells(result);
+    let states = States::of(result);
+    let (valid, all) = (states.valid, states.all());
+    let doubt = states::doubt(result).map_or_else(String::new, |doubt| format!("{doubt} "));
     let answers = format!("{} {}", alone(&fits.block), together(&fits.depth));
     if fits.block.model().is_none() || fits.depth.model().is_none() {
         return format!(
-            "Only {valid} of {all} measurements passed their checks, so not everything can be answered. {answers} What is \
+            "{doubt}Only {valid} of {all} measurements passed their checks, so not everything can be answered. {answers} What is \
              wrong with each is told below; run it again when nothing else uses the machine, or for longer."
         );
     }
     if valid == all {
         return format!("{answers} All {all} measurements passed their checks.");
     }
-    format!(
-        "{answers} {valid} of {all} measurements passed their checks; the others are shown with what is wrong with them, \
-         and used for nothing."
-    )
+    let failed = match states.invalid {
+        0 => String::new(),
+        failed => {
+            format!("; {failed} failed one, are shown with what is wrong with them, and used for nothing")
+        }
+    };
+    format!("{doubt}{answers} {valid} of {all} measurements passed their checks{failed}.")
 }
 
 fn alone(fitted: &Fitted<BlockModel>) -> String {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Allowed, CellFacts, Gate, GateName, Outcome, Series, Words, judge, not_applicable};
+use super::{Allowed, CellFacts, Gate, GateName, Outcome, Series, Words, judge, not_applicable, unverified};
 use crate::report::units::{bytes_decimal, rate};
 
 /// Sustained ÷ burst rate, from which on the two count as the same.
@@ -120,7 +120,7 @@ pub(super) fn gate(cell: &CellFacts<'_>) -> Gate {
 fn beside(cell: &CellFacts<'_>, long_run: Series<'_>) -> Gate {
     let name = GateName::WriteBurst;
     if long_run.rates_bytes_per_s.len() < WINDOWS_MIN {
-        return not_applicable(name, "the long run is too short to tell a burst from the sustained rate");
+        return unverified(name, "the long run is too short to tell a burst from the sustained rate");
     }
     let measured = cell.bandwidth_bytes_per_s();
     if let Some(fall) = find_fall(long_run) {
@@ -147,7 +147,7 @@ fn alone(series: Series<'_>) -> Gate {
     if series.rates_bytes_per_s.len() < WINDOWS_MIN {
         let reason =
             "the run is too short to tell a burst from the sustained rate; a long run would (--long-run)";
-        return not_applicable(name, reason);
+        return unverified(name, reason);
     }
     Gate {
         name,

@@ -1,11 +1,21 @@
 //! The checks that compare two figures of a cell.
 
-use super::{Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable};
+use super::{Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, unverified};
+use crate::report::units::{count, significant};
 
 /// How far the two sides of Little's law may differ.
-const LITTLE: Allowed = Allowed::between(0.97, 1.03);
-/// Which share of a requested rate has to be reached.
-const RATE: Allowed = Allowed::at_least(0.97);
+const LITTLE: Allowed = Allowed::between(1.0 - LITTLE_SHARE, 1.0 + LITTLE_SHARE);
+const LITTLE_SHARE: f64 = 0.03;
+/// How many standard errors the sampled mean may be off: more than these happen to one of ten thousand
+/// honest runs.
+const LITTLE_ERRORS: f64 = 4.0;
+/// A sampled mean that may be off by more than this share of itself would not show latencies that leave out
+/// half.
+const LITTLE_TELLS: f64 = 0.5;
+/// Which share of the requests that are due has to be done in the same time.
+const RATE_MIN: f64 = 0.97;
+/// Of a few requests, as many as may just be in flight at the end are a larger share.
+const RATE_STRAGGLERS: f64 = 4.0;
 /// Bytes at the device ÷ bytes asked: metadata and the ends of the measured time make a few percent.
 const DEVICE_BYTES: Allowed = Allowed::between(0.95, 1.10);
 const LINK: Allowed = Allowed::at_most(1.0);
@@ -31,44 +41,70 @@ pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
 /// Which of two things a product that is too small means: the sampled count tells them apart.
 fn shortfall(cell: &CellFacts<'_>, ratio: f64, depth: f64) -> String {
     let start = format!("throughput × mean latency is only {ratio:.3} of the requested depth of {depth}");
-    match &cell.in_flight_mean {
-        Ok(sampled) if *sampled < 0.97 * depth => {
-            format!("{start}: the depth was not reached, {sampled:.2} requests were in flight on average")
+    match &cell.in_flight {
+        Ok(sampled) if sampled.mean < (1.0 - LITTLE_SHARE) * depth => {
+            let mean = sampled.mean;
+            format!("{start}: the depth was not reached, {mean:.2} requests were in flight on average")
         }
         Ok(_) => format!("{start}, which was in flight: the latencies leave out part of the time"),
         Err(_) => format!("{start}: the depth was not reached, or the latencies leave out part of the time"),
     }
 }
 
+/// Beside a depth that is always full, looks have no error. In a loop that is idle most of the time, few of
+/// them see a request, and their mean is off by what chance makes of that.
 pub(super) fn little_sampled(cell: &CellFacts<'_>) -> Gate {
-    let sampled = match &cell.in_flight_mean {
+    let name = GateName::LittleSampled;
+    let sampled = match &cell.in_flight {
         Ok(sampled) => *sampled,
-        Err(reason) => return not_applicable(GateName::LittleSampled, reason.as_str()),
+        Err(reason) => return unverified(name, reason.as_str()),
     };
-    let ratio = cell.in_flight_by_little() / sampled;
-    let start =
-        format!("throughput × mean latency is {ratio:.3} of the {sampled:.2} requests sampled in flight");
+    let (mean, by_little) = (sampled.mean, cell.in_flight_meanwhile());
+    let tolerance = (LITTLE_ERRORS * sampled.standard_error_if(by_little)).max(LITTLE_SHARE * mean);
+    if tolerance > LITTLE_TELLS * mean && (by_little - mean).abs() <= tolerance {
+        let (seen, looks) = (significant(mean), count(sampled.looks));
+        let reason = format!(
+            "requests were in flight too seldom to hold their latencies against: {seen} on average in {looks} \
+             looks; run longer (--time), or ask for more"
+        );
+        return unverified(name, reason);
+    }
+    let (ratio, seen) = (by_little / mean, significant(mean));
+    let start = format!("throughput × mean latency is {ratio:.3} of the {seen} requests sampled in flight");
     let words = Words {
         below: format!("{start}: the latencies leave out part of the time"),
         above: format!("{start}: the latencies count time in which a request was not in flight"),
         within: start,
     };
-    judge(GateName::LittleSampled, ratio, LITTLE, words)
+    let share = (tolerance / mean).max(LITTLE_SHARE);
+    judge(name, ratio, Allowed::between(1.0 - share, 1.0 + share), words)
 }
 
+/// Held against what was due, not against the rate: chance may have made it more or less.
 pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
-    let Load::Open { rate_per_s } = cell.load else {
+    let Load::Open { due, done, held_back } = cell.load else {
         return not_applicable(GateName::RateReached, "a closed loop requests a depth, not a rate");
     };
-    let reached = cell.rate_per_s();
-    let ratio = reached / rate_per_s;
-    let start = format!("{reached:.1} of {rate_per_s:.1} requests per second were reached ({ratio:.3})");
-    let words = Words {
-        below: format!("{start}: the device or the tool does not keep up, so latencies grow without end"),
-        above: start.clone(),
-        within: start,
+    let ratio = done as f64 / due as f64;
+    let start = format!(
+        "{} requests were due in the measured time, and {} were done in it ({ratio:.3})",
+        count(due),
+        count(done)
+    );
+    let below = match held_back {
+        0 => format!(
+            "{start}, though never as many were in flight as allowed: latencies grow, the tool began them late, or the \
+             run is too short for them (--time, --ramp)"
+        ),
+        late => format!(
+            "{start}; {} began late or never, because as many as allowed were in flight: the device does not keep \
+             up, so latencies grow without end",
+            count(late)
+        ),
     };
-    judge(GateName::RateReached, ratio, RATE, words)
+    let words = Words { below, above: start.clone(), within: start };
+    let min = RATE_MIN.min(1.0 - RATE_STRAGGLERS / due as f64);
+    judge(GateName::RateReached, ratio, Allowed::at_least(min), words)
 }
 
 pub(super) fn device_bytes(name: GateName, asked_bytes: u64, device_bytes: &Result<u64, String>) -> Gate {
@@ -81,7 +117,7 @@ pub(super) fn device_bytes(name: GateName, asked_bytes: u64, device_bytes: &Resu
     }
     let device_bytes = match device_bytes {
         Ok(bytes) => *bytes,
-        Err(reason) => return not_applicable(name, reason.as_str()),
+        Err(reason) => return unverified(name, reason.as_str()),
     };
     let ratio = device_bytes as f64 / asked_bytes as f64;
     let start = format!("the device says that {ratio:.3} of the bytes asked for were {verb}");
@@ -93,6 +129,7 @@ pub(super) fn device_bytes(name: GateName, asked_bytes: u64, device_bytes: &Resu
     judge(name, ratio, DEVICE_BYTES, words)
 }
 
+/// A bound from above, which proves nothing where it holds: without one there is nothing to check.
 pub(super) fn link_limit(cell: &CellFacts<'_>) -> Gate {
     let limit = match &cell.link_limit_bytes_per_s {
         Ok(limit) => *limit,
@@ -111,7 +148,7 @@ pub(super) fn link_limit(cell: &CellFacts<'_>) -> Gate {
 pub(super) fn thread_cpu(cell: &CellFacts<'_>) -> Gate {
     let share = match &cell.thread_cpu_share_max {
         Ok(share) => *share,
-        Err(reason) => return not_applicable(GateName::ThreadCpu, reason.as_str()),
+        Err(reason) => return unverified(GateName::ThreadCpu, reason.as_str()),
     };
     let percent = share * 100.0;
     let start = format!("the busiest thread used {percent:.0}% of a processor");

@@ -1,16 +1,22 @@
 //! Whether a measured cell may be believed: the checks that a figure has to pass.
 //!
 //! Every check compares one ratio with the range it is allowed to be in, and says in plain words what
-//! that means. A check that has nothing to go by says so: it is not applicable, which is not the same
-//! as passed. Nothing here measures; the numbers are handed in as [`CellFacts`].
+//! that means. A check that applies and has nothing to go by is unverified, which is not the same as
+//! passed: see [`State`]. Nothing here measures; the numbers are handed in as [`CellFacts`].
 
 mod burst;
 mod checks;
+mod looks;
+mod outside;
+mod state;
 mod steady;
 
 use serde::{Deserialize, Serialize};
 
 pub use burst::{BurstFall, find_fall};
+pub use looks::{Looks, Sampled};
+pub use outside::Throttled;
+pub use state::{State, reasons, state};
 pub(super) use steady::SPREAD_MAX;
 pub use steady::{Steadiness, steadiness};
 
@@ -23,7 +29,7 @@ pub enum GateName {
     LittleRequested,
     /// Throughput × mean latency ÷ the mean in-flight count that was sampled.
     LittleSampled,
-    /// Rate reached ÷ rate requested.
+    /// Requests done in the measured time of an open loop ÷ those that were due in it.
     RateReached,
     /// Bytes that the device says it read ÷ bytes that were asked for.
     DeviceBytesRead,
@@ -33,12 +39,20 @@ pub enum GateName {
     LinkLimit,
     /// Processor time of the busiest thread ÷ time.
     ThreadCpu,
+    /// What the thread that waited longest waited for a processor ÷ time.
+    ProcessorWait,
+    /// Time and requests that were measured ÷ what is needed.
+    Length,
     /// Greatest less least of five window means, ÷ their mean.
     SteadySpread,
     /// What the fitted line rises or falls over the five windows, ÷ their mean.
     SteadySlope,
     /// Sustained ÷ burst rate of writing.
     WriteBurst,
+    /// Rate ÷ what the control group allows on the device.
+    Throttle,
+    /// Time until what was written was durable ÷ time in which it was written.
+    Durable,
 }
 
 /// How a check ended.
@@ -49,7 +63,9 @@ pub enum Outcome {
     Passed,
     /// It does not.
     Failed,
-    /// There is nothing to check, or what it takes is not known.
+    /// There is something to check, and what it takes is not known, or the run is too short for it.
+    Unverified,
+    /// There is nothing to check.
     NotApplicable,
 }
 
@@ -87,8 +103,13 @@ pub enum Load {
     },
     /// One at its moment, whatever is still in flight.
     Open {
-        /// Requests per second that were asked for.
-        rate_per_s: f64,
+        /// Requests that were due in the measured time: a random schedule has more or fewer of them than the
+        /// rate says.
+        due: u64,
+        /// Reads and writes that ended in it, before anything was waited for at its end.
+        done: u64,
+        /// Requests that began late, or never, because as many as allowed were in flight.
+        held_back: u64,
     },
 }
 
@@ -114,14 +135,18 @@ impl Series<'_> {
 pub struct CellFacts<'a> {
     /// How requests came about.
     pub load: Load,
-    /// How long was measured.
+    /// How long was measured, until nothing was in flight any more.
     pub time_s: f64,
+    /// How much of that requests were begun in.
+    pub steady_s: f64,
     /// Requests finished in that time.
     pub requests: u64,
-    /// Their mean latency; in an open loop from the intended moment on.
+    /// Their mean latency, from when they began.
     pub latency_mean_s: f64,
-    /// Mean of the in-flight counts that were sampled at moments of their own.
-    pub in_flight_mean: Result<f64, String>,
+    /// How much of all their latencies, added up, had passed when measuring began: what began in the ramp.
+    pub earlier_s: f64,
+    /// The in-flight counts that were sampled in that time, at moments of their own.
+    pub in_flight: Result<Sampled, String>,
     /// Bytes of the reads that were finished.
     pub read_bytes: u64,
     /// Bytes of the writes that were finished.
@@ -134,6 +159,14 @@ pub struct CellFacts<'a> {
     pub link_limit_bytes_per_s: Result<f64, String>,
     /// Processor time of the busiest thread ÷ time.
     pub thread_cpu_share_max: Result<f64, String>,
+    /// What the thread that waited longest waited for a processor ÷ time.
+    pub processor_wait_share_max: Result<f64, String>,
+    /// What a control group allows on the device, and how much of it was used; empty where nothing is
+    /// limited.
+    pub throttled: Vec<Throttled>,
+    /// How long it took, after the last write, until everything was durable; nothing where nobody waited for
+    /// it.
+    pub durable_after_s: Option<f64>,
     /// The measured time, cut into windows.
     pub series: Series<'a>,
     /// A longer run of the same writes, where there was one: it shows a cache that is larger than what
@@ -142,10 +175,6 @@ pub struct CellFacts<'a> {
 }
 
 impl CellFacts<'_> {
-    fn rate_per_s(&self) -> f64 {
-        self.requests as f64 / self.time_s
-    }
-
     fn bandwidth_bytes_per_s(&self) -> f64 {
         (self.read_bytes as f64 + self.written_bytes as f64) / self.time_s
     }
@@ -153,7 +182,16 @@ impl CellFacts<'_> {
     /// Throughput × mean latency: how many requests were in flight if the latencies are whole
     /// (J. D. C. Little, *A Proof for the Queuing Formula: L = λW*, 1961).
     fn in_flight_by_little(&self) -> f64 {
-        self.rate_per_s() * self.latency_mean_s
+        self.latency_sum_s() / self.time_s
+    }
+
+    /// The same over exactly the time in which somebody looked: without what had passed before.
+    fn in_flight_meanwhile(&self) -> f64 {
+        (self.latency_sum_s() - self.earlier_s) / self.time_s
+    }
+
+    fn latency_sum_s(&self) -> f64 {
+        self.requests as f64 * self.latency_mean_s
     }
 }
 
@@ -168,20 +206,14 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
         checks::device_bytes(GateName::DeviceBytesWritten, cell.written_bytes, &cell.device_written_bytes),
         checks::link_limit(cell),
         checks::thread_cpu(cell),
+        outside::processor_wait(cell),
+        steady::length(cell),
         spread,
         slope,
         burst::gate(cell),
+        outside::throttle(cell),
+        outside::durable(cell),
     ]
-}
-
-/// Whether none of `gates` failed.
-pub fn is_valid(gates: &[Gate]) -> bool {
-    !gates.iter().any(Gate::is_failed)
-}
-
-/// Why a cell is invalid: the reasons of the checks that failed.
-pub fn reasons(gates: &[Gate]) -> Vec<String> {
-    gates.iter().filter(|gate| gate.is_failed()).map(|gate| gate.reason.clone()).collect()
 }
 
 /// A range of ratios, either end of which may be open.
@@ -227,14 +259,22 @@ fn judge(name: GateName, measured: f64, allowed: Allowed, words: Words) -> Gate 
     Gate { name, measured, allowed_min: allowed.min, allowed_max: allowed.max, outcome, reason }
 }
 
-/// The gate for what cannot be checked.
+/// The same gate, which proves nothing where it fails.
+fn or_unverified(gate: Gate) -> Gate {
+    let outcome = if gate.is_failed() { Outcome::Unverified } else { gate.outcome };
+    Gate { outcome, ..gate }
+}
+
+/// The gate for what there is nothing to check of.
 fn not_applicable(name: GateName, reason: impl Into<String>) -> Gate {
-    Gate {
-        name,
-        measured: None,
-        allowed_min: None,
-        allowed_max: None,
-        outcome: Outcome::NotApplicable,
-        reason: reason.into(),
-    }
+    unmeasured(name, Outcome::NotApplicable, reason.into())
+}
+
+/// The gate for what is to be checked, and cannot be.
+fn unverified(name: GateName, reason: impl Into<String>) -> Gate {
+    unmeasured(name, Outcome::Unverified, reason.into())
+}
+
+fn unmeasured(name: GateName, outcome: Outcome, reason: String) -> Gate {
+    Gate { name, measured: None, allowed_min: None, allowed_max: None, outcome, reason }
 }

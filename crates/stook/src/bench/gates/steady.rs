@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Allowed, CellFacts, Gate, GateName, Series, Words, judge, not_applicable};
+use super::{Allowed, CellFacts, Gate, GateName, Series, Words, judge, or_unverified, unverified};
 use crate::report::least_squares::{LinearFit, Point};
+use crate::report::units::count_of;
 
 /// Into how many windows a run is cut.
 const WINDOWS: usize = 5;
@@ -11,6 +12,12 @@ const WINDOWS: usize = 5;
 pub(in crate::bench) const SPREAD_MAX: f64 = 0.20;
 const SPREAD: Allowed = Allowed::at_most(SPREAD_MAX);
 const SLOPE: Allowed = Allowed::at_most(0.10);
+/// Less time than this may hold one good or bad moment only.
+const TIME_MIN_S: f64 = 1.0;
+/// Of fewer requests not even the 99th percentile is known.
+const REQUESTS_MIN: f64 = 100.0;
+/// Of what is needed; a run that ends by its size, or a moment early, is as good.
+const LENGTH: Allowed = Allowed::at_least(0.95);
 
 /// How the five window means of a run lie.
 ///
@@ -67,7 +74,7 @@ fn mean_of_stretch(values: &[f64], from: f64, to: f64) -> f64 {
 pub(super) fn gates(cell: &CellFacts<'_>) -> [Gate; 2] {
     let Some(Steadiness { spread, slope, .. }) = steadiness(cell.series) else {
         let reason = "the run is too short, or moved too little, to be cut into five windows";
-        return [GateName::SteadySpread, GateName::SteadySlope].map(|name| not_applicable(name, reason));
+        return [GateName::SteadySpread, GateName::SteadySlope].map(|name| unverified(name, reason));
     };
     let (spread_percent, slope_percent) = (spread * 100.0, slope * 100.0);
     let spread_text = format!("the means of five windows lie within {spread_percent:.1}% of their mean");
@@ -81,4 +88,15 @@ pub(super) fn gates(cell: &CellFacts<'_>) -> [Gate; 2] {
 fn unless_above(text: String) -> Words {
     let above = format!("{text}: the device was not in a steady state; run longer, or with a longer ramp");
     Words { below: text.clone(), within: text, above }
+}
+
+/// The gate for how much was measured: of little, everything else proves little.
+pub(super) fn length(cell: &CellFacts<'_>) -> Gate {
+    let share = (cell.steady_s / TIME_MIN_S).min(cell.requests as f64 / REQUESTS_MIN);
+    let found = format!("{:.1} s and {}", cell.steady_s, count_of(cell.requests, "request", "requests"));
+    let below = format!(
+        "too short to be believed: {found}; at least {TIME_MIN_S} s and {REQUESTS_MIN} requests are needed (--time)"
+    );
+    let words = Words { below, within: format!("{found} were measured"), above: String::new() };
+    or_unverified(judge(GateName::Length, share, LENGTH, words))
 }

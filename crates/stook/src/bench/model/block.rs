@@ -19,8 +19,8 @@ pub struct BlockCell {
     pub block_bytes: u64,
     /// Mean latency.
     pub latency_mean_s: f64,
-    /// Whether it passed its gates.
-    pub valid: bool,
+    /// Whether it is used: no gate failed.
+    pub counts: bool,
 }
 
 /// How far one cell is from the line.
@@ -54,26 +54,26 @@ pub struct BlockModel {
 }
 
 impl BlockModel {
-    /// Fits the line to the valid cells so that relative differences are least.
+    /// Fits the line to the cells that count so that relative differences are least.
     ///
     /// # Errors
     /// [`ModelError`]: fewer than three block sizes, or a line without a fixed cost or a bandwidth.
     pub fn fit(cells: &[BlockCell]) -> Result<Self, ModelError> {
-        let valid: Vec<&BlockCell> = cells.iter().filter(|cell| cell.valid).collect();
-        let cells_invalid = cells.len() - valid.len();
-        let blocks = distinct(valid.iter().map(|cell| cell.block_bytes));
+        let counted: Vec<&BlockCell> = cells.iter().filter(|cell| cell.counts).collect();
+        let cells_invalid = cells.len() - counted.len();
+        let blocks = distinct(counted.iter().map(|cell| cell.block_bytes));
         if blocks < BLOCKS_MIN {
             return Err(ModelError::TooFew {
                 what: "block sizes",
-                valid: blocks,
+                counted: blocks,
                 invalid: cells_invalid,
                 needed: BLOCKS_MIN,
             });
         }
-        for cell in &valid {
+        for cell in &counted {
             positive("the mean latency", cell.latency_mean_s)?;
         }
-        let points: Vec<Point<2>> = valid
+        let points: Vec<Point<2>> = counted
             .iter()
             .map(|cell| Point {
                 x: [1.0, cell.block_bytes as f64],
@@ -91,7 +91,7 @@ impl BlockModel {
         }
         let predicted = |block: u64| fixed_cost_s.value + block as f64 * per_byte_s.value;
         let residuals: Vec<BlockResidual> =
-            valid.iter().map(|cell| residual(cell, predicted(cell.block_bytes))).collect();
+            counted.iter().map(|cell| residual(cell, predicted(cell.block_bytes))).collect();
         let residual_max = residuals.iter().map(|cell| cell.residual.abs()).fold(0.0, f64::max);
         Ok(Self {
             fixed_cost_s,

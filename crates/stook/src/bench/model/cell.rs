@@ -6,6 +6,7 @@ use super::CONFIDENCE;
 use super::block::BlockCell;
 use super::depth::DepthCell;
 use super::mix::MixCell;
+use crate::bench::gates::State;
 use crate::bench::result::{CellResult, Figures, RunResult};
 use crate::report::bootstrap::mean_interval;
 use crate::report::least_squares::Estimate;
@@ -50,9 +51,9 @@ pub struct Cell {
     pub read: Option<Part>,
     /// Writes, if there are any.
     pub write: Option<Part>,
-    /// Whether it passed its checks.
-    pub valid: bool,
-    /// Why it did not.
+    /// Whether it may be believed.
+    pub state: State,
+    /// Why it may not, or why that is not known.
     pub reasons: Vec<String>,
 }
 
@@ -84,9 +85,15 @@ impl Cell {
             little_ratio: rate_per_s * latency_mean_s / depth as f64,
             read: cell.read.as_ref().map(Part::of),
             write: cell.write.as_ref().map(Part::of),
-            valid: cell.valid,
+            state: cell.state,
             reasons: cell.reasons.clone(),
         }
+    }
+
+    /// Whether anything is concluded from it: cells that are not valid are only shown. Those that are unverified count,
+    /// and are marked wherever they are.
+    pub fn counts(&self) -> bool {
+        !self.state.is_invalid()
     }
 
     /// X·W: how many requests were in flight, if the latencies leave nothing out.
@@ -97,17 +104,17 @@ impl Cell {
 
 impl From<&Cell> for BlockCell {
     fn from(cell: &Cell) -> Self {
-        let Cell { block_bytes, latency_mean_s, valid, .. } = *cell;
-        Self { block_bytes, latency_mean_s, valid }
+        let Cell { block_bytes, latency_mean_s, .. } = *cell;
+        Self { block_bytes, latency_mean_s, counts: cell.counts() }
     }
 }
 
 impl From<&Cell> for DepthCell {
     /// Where the percentile is not known, the mean stands in for it.
     fn from(cell: &Cell) -> Self {
-        let Cell { depth, rate_per_s, latency_mean_s, valid, .. } = *cell;
+        let Cell { depth, rate_per_s, latency_mean_s, .. } = *cell;
         let latency_p99_s = cell.latency_p99_s.unwrap_or(latency_mean_s);
-        Self { depth, rate_per_s, latency_mean_s, latency_p99_s, valid }
+        Self { depth, rate_per_s, latency_mean_s, latency_p99_s, counts: cell.counts() }
     }
 }
 
@@ -117,17 +124,22 @@ impl From<&Cell> for MixCell {
         let writes = cell.write.map_or(0.0, |write| write.rate_per_s);
         // Of the requests that were finished, which chance moves a little away from what was asked for.
         let read_share = if reads + writes > 0.0 { reads / (reads + writes) } else { 0.0 };
-        let Cell { block_bytes, depth, rate_per_s, valid, .. } = *cell;
-        Self { block_bytes, depth, read_share, rate_per_s, valid }
+        let Cell { block_bytes, depth, rate_per_s, .. } = *cell;
+        Self { block_bytes, depth, read_share, rate_per_s, counts: cell.counts() }
     }
+}
+
+/// The runs that the figures of a cell are made of: those that are not invalid, and all where every one is.
+pub fn counted_runs(cell: &CellResult) -> impl Iterator<Item = &RunResult> {
+    let none_counts = cell.runs.iter().all(|run| run.state.is_invalid());
+    cell.runs.iter().filter(move |run| none_counts || !run.state.is_invalid())
 }
 
 /// Requests per second with the interval of their mean; one without ends where too little was measured to tell.
 fn rate(cell: &CellResult) -> Estimate {
     let value = cell.total.iops;
     let unknown = Interval { low: 0.0, high: f64::INFINITY, confidence: CONFIDENCE };
-    let runs: Vec<Vec<f64>> =
-        cell.runs.iter().filter(|run| run.valid || !cell.valid).map(window_rates).collect();
+    let runs: Vec<Vec<f64>> = counted_runs(cell).map(window_rates).collect();
     let slices: Vec<&[f64]> = runs.iter().map(Vec::as_slice).collect();
     let windows: usize = runs.iter().map(Vec::len).sum();
     let interval = match mean_interval(&slices, CONFIDENCE, SEED) {
@@ -142,10 +154,15 @@ fn rate(cell: &CellResult) -> Estimate {
     Estimate { value, interval }
 }
 
+/// Requests in each whole second of a run.
+pub(in crate::bench) fn whole_seconds(run: &RunResult) -> Vec<f64> {
+    let whole = run.series.iter().take(run.steady_s as usize);
+    whole.map(|second| (second.reads + second.writes) as f64).collect()
+}
+
 /// Requests per second in whole seconds; in shorter windows where there are too few of these.
 fn window_rates(run: &RunResult) -> Vec<f64> {
-    let whole = run.series.iter().take(run.steady_s as usize);
-    let seconds: Vec<f64> = whole.map(|second| (second.reads + second.writes) as f64).collect();
+    let seconds = whole_seconds(run);
     if seconds.len() >= WINDOWS_MIN {
         seconds
     } else {

@@ -26,8 +26,8 @@ pub struct DepthCell {
     pub latency_mean_s: f64,
     /// The latency that 99% do not exceed.
     pub latency_p99_s: f64,
-    /// Whether it passed its gates.
-    pub valid: bool,
+    /// Whether it is used: no gate failed.
+    pub counts: bool,
 }
 
 /// A depth to use, and what it gives.
@@ -121,41 +121,42 @@ pub struct DepthModel {
 }
 
 impl DepthModel {
-    /// Fits the bounds to the valid cells of a sweep.
+    /// Fits the bounds to the cells of a sweep that count.
     ///
     /// # Errors
-    /// [`ModelError`]: fewer than three depths, or no valid cell at depth 1.
+    /// [`ModelError`]: fewer than three depths, or no cell at depth 1 that counts.
     pub fn fit(cells: &[DepthCell], p99_target_s: Option<f64>) -> Result<Self, ModelError> {
-        let mut valid: Vec<&DepthCell> = cells.iter().filter(|cell| cell.valid).collect();
-        valid.sort_by_key(|cell| cell.depth);
-        let cells_invalid = cells.len() - valid.len();
-        check(&valid, cells_invalid)?;
+        let mut counted: Vec<&DepthCell> = cells.iter().filter(|cell| cell.counts).collect();
+        counted.sort_by_key(|cell| cell.depth);
+        let cells_invalid = cells.len() - counted.len();
+        check(&counted, cells_invalid)?;
         let no_reference = ModelError::NoReference { what: "at depth 1" };
-        let alone = *valid.iter().find(|cell| cell.depth == 1).ok_or_else(|| no_reference.clone())?;
-        let peak = *greatest(&valid, |cell| cell.rate_per_s.value).ok_or(no_reference)?;
+        let alone = *counted.iter().find(|cell| cell.depth == 1).ok_or_else(|| no_reference.clone())?;
+        let peak = *greatest(&counted, |cell| cell.rate_per_s.value).ok_or(no_reference)?;
         let latency_alone_s = latency_with_interval(alone);
-        let residuals = valid.iter().map(|cell| residual(cell, alone.latency_mean_s, peak.rate_per_s.value));
+        let residuals =
+            counted.iter().map(|cell| residual(cell, alone.latency_mean_s, peak.rate_per_s.value));
         let enough = BALANCED_SHARE * peak.rate_per_s.value;
-        let deepest = valid.last().map_or(0, |cell| cell.depth);
+        let deepest = counted.last().map_or(0, |cell| cell.depth);
         Ok(Self {
             latency_alone_s,
             rate_max_per_s: peak.rate_per_s,
             depth_star: peak.rate_per_s.times(latency_alone_s),
-            saturated: valid.iter().any(|cell| cell.depth < deepest && cell.rate_per_s.value >= enough),
-            answers: answers(&valid, peak, p99_target_s),
-            retrograde: retrograde(&valid, peak)?,
+            saturated: counted.iter().any(|cell| cell.depth < deepest && cell.rate_per_s.value >= enough),
+            answers: answers(&counted, peak, p99_target_s),
+            retrograde: retrograde(&counted, peak)?,
             residuals: residuals.collect(),
             cells_invalid,
         })
     }
 }
 
-fn check(valid: &[&DepthCell], invalid: usize) -> Result<(), ModelError> {
-    let depths = distinct(valid.iter().map(|cell| cell.depth));
+fn check(counted: &[&DepthCell], invalid: usize) -> Result<(), ModelError> {
+    let depths = distinct(counted.iter().map(|cell| cell.depth));
     if depths < DEPTHS_MIN {
-        return Err(ModelError::TooFew { what: "depths", valid: depths, invalid, needed: DEPTHS_MIN });
+        return Err(ModelError::TooFew { what: "depths", counted: depths, invalid, needed: DEPTHS_MIN });
     }
-    for cell in valid {
+    for cell in counted {
         positive("the depth", cell.depth as f64)?;
         positive("the rate", cell.rate_per_s.value)?;
         positive("the mean latency", cell.latency_mean_s)?;
@@ -193,11 +194,11 @@ fn residual(cell: &DepthCell, latency_alone_s: f64, rate_max_per_s: f64) -> Dept
     }
 }
 
-fn answers(valid: &[&DepthCell], peak: &DepthCell, p99_target_s: Option<f64>) -> DepthAnswers {
-    let power = greatest(valid, |cell| cell.rate_per_s.value / cell.latency_mean_s);
+fn answers(counted: &[&DepthCell], peak: &DepthCell, p99_target_s: Option<f64>) -> DepthAnswers {
+    let power = greatest(counted, |cell| cell.rate_per_s.value / cell.latency_mean_s);
     let enough = BALANCED_SHARE * peak.rate_per_s.value;
-    let balanced = valid.iter().find(|cell| cell.rate_per_s.interval.low >= enough);
-    let within: Vec<&DepthCell> = valid
+    let balanced = counted.iter().find(|cell| cell.rate_per_s.interval.low >= enough);
+    let within: Vec<&DepthCell> = counted
         .iter()
         .copied()
         .filter(|cell| p99_target_s.is_some_and(|target_s| cell.latency_p99_s <= target_s))
@@ -220,12 +221,12 @@ fn answer(cell: &DepthCell) -> DepthAnswer {
 
 /// Throughput falls when the interval of the deepest cell lies below that of the peak and the law, fitted to
 /// all cells, has a peak.
-fn retrograde(valid: &[&DepthCell], peak: &DepthCell) -> Result<Option<Retrograde>, ModelError> {
-    let Some(deepest) = valid.last().filter(|cell| cell.depth > peak.depth) else { return Ok(None) };
+fn retrograde(counted: &[&DepthCell], peak: &DepthCell) -> Result<Option<Retrograde>, ModelError> {
+    let Some(deepest) = counted.last().filter(|cell| cell.depth > peak.depth) else { return Ok(None) };
     if deepest.rate_per_s.interval.high >= peak.rate_per_s.interval.low {
         return Ok(None);
     }
-    let law = match scalability(valid) {
+    let law = match scalability(counted) {
         // Three depths are enough for the bounds, and too few for a law of three coefficients.
         Err(FitError::TooFewPoints { .. }) => return Ok(None),
         law => law?,
@@ -240,12 +241,12 @@ fn retrograde(valid: &[&DepthCell], peak: &DepthCell) -> Result<Option<Retrograd
     }))
 }
 
-fn scalability(valid: &[&DepthCell]) -> Result<Scalability, FitError> {
+fn scalability(counted: &[&DepthCell]) -> Result<Scalability, FitError> {
     let terms = |depth: u64| {
         let n = depth as f64;
         [1.0, n - 1.0, n * (n - 1.0)]
     };
-    let points: Vec<Point<3>> = valid
+    let points: Vec<Point<3>> = counted
         .iter()
         .map(|cell| {
             let y = cell.depth as f64 / cell.rate_per_s.value;
@@ -257,7 +258,7 @@ fn scalability(valid: &[&DepthCell]) -> Result<Scalability, FitError> {
         let [one, rest, all] = terms(depth);
         depth as f64 / (alone * one + serial * rest + pairs * all)
     };
-    let residuals = valid.iter().map(|cell| (cell.rate_per_s.value / fitted(cell.depth) - 1.0).abs());
+    let residuals = counted.iter().map(|cell| (cell.rate_per_s.value / fitted(cell.depth) - 1.0).abs());
     Ok(Scalability {
         lambda_per_s: 1.0 / alone,
         sigma: serial / alone,

@@ -24,8 +24,8 @@ pub struct MixCell {
     pub read_share: f64,
     /// Requests per second, reads and writes together, with the interval of their mean.
     pub rate_per_s: Estimate,
-    /// Whether it passed its gates.
-    pub valid: bool,
+    /// Whether it is used: no gate failed.
+    pub counts: bool,
 }
 
 /// What is predicted for one mixed cell, and what was measured.
@@ -56,11 +56,11 @@ pub struct MixPrediction {
 /// Mixed cells beside what the pure ones predict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MixModel {
-    /// Every valid mixed cell that has valid pure cells of its block size and depth.
+    /// Every mixed cell that has both pure cells of its block size and depth. Cells that do not count are left out.
     pub predictions: Vec<MixPrediction>,
     /// The residual furthest from 0.
     pub interference: f64,
-    /// Mixed cells that were left out because there is no valid pure cell to predict them from.
+    /// Mixed cells that were left out because there is no pure cell that counts to predict them from.
     pub cells_without_reference: usize,
     /// Cells left out because a gate failed.
     pub cells_invalid: usize,
@@ -72,8 +72,8 @@ impl MixModel {
     /// # Errors
     /// [`ModelError`]: no mixed cell with both pure ones, or a share that is not one.
     pub fn fit(cells: &[MixCell]) -> Result<Self, ModelError> {
-        let valid: Vec<&MixCell> = cells.iter().filter(|cell| cell.valid).collect();
-        for cell in &valid {
+        let counted: Vec<&MixCell> = cells.iter().filter(|cell| cell.counts).collect();
+        for cell in &counted {
             positive("the rate", cell.rate_per_s.value)?;
             if !(0.0..=1.0).contains(&cell.read_share) {
                 let reason = format!("a read share of {} is not between 0 and 1", cell.read_share);
@@ -84,10 +84,10 @@ impl MixModel {
             let same = |cell: &&&MixCell| {
                 cell.block_bytes == like.block_bytes && cell.depth == like.depth && cell.read_share == share
             };
-            valid.iter().find(same).map(|cell| cell.rate_per_s)
+            counted.iter().find(same).map(|cell| cell.rate_per_s)
         };
         let mixed: Vec<&MixCell> =
-            valid.iter().copied().filter(|cell| 0.0 < cell.read_share && cell.read_share < 1.0).collect();
+            counted.iter().copied().filter(|cell| 0.0 < cell.read_share && cell.read_share < 1.0).collect();
         let predictions: Vec<MixPrediction> = mixed
             .iter()
             .filter_map(|cell| Some(prediction(cell, pure(cell, 1.0)?, pure(cell, 0.0)?)))
@@ -99,7 +99,7 @@ impl MixModel {
         Ok(Self {
             interference,
             cells_without_reference: mixed.len() - predictions.len(),
-            cells_invalid: cells.len() - valid.len(),
+            cells_invalid: cells.len() - counted.len(),
             predictions,
         })
     }

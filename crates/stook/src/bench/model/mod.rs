@@ -2,18 +2,23 @@
 //! queue depth, [`mix`] for reads and writes at once.
 //!
 //! Every number comes with an interval and every cell with its residual. A fit uses only cells that
-//! passed their gates and is refused, with the reason, when those are too few. Nothing here measures.
+//! count: no gate failed, though one may be unverified. It is refused, with the reason, when those are too few.
+//! Nothing here measures.
 //!
 //! The models take plain numbers, from wherever these are. [`Cell`] takes them out of what `bench` measured, and
-//! [`Models`] finds in a whole result what can be fitted.
+//! [`Models`] finds in a whole result what can be fitted. [`doubts()`] says which cells of it share a reason not to be
+//! believed.
 
 pub mod block;
 mod cell;
 pub mod depth;
+mod doubt;
 pub mod mix;
 mod swept;
 
-pub use cell::{Cell, Part};
+pub(super) use cell::whole_seconds;
+pub use cell::{Cell, Part, counted_runs};
+pub use doubt::{Doubt, doubts};
 pub use swept::{Fitted, Models, Swept};
 
 use crate::report::least_squares::FitError;
@@ -25,22 +30,22 @@ pub const CONFIDENCE: f64 = 0.95;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// Too few cells passed their gates.
+    /// Too few cells count.
     #[error(
-        "{needed} different {what} are needed, and {valid} were measured with valid cells ({invalid} invalid)"
+        "{needed} different {what} are needed, and {counted} were measured in cells that count ({invalid} not valid)"
     )]
     TooFew {
         /// What has to differ: `block sizes`, `depths`.
         what: &'static str,
-        /// How many different ones there are among the valid cells.
-        valid: usize,
+        /// How many different ones there are among the cells that count.
+        counted: usize,
         /// How many cells were left out because a gate failed.
         invalid: usize,
         /// How many are needed.
         needed: usize,
     },
-    /// A cell that everything else is compared with is missing or invalid.
-    #[error("there is no valid cell {what}, which the others are compared with")]
+    /// A cell that everything else is compared with is missing or does not count.
+    #[error("there is no cell {what} that counts, which the others are compared with")]
     NoReference {
         /// Which: `at depth 1`.
         what: &'static str,

@@ -24,6 +24,7 @@ use super::arrivals::Arrivals;
 use super::clock::thread_cpu_ns;
 use super::offsets::{Offsets, stream};
 use super::record::{Kind, Record};
+use super::threads::Spent;
 use crate::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
 
 /// Threads that wait for an arrival look for an interruption this often.
@@ -54,6 +55,12 @@ pub(super) struct Outcome {
     /// Processor time of its thread, and the time that passed, since the ramp.
     pub(super) cpu_ns: u64,
     pub(super) wall_ns: u64,
+    /// How much of that time it was ready and waited for a processor, where that is known.
+    pub(super) waiting_ns: Option<u64>,
+    /// Open loop: requests that were due in the measured time.
+    pub(super) due: u64,
+    /// Open loop: reads and writes that ended in it.
+    pub(super) done: u64,
     /// Open loop: requests that could not start when they were due because the cap was reached.
     pub(super) overruns: u64,
     /// Open loop: requests that were due and never started.
@@ -86,13 +93,25 @@ pub(super) struct Job<'a> {
     left_bytes: Option<u64>,
     writes_since_sync: u32,
     stopping: bool,
-    /// Processor time and moment at which measuring began.
-    measured_since: Option<(u64, u64)>,
+    /// When measuring is to begin.
+    measure_from_ns: u64,
+    /// What was used when it began.
+    measured_since: Option<Since>,
     blocked_until_ns: u64,
+    due: u64,
+    done_in_time: u64,
     overruns: u64,
     unserved: u64,
     verified_bytes: u64,
     last_ns: u64,
+}
+
+/// The moment at which a job began to measure, and what its thread had used by then.
+#[derive(Debug, Clone, Copy)]
+struct Since {
+    now_ns: u64,
+    cpu_ns: u64,
+    spent: Option<Spent>,
 }
 
 impl<'a> Job<'a> {
@@ -138,8 +157,11 @@ impl<'a> Job<'a> {
             left_bytes: workload.size_bytes.map(|size| size / u64::from(workload.jobs)),
             writes_since_sync: 0,
             stopping: false,
+            measure_from_ns: 0,
             measured_since: None,
             blocked_until_ns: 0,
+            due: 0,
+            done_in_time: 0,
             overruns: 0,
             unserved: 0,
             verified_bytes: 0,
@@ -162,23 +184,26 @@ impl<'a> Job<'a> {
     /// Runs until the time or the size is reached, something fails, or the cell is aborted; then drains.
     pub(super) fn run(mut self) -> Result<Outcome> {
         let measured_s = self.workload.time_s.unwrap_or(60.0);
-        self.record = Record::new(self.shared.measure_from_ns(), measured_s);
+        self.measure_from_ns = self.shared.measure_from_ns();
+        self.record = Record::new(self.measure_from_ns, measured_s);
         self.cross(self.shared.clock.now_ns());
         match Arrivals::new(self.workload, self.shared.round, self.number, self.shared.begin_ns()) {
             None => self.closed_loop()?,
             Some(arrivals) => self.open_loop(arrivals)?,
         }
+        self.shared.drained.fetch_add(1, Ordering::Relaxed);
         self.note_direct();
-        let now_ns = self.shared.clock.now_ns();
-        let (cpu_ns, wall_ns) = self.measured_since.map_or((0, 0), |(cpu_ns, since_ns)| {
-            (thread_cpu_ns().saturating_sub(cpu_ns), now_ns.saturating_sub(since_ns))
-        });
+        let until = Since::now(self.shared.clock.now_ns());
+        let since = self.measured_since.unwrap_or(until);
         self.record.finish();
         Ok(Outcome {
             record: self.record,
             ended_ns: self.last_ns,
-            cpu_ns,
-            wall_ns,
+            cpu_ns: until.cpu_ns.saturating_sub(since.cpu_ns),
+            wall_ns: until.now_ns.saturating_sub(since.now_ns),
+            waiting_ns: since.spent.zip(until.spent).map(|(since, until)| until.since(since).waiting_ns),
+            due: self.due,
+            done: self.done_in_time,
             overruns: self.overruns,
             unserved: self.unserved,
             verified_bytes: self.verified_bytes,
@@ -245,9 +270,11 @@ impl<'a> Job<'a> {
             // Who waits for a moment does not let completions wait for it, too.
             self.take_completions(usize::MAX)?;
         }
+        self.done_in_time = self.record.reads.count() + self.record.writes.count();
         let stopped_ns = clock.now_ns().min(self.shared.end_ns());
         while arrivals.next_ns() < stopped_ns {
             self.unserved += 1;
+            self.due += u64::from(arrivals.next_ns() >= self.measure_from_ns);
             arrivals.advance();
         }
         self.closed_loop()
@@ -264,6 +291,7 @@ impl<'a> Job<'a> {
             let due_ns = arrivals.next_ns();
             let late = due_ns < self.blocked_until_ns && self.measured_since.is_some();
             self.overruns += u64::from(late);
+            self.due += u64::from(due_ns >= self.measure_from_ns);
             self.issue(due_ns, now_ns - due_ns);
             arrivals.advance();
         }
@@ -335,20 +363,21 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         self.last_ns = now_ns;
+        // From now on, as their latencies have it: what is done with them takes time, too.
+        let in_flight = (self.slots.len() - self.free.len()).saturating_sub(count);
+        self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
         for _ in 0..count {
             let Some(completion) = self.done.pop_front() else { break };
             self.complete(completion, now_ns)?;
         }
-        let in_flight = self.slots.len() - self.free.len();
-        self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
         Ok(())
     }
 
     /// Notices that the ramp, or everything, is over.
     #[inline]
     fn cross(&mut self, now_ns: u64) {
-        if self.measured_since.is_none() && now_ns >= self.shared.measure_from_ns() {
-            self.measured_since = Some((thread_cpu_ns(), now_ns));
+        if self.measured_since.is_none() && now_ns >= self.measure_from_ns {
+            self.measured_since = Some(Since::now(now_ns));
         }
         self.stopping |= now_ns >= self.shared.end_ns() || self.shared.aborted.load(Ordering::Relaxed);
         if self.stopping {
@@ -370,6 +399,7 @@ impl<'a> Job<'a> {
         if self.measured_since.is_some() {
             self.record.count(kind, now_ns.saturating_sub(start_ns), now_ns);
             self.record.waited_ns += waited_ns;
+            self.record.earlier_ns += self.measure_from_ns.saturating_sub(start_ns + waited_ns);
         }
         if let Some(buffer) = buffer {
             if kind == Kind::Read {
@@ -387,6 +417,12 @@ impl<'a> Job<'a> {
         }
         self.free.push(token);
         Ok(())
+    }
+}
+
+impl Since {
+    fn now(now_ns: u64) -> Self {
+        Self { now_ns, cpu_ns: thread_cpu_ns(), spent: Spent::of_this_thread() }
     }
 }
 

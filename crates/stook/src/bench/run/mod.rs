@@ -1,26 +1,34 @@
 //! One cell, measured: a thread for each job, and one that watches them.
 //!
-//! The watching thread counts what is in flight about a thousand times a second, at random moments, so that the mean
-//! is one over time and independent of what the jobs count; reads the counters of the device and of the
-//! processors when measuring begins and when all is done; and passes on interruptions.
+//! The watching thread counts what is in flight about a thousand times a second, at random moments, so that
+//! the mean is one over time and independent of what the jobs count; reads the counters of the device and of
+//! the processors when measuring begins and when all is done; and passes on interruptions. It looks from the
+//! end of the ramp until nothing is in flight any more, which is the time that rates are per.
+//!
+//! What was there to be written before a cell that writes is made durable before it begins, and what it wrote
+//! itself after its end; how long that takes is no part of the measured time, and is told.
 
 mod arrivals;
 mod clock;
+mod durability;
 mod job;
 mod offsets;
 mod record;
 mod threads;
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::thread::{self, Builder, ScopedJoinHandle};
 use std::time::Duration;
 
 use self::clock::{Clock, process_cpu_ns, thread_cpu_ns};
+use self::durability::Durability;
 use self::job::{Job, Outcome};
 use self::threads::Threads;
-use super::device::{BlockDevice, Counters, DeviceUse};
+use super::device::{Below, Counters, DeviceUse, Limits};
 use super::error::{Error, Result};
+use super::gates::Looks;
 use super::layout::TestFile;
 use super::observer::Observer;
 use super::random::Random;
@@ -49,6 +57,8 @@ struct Shared {
     aborted: AtomicBool,
     /// Some job starts no more requests.
     draining: AtomicBool,
+    /// How many jobs have nothing in flight any more, and start no more requests.
+    drained: AtomicUsize,
     finished: AtomicUsize,
     direct_refused: AtomicBool,
 }
@@ -70,6 +80,7 @@ impl Shared {
             gauges: (0..workload.jobs).map(|_| Gauge::default()).collect(),
             aborted: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            drained: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
             direct_refused: AtomicBool::new(false),
         }
@@ -91,14 +102,10 @@ impl Shared {
         static NOBODY: AtomicU32 = AtomicU32::new(0);
         self.gauges.get(job as usize).map_or(&NOBODY, |gauge| &gauge.0)
     }
-}
 
-/// How many requests a sampling thread found in flight.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct InFlight {
-    pub(super) looks: u64,
-    pub(super) sum: u64,
-    pub(super) most: u64,
+    fn all_in_flight(&self) -> u64 {
+        self.gauges.iter().map(|gauge| u64::from(gauge.0.load(Ordering::Relaxed))).sum()
+    }
 }
 
 /// Everything that one run of a cell found, as it was counted.
@@ -112,15 +119,29 @@ pub(super) struct Measured {
     /// From the end of the ramp until the first job started no more requests.
     pub(super) steady_s: f64,
     pub(super) record: Record,
-    pub(super) in_flight: InFlight,
+    pub(super) in_flight: Looks,
     pub(super) process_cpu_s: f64,
     /// The greatest share of its time that a thread spent on a processor: one of a job, of its engine, or of the
     /// kernel for them.
     pub(super) busiest_thread: f64,
+    /// The greatest share of its time that such a thread was ready and waited for a processor, where that is
+    /// known.
+    pub(super) waiting_thread: Option<f64>,
     pub(super) device: Option<DeviceUse>,
+    /// Why what the device says proves nothing, or why it says nothing.
+    pub(super) device_doubt: Option<String>,
+    /// How often a byte that is written reaches the devices.
+    pub(super) copies: u64,
+    /// What the control group allows on the device.
+    pub(super) limits: Limits,
+    /// Open loop: requests that were due in the measured time, and those that ended in it.
+    pub(super) due: u64,
+    pub(super) done: u64,
     pub(super) overruns: u64,
     pub(super) unserved: u64,
     pub(super) verified_bytes: u64,
+    /// How long it took after the end until what was written was durable; nothing where nothing is written.
+    pub(super) durable_after_s: Option<f64>,
 }
 
 /// Runs a cell once: in each round it asks for other blocks.
@@ -132,19 +153,36 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<Measured> {
     target.check_still_there()?;
+    let durability = if workload.writes() { Some(Durability::of(target)?) } else { None };
+    if let Some(durability) = &durability {
+        // What others left to be written is none of this cell's.
+        durability.sync_s()?;
+    }
+    let below = Below::of(target.path(), target.device());
     let threads_before = Threads::now();
     let shared = Shared::new(workload, round);
     let jobs = (0..workload.jobs)
         .map(|number| Job::new(number, workload, target, engines, &shared))
         .collect::<Result<Vec<_>>>()?;
     let engine = jobs.first().map_or("none", Job::engine_name);
+    let (outcomes, seen) =
+        drive(jobs, &shared, || watch(&shared, workload, &below, observer, threads_before))?;
+    if observer.is_interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let durable_after_s = durability.as_ref().map(Durability::sync_s).transpose()?;
+    Ok(Measured { durable_after_s, ..summary(&shared, engine, workload, &outcomes, seen) })
+}
+
+/// Runs every job in a thread of its own, and watches them from this one.
+fn drive(jobs: Vec<Job<'_>>, shared: &Shared, watch: impl FnOnce() -> Seen) -> Result<(Vec<Outcome>, Seen)> {
     // Jobs wait behind this lock until all of them are there.
     let start = RwLock::new(());
-    let (outcomes, seen) = thread::scope(|scope| {
+    thread::scope(|scope| {
         let closed = start.write().unwrap_or_else(PoisonError::into_inner);
         let mut threads = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let (start, shared) = (&start, &shared);
+            let start = &start;
             let work = move || {
                 drop(start.read().unwrap_or_else(PoisonError::into_inner));
                 let outcome = job.run();
@@ -162,13 +200,9 @@ pub(super) fn run(
         }
         shared.begin_ns.store(shared.clock.now_ns(), Ordering::Relaxed);
         drop(closed);
-        let seen = watch(&shared, workload, target, observer, threads_before);
+        let seen = watch();
         Ok((collect(threads)?, seen))
-    })?;
-    if observer.is_interrupted() {
-        return Err(Error::Interrupted);
-    }
-    Ok(summary(&shared, engine, workload, &outcomes, seen))
+    })
 }
 
 /// Waits for all jobs. The first error in the order of jobs is told; others are most likely its echo.
@@ -183,22 +217,25 @@ fn collect(threads: Vec<ScopedJoinHandle<'_, Result<Outcome>>>) -> Result<Vec<Ou
 /// What the watching thread saw.
 #[derive(Default)]
 struct Seen {
-    in_flight: InFlight,
+    in_flight: Looks,
     process_cpu_ns: u64,
     device: Option<DeviceUse>,
+    device_doubt: Option<String>,
+    copies: u64,
+    limits: Limits,
     draining_ns: Option<u64>,
-    busiest_thread: f64,
+    busiest_thread: Option<f64>,
+    waiting_thread: Option<f64>,
 }
 
 fn watch(
     shared: &Shared,
     workload: &Workload,
-    target: &TestFile,
+    below: &Below,
     observer: &dyn Observer,
     mut threads: Threads,
 ) -> Seen {
-    let device = BlockDevice::of_file(target.path(), target.device());
-    let counters = || device.as_ref().and_then(BlockDevice::counters);
+    let _punctual = Punctual::now();
     let mut random = Random::new(workload.seed, u64::MAX - 1);
     let mut seen = Seen::default();
     let mut before: Option<(u64, Option<Counters>)> = None;
@@ -207,15 +244,18 @@ fn watch(
     while shared.finished.load(Ordering::Acquire) < shared.gauges.len() {
         let now_ns = shared.clock.now_ns();
         if now_ns >= shared.measure_from_ns() {
-            before.get_or_insert_with(|| (own_cpu_ns(), counters()));
-            if now_ns >= look_at_threads_ns {
+            before.get_or_insert_with(|| (own_cpu_ns(), below.counters()));
+            if shared.drained.load(Ordering::Relaxed) < shared.gauges.len() {
+                seen.in_flight.add(shared.all_in_flight());
+            }
+            let is_draining = shared.draining.load(Ordering::Relaxed);
+            // Also once at the end, while the threads are there.
+            if now_ns >= look_at_threads_ns || (is_draining && seen.draining_ns.is_none()) {
                 threads.look(now_ns);
                 look_at_threads_ns = now_ns + THREADS_EVERY_NS;
             }
-            if shared.draining.load(Ordering::Relaxed) {
+            if is_draining {
                 seen.draining_ns.get_or_insert(now_ns);
-            } else {
-                seen.in_flight.look(shared);
             }
         }
         let ms = now_ns.saturating_sub(shared.begin_ns()) / 1_000_000;
@@ -228,35 +268,43 @@ fn watch(
         let pause_us = LOOK_EVERY_US / 2 + random.below(LOOK_EVERY_US);
         thread::sleep(Duration::from_micros(pause_us));
     }
-    seen.busiest_thread = threads.busiest_share();
+    (seen.busiest_thread, seen.waiting_thread) = (threads.busiest_share(), threads.waiting_share());
     if let Some((cpu_ns, counted)) = before {
         seen.process_cpu_ns = own_cpu_ns().saturating_sub(cpu_ns);
-        seen.device = device
-            .as_ref()
-            .zip(counted)
-            .zip(counters())
-            .map(|((device, before), after)| DeviceUse::between(device, before, after));
+        let counted = counted.zip(below.counters());
+        seen.device = counted.map(|(before, after)| below.use_between(before, after));
     }
+    seen.device_doubt = below.doubt().map(str::to_owned);
+    (seen.copies, seen.limits) = (below.copies(), below.limits());
     seen
+}
+
+/// While it is there, sleeping ends at the moment that was asked for. Else the kernel may let a thread sleep
+/// 50 µs longer, to wake it together with another one: with a job whose request is due, and looks at random
+/// moments would not be random.
+struct Punctual {
+    slack_before: Option<NonZeroU64>,
+}
+
+impl Punctual {
+    fn now() -> Self {
+        let slack_before = rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new);
+        // Where it is refused, looks are as good as they are.
+        let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        Self { slack_before }
+    }
+}
+
+impl Drop for Punctual {
+    fn drop(&mut self) {
+        // Nothing stands for the value that the thread began with.
+        let _refused = rustix::thread::set_current_timer_slack(self.slack_before);
+    }
 }
 
 /// Processor time of everything but the watching.
 fn own_cpu_ns() -> u64 {
     process_cpu_ns().saturating_sub(thread_cpu_ns())
-}
-
-impl InFlight {
-    fn look(&mut self, shared: &Shared) {
-        let now = shared.gauges.iter().map(|gauge| u64::from(gauge.0.load(Ordering::Relaxed))).sum();
-        self.looks += 1;
-        self.sum += now;
-        self.most = self.most.max(now);
-    }
-
-    /// Its mean over time.
-    pub(super) fn mean(&self) -> Option<f64> {
-        (self.looks > 0).then(|| self.sum as f64 / self.looks as f64)
-    }
 }
 
 fn summary(
@@ -274,7 +322,10 @@ fn summary(
     let ended_ns = if workload.size_bytes.is_none() { last_ns.max(shared.end_ns()) } else { last_ns };
     let since = |ns: u64| ns.saturating_sub(from_ns) as f64 / 1e9;
     let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
-    let busy = outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
+    let measured = || outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
+    let busy = measured().map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64);
+    let waiting = measured().filter_map(|outcome| Some(outcome.waiting_ns? as f64 / outcome.wall_ns as f64));
+    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     Measured {
         engine,
         direct: !workload.buffered && !shared.direct_refused.load(Ordering::Relaxed),
@@ -283,12 +334,17 @@ fn summary(
         record,
         in_flight: seen.in_flight,
         process_cpu_s: seen.process_cpu_ns as f64 / 1e9,
-        busiest_thread: busy
-            .map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64)
-            .fold(seen.busiest_thread, f64::max),
+        busiest_thread: busy.chain(seen.busiest_thread).fold(0.0, f64::max),
+        waiting_thread: waiting.chain(seen.waiting_thread).reduce(f64::max),
         device: seen.device,
-        overruns: outcomes.iter().map(|outcome| outcome.overruns).sum(),
-        unserved: outcomes.iter().map(|outcome| outcome.unserved).sum(),
-        verified_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
+        device_doubt: seen.device_doubt,
+        copies: seen.copies,
+        limits: seen.limits,
+        due: sum(|outcome| outcome.due),
+        done: sum(|outcome| outcome.done),
+        overruns: sum(|outcome| outcome.overruns),
+        unserved: sum(|outcome| outcome.unserved),
+        verified_bytes: sum(|outcome| outcome.verified_bytes),
+        durable_after_s: None,
     }
 }

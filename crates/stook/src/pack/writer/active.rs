@@ -45,7 +45,7 @@ pub(crate) struct Active {
     runs_tally: Tally,
     /// Known to be on the medium.
     durable_len: u64,
-    /// What is before was acknowledged to somebody, or may have been, or is named by a checkpoint.
+    /// What is before was acknowledged to somebody, or may have been.
     promised_len: u64,
     /// Where what counts ends: what follows is a record or batch that was begun.
     counted_len: u64,
@@ -480,9 +480,9 @@ impl Active {
     }
 
     /// Leaves an index of the tail beside the segment, so that it need not be scanned again. The segment is
-    /// synced first; the checkpoint counts once a manifest commits that length.
+    /// synced first; the checkpoint counts once a manifest commits that length, and nothing is promised before.
     pub(crate) fn checkpoint(&mut self, storage: &dyn Storage) -> Result<()> {
-        self.sync()?;
+        self.make_durable()?;
         let frames = ByteRange::new(self.checkpointed_len, self.len()).unwrap_or_default();
         if frames.is_empty() {
             return Ok(());

@@ -48,7 +48,7 @@ use super::names::{self, Name, next_free, take_number};
 use super::reader::Reader;
 use super::recover::TornTail;
 use super::segment::{Segment, Whose};
-use super::snapshot::{Snapshot, View, listed, newest};
+use super::snapshot::{Snapshot, View, newest};
 use crate::engine::{Backend, EngineFactory};
 use crate::storage::{Entry, Lock, Storage};
 
@@ -268,7 +268,7 @@ impl PackWriter {
     /// # Errors
     /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer, what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
-        if newest(&listed(storage.as_ref())?).is_none() {
+        if newest(&storage.list()?).is_none() {
             return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
         }
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
@@ -725,6 +725,8 @@ impl PackWriter {
         let checkpoint_len = self.options.checkpoint_len;
         if self.active_of(group)?.checkpoint_due(checkpoint_len) {
             let storage = self.storage.clone();
+            // From here on it is all one: what a checkpoint names counts with the generation that follows it.
+            self.is_publishing = true;
             self.active_of(group)?.checkpoint(storage.as_ref())?;
             self.publish_now()?;
         }

@@ -4,12 +4,13 @@
 //! user's, a device. So every file is opened in one place, [`Directory::open_at`], relative to the open directory, and only
 //! if it is a regular file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
 use super::super::{Entry, EntryKind};
@@ -17,6 +18,12 @@ use crate::error::{Error, Result};
 
 /// What files are made with; the umask takes from it.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
+
+/// How often a listing is made again while names change.
+const LIST_TRIES_MAX: u32 = 20;
+
+/// Bytes of names that one call of the system gives: about 20,000 of them.
+const LIST_LEN: usize = 1 << 20;
 
 /// A directory that stays the same one whatever becomes of its path.
 #[derive(Debug)]
@@ -135,28 +142,76 @@ impl Directory {
         rustix::fs::fsync(&self.fd).map_err(|errno| Error::io("sync the directory", &self.path, errno.into()))
     }
 
-    /// All names, sorted. Those that are not UTF-8 are somebody else's and left out, and so is what vanishes while it
-    /// is looked at.
+    /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are somebody else's and left out.
+    ///
+    /// Lengths are as they were when each was looked at, which is behind that moment or before it.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
-        let fail = |errno: Errno| Error::io("list", &self.path, errno.into());
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(&self.fd).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            if matches!(name, "." | "..") {
-                continue;
+        let mut looked_at = BTreeMap::new();
+        for _ in 0..LIST_TRIES_MAX {
+            let names = self.names()?;
+            let mut is_gone = false;
+            for name in &names {
+                if looked_at.contains_key(name) {
+                    continue;
+                }
+                match self.look_at(name)? {
+                    Some(entry) => drop(looked_at.insert(name.clone(), entry)),
+                    // Something newer may have come in its place.
+                    None => is_gone = true,
+                }
             }
-            let stat = match self.about(name) {
-                Ok(stat) => stat,
-                Err(Errno::NOENT) => continue,
-                Err(errno) => return Err(self.error("look at", name, errno)),
-            };
-            let kind = kind_of(&stat);
-            let len = if kind == EntryKind::File { len_of(&stat) } else { 0 };
-            entries.push(Entry { name: name.to_owned(), len, kind });
+            looked_at.retain(|name, _| names.contains(name));
+            if !is_gone {
+                break;
+            }
         }
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        Ok(looked_at.into_values().collect())
+    }
+
+    /// The names at one moment. A listing of several calls, made while names come and go, may show neither the name that went
+    /// nor the one that had come before: it is made again until two are the same.
+    fn names(&self) -> Result<BTreeSet<String>> {
+        let (mut names, mut is_one_call) = self.list_once()?;
+        for _ in 0..LIST_TRIES_MAX {
+            if is_one_call {
+                break;
+            }
+            let again = self.list_once()?;
+            is_one_call = again.1 || again.0 == names;
+            names = again.0;
+        }
+        Ok(names)
+    }
+
+    /// Names, and whether one call of the system gave all of them: nobody changes a directory during one.
+    fn list_once(&self) -> Result<(BTreeSet<String>, bool)> {
+        let fail = |errno: Errno| Error::io("list", &self.path, errno.into());
+        let fd = self.open_again().map_err(fail)?;
+        let mut buffer = Vec::with_capacity(LIST_LEN);
+        let mut entries = RawDir::new(fd, buffer.spare_capacity_mut());
+        let (mut names, mut calls) = (BTreeSet::new(), 0);
+        loop {
+            let is_next_call = entries.is_buffer_empty();
+            let Some(entry) = entries.next() else { break };
+            calls += usize::from(is_next_call);
+            match entry.map_err(fail)?.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => drop(names.insert(name.to_owned())),
+            }
+        }
+        Ok((names, calls <= 1))
+    }
+
+    /// What a name is of, unless it is gone.
+    fn look_at(&self, name: &str) -> Result<Option<Entry>> {
+        let stat = match self.about(name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(self.error("look at", name, errno)),
+        };
+        let kind = kind_of(&stat);
+        let len = if kind == EntryKind::File { len_of(&stat) } else { 0 };
+        Ok(Some(Entry { name: name.to_owned(), len, kind }))
     }
 
     pub(super) fn free_bytes(&self) -> Result<u64> {

@@ -36,7 +36,7 @@ fn fixed_cost_and_bandwidth_are_recovered_within_5_percent_of_noisy_devices() {
             .chain(&[4 << 20, 16 << 20])
             .map(|&block_bytes| {
                 let run = device.run(Workload::reads(1, block_bytes as f64, time_s));
-                BlockCell { block_bytes, latency_mean_s: run.latency_mean_s(), valid: true }
+                BlockCell { block_bytes, latency_mean_s: run.latency_mean_s(), counts: true }
             })
             .collect();
         let model = BlockModel::fit(&cells).unwrap();
@@ -55,7 +55,7 @@ fn fixed_cost_and_bandwidth_are_recovered_within_5_percent_of_noisy_devices() {
 fn the_published_latencies_are_a_line() {
     let table = [(4, 17.76), (16, 19.78), (32, 23.75), (128, 44.1), (512, 131.29)];
     let cells =
-        table.map(|(kib, us)| BlockCell { block_bytes: kib << 10, latency_mean_s: us * 1e-6, valid: true });
+        table.map(|(kib, us)| BlockCell { block_bytes: kib << 10, latency_mean_s: us * 1e-6, counts: true });
     let model = BlockModel::fit(&cells).unwrap();
     near(model.fixed_cost_s.value, 16.6e-6, 0.01, "fixed cost");
     near(model.bandwidth_bytes_per_s.value, 4.64e9, 0.01, "bandwidth");
@@ -76,7 +76,7 @@ fn intervals_of_the_block_fit_hold_the_truth_at_least_as_often_as_they_say() {
                     seed: seed * 1000 + block_bytes,
                     ..Workload::reads(1, block_bytes as f64, 0.05)
                 };
-                BlockCell { block_bytes, latency_mean_s: device.run(workload).latency_mean_s(), valid: true }
+                BlockCell { block_bytes, latency_mean_s: device.run(workload).latency_mean_s(), counts: true }
             })
             .collect();
         let model = BlockModel::fit(&cells).unwrap();
@@ -92,10 +92,10 @@ fn intervals_of_the_block_fit_hold_the_truth_at_least_as_often_as_they_say() {
 #[test]
 fn what_cannot_be_told_of_blocks_is_refused_with_the_reason() {
     let cell =
-        |kib: u64, us: f64, valid| BlockCell { block_bytes: kib << 10, latency_mean_s: us * 1e-6, valid };
+        |kib: u64, us: f64, counts| BlockCell { block_bytes: kib << 10, latency_mean_s: us * 1e-6, counts };
     let few = [cell(4, 20.0, true), cell(4, 21.0, true), cell(16, 25.0, true), cell(64, 40.0, false)];
     let refused = BlockModel::fit(&few).unwrap_err();
-    let expected = ModelError::TooFew { what: "block sizes", valid: 2, invalid: 1, needed: 3 };
+    let expected = ModelError::TooFew { what: "block sizes", counted: 2, invalid: 1, needed: 3 };
     assert_eq!(refused, expected);
     assert!(refused.to_string().contains("3 different block sizes are needed"), "{refused}");
     let flat = [cell(4, 20.0, true), cell(16, 20.0, true), cell(64, 19.0, true)];
@@ -145,7 +145,7 @@ fn block_and_depth_together_predict_the_bandwidth() {
         .iter()
         .map(|&block_bytes| {
             let run = device.run(Workload::reads(1, block_bytes as f64, 0.2));
-            BlockCell { block_bytes, latency_mean_s: run.latency_mean_s(), valid: true }
+            BlockCell { block_bytes, latency_mean_s: run.latency_mean_s(), counts: true }
         })
         .collect();
     let model = BlockModel::fit(&cells).unwrap();
@@ -170,7 +170,7 @@ fn each_of_the_three_answers_is_the_depth_it_is_meant_to_be() {
             rate_per_s: Estimate::around(rate, width * rate, 0.95),
             latency_mean_s: mean_ms * 1e-3,
             latency_p99_s: p99_ms * 1e-3,
-            valid: true,
+            counts: true,
         })
     };
     let answers = DepthModel::fit(&cells(0.01), Some(3e-3)).unwrap().answers;
@@ -211,7 +211,7 @@ fn the_scalability_law_is_recovered_where_it_holds() {
                 rate_per_s,
                 latency_mean_s,
                 latency_p99_s: latency_mean_s,
-                valid: true,
+                counts: true,
             }
         })
         .collect();
@@ -227,11 +227,11 @@ fn the_scalability_law_is_recovered_where_it_holds() {
 fn what_cannot_be_told_of_depths_is_refused_with_the_reason() {
     let cells = sweep(&Device::hdd(), 4096.0, 8, 20.0);
     let some = |indices: &[usize]| -> Vec<DepthCell> {
-        let valid = |index| indices.contains(&index);
-        cells.iter().enumerate().map(|(index, cell)| DepthCell { valid: valid(index), ..*cell }).collect()
+        let counts = |index| indices.contains(&index);
+        cells.iter().enumerate().map(|(index, cell)| DepthCell { counts: counts(index), ..*cell }).collect()
     };
     let few = DepthModel::fit(&some(&[0, 1]), None);
-    assert_eq!(few, Err(ModelError::TooFew { what: "depths", valid: 2, invalid: 2, needed: 3 }));
+    assert_eq!(few, Err(ModelError::TooFew { what: "depths", counted: 2, invalid: 2, needed: 3 }));
     let headless = DepthModel::fit(&some(&[1, 2, 3]), None);
     assert_eq!(headless, Err(ModelError::NoReference { what: "at depth 1" }));
     assert_eq!(DepthModel::fit(&some(&[0, 1, 3]), None).unwrap().cells_invalid, 1);
@@ -244,7 +244,7 @@ fn mix_cell(device: &Device, read_share: f64) -> MixCell {
     let workload = Workload { read_share, window_s: 0.02, ..Workload::reads(256, 4096.0, 0.4) };
     let run = device.run(workload);
     let read_share = run.read_share();
-    MixCell { block_bytes: 4096, depth: 256, read_share, rate_per_s: rate(&run), valid: true }
+    MixCell { block_bytes: 4096, depth: 256, read_share, rate_per_s: rate(&run), counts: true }
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn the_published_mix_costs_little() {
     ];
     let cells = table.map(|(read_share, reads, writes)| {
         let rate_per_s = Estimate::exactly(reads + writes);
-        MixCell { block_bytes: 16 << 10, depth: 1, read_share, rate_per_s, valid: true }
+        MixCell { block_bytes: 16 << 10, depth: 1, read_share, rate_per_s, counts: true }
     });
     let model = MixModel::fit(&cells).unwrap();
     assert!(model.interference.abs() < 0.08, "{model:?}");
@@ -288,12 +288,12 @@ fn the_published_mix_costs_little() {
 
 #[test]
 fn what_cannot_be_told_of_a_mix_is_refused_or_counted() {
-    let cell = |read_share, block_bytes, valid| MixCell {
+    let cell = |read_share, block_bytes, counts| MixCell {
         block_bytes,
         depth: 1,
         read_share,
         rate_per_s: Estimate::exactly(1000.0),
-        valid,
+        counts,
     };
     let no_writes = [cell(1.0, 4096, true), cell(0.5, 4096, true), cell(0.0, 4096, false)];
     assert!(matches!(MixModel::fit(&no_writes), Err(ModelError::NoReference { .. })));
@@ -323,7 +323,7 @@ proptest! {
         let cells = |time: f64, shift: u32| BLOCKS.iter().map(|&block_bytes| BlockCell {
             block_bytes: block_bytes << shift,
             latency_mean_s: (fixed + block_bytes as f64 / bandwidth) * time,
-            valid: true,
+            counts: true,
         }).collect::<Vec<_>>();
         let (one, other) = (BlockModel::fit(&cells(1.0, 0)).unwrap(), BlockModel::fit(&cells(time, shift)).unwrap());
         let is_near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
@@ -342,7 +342,7 @@ proptest! {
             let depth = 1_u64 << index;
             let rate = growth * 1000.0 * depth as f64 / (1.0 + depth as f64 / 8.0) / unit;
             let rate_per_s = Estimate::around(rate, rate / 100.0, 0.95);
-            DepthCell { depth, rate_per_s, latency_mean_s: depth as f64 / rate, latency_p99_s: unit, valid: true }
+            DepthCell { depth, rate_per_s, latency_mean_s: depth as f64 / rate, latency_p99_s: unit, counts: true }
         }).collect::<Vec<_>>();
         let (one, other) = (DepthModel::fit(&cells(1.0), None).unwrap(), DepthModel::fit(&cells(unit), None).unwrap());
         prop_assert_eq!(one.answers.latency.depth, other.answers.latency.depth);

@@ -1,6 +1,6 @@
 //! Closed and open loops on simulated devices: Little's law, and what a closed loop hides.
 
-use stook::bench::gates::{GateName, Outcome, check, is_valid, reasons};
+use stook::bench::gates::{GateName, Outcome, check, reasons, state};
 use stook_testing::device::{Arrival, Costs, Device, Stalls, Workload};
 
 use super::{facts, outcome};
@@ -13,7 +13,7 @@ fn littles_law_holds_at_every_depth_of_a_device_of_known_service_time() {
             let run = device.run(Workload::reads(depth, 4096.0, 12.0));
             let rates = run.window_rates_bytes_per_s();
             let cell = facts(&run, &rates);
-            assert!(is_valid(&check(&cell)), "depth {depth}: {:?}", reasons(&check(&cell)));
+            assert!(!state(&check(&cell)).is_invalid(), "depth {depth}: {:?}", reasons(&check(&cell)));
             // Eight at a time, 1 ms each: the rate is known, and with it the latency.
             let rate = 1000.0 * depth.min(8) as f64;
             assert!((run.rate_per_s() / rate - 1.0).abs() < 0.03, "depth {depth}: {}", run.rate_per_s());
@@ -30,7 +30,7 @@ fn littles_law_holds_in_open_loops_below_saturation() {
         let run = device.run(Workload { arrival, ..Workload::reads(1, 4096.0, 100.0) });
         let rates = run.window_rates_bytes_per_s();
         let cell = facts(&run, &rates);
-        assert!(is_valid(&check(&cell)), "{:?}", reasons(&check(&cell)));
+        assert!(!state(&check(&cell)).is_invalid(), "{:?}", reasons(&check(&cell)));
         assert_eq!(outcome(&cell, GateName::LittleRequested), Outcome::NotApplicable);
         assert_eq!(outcome(&cell, GateName::RateReached), Outcome::Passed);
         if arrival == Arrival::Poisson(500.0) {

@@ -4,8 +4,9 @@ mod compare;
 mod fits;
 mod gates;
 mod loads;
+mod open_loops;
 
-use stook::bench::gates::{CellFacts, Gate, GateName, Load, Outcome, Series};
+use stook::bench::gates::{CellFacts, Gate, GateName, Load, Looks, Outcome, Series};
 use stook::bench::model::depth::DepthCell;
 use stook::report::bootstrap::mean_interval;
 use stook::report::least_squares::Estimate;
@@ -20,20 +21,30 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
     let (read, written) = run.bytes();
     let load = match run.workload.arrival {
         Arrival::Closed(depth) => Load::Closed { in_flight: depth as f64 },
-        Arrival::Constant(rate_per_s) | Arrival::Poisson(rate_per_s) => Load::Open { rate_per_s },
+        Arrival::Constant(_) | Arrival::Poisson(_) => {
+            let done = run.finished.len() as u64;
+            Load::Open { due: done + run.in_flight.last().unwrap(), done, held_back: 0 }
+        }
     };
+    let mut looks = Looks::default();
+    run.in_flight.iter().for_each(|&in_flight| looks.add(in_flight));
     CellFacts {
         load,
         time_s: run.workload.time_s,
+        steady_s: run.workload.time_s,
         requests: run.finished.len() as u64,
         latency_mean_s: run.latency_mean_s(),
-        in_flight_mean: Ok(run.in_flight_mean()),
+        earlier_s: 0.0,
+        in_flight: looks.sampled(),
         read_bytes: read as u64,
         written_bytes: written as u64,
         device_read_bytes: unknown(),
         device_written_bytes: unknown(),
         link_limit_bytes_per_s: unknown(),
         thread_cpu_share_max: unknown(),
+        processor_wait_share_max: unknown(),
+        throttled: Vec::new(),
+        durable_after_s: None,
         series: Series { window_s: run.workload.window_s, rates_bytes_per_s: rates },
         long_run: None,
     }
@@ -57,6 +68,6 @@ fn depth_cell(depth: usize, run: &Run) -> DepthCell {
         rate_per_s: rate(run),
         latency_mean_s: run.latency_mean_s(),
         latency_p99_s: run.latency_quantile_s(0.99),
-        valid: true,
+        counts: true,
     }
 }

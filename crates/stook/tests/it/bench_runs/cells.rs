@@ -1,7 +1,7 @@
 //! Cells that run to their end.
 
-use stook::bench::gates::Gate;
-use stook::bench::{Bench, BenchResult, CellResult, Pattern, Unobserved, Workload};
+use stook::bench::gates::{Gate, GateName, Outcome};
+use stook::bench::{Bench, BenchResult, CellResult, Pattern, RunResult, State, Unobserved, Workload};
 use stook::engine::Backend;
 use stook_testing::fault::{EngineCall, FaultEngineFactory};
 
@@ -42,6 +42,8 @@ fn every_direction_and_pattern_is_counted_on_both_backends() {
                 let each = (2 << 20) / u64::from(jobs) / 4096;
                 assert_eq!(found.total.count, each * u64::from(jobs), "{cell:?}");
                 assert_eq!((found.read.is_some(), found.write.is_some()), (read_share > 0, read_share < 100));
+                // What was written is made durable after it was measured, and that is told.
+                assert_eq!(found.runs[0].durable_after_s.is_some(), read_share < 100);
                 if let (50, Some(read)) = (read_share, &found.read) {
                     // Twelve standard deviations.
                     assert!((128..=384).contains(&read.count), "{} of 512 are reads", read.count);
@@ -78,6 +80,7 @@ fn a_time_bound_is_kept_and_the_ramp_is_not_counted() {
         assert!(run.seconds >= 1.0 && run.steady_s <= run.seconds, "{} {}", run.seconds, run.steady_s);
         assert!(run.in_flight.samples > 0 && run.in_flight.mean.unwrap() <= 4.0);
         assert!(run.cpu.process_s > 0.0 && run.cpu.busiest_thread_share > 0.0);
+        assert!(run.cpu.waiting_share_max.is_some_and(|share| share >= 0.0), "{:?}", run.cpu);
         assert_eq!(run.windows.len(), 5);
     }
 }
@@ -125,9 +128,9 @@ fn rounds_run_every_cell_once_and_are_taken_together() {
     for (cell, count) in result.cells.iter().zip([512, 128]) {
         assert_eq!(cell.runs.iter().map(|run| run.round).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(cell.runs.iter().all(|run| run.total.count == count));
-        // Runs that are not valid count only where none is.
-        let any = cell.runs.iter().any(|run| run.valid);
-        let counted = || cell.runs.iter().filter(|run| run.valid || !any);
+        // Runs that are invalid count only where all are.
+        let any = cell.runs.iter().any(|run| !run.state.is_invalid());
+        let counted = || cell.runs.iter().filter(|run| !run.state.is_invalid() || !any);
         assert_eq!(cell.total.count, counted().count() as u64 * count);
         let seconds: f64 = counted().map(|run| run.seconds).sum();
         assert!((cell.total.iops * seconds / cell.total.count as f64 - 1.0).abs() < 1e-9);
@@ -155,32 +158,63 @@ fn results_are_the_same_after_json() {
     adds_up(&after);
 }
 
+/// Before: 256 requests were valid, because nothing could be said against them.
+#[test]
+fn a_run_of_a_few_milliseconds_is_never_valid() {
+    for backend in BACKENDS {
+        let found = measure(&short(), &backend).unwrap();
+        let length = found.runs[0].gates.iter().find(|gate| gate.name == GateName::Length).unwrap();
+        assert_eq!(length.outcome, Outcome::Unverified, "{length:?}");
+        assert!(!found.runs[0].state.is_valid() && !found.state.is_valid() && !found.reasons.is_empty());
+    }
+}
+
+/// A run as it was measured, but for rate and state: what a device does is up to it.
+fn judged(run: &RunResult, rounds: &[(f64, State)]) -> (State, Vec<String>) {
+    let runs = rounds.iter().map(|&(iops, state)| {
+        let mut run = run.clone();
+        (run.total.iops, run.state) = (iops, state);
+        run
+    });
+    CellResult::verdict(&runs.collect::<Vec<_>>())
+}
+
 /// Before: rounds of 1,985 (not valid), 8,147, 1,763 (not valid) and 8,014 requests a second were "valid, 8,080".
 #[test]
 fn a_cell_takes_a_majority_of_rounds_that_agree() {
-    let directory = tempfile::tempdir().unwrap();
-    let bench = Bench { rounds: 2, ..bench(&[short()]) };
-    // What a device does is up to it: verdicts are made from rates that are written over.
-    let result = bench.run(directory.path(), &Backend::Threads, &Unobserved).unwrap();
-    let judged = |rounds: &[(f64, bool)]| {
-        let runs = rounds.iter().map(|&(iops, valid)| {
-            let mut run = result.cells[0].runs[0].clone();
-            (run.total.iops, run.valid) = (iops, valid);
-            run
-        });
-        CellResult::doubt(&runs.collect::<Vec<_>>())
+    use State::{Invalid, Unverified, Valid};
+    let run = measure(&short(), &Backend::Threads).unwrap().runs.remove(0);
+    let said = |rounds: &[(f64, State)]| {
+        let (state, reasons) = judged(&run, rounds);
+        assert_eq!(state, Invalid, "{rounds:?}");
+        reasons[0].clone()
     };
-    let said = |rounds: &[(f64, bool)]| judged(rounds).unwrap_or_default();
-    assert!(
-        said(&[(1985.0, false), (8147.0, true), (1763.0, false), (8014.0, true)]).contains("2 of 4 rounds")
-    );
-    assert!(
-        said(&[(100.0, false)]).contains("no round")
-            && said(&[(1.0, false), (1.0, false)]).contains("no round")
-    );
-    assert!(said(&[(100.0, true), (130.0, true), (90.0, true)]).contains("37.5%"));
-    assert!(said(&[(0.0, true), (0.0, true)]).contains("changes from round to round"));
-    for agree in [&[(100.0, true)][..], &[(100.0, true), (110.0, true), (50.0, false)]] {
-        assert_eq!(judged(agree), None);
+    let odd = said(&[(1985.0, Invalid), (8147.0, Valid), (1763.0, Invalid), (8014.0, Unverified)]);
+    assert!(odd.contains("2 of 4 rounds are not valid"), "{odd}");
+    // Their own reasons say it all.
+    assert!(!said(&[(1.0, Invalid), (1.0, Invalid)]).contains("rounds"));
+    assert!(said(&[(100.0, Valid), (130.0, Unverified), (90.0, Valid)]).contains("37.5%"));
+    assert!(said(&[(0.0, Valid), (0.0, Valid)]).contains("changes from round to round"));
+    for agree in [&[(100.0, Valid)][..], &[(100.0, Valid), (110.0, Valid), (50.0, Invalid)]] {
+        assert_eq!(judged(&run, agree).0, Valid);
     }
+    for mixed in [&[(100.0, Unverified)][..], &[(100.0, Valid), (110.0, Unverified), (50.0, Invalid)]] {
+        let (state, reasons) = judged(&run, mixed);
+        assert!(state == Unverified && !reasons.is_empty(), "{mixed:?}");
+    }
+}
+
+#[test]
+fn a_reason_that_rounds_share_is_told_once_for_each_check() {
+    let mut runs = vec![measure(&short(), &Backend::Threads).unwrap().runs.remove(0); 3];
+    for (at, run) in runs.iter_mut().enumerate() {
+        run.gates.retain(|gate| gate.name == GateName::Length);
+        run.gates[0].reason = format!("too short: {at} s");
+        (run.state, run.total.iops) = (State::Unverified, 100.0);
+    }
+    assert_eq!(CellResult::verdict(&runs), (State::Unverified, vec!["too short: 0 s".to_owned()]));
+    // Why a round was left out is told too.
+    (runs[1].state, runs[1].gates[0].outcome) = (State::Invalid, Outcome::Failed);
+    let reasons = ["too short: 0 s", "too short: 1 s"].map(str::to_owned).to_vec();
+    assert_eq!(CellResult::verdict(&runs), (State::Unverified, reasons));
 }

@@ -1,11 +1,11 @@
 //! What measured cells come to, and what a whole result says.
 
-use stook::bench::gates::is_valid;
+use stook::bench::gates::state;
 use stook::bench::model::block::BlockCell;
 use stook::bench::model::depth::DepthCell;
 use stook::bench::model::mix::MixCell;
 use stook::bench::model::{Cell, Models, Part};
-use stook::bench::{BenchResult, CellResult, Second, Unobserved, Workload};
+use stook::bench::{BenchResult, CellResult, Second, State, Unobserved, Workload};
 use stook::engine::Backend;
 
 use super::{bench, short};
@@ -26,7 +26,8 @@ fn with_rates(mut cell: CellResult, runs: [&[u64]; 2]) -> CellResult {
         run.windows.clear();
     }
     cell.total.iops = 1000.0;
-    (cell.runs[0].valid, cell.runs[1].valid, cell.valid) = (true, true, true);
+    (cell.runs[0].state, cell.runs[1].state, cell.state) =
+        (State::Valid, State::Unverified, State::Unverified);
     cell
 }
 
@@ -36,8 +37,8 @@ fn a_cell_has_the_figures_of_its_result_in_seconds() {
     let found = &result.cells[0];
     let cell = Cell::of(found);
     assert_eq!((cell.block_bytes, cell.read_share, cell.depth), (4096, 50, 4));
-    assert_eq!((cell.rate_per_s.value, cell.valid), (found.total.iops, found.valid));
-    assert!(found.runs.iter().all(|run| run.valid == is_valid(&run.gates)));
+    assert_eq!((cell.rate_per_s.value, cell.state), (found.total.iops, found.state));
+    assert!(found.runs.iter().all(|run| run.state == state(&run.gates)));
     let mean_s = found.total.latency_mean_ns.unwrap() / 1e9;
     assert_eq!((cell.latency_mean_s, cell.in_flight()), (mean_s, cell.little_ratio * 4.0));
     assert!((cell.in_flight() / (found.total.iops * mean_s) - 1.0).abs() < 1e-9);
@@ -58,16 +59,16 @@ fn the_interval_of_a_rate_is_that_of_its_seconds_and_open_where_they_are_too_few
     let rate = Cell::of(&steady).rate_per_s;
     assert!(900.0 < rate.interval.low && rate.interval.low < 1000.0, "{rate:?}");
     assert!(1000.0 < rate.interval.high && rate.interval.high < 1100.0, "{rate:?}");
-    // A run that is not valid says nothing, whatever its rate.
+    // An invalid run says nothing, whatever its rate.
     let mut half = with_rates(cell.clone(), [&[990, 1010, 1000, 1000, 1000], &[10, 5000, 10, 5000, 10]]);
-    half.runs[1].valid = false;
+    half.runs[1].state = State::Invalid;
     let rate = Cell::of(&half).rate_per_s;
     assert!(900.0 < rate.interval.low && rate.interval.high < 1100.0, "{rate:?}");
     let few = Cell::of(&with_rates(cell, [&[990, 1010], &[1005, 995]])).rate_per_s;
     assert_eq!((few.value, few.interval.low, few.interval.high), (1000.0, 0.0, f64::INFINITY));
 }
 
-/// A result of cells that are all valid, and take 100 µs and what their bytes take at 1 GB/s.
+/// A result of cells that all count, and take 100 µs and what their bytes take at 1 GB/s.
 fn swept(cells: &[Workload]) -> BenchResult {
     let mut result = measured();
     let one = with_rates(result.cells.remove(0), [&[990, 1010, 1000, 1000], &[1005, 995, 1000, 1000]]);
@@ -97,10 +98,10 @@ fn what_differs_in_one_thing_only_is_fitted_and_the_rest_left_alone() {
 #[test]
 fn a_sweep_of_cells_that_are_not_valid_says_why_it_has_no_model() {
     let mut result = swept(&[1, 2, 4].map(|depth| Workload { depth, ..short() }));
-    result.cells.iter_mut().for_each(|cell| cell.valid = false);
+    result.cells.iter_mut().for_each(|cell| cell.state = State::Invalid);
     let models = Models::of(&result);
     let fitted = &models.depths[0].fitted;
-    assert!(fitted.model().is_none() && fitted.refused().unwrap().contains("3 invalid"), "{fitted:?}");
+    assert!(fitted.model().is_none() && fitted.refused().unwrap().contains("3 not valid"), "{fitted:?}");
     let json = serde_json::to_value(&models).unwrap();
     assert_eq!(json["depths"][0]["cells"], serde_json::json!([0, 1, 2]));
     assert!(json["depths"][0]["model"].is_null() && json["depths"][0]["refused"].is_string(), "{json}");

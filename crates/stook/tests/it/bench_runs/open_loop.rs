@@ -1,5 +1,6 @@
 //! Requests that arrive whatever has completed.
 
+use stook::bench::gates::{GateName, Outcome};
 use stook::bench::{Arrival, Workload};
 use stook::engine::Backend;
 use stook_testing::device::{Costs, Device, DeviceEngines};
@@ -19,6 +20,7 @@ fn the_schedule_decides_how_many_requests_there_are() {
             // Twelve standard deviations of as many random arrivals.
             let allowed = if arrival == Arrival::Constant { 4 } else { 550 };
             assert!(due.abs_diff(2000) <= allowed, "{arrival:?}: {due}");
+            assert_eq!(open_loop.due, due, "each of them began or did not");
         }
     }
 }
@@ -32,7 +34,10 @@ fn what_comes_too_late_is_counted_and_its_waiting_is_part_of_its_latency() {
     let open_loop = found.runs[0].open_loop.unwrap();
     assert!(found.total.count <= 51, "{}", found.total.count);
     assert_eq!(open_loop.overruns, found.total.count - 1, "all but the first came too late");
-    assert_eq!(found.total.count + open_loop.unserved, 500);
+    assert_eq!((found.total.count + open_loop.unserved, open_loop.due), (500, 500));
+    let reached = found.runs[0].gates.iter().find(|gate| gate.name == GateName::RateReached).unwrap();
+    assert!(reached.is_failed() && reached.reason.contains("500 requests were due"), "{reached:?}");
+    assert!(reached.reason.contains("the device does not keep up"), "{reached:?}");
     // The request served last was due long before; a closed loop would tell 20 ms of each.
     let worst_ns = found.total.latency_max_ns.unwrap();
     assert!(worst_ns > 500_000_000, "{worst_ns}");
@@ -52,4 +57,26 @@ fn syncs_take_no_arrivals() {
     assert_eq!((found.total.count, found.sync.unwrap().count), (200, 19));
     let open_loop = found.runs[0].open_loop.unwrap();
     assert!(open_loop.late_mean_ns.unwrap() > 0.0, "nothing begins in the very nanosecond");
+}
+
+/// Before: held against rate × time, a schedule that came to fewer was "not reached".
+#[test]
+fn what_a_ramp_asked_for_is_not_due_in_the_measured_time() {
+    let (ramp_s, time_s, arrival) = (0.5, Some(0.5), Arrival::Poisson);
+    let cell = Workload {
+        size_bytes: None,
+        ramp_s,
+        time_s,
+        arrival,
+        rate_per_s: Some(1000.0),
+        depth: 64,
+        ..short()
+    };
+    let found = measure(&cell, &Backend::Threads).unwrap();
+    let due = found.runs[0].open_loop.unwrap().due;
+    // Twelve standard deviations.
+    assert!(due.abs_diff(500) < 270, "{due}");
+    let reached = found.runs[0].gates.iter().find(|gate| gate.name == GateName::RateReached).unwrap();
+    assert_ne!(reached.outcome, Outcome::NotApplicable);
+    assert!(reached.reason.contains(&format!("{due} requests were due")), "{reached:?}");
 }

@@ -398,6 +398,38 @@ fn what_was_put_does_not_count_where_its_generation_fails() {
     }
 }
 
+/// The same where a checkpoint is due: before, its sync counted as a promise, and a record of which the put had failed was
+/// there all the same.
+#[test]
+fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_behind_it_fails() {
+    for call in [StorageCall::Sync, StorageCall::Prepare, StorageCall::SyncDirectory] {
+        for nth in 0.. {
+            let medium = with_one_record();
+            let before = scanned(&open_simulated(&medium).unwrap()).unwrap();
+            let faulty = Arc::new(FaultStorage::new(Arc::new(medium.clone())));
+            let options = WriterOptions { checkpoint_len: 4096, ..tiny_writer(ScriptedHost::new(2)) };
+            let mut writer = PackWriter::open(faulty.clone(), options).unwrap();
+            faulty.inject(Some(call), nth, StorageFault::Fails(Failure::NoSpace));
+            if put_one_way(&mut writer, Way::Whole, "old").is_ok() {
+                assert!(nth > 0, "{call:?} was never called");
+                break;
+            }
+            drop(writer);
+            let crashed = medium.crash_states(medium.operation_count(), &ExploreOptions::default());
+            for state in std::iter::once(medium.after_process_death()).chain(crashed) {
+                let after = scanned(&open_simulated(&state).unwrap()).unwrap();
+                assert!(after == before, "{call:?} {nth}");
+                // And the next writer goes on, whatever is left of the checkpoint.
+                let mut next =
+                    PackWriter::open(Arc::new(state.clone()), tiny_writer(ScriptedHost::new(3))).unwrap();
+                put_one_way(&mut next, Way::Whole, "old").unwrap();
+                next.finish(false).unwrap();
+                assert_eq!(scanned(&open_simulated(&state).unwrap()).unwrap().len(), 2, "{call:?} {nth}");
+            }
+        }
+    }
+}
+
 /// What is sealed at the end as well: every operation of the medium fails once. Only from the rename on may the manifest
 /// be there after a crash, and then what it names is kept.
 #[test]

@@ -30,6 +30,7 @@ mod shared;
 mod snapshots;
 mod stopping;
 mod strays;
+mod takeover;
 mod tree;
 mod truncate;
 mod unreadable;

@@ -1,69 +1,61 @@
-//! [`BlockDevice`]: the device below a file, as `/sys` tells: what it did, and how fast its link is.
+//! [`BlockDevice`]: a device as `/sys` tells about it: what it did, what it is made of, how fast its link is.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
-use serde::{Deserialize, Serialize};
+
+use super::System;
 
 /// The unit of the counters, whatever the sectors of the device are.
 const SECTOR_BYTES: u64 = 512;
 
 /// A block device, or a partition of one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BlockDevice {
+    name: String,
     /// Its directory below `/sys/devices`.
     directory: PathBuf,
-    name: String,
 }
 
-/// What a device has done since it was found by the system.
+/// What devices have done since the system found them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Counters {
-    /// Reads completed.
+pub(super) struct Totals {
     pub(super) reads: u64,
-    /// Bytes read.
     pub(super) read_bytes: u64,
-    /// Writes completed.
     pub(super) writes: u64,
-    /// Bytes written.
     pub(super) write_bytes: u64,
 }
 
-/// What a device did in a stretch of time, for everybody.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceUse {
-    /// Its name: `nvme0n1p2`.
-    pub name: String,
-    /// Reads completed.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Writes completed.
-    pub writes: u64,
-    /// Bytes written.
-    pub write_bytes: u64,
-}
-
 impl BlockDevice {
-    /// The device that a file lies on, if it lies on one: the partition where there is one, because other
-    /// partitions are none of its business.
-    pub(super) fn of_file(path: &Path, device: u64) -> Option<Self> {
-        Self::of_number(major(device), minor(device)).or_else(|| Self::of_mount(path))
+    /// The device of a number: the partition where it is that of one, because other partitions are none of
+    /// its business.
+    pub(super) fn of_number(system: &System, device: u64) -> Option<Self> {
+        let number = format!("{}:{}", major(device), minor(device));
+        Self::at(&system.sys.join("dev/block").join(number))
     }
 
-    fn of_number(major: u32, minor: u32) -> Option<Self> {
-        let directory = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    /// The device that a mount names as its source. In a container it may have no node, and the name still
+    /// leads to it.
+    pub(super) fn of_source(system: &System, source: &str) -> Option<Self> {
+        let source = Path::new(source);
+        match fs::metadata(source) {
+            Ok(node) if node.file_type().is_block_device() => Self::of_number(system, node.rdev()),
+            Ok(_) => None,
+            Err(_) => {
+                let name = source.strip_prefix("/dev").ok()?;
+                (name.components().count() == 1)
+                    .then(|| Self::at(&system.sys.join("class/block").join(name)))?
+            }
+        }
+    }
+
+    /// The device that a link in `/sys` leads to.
+    pub(super) fn at(link: &Path) -> Option<Self> {
+        let directory = fs::canonicalize(link).ok()?;
         let name = directory.file_name()?.to_string_lossy().into_owned();
-        Some(Self { directory, name })
-    }
-
-    /// Some file systems (btrfs) have device numbers of their own: the mount tells what they lie on.
-    fn of_mount(path: &Path) -> Option<Self> {
-        let source = super::environment::Mount::of(path)?.source;
-        let device = fs::metadata(source).ok()?.rdev();
-        Self::of_number(major(device), minor(device))
+        Some(Self { name, directory })
     }
 
     /// Its name: `nvme0n1p2`.
@@ -72,16 +64,34 @@ impl BlockDevice {
     }
 
     /// What it has done so far.
-    pub(super) fn counters(&self) -> Option<Counters> {
-        parse_counters(&fs::read_to_string(self.directory.join("stat")).ok()?)
+    fn totals(&self) -> Option<Totals> {
+        parse_totals(&fs::read_to_string(self.directory.join("stat")).ok()?)
     }
 
     /// The directory of the whole disk: queues and models are not those of partitions.
-    pub(super) fn disk(&self) -> &Path {
+    fn disk(&self) -> &Path {
         match self.directory.parent() {
             Some(disk) if self.directory.join("partition").exists() => disk,
             _ => &self.directory,
         }
+    }
+
+    /// The name of the whole disk.
+    pub(super) fn disk_name(&self) -> String {
+        self.disk().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// The number of the whole disk: `254:0`. Limits are set on disks.
+    pub(super) fn disk_number(&self) -> Option<String> {
+        self.fact("dev")
+    }
+
+    /// The devices that it is made of, if it is made of any.
+    pub(super) fn parts(&self) -> Vec<Self> {
+        let parts = fs::read_dir(self.disk().join("slaves")).into_iter().flatten().filter_map(Result::ok);
+        let mut parts: Vec<Self> = parts.filter_map(|part| Self::at(&part.path())).collect();
+        parts.sort();
+        parts
     }
 
     /// What a file below the whole disk says.
@@ -96,8 +106,8 @@ impl BlockDevice {
         sectors.checked_mul(SECTOR_BYTES)
     }
 
-    /// The most bytes a second that fit through the link of the device: the narrowest PCI Express link above it, or
-    /// its SATA link. `None` where the system does not tell.
+    /// The most bytes a second that fit through the link of the device: the narrowest PCI Express link above
+    /// it, or its SATA link. `None` where the system does not tell.
     pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
         let mut limit: Option<f64> = None;
         for directory in self.directory.ancestors().take_while(|path| path.starts_with("/sys/devices/")) {
@@ -124,7 +134,8 @@ fn sata_link(directory: &Path) -> Option<f64> {
     (gbit > 0.0).then_some(gbit * 1e9 / 10.0)
 }
 
-/// Payload bits of a link of that speed (`8.0 GT/s PCIe`) and number of lanes; protocol overhead not taken off.
+/// Payload bits of a link of that speed (`8.0 GT/s PCIe`) and number of lanes; protocol overhead not taken
+/// off.
 fn pcie_bytes_per_s(speed: &str, width: &str) -> Option<f64> {
     let gigatransfers: f64 = speed.split_whitespace().next()?.parse().ok()?;
     let lanes: f64 = width.trim().parse().ok()?;
@@ -138,25 +149,46 @@ fn pcie_bytes_per_s(speed: &str, width: &str) -> Option<f64> {
     (limit > 0.0).then_some(limit)
 }
 
-fn parse_counters(text: &str) -> Option<Counters> {
+fn parse_totals(text: &str) -> Option<Totals> {
     let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
     let mut skip_to = |skip: usize| fields.nth(skip).flatten();
     // reads, reads merged, sectors read, ms reading, writes, writes merged, sectors written.
     let (reads, read_sectors) = (skip_to(0)?, skip_to(1)?);
     let (writes, write_sectors) = (skip_to(1)?, skip_to(1)?);
     let bytes = |sectors: u64| sectors.checked_mul(SECTOR_BYTES);
-    Some(Counters { reads, read_bytes: bytes(read_sectors)?, writes, write_bytes: bytes(write_sectors)? })
+    Some(Totals { reads, read_bytes: bytes(read_sectors)?, writes, write_bytes: bytes(write_sectors)? })
 }
 
-impl DeviceUse {
-    /// What happened between two readings.
-    pub(super) fn between(device: &BlockDevice, before: Counters, after: Counters) -> Self {
+impl Totals {
+    /// The sums of several devices; `None` where there is none, or one does not tell.
+    pub(super) fn of(devices: &[BlockDevice]) -> Option<Self> {
+        let mut all = devices.iter().map(BlockDevice::totals);
+        let first = all.next()??;
+        all.try_fold(first, |sum, next| next.map(|next| sum.each(next, u64::saturating_add)))
+    }
+
+    /// What was added since an earlier reading.
+    pub(super) fn since(self, before: Self) -> Self {
+        self.each(before, u64::saturating_sub)
+    }
+
+    /// The lesser of each.
+    pub(super) fn least(self, other: Self) -> Self {
+        self.each(other, u64::min)
+    }
+
+    /// What was written, were it written once and not so many times.
+    pub(super) fn of_one_copy(self, copies: u64) -> Self {
+        let copies = copies.max(1);
+        Self { writes: self.writes / copies, write_bytes: self.write_bytes / copies, ..self }
+    }
+
+    fn each(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
         Self {
-            name: device.name.clone(),
-            reads: after.reads.saturating_sub(before.reads),
-            read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
-            writes: after.writes.saturating_sub(before.writes),
-            write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
+            reads: of(self.reads, other.reads),
+            read_bytes: of(self.read_bytes, other.read_bytes),
+            writes: of(self.writes, other.writes),
+            write_bytes: of(self.write_bytes, other.write_bytes),
         }
     }
 }
@@ -169,9 +201,9 @@ mod tests {
     fn counters_are_read_from_the_right_columns() {
         let text =
             "     100       11     2000       33      400       55     6000       77        0       88\n";
-        let expected = Counters { reads: 100, read_bytes: 1_024_000, writes: 400, write_bytes: 3_072_000 };
-        assert_eq!(parse_counters(text), Some(expected));
-        assert_eq!(parse_counters("1 2 3"), None);
+        let expected = Totals { reads: 100, read_bytes: 1_024_000, writes: 400, write_bytes: 3_072_000 };
+        assert_eq!(parse_totals(text), Some(expected));
+        assert_eq!(parse_totals("1 2 3"), None);
     }
 
     #[test]

@@ -1,0 +1,130 @@
+//! What lies below a file: `stook bench` on file systems and devices that lie on others, or in memory.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::loop_device::{EXT4, LoopDevice};
+use super::measured::{assert_fired, assert_passed, assert_unverified, bench, gate, only_run, report};
+use super::mounts::{Attached, Mounted, run};
+
+const MIB: u64 = 1 << 20;
+const READ: [&str; 8] = ["--file-size", "16M", "--rw", "randread", "--depth", "4", "--time", "1.5s"];
+
+fn device(report: &Value) -> &str {
+    report["environment"]["device"].as_str().unwrap()
+}
+
+#[test]
+fn a_file_system_in_memory_is_never_valid() {
+    let memory = Mounted::in_memory(64 * MIB);
+    for rw in ["randread", "randwrite"] {
+        let flags = ["--file-size", "16M", "--rw", rw, "--time", "1.5s"];
+        let found = report(&mut bench(memory.path(), &flags));
+        let doubt = "tmpfs keeps files in memory: this is not a device";
+        let name = if rw == "randread" { "device_bytes_read" } else { "device_bytes_written" };
+        assert_unverified(&only_run(&found), name, doubt);
+        assert_ne!(found["cells"][0]["state"], "valid");
+        assert_eq!(found["environment"]["device_doubt"], doubt);
+        assert_eq!(found["environment"]["device"], Value::Null);
+    }
+}
+
+#[test]
+fn a_loop_device_on_a_file_in_memory_is_never_valid() {
+    let memory = Mounted::in_memory(128 * MIB);
+    let folder = tempfile::tempdir_in(memory.path()).unwrap();
+    let device = LoopDevice::mount_on(Attached::on(folder, 96 * MIB, 512, false), EXT4, "defaults");
+    let found = report(&mut bench(device.path(), &READ));
+    assert_unverified(&only_run(&found), "device_bytes_read", "tmpfs keeps files in memory");
+    let name = format!("{} (through the page cache) on tmpfs", device.name());
+    assert_eq!(self::device(&found), name);
+}
+
+#[test]
+fn an_overlay_is_measured_by_the_device_below_its_layers() {
+    let device = LoopDevice::mount(256 * MIB, 512);
+    let root = device.path().display();
+    for folder in ["low,er", "upper", "work"] {
+        fs::create_dir(device.path().join(folder)).unwrap();
+    }
+    fs::write(device.path().join("low,er/old"), vec![7; 16 << 20]).unwrap();
+    let options = format!("lowerdir={root}/low\\,er,upperdir={root}/upper,workdir={root}/work");
+    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
+    let below = format!("{} (direct I/O) on ", device.name());
+    let found = report(&mut bench(overlay.path(), &READ));
+    assert!(self::device(&found).starts_with(&format!("overlay's upper directory on {below}")), "{found}");
+    assert_passed(&only_run(&found), &["device_bytes_read"]);
+    let found = report(&mut bench(&overlay.path().join("old"), &READ[2..]));
+    assert!(self::device(&found).starts_with(&format!("overlay's lower directory on {below}")), "{found}");
+    assert_passed(&only_run(&found), &["device_bytes_read"]);
+    // What the page cache took is not on the device.
+    let flags = ["--file-size", "64M", "--rw", "write", "--block-size", "1M", "--buffered", "--time", "1.5s"];
+    let buffered = only_run(&report(&mut bench(overlay.path(), &flags)));
+    assert_eq!(buffered["state"], "invalid", "{buffered}");
+    let has_failed = |name: &str| gate(&buffered, name)["outcome"] == "failed";
+    assert!(has_failed("device_bytes_written") || has_failed("durable"), "{buffered}");
+}
+
+#[test]
+fn an_overlay_in_memory_is_never_valid() {
+    let memory = Mounted::in_memory(64 * MIB);
+    let root = memory.path().display();
+    for folder in ["lower", "upper", "work"] {
+        fs::create_dir(memory.path().join(folder)).unwrap();
+    }
+    let options = format!("lowerdir={root}/lower,upperdir={root}/upper,workdir={root}/work");
+    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
+    let found = report(&mut bench(overlay.path(), &READ));
+    assert_unverified(&only_run(&found), "device_bytes_read", "tmpfs keeps files in memory");
+}
+
+#[test]
+fn a_loop_device_that_serves_from_the_page_cache_of_its_file_is_not_the_device() {
+    for is_direct in [true, false] {
+        let attached = Attached::new(128 * MIB, 512, is_direct);
+        let device = LoopDevice::mount_on(attached, EXT4, "defaults");
+        let found = report(&mut bench(device.path(), &READ));
+        let how = if is_direct { "direct I/O" } else { "through the page cache" };
+        let name = format!("{} ({how}) on ", device.name());
+        assert!(self::device(&found).starts_with(&name), "{found}");
+        let found = only_run(&found);
+        if is_direct {
+            assert_passed(&found, &["device_bytes_read"]);
+        } else {
+            assert_fired(&found, "device_bytes_read", "of the bytes asked for were read");
+        }
+    }
+}
+
+#[test]
+fn btrfs_over_two_devices_counts_both_of_them_and_every_copy() {
+    for profile in ["single", "raid1"] {
+        let devices = [0, 1].map(|_| Attached::new(1024 * MIB, 512, true));
+        let [first, second] = devices.each_ref().map(Attached::node);
+        run(Command::new("mkfs.btrfs").args(["-q", "-d", profile, first, second]));
+        let pool = Mounted::new(&["-o", &format!("device={second}"), first]);
+        run(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(pool.path().join("sub")));
+        // Files of a subvolume have the number of no mount.
+        let sub = pool.path().join("sub");
+        for (rw, name) in [("randread", "device_bytes_read"), ("randwrite", "device_bytes_written")] {
+            let flags = ["--file-size", "64M", "--rw", rw, "--block-size", "64K", "--time", "1.5s"];
+            let found = report(&mut bench(&sub, &flags));
+            for device in &devices {
+                assert!(self::device(&found).contains(device.name()), "{profile}: {found}");
+            }
+            assert_eq!(found["environment"]["device_doubt"], Value::Null, "{profile}");
+            assert_passed(&only_run(&found), &[name]);
+        }
+    }
+}
+
+#[test]
+fn what_btrfs_does_after_the_last_write_is_measured() {
+    let device = LoopDevice::mount_as(super::loop_device::BTRFS, 512 * MIB, 512);
+    let flags = ["--file-size", "64M", "--rw", "randwrite", "--block-size", "64K", "--time", "1.5s"];
+    let found = only_run(&report(&mut bench(device.path(), &flags)));
+    assert!(gate(&found, "durable")["measured"].as_f64().unwrap() >= 1.0, "{found}");
+    assert!(found["durable_after_s"].as_f64().unwrap() > 0.0, "{found}");
+}

@@ -1,0 +1,183 @@
+//! [`Limits`]: what the control group of this process may ask of devices.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use crate::bench::environment::Mount;
+use crate::report::units::{rate, significant};
+
+/// What a control group allows on a device; `None` where nothing is limited.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(in crate::bench) struct Limits {
+    pub(in crate::bench) read_bytes_per_s: Option<f64>,
+    pub(in crate::bench) write_bytes_per_s: Option<f64>,
+    pub(in crate::bench) reads_per_s: Option<f64>,
+    pub(in crate::bench) writes_per_s: Option<f64>,
+}
+
+impl Limits {
+    /// The least that applies to any of the disks (`254:0`), from the mounts and the groups of a process.
+    pub(super) fn of(disks: &[String], mounts: &str, groups: &str) -> Self {
+        let mut limits = Self::default();
+        for line in groups.lines() {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
+            if controllers.is_empty() {
+                limits.look_at_version_2(disks, mounts, group);
+            } else if controllers.split(',').any(|name| name == "blkio") {
+                limits.look_at_version_1(disks, mounts, group);
+            }
+        }
+        limits
+    }
+
+    /// There a group's limits hold for it alone.
+    fn look_at_version_1(&mut self, disks: &[String], mounts: &str, group: &str) {
+        let has_blkio = |mount: &Mount| {
+            mount.kind == "cgroup" && mount.options.split([' ', ',']).any(|name| name == "blkio")
+        };
+        let Some(mount) = Mount::all(mounts).find(has_blkio) else { return };
+        let directory = directory(&mount, group);
+        for (key, name) in [
+            ("rbps", "read_bps_device"),
+            ("wbps", "write_bps_device"),
+            ("riops", "read_iops_device"),
+            ("wiops", "write_iops_device"),
+        ] {
+            let file = directory.join(format!("blkio.throttle.{name}"));
+            lines(&file, disks).iter().for_each(|value| self.lower(key, value));
+        }
+    }
+
+    /// There the limits of all groups above hold too.
+    fn look_at_version_2(&mut self, disks: &[String], mounts: &str, group: &str) {
+        let Some(mount) = Mount::all(mounts).find(|mount| mount.kind == "cgroup2") else { return };
+        let directory = directory(&mount, group);
+        for directory in directory.ancestors().take_while(|path| path.starts_with(&mount.point)) {
+            for values in lines(&directory.join("io.max"), disks) {
+                let pairs = values.split_whitespace().filter_map(|pair| pair.split_once('='));
+                pairs.for_each(|(key, value)| self.lower(key, value));
+            }
+        }
+    }
+
+    fn lower(&mut self, key: &str, value: &str) {
+        // What is not limited is `max`.
+        let Ok(value) = value.parse::<f64>() else { return };
+        let limit = match key {
+            "rbps" => &mut self.read_bytes_per_s,
+            "wbps" => &mut self.write_bytes_per_s,
+            "riops" => &mut self.reads_per_s,
+            "wiops" => &mut self.writes_per_s,
+            _ => return,
+        };
+        *limit = Some(limit.map_or(value, |least| least.min(value)));
+    }
+
+    /// Where a device takes every write so many times.
+    pub(super) fn with_copies(self, copies: u64) -> Self {
+        let each = |limit: Option<f64>| limit.map(|limit| limit / copies.max(1) as f64);
+        Self {
+            write_bytes_per_s: each(self.write_bytes_per_s),
+            writes_per_s: each(self.writes_per_s),
+            ..self
+        }
+    }
+
+    /// `reads 20.0 MB/s, writes 1,000/s in the control group`; `None` where there are none.
+    pub(in crate::bench) fn in_words(&self) -> Option<String> {
+        let often = |per_s: f64| format!("{}/s", significant(per_s));
+        let all = [
+            ("reads", self.read_bytes_per_s.map(rate)),
+            ("reads", self.reads_per_s.map(often)),
+            ("writes", self.write_bytes_per_s.map(rate)),
+            ("writes", self.writes_per_s.map(often)),
+        ];
+        let known = all.into_iter().filter_map(|(what, limit)| Some(format!("{what} {}", limit?)));
+        let known: Vec<String> = known.collect();
+        (!known.is_empty()).then(|| format!("{} in the control group", known.join(", ")))
+    }
+}
+
+/// What the lines of a file say about these disks, after their numbers.
+fn lines(file: &Path, disks: &[String]) -> Vec<String> {
+    // A group without limits has no such file where its controller is off.
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+    let ours = lines.filter(|(disk, _)| disks.iter().any(|ours| ours == disk));
+    ours.map(|(_, values)| values.trim().to_owned()).collect()
+}
+
+/// The directory of a group. In a container the mount begins at the group of the container, or below it.
+fn directory(mount: &Mount, group: &str) -> PathBuf {
+    let inside = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+    let is_above = inside.components().any(|part| part == Component::ParentDir);
+    if is_above { mount.point.clone() } else { mount.point.join(inside) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn version_1_limits_a_group_by_its_own_files() {
+        let dir = made(&[
+            ("blkio.throttle.write_iops_device", "254:0 5\n"),
+            ("a/b/blkio.throttle.read_bps_device", "254:0 20000000\n7:0 4000000\n8:0 1\n"),
+            ("a/b/blkio.throttle.write_iops_device", "254:0 1000\n"),
+            ("a/b/blkio.throttle.read_iops_device", ""),
+        ]);
+        let mounts = format!("38 31 0:35 / {} rw - cgroup cgroup rw,blkio", dir.path().display());
+        let of = |disks: &[&str], groups: &str| {
+            let disks: Vec<String> = disks.iter().map(ToString::to_string).collect();
+            Limits::of(&disks, &mounts, groups)
+        };
+        let limits = of(&["254:0"], "8:pids:/\n7:blkio:/a/b\n0::/\n");
+        let expected =
+            Limits { read_bytes_per_s: Some(20e6), writes_per_s: Some(1000.0), ..Limits::default() };
+        assert_eq!(limits, expected);
+        assert_eq!(limits.in_words().unwrap(), "reads 20.0 MB/s, writes 1,000/s in the control group");
+        // A loop device on the disk: the least of both.
+        assert_eq!(of(&["254:0", "7:0"], "7:blkio:/a/b").read_bytes_per_s, Some(4e6));
+        assert_eq!(of(&["254:1"], "7:blkio:/a/b"), Limits::default());
+        assert_eq!(of(&["254:0"], "7:pids:/a/b"), Limits::default());
+        assert_eq!(Limits::default().in_words(), None);
+    }
+
+    #[test]
+    fn version_2_adds_the_limits_of_all_groups_above() {
+        let dir = made(&[
+            ("a/io.max", "8:0 rbps=max wbps=1048576 riops=max wiops=500\n"),
+            (
+                "a/b/io.max",
+                "8:0 rbps=2000000 wbps=max riops=max wiops=600\n8:16 rbps=1 wbps=1 riops=1 wiops=1\n",
+            ),
+        ]);
+        let point = dir.path().display();
+        let disks = ["8:0".to_owned()];
+        let expected = Limits {
+            read_bytes_per_s: Some(2e6),
+            write_bytes_per_s: Some(1_048_576.0),
+            reads_per_s: None,
+            writes_per_s: Some(500.0),
+        };
+        let mounts = format!("41 31 0:38 / {point} rw - cgroup2 cgroup2 rw");
+        assert_eq!(Limits::of(&disks, &mounts, "0::/a/b\n"), expected);
+        // As a container sees it: the mount begins at a group of the host.
+        let mounts = format!("41 31 0:38 /docker/x {point} rw - cgroup2 cgroup2 rw");
+        assert_eq!(Limits::of(&disks, &mounts, "0::/docker/x/a/b"), expected);
+        // Where each byte is written twice, half of it can be asked for.
+        assert_eq!(expected.with_copies(2).write_bytes_per_s, Some(524_288.0));
+        assert_eq!(expected.with_copies(2).read_bytes_per_s, Some(2e6));
+    }
+}

@@ -1,0 +1,281 @@
+//! [`Below`]: what lies below a file, as the system tells: devices and what they did, or memory.
+//!
+//! Between a file and the devices that hold its bytes there can be layers: an overlay lies on directories of
+//! other file systems, a loop device on a file, a mapped device on others, btrfs on several. Each is followed
+//! down, because a layer that keeps bytes in memory answers for a device that nobody measured.
+
+mod block;
+mod btrfs;
+mod limits;
+mod loop_device;
+mod memory;
+mod overlay;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use self::block::{BlockDevice, Totals};
+pub(super) use self::limits::Limits;
+use super::environment::{Mount, mountinfo};
+
+/// How many layers are followed. Nobody stacks that many, and a circle must end.
+const LAYERS_MAX: u32 = 8;
+
+/// What lies below a file.
+#[derive(Debug, Clone)]
+pub(super) struct Below {
+    /// Every layer, from the file down.
+    name: String,
+    /// What the file system was made on.
+    top: Vec<BlockDevice>,
+    /// Where the bytes end up. Empty where that is no device, or not known.
+    lowest: Vec<BlockDevice>,
+    /// All devices that a request meets: a limit on any of them is one on the file.
+    on_the_way: Vec<BlockDevice>,
+    /// How often a byte that is written to the file is written to `top`.
+    copies: u64,
+    /// How often a byte that is written to `top` is written to `lowest`.
+    copies_below: u64,
+    /// The layer that serves from the page cache what it reads from the one below, so that its counters prove
+    /// nothing.
+    cached: Option<String>,
+    /// Why no counters prove that a device was measured.
+    doubt: Option<String>,
+}
+
+/// What the devices below a file have done since the system found them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counters {
+    /// The topmost devices, unless they pass on what the page cache had.
+    top: Option<Totals>,
+    lowest: Totals,
+}
+
+/// What a device did in a stretch of time, for everybody.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// Its name, and those of what it lies on: `nvme0n1p2`, `loop0 (direct I/O) on vda`.
+    pub name: String,
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+}
+
+impl Below {
+    /// What lies below a file or directory, with the number of its device.
+    pub(super) fn of(path: &Path, device: u64) -> Self {
+        System { sys: PathBuf::from("/sys"), mounts: mountinfo() }.below_file(path, device, LAYERS_MAX)
+    }
+
+    /// What the devices have done so far.
+    pub(super) fn counters(&self) -> Option<Counters> {
+        let lowest = Totals::of(&self.lowest)?;
+        let top = match self.cached {
+            None => Some(Totals::of(&self.top)?),
+            Some(_) => None,
+        };
+        Some(Counters { top, lowest })
+    }
+
+    /// What happened between two readings. Of two layers of devices it is the one that did less: where the
+    /// lower did less, something in between served from memory; where it did more, that was for others, as
+    /// with two partitions of a disk.
+    pub(super) fn use_between(&self, before: Counters, after: Counters) -> DeviceUse {
+        let lowest = after.lowest.since(before.lowest).of_one_copy(self.copies_below);
+        let used = match (before.top, after.top) {
+            (Some(before), Some(after)) => after.since(before).least(lowest),
+            _ => lowest,
+        };
+        let Totals { reads, read_bytes, writes, write_bytes } = used;
+        DeviceUse { name: self.name.clone(), reads, read_bytes, writes, write_bytes }
+    }
+
+    /// How often a byte that is written reaches the devices: 2 on a mirror.
+    pub(super) fn copies(&self) -> u64 {
+        self.copies
+    }
+
+    /// Why counters prove nothing, or why there are none.
+    pub(super) fn doubt(&self) -> Option<&str> {
+        self.doubt.as_deref()
+    }
+
+    /// What the control group of this process allows on the devices now: the least of all of them, for bytes
+    /// of the file.
+    pub(super) fn limits(&self) -> Limits {
+        let disks: Vec<String> = self.on_the_way.iter().filter_map(BlockDevice::disk_number).collect();
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let limits = Limits::of(&disks, &mountinfo(), &groups);
+        // Copies on devices of their own are written side by side; on one device, one after the other.
+        if self.lowest.len() == 1 { limits.with_copies(self.copies * self.copies_below) } else { limits }
+    }
+
+    /// Every layer, from the file down: `loop0 (direct I/O) on vda`. `None` where there is no device.
+    pub(super) fn device_name(&self) -> Option<&str> {
+        (!self.top.is_empty()).then_some(&self.name)
+    }
+
+    /// The size of the devices or partitions that the file system was made on.
+    pub(super) fn len(&self) -> Option<u64> {
+        let lens: Option<Vec<u64>> = self.top.iter().map(BlockDevice::len).collect();
+        lens.filter(|lens| !lens.is_empty()).map(|lens| lens.iter().sum())
+    }
+
+    /// What the lowest devices say of themselves, each answer once.
+    pub(super) fn facts(&self, name: &str) -> Vec<String> {
+        let mut facts = Vec::new();
+        for fact in self.lowest.iter().filter_map(|device| device.fact(name)) {
+            if !facts.contains(&fact) {
+                facts.push(fact);
+            }
+        }
+        facts
+    }
+
+    /// The most bytes a second that fit through the links of the lowest devices, all of them together.
+    pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
+        let limits: Option<Vec<f64>> = self.lowest.iter().map(BlockDevice::link_limit_bytes_per_s).collect();
+        limits.filter(|limits| !limits.is_empty()).map(|limits| limits.iter().sum())
+    }
+
+    /// No device that could be asked.
+    fn unknown(name: impl Into<String>, doubt: impl Into<String>) -> Self {
+        let (top, lowest, on_the_way) = (Vec::new(), Vec::new(), Vec::new());
+        let (name, doubt) = (name.into(), Some(doubt.into()));
+        Self { name, top, lowest, on_the_way, copies: 1, copies_below: 1, cached: None, doubt }
+    }
+
+    /// One device and nothing below.
+    fn plain(device: BlockDevice) -> Self {
+        let name = device.name().to_owned();
+        let one = vec![device];
+        let (top, lowest, on_the_way) = (one.clone(), one.clone(), one);
+        Self { name, top, lowest, on_the_way, copies: 1, copies_below: 1, cached: None, doubt: None }
+    }
+
+    /// A device that is known and proves nothing.
+    fn doubtful(device: BlockDevice, name: String, doubt: String) -> Self {
+        Self { name, lowest: Vec::new(), doubt: Some(doubt), ..Self::plain(device) }
+    }
+
+    /// Several devices that share the bytes of one thing. What they lie on counts once, even if they share
+    /// that too.
+    fn side_by_side(parts: Vec<Self>) -> Self {
+        let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+        let mut all = Self { name: names.join(", "), ..Self::unknown("", "") };
+        all.doubt = None;
+        let copies = parts.first().map_or(1, |part| part.copies_below);
+        if parts.iter().any(|part| part.copies_below != copies) {
+            all.doubt = Some(format!("{} do not write the same number of copies", all.name));
+        }
+        all.copies_below = copies;
+        for part in parts {
+            all.top.extend(part.top);
+            all.lowest.extend(part.lowest);
+            all.on_the_way.extend(part.on_the_way);
+            all.cached = all.cached.or(part.cached);
+            all.doubt = part.doubt.or(all.doubt);
+        }
+        for devices in [&mut all.top, &mut all.lowest, &mut all.on_the_way] {
+            devices.sort();
+            devices.dedup();
+        }
+        all
+    }
+
+    /// The reason that something below a layer gives.
+    fn doubt_below(&self, layer: &str) -> Option<String> {
+        self.doubt.as_ref().map(|doubt| format!("below {layer}: {doubt}"))
+    }
+}
+
+fn too_many() -> String {
+    format!("more than {LAYERS_MAX} file systems and devices lie one on another")
+}
+
+/// Where the system tells about devices and mounts.
+#[derive(Debug)]
+struct System {
+    /// `/sys`, but for tests.
+    sys: PathBuf,
+    /// The text of `/proc/self/mountinfo`.
+    mounts: String,
+}
+
+impl System {
+    fn below_file(&self, path: &Path, device: u64, layers: u32) -> Below {
+        if layers == 0 {
+            return Below::unknown("more layers", too_many());
+        }
+        // Where the number of the file is that of a device, no mount has to be asked.
+        if let Some(device) = BlockDevice::of_number(self, device) {
+            return self.below_block(device, layers);
+        }
+        let Some(mount) = Mount::among(&self.mounts, path) else {
+            return Below::unknown(
+                "an unknown file system",
+                "the system does not tell what the file lies on",
+            );
+        };
+        let kind = mount.kind.as_str();
+        match kind {
+            "overlay" => overlay::below(self, &mount, path, layers),
+            "btrfs" => btrfs::below(self, &mount, layers),
+            _ if memory::is_file_system(kind) => {
+                Below::unknown(kind, format!("{kind} keeps files in memory: this is not a device"))
+            }
+            _ => match BlockDevice::of_source(self, &mount.source) {
+                Some(device) => self.below_block(device, layers),
+                None => {
+                    Below::unknown(kind, format!("{kind} lies on no device whose counters could be read"))
+                }
+            },
+        }
+    }
+
+    fn below_block(&self, device: BlockDevice, layers: u32) -> Below {
+        let name = device.name().to_owned();
+        if layers == 0 {
+            return Below::doubtful(device, name, too_many());
+        }
+        if memory::is_device(&device) {
+            let doubt = format!("{name} keeps its blocks in memory: this is not a device");
+            return Below::doubtful(device, name, doubt);
+        }
+        if let Some(backing) = device.fact("loop/backing_file") {
+            return loop_device::below(self, device, &backing, layers);
+        }
+        match device.parts() {
+            parts if parts.is_empty() => Below::plain(device),
+            parts => self.below_stack(device, parts, layers),
+        }
+    }
+
+    /// A device made of others: its own counters tell what was asked of all of them, and count each byte
+    /// once.
+    fn below_stack(&self, device: BlockDevice, parts: Vec<BlockDevice>, layers: u32) -> Below {
+        let parts = parts.into_iter().map(|part| self.below_block(part, layers - 1)).collect();
+        let below = Below::side_by_side(parts);
+        let top = Below::plain(device);
+        let cached = below.cached.as_ref().map(|cached| {
+            format!("below {}: {cached} serves from the page cache, and its counters do not tell", top.name)
+        });
+        let mut on_the_way = top.on_the_way;
+        on_the_way.extend(below.on_the_way.iter().cloned());
+        Below {
+            name: format!("{} on {}", top.name, below.name),
+            doubt: below.doubt_below(&top.name).or(cached),
+            on_the_way,
+            ..top
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Layers of every kind, in trees that are made up like `/sys`.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::PathBuf;
+
+use rustix::fs::{major, makedev, minor};
+use tempfile::TempDir;
+
+use super::block::{BlockDevice, Totals};
+use super::overlay::Layers;
+use super::{Below, Counters, LAYERS_MAX, System};
+
+/// A number that no device has. Those of made-up devices are such that the disk of the test has none of them.
+const NOBODY: u64 = 0;
+
+struct Made {
+    dir: TempDir,
+    system: System,
+}
+
+impl Made {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["sys/dev/block", "sys/class/block", "sys/fs/btrfs", "files"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        let system = System { sys: dir.path().join("sys"), mounts: String::new() };
+        Self { dir, system }
+    }
+
+    /// A directory whose files lie where the test says; without links in its path.
+    fn files(&self) -> PathBuf {
+        fs::canonicalize(self.dir.path().join("files")).unwrap()
+    }
+
+    fn device(&self, name: &str, number: (u32, u32)) -> BlockDevice {
+        let directory = self.system.sys.join("devices").join(name);
+        fs::create_dir_all(&directory).unwrap();
+        let number = format!("{}:{}", number.0, number.1);
+        fs::write(directory.join("dev"), format!("{number}\n")).unwrap();
+        fs::write(directory.join("size"), "2048\n").unwrap();
+        self.counts(name, 0);
+        let last = directory.file_name().unwrap();
+        symlink(&directory, self.system.sys.join("class/block").join(last)).unwrap();
+        symlink(&directory, self.system.sys.join("dev/block").join(number)).unwrap();
+        BlockDevice::at(&directory).unwrap()
+    }
+
+    /// Sets what a device has read, and written, in sectors.
+    fn counts(&self, name: &str, sectors: u64) {
+        let text = format!("{sectors} 0 {sectors} 0 {sectors} 0 {sectors} 0 0 0 0\n");
+        fs::write(self.system.sys.join("devices").join(name).join("stat"), text).unwrap();
+    }
+
+    /// The device that really holds the files of the test, under a name that is made up.
+    fn disk_of_files(&self, name: &str) {
+        let device = fs::metadata(self.files()).unwrap().dev();
+        self.device(name, (major(device), minor(device)));
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.system.sys.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        let path = self.files().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "bytes").unwrap();
+        path
+    }
+
+    fn mount(&mut self, root: &str, point: &str, rest: &str) {
+        let point = self.files().join(point);
+        fs::create_dir_all(&point).unwrap();
+        self.system.mounts += &format!("9 1 0:99 {root} {} rw,relatime - {rest}\n", point.display());
+    }
+
+    fn loop_device(&self, backing: &str, is_direct: bool) -> BlockDevice {
+        self.write("devices/loop7/loop/backing_file", &format!("{backing}\n"));
+        self.write("devices/loop7/loop/dio", if is_direct { "1\n" } else { "0\n" });
+        self.device("loop7", (707, 7))
+    }
+
+    fn below(&self, device: BlockDevice) -> Below {
+        self.system.below_block(device, LAYERS_MAX)
+    }
+
+    fn below_file(&self, path: &str) -> Below {
+        self.system.below_file(&self.files().join(path), NOBODY, LAYERS_MAX)
+    }
+}
+
+fn names(devices: &[BlockDevice]) -> Vec<&str> {
+    devices.iter().map(BlockDevice::name).collect()
+}
+
+#[test]
+fn memory_is_named_as_a_file_system_and_as_a_device() {
+    let mut made = Made::new();
+    made.mount("/", "memory", "tmpfs none rw,size=1k");
+    made.file("memory/file");
+    let below = made.below_file("memory/file");
+    assert_eq!(below.doubt(), Some("tmpfs keeps files in memory: this is not a device"));
+    assert!(below.device_name().is_none() && below.counters().is_none() && below.len().is_none());
+    for (minor, name) in ["zram0", "ram1", "nullb0"].into_iter().enumerate() {
+        let below = made.below(made.device(name, (750, minor as u32)));
+        let doubt = format!("{name} keeps its blocks in memory: this is not a device");
+        assert_eq!((below.doubt(), below.device_name()), (Some(doubt.as_str()), Some(name)));
+        assert!(below.counters().is_none());
+    }
+    made.write("devices/sdx/device/model", "scsi_debug      \n");
+    assert!(
+        made.below(made.device("sdx", (708, 0))).doubt().unwrap().contains("sdx keeps its blocks in memory")
+    );
+    // Names that only begin alike, and a device whose memory keeps what it holds.
+    for (minor, name) in ["rambo", "pmem0", "ram"].into_iter().enumerate() {
+        assert_eq!(made.below(made.device(name, (751, minor as u32))).doubt(), None, "{name}");
+    }
+}
+
+#[test]
+fn what_has_no_device_is_doubted_by_its_kind() {
+    let mut made = Made::new();
+    made.mount("/", "far", "fuse.sshfs me@there:/home rw");
+    made.file("far/file");
+    let told = made.below_file("far/file");
+    assert_eq!(told.doubt(), Some("fuse.sshfs lies on no device whose counters could be read"));
+    assert_eq!(told.device_name(), None);
+    made.system.mounts.clear();
+    assert_eq!(made.below_file("far/file").doubt(), Some("the system does not tell what the file lies on"));
+}
+
+#[test]
+fn a_loop_device_is_resolved_to_what_its_file_lies_on() {
+    for (is_direct, name) in
+        [(true, "loop7 (direct I/O) on stooka"), (false, "loop7 (through the page cache) on stooka")]
+    {
+        let made = Made::new();
+        made.disk_of_files("stooka");
+        let image = made.file("an image");
+        let below = made.below(made.loop_device(image.to_str().unwrap(), is_direct));
+        assert_eq!((below.device_name(), below.doubt()), (Some(name), None));
+        assert_eq!(
+            (names(&below.lowest), names(&below.on_the_way)),
+            (vec!["stooka"], vec!["loop7", "stooka"])
+        );
+        // What the page cache of the file served counts at the loop device, and not below.
+        let before = below.counters().unwrap();
+        made.counts("loop7", 100);
+        made.counts("stooka", 4);
+        let used = below.use_between(before, below.counters().unwrap());
+        assert_eq!((used.read_bytes, used.name.as_str()), (4 * 512, name));
+        // Others use the disk: with direct I/O that does not count, as with two partitions.
+        made.counts("stooka", 5000);
+        let used = below.use_between(before, below.counters().unwrap());
+        assert_eq!(used.write_bytes, if is_direct { 100 * 512 } else { 5000 * 512 });
+    }
+}
+
+#[test]
+fn a_partition_of_a_loop_device_lies_on_its_file_too() {
+    let made = Made::new();
+    made.disk_of_files("stooka");
+    let image = made.file("image");
+    made.loop_device(image.to_str().unwrap(), true);
+    made.write("devices/loop7/loop7p1/partition", "1\n");
+    let below = made.below(made.device("loop7/loop7p1", (759, 1)));
+    assert_eq!(below.device_name(), Some("loop7p1 (direct I/O) on stooka"));
+}
+
+#[test]
+fn a_loop_device_proves_nothing_where_its_file_cannot_be_found_or_is_memory() {
+    for (backing, words) in [
+        ("/stook/no/such/file", "the file /stook/no/such/file below loop7 cannot be seen from here"),
+        ("/stook/file (deleted)", "the file /stook/file below loop7 was deleted"),
+    ] {
+        let made = Made::new();
+        let below = made.below(made.loop_device(backing, true));
+        assert!(below.doubt().unwrap().starts_with(words), "{below:?}");
+        assert_eq!(below.device_name(), Some("loop7 (direct I/O)"));
+        assert_eq!(below.len(), Some(1 << 20));
+    }
+    let mut made = Made::new();
+    made.mount("/", ".", "tmpfs tmpfs rw");
+    let image = made.file("image");
+    let below = made.below(made.loop_device(image.to_str().unwrap(), true));
+    let doubt = "below loop7: tmpfs keeps files in memory: this is not a device";
+    assert_eq!((below.doubt(), below.device_name()), (Some(doubt), Some("loop7 (direct I/O) on tmpfs")));
+}
+
+#[test]
+fn layers_that_lead_back_to_themselves_end() {
+    let made = Made::new();
+    let device = fs::metadata(made.files()).unwrap().dev();
+    let image = made.file("image");
+    made.loop_device(image.to_str().unwrap(), true);
+    // The file lies on the device that is made of it.
+    let number = format!("{}:{}", major(device), minor(device));
+    symlink(made.system.sys.join("devices/loop7"), made.system.sys.join("dev/block").join(number)).unwrap();
+    let below = made.system.below_file(&image, device, LAYERS_MAX);
+    assert!(below.doubt().unwrap().contains("more than 8 file systems and devices"), "{below:?}");
+}
+
+#[test]
+fn a_stacked_device_counts_itself_and_names_what_it_is_made_of() {
+    let made = Made::new();
+    for (minor, name) in ["nvme0n1", "nvme1n1"].into_iter().enumerate() {
+        made.device(name, (759, minor as u32));
+    }
+    let stack = |name: &str, minor: u32, parts: &[&str]| {
+        let slaves = made.system.sys.join("devices").join(name).join("slaves");
+        fs::create_dir_all(&slaves).unwrap();
+        for part in parts {
+            symlink(made.system.sys.join("devices").join(part), slaves.join(part)).unwrap();
+        }
+        made.below(made.device(name, (753, minor)))
+    };
+    let mirror = stack("md0", 0, &["nvme1n1", "nvme0n1"]);
+    assert_eq!(mirror.device_name(), Some("md0 on nvme0n1, nvme1n1"));
+    let below = stack("dm-0", 1, &["md0"]);
+    assert_eq!(below.device_name(), Some("dm-0 on md0 on nvme0n1, nvme1n1"));
+    assert_eq!((names(&below.lowest), below.copies(), below.doubt()), (vec!["dm-0"], 1, None));
+    assert_eq!(names(&below.on_the_way), ["dm-0", "md0", "nvme0n1", "nvme1n1"]);
+    made.device("zram3", (752, 3));
+    let on_memory = stack("dm-1", 2, &["zram3"]);
+    let doubt = "below dm-1: zram3 keeps its blocks in memory: this is not a device";
+    assert_eq!((on_memory.doubt(), on_memory.device_name()), (Some(doubt), Some("dm-1 on zram3")));
+    made.disk_of_files("stooka");
+    let image = made.file("image");
+    made.loop_device(image.to_str().unwrap(), false);
+    assert!(stack("dm-2", 3, &["loop7"]).doubt().unwrap().contains("loop7 serves from the page cache"));
+}
+
+#[test]
+fn the_layers_of_an_overlay_are_read_as_the_kernel_writes_them() {
+    let of = |options: &str| {
+        let Layers { upper, lowers, .. } = Layers::of(options);
+        (upper, lowers.join("|"))
+    };
+    let seen = of("rw,relatime rw,lowerdir=d/a\\134\\054b\\134:c:d/low\\040x::/data,upperdir=/up,workdir=/w");
+    assert_eq!(seen, (Some("/up".to_owned()), "d/a\\,b\\:c|d/low x|/data".to_owned()));
+    let seen = of("ro rw,datadir+=/data,lowerdir+=/low:1,lowerdir+=/low2");
+    assert_eq!(seen, (None, "/low:1|/low2|/data".to_owned()));
+}
+
+#[test]
+fn a_file_of_an_overlay_lies_in_the_layer_that_holds_it() {
+    let mut made = Made::new();
+    made.disk_of_files("stooka");
+    let files = made.files();
+    for file in ["upper/sub/new", "lo:w/sub/old", "lo:w/sub/both", "upper/sub/both"] {
+        made.file(file);
+    }
+    for file in ["merged/new", "merged/old", "merged/both", "merged/nowhere"] {
+        made.file(file);
+    }
+    let at = files.display();
+    let options = format!("rw,lowerdir={at}/lo\\134:w,upperdir={at}/upper,workdir={at}/work");
+    // Only a directory of the overlay is mounted.
+    made.mount("/sub", "merged", &format!("overlay overlay {options}"));
+    let (upper, lower) = ("overlay's upper directory on stooka", "overlay's lower directory on stooka");
+    let found = |path: &str| made.below_file(path).device_name().map(str::to_owned);
+    for (path, expected) in [("new", upper), ("both", upper), ("old", lower), ("", upper), ("gone", upper)] {
+        assert_eq!(found(&format!("merged/{path}")).as_deref(), Some(expected), "{path:?}");
+    }
+    let below = made.below_file("merged/nowhere");
+    assert_eq!(below.doubt(), Some("overlay: no layer that can be seen from here holds the file"));
+}
+
+#[test]
+fn an_overlay_whose_layers_cannot_be_seen_proves_nothing() {
+    let mut made = Made::new();
+    made.file("merged/file");
+    let options = "rw,lowerdir=/stook/no/a:/stook/no/b,upperdir=/stook/no/diff,workdir=/stook/no/work";
+    made.mount("/", "merged", &format!("overlay overlay {options}"));
+    for path in ["merged/file", "merged/gone"] {
+        let doubt = "overlay: its upper directory /stook/no/diff cannot be seen from here";
+        assert_eq!(made.below_file(path).doubt(), Some(doubt));
+    }
+    made.system.mounts.clear();
+    made.mount("/", "merged", "overlay overlay ro,lowerdir=/");
+    assert!(made.below_file("merged/gone").doubt().unwrap().contains("it has no upper directory"));
+}
+
+/// A btrfs over two devices, with these profiles.
+fn btrfs(profiles: &[&str]) -> Made {
+    let mut made = Made::new();
+    made.mount("/sub", "pool", "btrfs /dev/stookb rw,subvol=/sub");
+    made.file("pool/file");
+    let devices = made.system.sys.join("fs/btrfs/0123-4567/devices");
+    fs::create_dir_all(&devices).unwrap();
+    for (minor, name) in ["stooka", "stookb"].into_iter().enumerate() {
+        made.device(name, (720, minor as u32));
+        symlink(made.system.sys.join("devices").join(name), devices.join(name)).unwrap();
+    }
+    made.write("fs/btrfs/features/supported", "1\n");
+    for profile in profiles {
+        let path = format!("fs/btrfs/0123-4567/allocation/data/{profile}/total_bytes");
+        made.write(&path, "8388608\n");
+    }
+    made
+}
+
+#[test]
+fn btrfs_counts_all_of_its_devices_and_its_copies() {
+    for (profile, copies) in [("single", 1), ("raid0", 1), ("dup", 2), ("raid1", 2), ("raid1c3", 3)] {
+        let made = btrfs(&[profile]);
+        // One that has no room any more is no profile of new data.
+        made.write("fs/btrfs/0123-4567/allocation/data/raid1c4/total_bytes", "0\n");
+        let below = made.below_file("pool/file");
+        assert_eq!((below.device_name(), below.doubt()), (Some("stooka, stookb"), None));
+        assert_eq!((below.copies(), below.len()), (copies, Some(2 << 20)), "{profile}");
+        let before = below.counters().unwrap();
+        made.counts("stooka", 10);
+        made.counts("stookb", 30);
+        assert_eq!(below.use_between(before, below.counters().unwrap()).write_bytes, 40 * 512);
+    }
+}
+
+#[test]
+fn btrfs_says_where_its_copies_or_devices_are_not_known() {
+    let doubt_of = |profiles: &[&str]| btrfs(profiles).below_file("pool/file").doubt().unwrap().to_owned();
+    assert!(doubt_of(&["raid5"]).contains("raid5 writes parity: how many bytes are written"));
+    assert!(doubt_of(&["dup", "single"]).contains("its data has the profiles dup, single"));
+    assert!(doubt_of(&[]).contains("does not tell the profile"));
+    let made = btrfs(&["single"]);
+    made.write("fs/btrfs/0123-4567/devinfo/2/missing", "1\n");
+    assert_eq!(made.below_file("pool/file").doubt(), Some("btrfs: one of its devices is missing"));
+    let mut made = btrfs(&["single"]);
+    made.system.mounts.clear();
+    made.mount("/", "pool", "btrfs /dev/stookz rw");
+    assert!(made.below_file("pool/file").doubt().unwrap().contains("/dev/stookz cannot be seen from here"));
+}
+
+#[test]
+fn a_loop_device_on_a_mirror_is_held_against_one_copy() {
+    let below = |copies_below| {
+        let device = btrfs(&["single"]).device("stookc", (721, 0));
+        Below { copies_below, ..Below::plain(device) }
+    };
+    let at = |sectors| Totals { writes: sectors, write_bytes: sectors * 512, ..Totals::default() };
+    let counters = |top, lowest| Counters { top: Some(at(top)), lowest: at(lowest) };
+    let written = |below: Below, lowest| below.use_between(counters(0, 0), counters(100, lowest)).write_bytes;
+    assert_eq!(written(below(2), 200), 100 * 512);
+    assert_eq!(written(below(2), 100), 50 * 512);
+    assert_eq!(written(below(1), 100), 100 * 512);
+}
+
+#[test]
+fn a_device_number_is_asked_before_any_mount() {
+    let mut made = Made::new();
+    made.device("stookd", (722, 5));
+    made.mount("/", ".", "tmpfs tmpfs rw");
+    let file = made.file("file");
+    let below = made.system.below_file(&file, makedev(722, 5), LAYERS_MAX);
+    assert_eq!((below.device_name(), below.doubt()), (Some("stookd"), None));
+}
