@@ -104,6 +104,12 @@ impl TestFile {
             };
             return Err(Error::target(path, format!("{problem}: expected a directory or a regular file")));
         }
+        if writable {
+            // Where a link leads to counts, not where it lies.
+            let real = fs::canonicalize(path).map_err(|error| crate::Error::io("find", path, error))?;
+            refuse_inside_pack(real.parent().unwrap_or(&real))
+                .map_err(|error| crate::Error::io("write to", path, error))?;
+        }
         let opened = fs::OpenOptions::new().read(true).write(writable).open(path);
         let what = if writable { "open for writing" } else { "open" };
         let handle = opened.map_err(|error| crate::Error::io(what, path, error))?;

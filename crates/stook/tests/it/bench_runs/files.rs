@@ -48,6 +48,25 @@ fn an_existing_file_is_only_read_unless_that_was_asked_for() {
     assert!(bytes.len() == 1 << 20 && bytes.chunks(4096).all(|block| block != [7; 4096]), "all was written");
 }
 
+/// Before: `--overwrite-file` destroyed the records of a pack whose segment it was given.
+#[test]
+fn a_file_of_a_pack_is_never_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let segment = directory.path().join("segment-0000000000000001");
+    fs::write(&segment, vec![7; 1 << 20]).unwrap();
+    fs::write(directory.path().join("manifest-0000000000000001"), "").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link");
+    std::os::unix::fs::symlink(&segment, &link).unwrap();
+    let writing = Bench { overwrite_file: true, ..bench(&[Workload { read_share: 0, ..short() }]) };
+    for path in [&segment, &link] {
+        let message = refused(&writing, path);
+        assert!(message.contains("is a pack"), "{message}");
+    }
+    assert!(fs::read(&segment).unwrap() == vec![7; 1 << 20], "nothing was touched");
+    run(&bench(&[short()]), &segment).unwrap();
+}
+
 #[test]
 fn a_file_that_is_known_to_be_full_is_not_filled_again() {
     let directory = tempfile::tempdir().unwrap();
