@@ -38,11 +38,12 @@ pub struct Global {
 
 /// The headings of `stook --help`, in order, and the commands under each. A command that is not
 /// built in is left out, and so is a heading without commands.
-pub const HEADINGS: [(&str, &[&str]); 4] = [
+pub const HEADINGS: [(&str, &[&str]); 5] = [
     ("Measure", &["bench", "advise", "study"]),
     ("Lay out", &["pack", "unpack", "ls", "info", "get", "put", "rm", "load", "compact", "check"]),
     ("Present", &["stitch", "mount", "cat"]),
     ("Move", &["copy", "verify"]),
+    ("Set up", &["completions", "man"]),
 ];
 
 /// The exit codes, told at the end of the help.
@@ -50,9 +51,14 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 finished with failures or damage (all listed), 2 wrong usage, 130 interrupted.
 `stook COMMAND --help` tells more about a command.";
 
-/// The whole command line, with its help grouped by heading.
+/// The whole command line, with its help grouped by heading, for the terminal of this process.
 pub fn command() -> clap::Command {
-    let command = for_people(Cli::command());
+    command_for(columns())
+}
+
+/// The same, with examples laid out for so many columns.
+pub fn command_for(columns: usize) -> clap::Command {
+    let command = for_people(Cli::command(), columns);
     let list = grouped(&command);
     let usage = command.get_styles().get_usage();
     let template = format!(
@@ -63,13 +69,13 @@ pub fn command() -> clap::Command {
 
 /// What holds for every command: paragraphs of help are as wide as the terminal, not as wide as their source, and a negative
 /// number is the value of the option before it, so that the message names that option.
-fn for_people(command: clap::Command) -> clap::Command {
+fn for_people(command: clap::Command, columns: usize) -> clap::Command {
     const PATHS: [&str; 6] = ["FILE", "DIR", "PATH", "NEW", "PROGRAM", "SOURCE"];
     let names_path = |argument: &clap::Arg| {
         let names = argument.get_value_names().unwrap_or_default();
         names.iter().any(|name| PATHS.contains(&name.as_str()))
     };
-    let after = command.get_after_help().map(|text| fitted(&unwrapped(&text.to_string()), columns()));
+    let after = command.get_after_help().map(|text| fitted(&unwrapped(&text.to_string()), columns));
     let command = command.mut_args(|argument| {
         let is_option = argument.get_long().is_some() && argument.get_action().takes_values();
         let may_be_negative = is_option && !names_path(&argument);
@@ -79,7 +85,7 @@ fn for_people(command: clap::Command) -> clap::Command {
         Some(after) => command.after_help(after),
         None => command,
     };
-    command.mut_subcommands(for_people)
+    command.mut_subcommands(|command| for_people(command, columns))
 }
 
 /// A text whose paragraphs are one line each; lines that are indented, as examples are, stay as they are.

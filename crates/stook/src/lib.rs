@@ -10,7 +10,7 @@
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`]. What joins two of them stands above both: [`import`].
 //!
-//! `docs/ARCHITECTURE.md` tells why it is cut this way.
+//! `docs/ARCHITECTURE.md` is the map, `docs/internals/` says how it works.
 
 pub mod archive;
 pub mod bench;

@@ -5,12 +5,16 @@ use super::repository::Repository;
 
 const PROMISED: &[&str] = &[
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "docs/ARCHITECTURE.md",
     "docs/BENCHMARKS.md",
+    "docs/GLOSSARY.md",
     "docs/formats/pack-v1.md",
+    "docs/internals/dependencies.md",
 ];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {

@@ -6,7 +6,8 @@ use toml::{Table, Value};
 use super::Violation;
 use super::repository::Repository;
 
-const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+/// Where each dependency has its reason.
+const REASONS: &str = "docs/internals/dependencies.md";
 
 /// Crates whose users get their dependencies.
 const PUBLISHED: &[&str] = &["stook", "stook-cli"];
@@ -24,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
-    let explained = repository.texts.get(ARCHITECTURE).map_or("", String::as_str);
+    let explained = repository.texts.get(REASONS).map_or("", String::as_str);
     let mut violations = Vec::new();
     for (path, manifest) in &repository.manifests {
         let mut report = |message: String| violations.push(Violation::new(path, 0, message));
@@ -46,9 +47,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
                 && !name.starts_with("stook")
                 && !explained.contains(&format!("`{name}`"))
             {
-                report(format!(
-                    "`{name}` has no line in {ARCHITECTURE}: say what it is for and why this one"
-                ));
+                report(format!("`{name}` has no line in {REASONS}: say what it is for and why this one"));
             }
         }
     }
@@ -116,8 +115,8 @@ fn layer_fault(package: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn messages(manifest: &str, architecture: &str) -> Vec<String> {
-        let repository = Repository::of(&[("Cargo.toml", manifest), (ARCHITECTURE, architecture)]);
+    fn messages(manifest: &str, reasons: &str) -> Vec<String> {
+        let repository = Repository::of(&[("Cargo.toml", manifest), (REASONS, reasons)]);
         check(&repository).into_iter().map(|violation| violation.message).collect()
     }
 

@@ -9,10 +9,12 @@ pub mod bench;
 pub mod cat;
 pub mod check;
 pub mod compact;
+pub mod completions;
 pub mod get;
 pub mod info;
 pub mod load;
 pub mod ls;
+pub mod man;
 pub mod pack;
 pub mod put;
 pub mod rm;
@@ -52,6 +54,10 @@ pub enum Command {
     Check(check::Args),
     /// Writes bytes of a file, an object or a record, wherever it is, to stdout
     Cat(cat::Args),
+    /// Prints the script that completes commands and options in a shell
+    Completions(completions::Args),
+    /// Prints the manual page, or writes one page for each command
+    Man(man::Args),
 }
 
 /// Runs a command.
@@ -73,5 +79,7 @@ pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
         Command::Compact(args) => compact::run(args, context),
         Command::Check(args) => check::run(args, context),
         Command::Cat(args) => cat::run(args, context),
+        Command::Completions(args) => completions::run(&args, context),
+        Command::Man(args) => man::run(&args, context),
     }
 }

@@ -21,6 +21,7 @@ mod packs;
 mod put;
 mod rm;
 mod roundtrip;
+mod shell;
 mod ssd_profile;
 mod study;
 mod trees;

@@ -14,7 +14,7 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 18] = [
+const RUNS: [(&str, &str); 19] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -37,6 +37,7 @@ const RUNS: [(&str, &str); 18] = [
     ("compact", "compact p.stook"),
     ("check", "check p.stook"),
     ("cat", "cat file"),
+    ("man", "man"),
     ("stook", ""),
     ("help", "help"),
 ];

@@ -200,26 +200,30 @@ impl Segment {
         findings.damages.extend(segment.note_short());
         match entry.state {
             SegmentState::Sealed => segment.open_sealed(reader, &opening.log, findings)?,
-            SegmentState::Active => {
-                segment.open_checkpoints(storage, reader)?;
-                let (end, edition) = match opening.behind {
-                    Behind::Nothing => (segment.frames_end, None),
-                    Behind::Own => (segment.source.len(), Some(manifest.edition())),
-                    Behind::All => (segment.source.len(), None),
-                };
-                let mut recovered = segment.recover(reader, end, edition)?;
-                let committed_len = segment.entry.frames_end;
-                if recovered.damages.iter().any(|damage| damage.offset >= committed_len) {
-                    // A writer may have cut what a killed one left, and gone on there while it was read.
-                    recovered = segment.recover(reader, end, edition)?;
-                }
-                let scanned = segment.take_recovered(recovered, number, findings)?;
-                segment.ask_whose(scanned, findings);
-                segment.ask_beyond(scanned, opening, findings)?;
-            }
+            SegmentState::Active => segment.open_growing(opening, number, findings)?,
         }
         segment.open_vector(storage, reader, manifest, findings)?;
         Ok(Some(segment))
+    }
+
+    /// What a segment that grows holds: its checkpoints tell, and behind them its frames.
+    fn open_growing(&mut self, opening: &Opening<'_>, number: usize, findings: &mut Findings) -> Result<()> {
+        let &Opening { storage, reader, manifest, .. } = opening;
+        self.open_checkpoints(storage, reader)?;
+        let (end, edition) = match opening.behind {
+            Behind::Nothing => (self.frames_end, None),
+            Behind::Own => (self.source.len(), Some(manifest.edition())),
+            Behind::All => (self.source.len(), None),
+        };
+        let mut recovered = self.recover(reader, end, edition)?;
+        let committed_len = self.entry.frames_end;
+        if recovered.damages.iter().any(|damage| damage.offset >= committed_len) {
+            // A writer may have cut what a killed one left, and gone on there while it was read.
+            recovered = self.recover(reader, end, edition)?;
+        }
+        let scanned = self.take_recovered(recovered, number, findings)?;
+        self.ask_whose(scanned, findings);
+        self.ask_beyond(scanned, opening, findings)
     }
 
     /// The damage that it is if the file is shorter than what was committed.
