@@ -1,10 +1,11 @@
 //! Ctrl-C, SIGTERM and SIGHUP as a flag that commands poll, so that they can stop cleanly.
 //!
 //! Commands call [`check`] wherever nothing is half done, and read what may never come (stdin, pipes) through
-//! [`Interruptible`]. The second signal ends the program at once: whoever presses twice does not want to wait for the
-//! tidying up. So does the first while results are being written to stdout: a reader that does not read would keep
-//! the program waiting, and by then there is nothing to tidy up. What others may keep waiting (servers) is done by
-//! [`wait_for`], on a thread that is left alone when the program is asked to stop.
+//! [`Interruptible`]. A second signal ends the program at once: whoever presses twice does not want to wait for the
+//! tidying up. What comes within half a second of the first is no second one: `timeout` signals the program and its group,
+//! so that one request arrives twice. The first signal ends the program at once where results are being written to stdout:
+//! a reader that does not read would keep it waiting, and by then there is nothing to tidy up. What others may keep waiting
+//! (servers) is done by [`wait_for`], on a thread that is left alone when the program is asked to stop.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,6 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -22,12 +24,18 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::{flag, low_level};
 
 use crate::exit;
 
 /// Set in the handler itself, so before a read that was waiting can see the end of what the same Ctrl-C ended.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Whether the next signal is a second one.
+static ASKED_BEFORE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// How long signals count as the same one.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Whether results are on their way to stdout.
 static WRITING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
@@ -55,14 +63,31 @@ impl std::error::Error for Interrupted {}
 /// # Errors
 /// When the system refuses the handler.
 pub(crate) fn install() -> anyhow::Result<()> {
+    listen().context("cannot listen to Ctrl-C")
+}
+
+fn listen() -> io::Result<()> {
     let code = i32::from(exit::INTERRUPTED);
+    let (first, signalled) = UnixStream::pair()?;
+    // Waits for the first signal, and is left alone when the program ends.
+    std::thread::Builder::new()
+        .name("stook-signal".into())
+        .spawn(move || expect_second(first, SAME_SIGNAL, &ASKED_BEFORE))?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let listening = flag::register_conditional_shutdown(signal, code, INTERRUPTED.clone())
-            .and_then(|_| flag::register_conditional_shutdown(signal, code, WRITING.clone()))
-            .and_then(|_| flag::register(signal, INTERRUPTED.clone()));
-        listening.context("cannot listen to Ctrl-C")?;
+        flag::register_conditional_shutdown(signal, code, ASKED_BEFORE.clone())?;
+        flag::register_conditional_shutdown(signal, code, WRITING.clone())?;
+        flag::register(signal, INTERRUPTED.clone())?;
+        low_level::pipe::register(signal, signalled.try_clone()?)?;
     }
     Ok(())
+}
+
+/// Sets `asked_before` some time after the first signal, which is a byte of `first`.
+fn expect_second(mut first: impl Read, same: Duration, asked_before: &AtomicBool) {
+    if first.read_exact(&mut [0]).is_ok() {
+        std::thread::sleep(same);
+        asked_before.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Calls what writes to stdout: until it returns, one signal ends the program.
@@ -159,4 +184,18 @@ pub fn interrupted() -> bool {
 /// [`Interrupted`].
 pub fn check() -> Result<(), Interrupted> {
     if interrupted() { Err(Interrupted) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_signal_is_a_second_one_only_after_a_first() {
+        let asked_before = AtomicBool::new(false);
+        expect_second(io::empty(), Duration::ZERO, &asked_before);
+        assert!(!asked_before.load(Ordering::SeqCst));
+        expect_second(&b"\0"[..], Duration::ZERO, &asked_before);
+        assert!(asked_before.load(Ordering::SeqCst));
+    }
 }

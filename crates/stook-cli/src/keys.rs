@@ -76,9 +76,12 @@ impl KeyList {
     }
 }
 
-/// Patterns that a key may match; all do where there is none.
+/// Patterns that a key may match; all do where there is none. A key that one of them is, as keys are shown, matches, too.
 #[derive(Debug)]
-pub(crate) struct Globs(Patterns);
+pub(crate) struct Globs {
+    patterns: Patterns,
+    keys: Vec<Key>,
+}
 
 impl Globs {
     /// The patterns that an option, or an argument, gave.
@@ -86,16 +89,23 @@ impl Globs {
     /// # Errors
     /// When a pattern is none.
     pub(crate) fn new(option: &str, texts: &[String]) -> Result<Self, UsageError> {
-        Ok(Self(patterns(option, texts)?))
+        let patterns = patterns(option, texts)?;
+        // A pattern need not be a key; most are.
+        let keys = texts.iter().filter_map(|text| Key::parse(text.as_bytes()).ok()).collect();
+        Ok(Self { patterns, keys })
     }
 
     /// Whether the key of a record of this kind matches one of them; a numeric one as `id:N`.
     pub(crate) fn match_key(&self, key: &Key, kind: Option<FileKind>) -> bool {
-        self.0.is_empty()
+        let patterns = &self.patterns;
+        patterns.is_empty()
+            || self.keys.contains(key)
             || match key.value() {
-                KeyValue::Bytes(path) if kind == Some(FileKind::Directory) => self.0.matches_directory(path),
-                KeyValue::Bytes(path) => self.0.matches(path),
-                KeyValue::Id(_) => self.0.matches(key.to_string().as_bytes()),
+                KeyValue::Bytes(path) if kind == Some(FileKind::Directory) => {
+                    patterns.matches_directory(path)
+                }
+                KeyValue::Bytes(path) => patterns.matches(path),
+                KeyValue::Id(_) => patterns.matches(key.to_string().as_bytes()),
             }
     }
 
@@ -109,7 +119,8 @@ impl Globs {
         pack: &Pack,
         entries: Vec<KeyEntry>,
     ) -> Result<Vec<Result<KeyEntry, Error>>, Error> {
-        let asks = |entry: &KeyEntry| entry.key.as_bytes().is_some_and(|path| self.0.depend_on_kind(path));
+        let asks =
+            |entry: &KeyEntry| entry.key.as_bytes().is_some_and(|path| self.patterns.depend_on_kind(path));
         let asked: Vec<KeyEntry> = entries.iter().filter(|entry| asks(entry)).cloned().collect();
         let mut heads = pack.heads(&asked)?.into_iter();
         let mut matching = Vec::with_capacity(entries.len());

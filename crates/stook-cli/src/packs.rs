@@ -3,6 +3,7 @@
 //! But for remarks, nothing here prints; commands do.
 
 use std::ffi::{OsStr, OsString};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,6 +56,19 @@ pub fn open_in(storage: Arc<dyn Storage>, context: &Context) -> Result<Pack, Err
     let pack = Pack::open(storage, OpenOptions::default())?;
     context.watch(pack.damage_log());
     Ok(pack)
+}
+
+/// A parser of whole numbers within a range, which it names where something else is given.
+pub fn number<T: TryFrom<u64> + 'static>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match (range.start(), range.end()) {
+            (start, &u64::MAX) => format!("expected a whole number from {start} on"),
+            (start, end) => format!("expected a whole number from {start} to {end}"),
+        })
+    }
 }
 
 /// Which state of a pack to read.
@@ -299,6 +313,16 @@ mod tests {
                 assert!(!text.contains(call), "{} in {}: use `packs`", call, path.display());
             }
         }
+    }
+
+    #[test]
+    fn a_number_that_is_none_or_out_of_range_is_told_with_what_was_expected() {
+        assert_eq!(number::<u16>(1..=1024)("7"), Ok(7));
+        for wrong in ["-1", "0", "1025", "", "x", "1.5"] {
+            let told = number::<u64>(1..=1024)(wrong).unwrap_err();
+            assert_eq!(told, "expected a whole number from 1 to 1024", "{wrong}");
+        }
+        assert_eq!(number::<u64>(1..=u64::MAX)("-1").unwrap_err(), "expected a whole number from 1 on");
     }
 
     #[test]

@@ -11,7 +11,8 @@ Patterns mean the same in every command: `*` and `?` stand for what is within a
 name, `**` for any number of directories, `[ab]` and `{a,b}` for one of several.
 A pattern without a slash is matched against the last name of a path, wherever
 that is; one with a slash against the whole path: `/*` is the top, `a/**` what
-is in a. A slash at the end means directories only, with all below them: `a/`.";
+is in a. A slash at the end means directories only, with all below them: `a/`.
+`\\xNN` is the byte with that number, as `stook ls` prints it.";
 
 /// Which paths are taken.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -8,6 +8,7 @@ mod key;
 mod memory;
 mod numbers;
 mod pack;
+mod paths;
 mod sparse;
 mod wait;
 

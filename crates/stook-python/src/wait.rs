@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -85,11 +85,13 @@ pub(crate) struct Telling {
     owed: Option<Vec<u64>>,
     /// What the callable, or the handler of a signal, raised.
     raised: Option<PyErr>,
+    /// Whether it was the callable, and not a signal.
+    has_failed: bool,
 }
 
 impl Telling {
     pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
-        Self { callback, looked_at: Instant::now(), owed: None, raised: None }
+        Self { callback, looked_at: Instant::now(), owed: None, raised: None, has_failed: false }
     }
 
     /// Whether to go on. Every 20 ms signals are looked for, and the callable is told these numbers.
@@ -108,18 +110,31 @@ impl Telling {
         let told = Python::attach(|py| {
             py.check_signals()?;
             let Some(callback) = &self.callback else { return Ok(()) };
-            callback.call1(py, PyTuple::new(py, numbers)?).map(|_| ())
+            let called = callback.call1(py, PyTuple::new(py, numbers)?).map(|_| ());
+            // Ctrl-C comes while it runs, too, and is none of its errors.
+            self.has_failed = matches!(&called, Err(error) if error.is_instance_of::<PyException>(py));
+            called
         });
         self.owed = None;
         self.raised = told.err();
         self.looked_at = Instant::now();
     }
 
-    /// The last numbers, and what was raised, if anything was.
-    pub(crate) fn finish(mut self) -> PyResult<()> {
+    /// Tells the last numbers, if they are owed.
+    pub(crate) fn tell_last(&mut self) {
         if let (None, Some(numbers)) = (&self.raised, self.owed.take()) {
             self.look(&numbers);
         }
+    }
+
+    /// Whether the callable raised an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// The last numbers, and what was raised, if anything was.
+    pub(crate) fn finish(mut self) -> PyResult<()> {
+        self.tell_last();
         self.raised.map_or(Ok(()), Err)
     }
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Callable
 
@@ -55,11 +57,118 @@ def test_an_empty_path_is_refused_and_not_taken_for_the_working_directory() -> N
         stook.SparseFile,
         stook.LocalFile,
         lambda path: stook.open(path, memory_bytes=1 << 20),
+        stook.Pack,
+        lambda path: stook.Pack(path, "a"),
+        lambda path: stook.pack_tree("tree", path),
+        lambda path: stook.pack_tree(path, "new.stook"),
+        lambda path: stook.pack_tree(["tree", path], "new.stook"),
+        lambda path: stook.unpack(path, "out"),
+        lambda path: stook.unpack("data.stook", path),
+        stook.DiskCache,
+        lambda path: stook.SparseFile("file", cache=path),
     ]
+    Path("tree").mkdir()
+    Path("file").write_bytes(b"x")
+    stook.Pack("data.stook", "x").close()
+    before = sorted(Path().iterdir())
     for call in calls:
         for empty in ("", b""):
             with pytest.raises(ValueError, match="the path is empty"):
                 call(empty)
+    assert sorted(Path().iterdir()) == before
+
+
+def test_bytes_are_one_path() -> None:
+    Path("tree").mkdir()
+    Path("tree/a").write_bytes(b"x")
+    assert stook.pack_tree(b"tree", b"data.stook").files == 1
+    with stook.Pack(b"data.stook") as pack:
+        assert pack["a"] == b"x" and pack.path == Path("data.stook")
+    assert stook.unpack(b"data.stook", b"out").files == 1 and Path("out/a").read_bytes() == b"x"
+
+
+def picks_nothing(_path: str) -> None:
+    """A callable whose author forgot `return`."""
+
+
+@pytest.mark.parametrize("select", [picks_nothing, lambda path: path.endswith(".zzz")])
+def test_a_selection_that_takes_nothing_is_an_error_and_leaves_no_pack(select: Callable[[str], object]) -> None:
+    Path("tree/deep").mkdir(parents=True)
+    Path("tree/deep/a").write_bytes(b"x")
+    with pytest.raises(stook.InvalidError, match="select took none of the 2 paths below tree$"):
+        stook.pack_tree("tree", "new.stook", select=select)
+    assert not Path("new.stook").exists()
+    stook.pack_tree("tree", "data.stook")
+    with pytest.raises(stook.InvalidError, match="select took none of the 2 paths"):
+        stook.pack_tree("tree", "data.stook", select=select)
+    with stook.Pack("data.stook") as pack:
+        assert pack["deep/a"] == b"x"
+    with pytest.raises(stook.InvalidError, match="select took none of the keys of data.stook"):
+        stook.unpack("data.stook", "out", select=select)
+
+
+def test_where_nothing_is_there_or_all_is_excluded_a_selection_may_take_nothing() -> None:
+    Path("empty").mkdir()
+    Path("tree").mkdir()
+    Path("tree/a").write_bytes(b"x")
+    assert stook.pack_tree("empty", "empty.stook", select=picks_nothing).files == 0
+    assert stook.pack_tree("tree", "new.stook", exclude=lambda path: True, select=lambda path: True).files == 0
+    assert stook.pack_tree("tree/a", "file.stook", select=picks_nothing).files == 1
+
+
+def takes_none() -> None:
+    """A callable that cannot be told anything."""
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_progress_that_raises_leaves_no_pack_that_was_made_for_it(is_there: bool) -> None:
+    Path("tree").mkdir()
+    Path("tree/a").write_bytes(b"x")
+    if is_there:
+        Path("new.stook").mkdir()
+    with pytest.raises(TypeError):
+        stook.pack_tree("tree", "new.stook", progress=takes_none)  # type: ignore[arg-type]
+    assert Path("new.stook").exists() == is_there
+    assert not is_there or list(Path("new.stook").iterdir()) == []
+
+
+def test_bounds_of_what_is_deleted_are_refused_where_nothing_is_or_both_are_given() -> None:
+    Path("tree").mkdir()
+    for options, told in (
+        ({"max_delete": 5}, "max_delete says how much delete=True may delete"),
+        ({"force": True}, "force says how much delete=True may delete"),
+        ({"delete": True, "max_delete": 5, "force": True}, "either max_delete or force"),
+    ):
+        wrong: Any = options
+        with pytest.raises(stook.InvalidError, match=told):
+            stook.pack_tree("tree", "new.stook", **wrong)
+    assert not Path("new.stook").exists()
+
+
+def test_seconds_as_an_int_are_told_to_be_nanoseconds(filled: Path) -> None:
+    with pytest.raises(stook.NoSuchStateError, match="an int is nanoseconds; give a float of seconds"):
+        stook.Pack(filled, at=1_700_000_000)
+    with pytest.raises(stook.NoSuchStateError) as raised:
+        stook.Pack(filled, at=1.5)
+    assert "nanoseconds" not in str(raised.value)
+
+
+def test_attributes_that_the_format_defines_are_not_masked_by_text_of_the_same_name() -> None:
+    file = Path("file")
+    file.write_bytes(b"x")
+    file.chmod(0o640)
+    put = [sys.executable, "-m", "stook", "put", "data.stook", "key", "file"]
+    subprocess.run(put, check=True, capture_output=True)
+    with stook.Pack("data.stook") as pack:
+        before = pack.stat("key")
+    for name in ("kind", "mode", "mtime_ns"):
+        told = subprocess.run([*put, "--attr", f"{name}=symlink"], capture_output=True, text=True)
+        # The command line may take or refuse such a name; what is read says what the file was either way.
+        assert told.returncode == 0 or name in told.stderr
+        with stook.Pack("data.stook") as pack:
+            after, record = pack.stat("key"), pack.record("key")
+        assert before is not None and after is not None and record is not None
+        assert record.kind == after.kind == "file" and record.attributes == after.attributes == before.attributes
 
 
 @pytest.mark.parametrize("argument", ["select", "exclude"])

@@ -150,7 +150,14 @@ def test_what_is_known_without_reading_values(tree: Path) -> None:
             7: ("file", 5),
         }
         assert [one.key for one in pack.listdir("d")] == ["d/b.txt", "d/e"]
-        assert pack.listdir("none") == pack.listdir("empty") == pack.listdir("a.bin") == []
+        assert [one.key for one in pack.listdir("d/")] == [one.key for one in pack.listdir(b"d")] == ["d/b.txt", "d/e"]
+        assert pack.listdir("empty") == pack.listdir("empty/") == []
+        for none in ("none", "none/", "d/none", b"d//"):
+            with pytest.raises(FileNotFoundError, match="the pack has no such directory"):
+                pack.listdir(none)
+        for other in ("a.bin", "a.bin/", "l", "z.bin"):
+            with pytest.raises(NotADirectoryError, match="this is no directory of the pack"):
+                pack.listdir(other)
         assert repr(pack.listdir("d")[0]) == "<stook.Stat 'd/b.txt': file of 2 bytes>"
     with stook.Pack("p.stook", "x") as pack:
         pack["made/by/hand"] = b"x"

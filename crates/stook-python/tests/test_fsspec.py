@@ -118,6 +118,54 @@ def test_what_is_not_there_or_cannot_be_done(pack: Path, tmp_path: Path) -> None
         fs.modified(f"{pack}//top")
 
 
+WRITES: dict[str, tuple[Any, ...]] = {
+    "mkdir": ("{pack}//d",),
+    "makedir": ("{pack}//d",),
+    "makedirs": ("{pack}//d",),
+    "mkdirs": ("{pack}//d",),
+    "rmdir": ("{pack}//d",),
+    "rm": ("{pack}//top",),
+    "rm_file": ("{pack}//top",),
+    "delete": ("{pack}//top",),
+    "cp_file": ("{pack}//top", "{pack}//new"),
+    "copy": ("{pack}//top", "{pack}//new"),
+    "cp": ("{pack}//top", "{pack}//new"),
+    "mv": ("{pack}//top", "{pack}//new"),
+    "move": ("{pack}//top", "{pack}//new"),
+    "rename": ("{pack}//top", "{pack}//new"),
+    "touch": ("{pack}//new",),
+    "pipe": ("{pack}//new", b"x"),
+    "pipe_file": ("{pack}//new", b"x"),
+    "write_bytes": ("{pack}//new", b"x"),
+    "write_text": ("{pack}//new", "x"),
+    "put": ("file", "{pack}//new"),
+    "put_file": ("file", "{pack}//new"),
+    "upload": ("file", "{pack}//new"),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_no_method_seems_to_have_written_to_a_pack(pack: Path, name: str) -> None:
+    Path("file").write_bytes(b"x")
+    fs = StookFileSystem(skip_instance_cache=True)
+    arguments = [one.format(pack=pack) if isinstance(one, str) else one for one in WRITES[name]]
+    with pytest.raises(stook.InvalidError, match="packs are read here; they are written with stook.Pack"):
+        getattr(fs, name)(*arguments)
+
+
+def test_an_opened_record_tells_of_itself_what_files_of_fsspec_do(pack: Path) -> None:
+    fs = StookFileSystem(skip_instance_cache=True)
+    content = fs.cat(f"{pack}//top")
+    with fs.open(f"{pack}//top") as file:
+        assert (file.size, file.path, file.mode, file.fs) == (len(content), f"{pack}//top", "rb", fs)
+        assert file.details == file.info() == fs.info(f"{pack}//top")
+        assert file.full_name == f"stook://{pack}//top" and file.name == file.path
+        assert file.read() == content
+    # What dask reads its pieces with.
+    assert fs.read_block(f"{pack}//top", 0, None) == content
+    assert fs.read_block(f"{pack}//top", 1, 3) == content[1:4]
+
+
 def test_options_that_packs_do_not_have_are_refused(pack: Path) -> None:
     wrong: list[dict[str, Any]] = [{"grp": "x"}, {"group": "nope"}, {"stook": {"grp": 1}}]
     for options in wrong:

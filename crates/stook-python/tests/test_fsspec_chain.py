@@ -10,6 +10,7 @@ from typing import Any
 import fsspec
 import pytest
 from addressed import Addressed
+from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -172,3 +173,45 @@ def test_archives_behind_and_before_it(tmp_path: Path) -> None:
     assert fsspec.open(f"stookcache::zip://a::file://{tmp_path}/x.zip").open().read() == b"in an archive"
     fs, _ = fsspec.url_to_fs(f"zip://::stookcache::file://{tmp_path}/x.zip")
     assert fs.cat("a") == b"in an archive"
+
+
+def test_what_writes_is_done_by_the_other_file_system_and_read_anew(tmp_path: Path) -> None:
+    fs = StookCacheFileSystem(fs=LocalFileSystem(), skip_instance_cache=True)
+    root = str(tmp_path / "d")
+    fs.makedirs(f"{root}/deep")
+    fs.mkdir(f"stookcache::file://{root}/empty")
+    fs.pipe(f"{root}/a", b"1")
+    assert fs.cat_file(f"{root}/a") == b"1"
+    fs.pipe({f"{root}/a": b"22", f"{root}/b": b"3"})
+    assert fs.cat_file(f"{root}/a") == b"22" and fs.cat_file(f"{root}/b") == b"3"
+    fs.cp_file(f"{root}/a", f"{root}/c")
+    fs.cp(f"{root}/a", f"{root}/e")
+    fs.mv(f"{root}/b", f"{root}/deep/b")
+    fs.touch(f"{root}/t")
+    fs.put(f"{root}/e", f"{root}/deep/")
+    assert sorted(fs.find(root)) == [f"{root}/{name}" for name in ("a", "c", "deep/b", "deep/e", "e", "t")]
+    assert fs.modified(f"{root}/a") is not None and fs.created(f"{root}/a") is not None
+    fs.rm_file(f"{root}/c")
+    fs.rmdir(f"{root}/empty")
+    fs.rm([f"{root}/e", f"{root}/t"])
+    assert sorted(fs.find(root)) == [f"{root}/{name}" for name in ("a", "deep/b", "deep/e")]
+    fs.rm(root, recursive=True)
+    assert not Path(root).exists()
+
+
+def test_what_the_other_file_system_does_not_do_is_told() -> None:
+    with pytest.raises(NotImplementedError, match="cp_file: Bare does not do this"):
+        StookCacheFileSystem(fs=Bare(skip_instance_cache=True), skip_instance_cache=True).cp_file("a", "b")
+
+
+class Bare(AbstractFileSystem):  # type: ignore[misc]
+    """Does nothing."""
+
+    protocol = "bare"
+
+
+@pytest.mark.parametrize("mode", ["open", "cat_file"])
+def test_a_directory_is_not_opened(tmp_path: Path, mode: str) -> None:
+    fs = StookCacheFileSystem(fs=LocalFileSystem(), skip_instance_cache=True)
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        getattr(fs, mode)(str(tmp_path))

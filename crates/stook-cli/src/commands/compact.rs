@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     extra_space: Option<u64>,
     /// Memory for records on their way
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
     memory: u64,
     /// Tell what would be done, what would be won and how long it would take, and change nothing
     #[arg(long)]
@@ -68,12 +68,20 @@ fn parse_size(text: &str) -> Result<u64, String> {
     units::parse_size(text).map_err(|error| chain(&error))
 }
 
+fn parse_memory(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err("records on their way need some memory".into()),
+        size => Ok(size),
+    }
+}
+
 fn parse_keep(text: &str) -> Result<Duration, String> {
     if text.parse::<f64>().is_ok() {
         return Err(format!("{text:?} has no unit; expected a time like 90s, 12h or 7d"));
     }
     let seconds = units::parse_seconds(text).map_err(|error| chain(&error))?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    let wrong = |_| format!("{text:?} is out of range; expected a time like 90s, 12h or 7d");
+    Duration::try_from_secs_f64(seconds).map_err(wrong)
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {

@@ -25,6 +25,9 @@ Examples:
 /// From this share of dead bytes on, room is worth getting back.
 const DEAD_SHARE_NOTABLE: f64 = 0.2;
 
+/// So many segments are listed unasked.
+const SEGMENTS_TOLD_MAX: usize = 20;
+
 /// What `stook info` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,7 +37,7 @@ pub struct Args {
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     pub(super) groups: Vec<String>,
-    /// List all damage that opening the pack met, not the first ten
+    /// List all segments, not the first twenty, and all damage that opening the pack met, not the first ten
     #[arg(long)]
     verbose: bool,
 }
@@ -252,7 +255,7 @@ fn print_text(pack: &Pack, info: &Info<'_>, verbose: bool, output: &mut Output) 
     table.row(["index in memory".into(), bytes_decimal(info.index_memory_bytes)]);
     table.row(["to do".into(), info.action_text.clone()]);
     output.table(&table)?;
-    print_tables(info, output)?;
+    print_tables(info, verbose, output)?;
     for torn in &info.torn_tails {
         output.line(format_args!(
             "segment-{:016x} has an unfinished end of {} bytes at offset {}; readers ignore it, the next writer cuts it",
@@ -268,7 +271,7 @@ fn print_text(pack: &Pack, info: &Info<'_>, verbose: bool, output: &mut Output) 
     Ok(())
 }
 
-fn print_tables(info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
+fn print_tables(info: &Info<'_>, verbose: bool, output: &mut Output) -> anyhow::Result<()> {
     if info.segments.is_empty() {
         return Ok(());
     }
@@ -292,6 +295,19 @@ fn print_tables(info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
         ];
         groups.row(cells);
     }
+    let told = if verbose { info.segments.len() } else { SEGMENTS_TOLD_MAX };
+    for table in [groups, segment_table(info.segments.iter().take(told))] {
+        output.line("")?;
+        output.table(&table)?;
+    }
+    if let Some(more) = info.segments.len().checked_sub(told).filter(|more| *more > 0) {
+        let more = count(more as u64);
+        output.line(format_args!("… and {more} more segments; `--verbose` lists them all"))?;
+    }
+    Ok(())
+}
+
+fn segment_table<'a>(listed: impl Iterator<Item = &'a Segment>) -> Table {
     let mut segments = Table::new([
         ("segment", Align::Right),
         ("group", Align::Left),
@@ -300,7 +316,7 @@ fn print_tables(info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
         ("dead", Align::Right),
         ("file", Align::Right),
     ]);
-    for segment in &info.segments {
+    for segment in listed {
         segments.row([
             format!("{:016x}", segment.id),
             group_name(&segment.group),
@@ -310,11 +326,7 @@ fn print_tables(info: &Info<'_>, output: &mut Output) -> anyhow::Result<()> {
             bytes_decimal(segment.file_bytes),
         ]);
     }
-    for table in [groups, segments] {
-        output.line("")?;
-        output.table(&table)?;
-    }
-    Ok(())
+    segments
 }
 
 fn group_name(name: &str) -> String {

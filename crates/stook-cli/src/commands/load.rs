@@ -74,11 +74,11 @@ pub struct Args {
     #[arg(long, value_name = "K/N", conflicts_with = "in_memory")]
     pub(super) split: Option<Part>,
     /// Load parts of the pack at once, in so many threads
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024),
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = packs::number::<u16>(1..=1024),
         conflicts_with_all = ["in_memory", "split", "max_records", "cursor"])]
     pub(super) threads: u16,
     /// Stop after so many records
-    #[arg(long, value_name = "N", conflicts_with = "in_memory", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "in_memory", value_parser = packs::number::<u64>(1..=u64::MAX))]
     pub(super) max_records: Option<u64>,
     /// Go on from where FILE says, if it is there, and write to it where the load stopped
     #[arg(long, value_name = "FILE", conflicts_with = "in_memory")]

@@ -1,5 +1,6 @@
 //! `stook pack DIR… PACK`: trees of files into a pack.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use serde::Serialize;
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary, PackTree};
-use stook::pack::{AccessRule, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{AccessRule, Error, Key, OpenOptions, Pack, PackWriter, SEGMENT_LEN_MIN, WriterOptions};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::storage::{LocalStorage, LocalStorageOptions};
@@ -64,16 +65,17 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "none", conflicts_with = "group")]
     group_by: String,
     /// Seal segments when they are this long; for a new pack
-    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_segment_size)]
     pub(super) segment_size: u64,
     /// Threads that walk and read
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = packs::number::<u64>(1..=1024))]
     threads: u64,
     /// Delete records of files that are no longer in the tree; with --group or --group-by, in that group only
     #[arg(long)]
     delete: bool,
     /// With --delete, delete up to so many records, be they more than half of the tree or moved into the pack
-    #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force")]
+    #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force",
+        value_parser = packs::number::<u64>(0..=u64::MAX))]
     max_delete: Option<u64>,
     /// With --delete, delete all records of what is gone, be they all that there are
     #[arg(long, requires = "delete")]
@@ -84,7 +86,7 @@ pub struct Args {
     /// Compare the bytes of every file, whatever its times say; packs again what is damaged in the pack
     #[arg(long)]
     pub(super) checksum: bool,
-    /// Pack archives as the files that they are, not their members
+    /// Pack archives, and packs, as the files that they are, not what is in them
     #[arg(long)]
     as_file: bool,
     /// Say what would be done, and do nothing
@@ -95,8 +97,12 @@ pub struct Args {
     verbose: bool,
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
-    units::parse_size(text).map_err(|error| chain(&error))
+fn parse_segment_size(text: &str) -> Result<u64, String> {
+    let size = units::parse_size(text).map_err(|error| chain(&error))?;
+    match size < SEGMENT_LEN_MIN {
+        true => Err(format!("a segment is at least {SEGMENT_LEN_MIN} bytes (1 MiB) long")),
+        false => Ok(size),
+    }
 }
 
 #[derive(Serialize)]
@@ -186,6 +192,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         checksum: args.checksum,
     };
     tree.check()?;
+    if !args.as_file {
+        let slip = |error: Error| UsageError::new(format!("{error}; with --as-file its files are packed"));
+        tree.check_no_packs().map_err(slip)?;
+    }
+    let is_new = !args.pack.exists();
     let opened = if args.dry_run { dry(&args, &tree, context)? } else { open(&args, &tree, context)? };
     tree.own = args.pack.exists().then(|| args.pack.clone());
     let progress = context.progress("packing", Unit::Bytes, None);
@@ -200,7 +211,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (mut writer, before) = opened;
     let packed = tree.run(writer.as_mut(), before.as_ref(), &mut on_progress);
     drop(progress);
-    let complete = matches!(&packed, Ok(summary) if !summary.interrupted && summary.failures.is_empty());
+    let was_complete = before.as_ref().is_some_and(Pack::is_complete);
+    let is_whole = |summary: &PackSummary| {
+        // Where deleting was refused nothing was packed: the pack is what it was.
+        let is_packed = summary.refused.is_none() || was_complete;
+        is_packed && !summary.interrupted && summary.failures.is_empty()
+    };
+    let complete = packed.as_ref().is_ok_and(is_whole);
     // What was packed is kept even if the rest could not be: the next run goes on from there.
     if let (Some(writer), Ok(_)) = (writer.take(), &packed) {
         finish(writer, before.as_ref(), complete, args.move_)?;
@@ -223,6 +240,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let taken = taken.load(Ordering::Relaxed);
     let failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
     let nothing = if failures == 0 && !taken { told_nothing(&args, &selection, context) } else { 0 };
+    if is_new && nothing > 0 {
+        args.take_back()?;
+    }
     Ok(code_for(failures + nothing))
 }
 
@@ -247,6 +267,15 @@ fn told_nothing(args: &Args, selection: &Selection, context: &Context) -> u64 {
 }
 
 impl Args {
+    /// Removes the pack that was made for paths of which there was none.
+    pub(super) fn take_back(&self) -> anyhow::Result<()> {
+        if self.dry_run {
+            return Ok(());
+        }
+        let pack = self.pack.display();
+        fs::remove_dir_all(&self.pack).with_context(|| format!("cannot remove {pack}, which has no file"))
+    }
+
     /// Tells that patterns took nothing: how many failures that makes.
     pub(super) fn told_nothing(&self, selection: &Selection, context: &Context) -> u64 {
         let sources: Vec<String> = self.sources.iter().map(|source| source.display().to_string()).collect();

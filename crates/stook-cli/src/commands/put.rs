@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
-use stook::pack::format::attributes::{Name, Value};
 use stook::pack::input::{self, FileInput, Input};
 use stook::pack::{Attributes, Error, Key, PackWriter, RecordWriter, WriterOptions};
 use stook::report::units::bytes_decimal;
@@ -153,7 +152,7 @@ fn attributes(given: &[String], body: &Body) -> anyhow::Result<Attributes> {
         let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             return Err(UsageError::new(format!("--attr {text:?} is not NAME=VALUE")).into());
         };
-        all.set(Name::Text(name.to_owned()), Value::Text(value.to_owned()));
+        all.set_text(name, value).map_err(|error| UsageError::new(format!("--attr {text:?}: {error}")))?;
     }
     Ok(all)
 }

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -76,7 +78,7 @@ pub struct Args {
     #[arg(long)]
     pub(super) no_owner: bool,
     /// Threads that write small files
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<u64>(1..=256))]
     threads: u64,
     #[command(flatten)]
     view: packs::View,
@@ -130,6 +132,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let prefix = keys::bytes_prefix(args.prefix.as_deref())?;
     let wanted = Wanted { selection: &selection, prefix, taken: Cell::new(false) };
     let target = args.target.as_deref().unwrap_or(Path::new("."));
+    let is_new = args.tar.is_none() && !target.exists();
     let code = match archives::open(&args.pack, context)? {
         Some(archive) => from_archive(&args, &archive, target, &wanted, context)?,
         None => from_pack(&args, target, &wanted, context)?,
@@ -138,9 +141,23 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Ok(code);
     }
     keys::tell_unmatched(&selection, context);
-    match wanted.taken.get() || code != ExitCode::SUCCESS {
-        true => Ok(code),
-        false => Ok(code_for(args.asked().told_nothing_to("unpack", &selection, &args.pack, context))),
+    if wanted.taken.get() || code != ExitCode::SUCCESS {
+        return Ok(code);
+    }
+    let nothing = args.asked().told_nothing_to("unpack", &selection, &args.pack, context);
+    if is_new && nothing > 0 {
+        take_back(target)?;
+    }
+    Ok(code_for(nothing))
+}
+
+/// Removes the directory that was made for paths of which there was none; what somebody else put into it stays.
+fn take_back(target: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir(target) {
+        Err(error) if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound) => {
+            Err(stook::Error::io("remove", target, error).into())
+        }
+        _ => Ok(()),
     }
 }
 

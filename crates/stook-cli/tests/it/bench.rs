@@ -293,10 +293,15 @@ fn two_results_are_compared_cell_by_cell() {
         ("a", "memory", "the second is faster; the second is unverified"),
         ("memory", "a", "the second is slower; the first is unverified"),
         ("memory", "memory", "no difference can be told; both are unverified"),
-        ("a", "once", "cannot tell from 1 round: it takes --repeats 5"),
+        ("a", "once", "cannot tell: 1 of 1 round counts; it takes 5 on each side (--repeats 5)"),
     ] {
         let (code, stdout, stderr) = compare(first, second, &[]);
-        assert_eq!((code, stderr.as_str()), (0, ""));
+        // Before: 0, as if something had been compared.
+        let expected = match verdict.ends_with("not valid") {
+            true => (1, format!("stook: nothing was compared: of the cells in both results, {verdict}\n")),
+            false => (0, String::new()),
+        };
+        assert_eq!((code, stderr), expected);
         assert!(stdout.contains(verdict), "{stdout}");
     }
     let (code, stdout, _) = compare("a", "b", &["--json"]);
@@ -310,6 +315,13 @@ fn two_results_are_compared_cell_by_cell() {
     let cell = &report["cells"][0];
     assert_eq!(cell["states"], serde_json::json!(["unverified", "invalid"]));
     assert_eq!((&cell["comparison"], &cell["reason"]), (&Value::Null, &"the second is not valid".into()));
+    let mut other: Value = serde_json::from_str(&result(&slow, "valid", 5)).unwrap();
+    other["cells"][0]["depth"] = 7.into();
+    fs::write(directory.path().join("deep"), other.to_string()).unwrap();
+    let (code, stdout, stderr) = compare("a", "deep", &[]);
+    let only = "only in a: randread buffered, 4.00 KiB, depth 1\nonly in deep: randread buffered, 4.00 KiB, depth 7\n";
+    assert_eq!((code, stdout.as_str()), (1, only));
+    assert_eq!(stderr, "stook: nothing was compared: no cell is in both results\n");
     fs::write(directory.path().join("d"), "{\"schema\": \"stook.load/1\"}").unwrap();
     let (code, _, stderr) = compare("a", "d", &[]);
     assert_eq!(code, 1);

@@ -1,6 +1,8 @@
 //! `stook info`.
 
-use super::packs::{Place, documented, refuses_what_is_no_pack};
+use stook::pack::Attributes;
+
+use super::packs::{Place, documented, key, refuses_what_is_no_pack};
 
 #[test]
 fn live_and_dead_are_told_apart_for_the_pack_its_groups_and_segments() {
@@ -31,6 +33,23 @@ fn people_are_told_the_same_and_what_to_do() {
     for part in ["complete, generation", "6 records", "1 record,", "nothing to do", "(default)", "sealed"] {
         assert!(stdout.contains(part), "{part} is missing in:\n{stdout}");
     }
+}
+
+#[test]
+fn of_many_segments_the_first_are_listed_and_the_others_counted() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for number in 0..23 {
+        let name = format!("group-{number:02}");
+        writer.put(&name, &key(&name), &Attributes::new(), b"x").unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let listed = |args: &[&str]| {
+        let stdout = place.run("info", args).1;
+        (stdout.matches("sealed").count(), stdout.contains("… and 3 more segments; `--verbose`"))
+    };
+    assert_eq!((listed(&[]), listed(&["--verbose"])), ((20, true), (23, false)));
 }
 
 #[test]

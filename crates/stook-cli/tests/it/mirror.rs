@@ -100,6 +100,20 @@ fn a_directory_that_became_a_file_or_a_link_takes_its_records_along() {
 }
 
 #[test]
+fn a_root_that_became_a_file_takes_the_records_below_it_along() {
+    let place = Place::new();
+    for name in ["a/x", "b/x", "b/deep/y"] {
+        write(&place, name, name);
+    }
+    run(&place, &["pack", "a", "b", "p.stook"]);
+    fs::remove_dir_all(place.path("b")).unwrap();
+    write(&place, "b", "now a file");
+    let (_, report) = json(&place, &["pack", "a", "b", "p.stook", "--delete", "--force"]);
+    assert_eq!(report["deleted"], 3, "{report}");
+    assert_eq!(keys(&place), ["a", "a/x", "b"]);
+}
+
+#[test]
 fn what_was_left_out_is_not_gone() {
     let place = Place::new();
     for name in ["tree/tmp/a", "tree/tmp/deep/b", "tree/c.txt", "tree/d.jpg", "tree/e/f.jpg"] {

@@ -66,6 +66,31 @@ proptest! {
 }
 
 #[test]
+fn keys_as_ls_prints_them_and_bytes_beside_wildcards_are_patterns() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let shown = ["bytes:", "a[1].txt", r"a\\x41", r"bad\xff.txt", r"d/new\x0aline.txt", "id:7"];
+    let bytes = [&b""[..], br"a\x41", b"a[1].txt", b"bad\xff.txt", b"d/new\nline.txt"];
+    for key in bytes.into_iter().map(key).chain([Key::id(7)]) {
+        writer.put("", &key, &Attributes::new(), b"body").unwrap();
+    }
+    writer.finish(true).unwrap();
+    assert_eq!(place.run("ls", &[]).1.lines().collect::<Vec<_>>(), shown);
+    for shown in shown {
+        let (code, stdout, stderr) = place.run("ls", &[shown]);
+        assert_eq!((code, stdout), (0, format!("{shown}\n")), "{stderr}");
+        let (code, stdout, stderr) = place.run("rm", &["--dry-run", "--glob", shown]);
+        assert_eq!((code, stdout.lines().next()), (0, Some(shown)), "{stderr}");
+    }
+    for (pattern, found) in [(r"bad\xff*", r"bad\xff.txt"), (r"*\x0aline*", r"d/new\x0aline.txt")] {
+        assert_eq!(place.run("ls", &[pattern]).1, format!("{found}\n"));
+        assert_eq!(place.run("rm", &["--glob", pattern]).0, 0);
+        assert_eq!(place.run("ls", &[pattern]).0, 1);
+    }
+    assert_eq!(place.run("ls", &[]).1.lines().count(), 4, "nothing else went");
+}
+
+#[test]
 fn a_backslash_that_is_no_escape_is_refused_and_not_guessed_at() {
     let place = Place::filled();
     for args in [&["get", r"a\b"][..], &["rm", r"a\b"], &["ls", "--prefix", r"a\b"]] {
@@ -243,6 +268,9 @@ fn what_is_not_there_is_told_and_exits_1() {
         let (code, _, stderr) = ended(stook(line.split(' ')).current_dir(place.dir.path()));
         assert_eq!(code, 1, "{line}: {stderr}");
         assert!(stderr.contains(told), "{line}: {stderr}");
+    }
+    for made in ["o1", "o2", "o3", "o4", "q.stook"] {
+        assert!(!place.path(made).exists(), "{made} was made for nothing");
     }
 }
 

@@ -165,7 +165,7 @@ fn patterns_say_what_goes_in_and_what_comes_out() {
     assert_eq!(run(&place, &["unpack", "p.stook", "out2", "--prefix", "a", "--exclude", "e.jpg"]).0, 0);
     assert!(place.path("out2/a.jpg").exists() && !place.path("out2/d").exists());
     for wrong in
-        [["--include", "["], ["--group-by", "hash:0"], ["--group-by", "size"], ["--segment-size", "x"]]
+        [["--include", "["], ["--group-by", "hash:0"], ["--group-by", "size"], ["--segment-size", "1000KiB"]]
     {
         let args = [&["pack", "tree", "q.stook"], &wrong[..]].concat();
         assert_eq!(run(&place, &args).0, 2, "{wrong:?}");

@@ -67,6 +67,8 @@ fn what_cannot_be_put_changes_nothing() {
         (&["k", "."], 2),
         (&["id:x", "in"], 2),
         (&["k", "in", "--attr", "novalue"], 2),
+        (&["k", "in", "--attr", "kind=x"], 2),
+        (&["k", "in", "--attr", "inode=7"], 2),
         (&["k", "in", "--no-create"], 1),
     ] {
         assert_eq!(place.run("put", args).0, code, "{args:?}");
@@ -226,6 +228,34 @@ fn a_signal_ends_a_wait_for_input_and_what_its_producer_left_is_not_put() {
     }
     assert_eq!(place.run("ls", &["-l"]).1, before);
     assert_eq!(place.run("check", &[]).0, 0);
+}
+
+/// Before: `timeout` signals the program and its group, and the second signal ended it before the room was given back.
+#[test]
+fn two_signals_at_once_are_one_and_the_room_is_given_back() {
+    use std::io::Write as _;
+    let place = Place::filled();
+    let length = || -> u64 {
+        let files = fs::read_dir(&place.pack).unwrap().map(|entry| entry.unwrap().metadata());
+        // One may go away meanwhile.
+        files.filter_map(Result::ok).map(|metadata| metadata.len()).sum()
+    };
+    let before = (place.run("ls", &["-l"]).1, length());
+    let mut child = place.command("put", &["k"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || while stdin.write_all(&long_body()).is_ok() {});
+    while length() < before.1 + (16 << 20) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // Two that are not the same: one of two equal ones may be lost.
+    let both = "kill -TERM $0; kill -HUP $0";
+    let kill = std::process::Command::new("sh").args(["-c", both, &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    feeder.join().unwrap();
+    assert_eq!(place.run("ls", &["-l"]).1, before.0);
+    assert!(length() < before.1 + (1 << 20), "{} of {}", length(), before.1);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn segments_and_groups_do_not_change_what_comes_out() {
     for how in ["top", "hash:5", "none"] {
         let place = Place::new();
         nasty(&place.path("tree"));
-        let (code, _) = pack(&place, &["tree", "p.stook", "--group-by", how, "--segment-size", "300K"]);
+        let (code, _) = pack(&place, &["tree", "p.stook", "--group-by", how, "--segment-size", "1MiB"]);
         assert_eq!(code, 0);
         assert_eq!(place.run("check", &[]).0, 0);
         assert_eq!(unpack(&place, &["out"]).0, 0);

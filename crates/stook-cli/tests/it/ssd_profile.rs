@@ -68,7 +68,7 @@ fn a_file_is_measured_told_and_removed() {
         "check: The law says",
         "its own figures: does not hold. Of the depth: 0.96 at 1, 0.74 at 4, 0.53 at 32, 0.50 at 256, 0.49 at 1,024.",
         // None was measured for long enough, whatever else is found.
-        "0 of 25 measurements passed their checks",
+        "None of the 25 measurements passed their checks",
         "\n\n✓ passed every check. ? is unverified",
     ] {
         assert!(stdout.contains(line), "{line}: {stdout}");
@@ -84,8 +84,14 @@ fn a_file_is_measured_told_and_removed() {
     let cells = bench["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 25);
     let unverified = cells.iter().filter(|cell| cell["state"] == "unverified").count();
-    let second = stdout.lines().nth(1).unwrap();
-    assert_eq!(second.contains(" unverified: "), unverified > 0, "{second}");
+    // What it was measured on, as `bench` says it, and then what is not known.
+    let (head, _) = stdout.split_once("\n\n").unwrap();
+    assert_eq!(head.contains(" unverified: "), unverified > 0, "{head}");
+    let place = head.lines().next().unwrap();
+    let device = bench["environment"]["file_system"].as_str().unwrap_or_default();
+    assert!(place.contains(" on ") && place.contains(device), "{place}");
+    assert!(place.ends_with(", a test file of 24.0 MiB"), "{place}");
+    assert_eq!(head.contains("\nIn doubt: "), !bench["environment"]["device_doubt"].is_null(), "{head}");
     assert_eq!(bench["file_bytes"], 24 << 20);
     for list in ["blocks", "mixes", "depths"] {
         assert_eq!(study["profile"][list].as_array().unwrap().len(), 5, "{list}");
@@ -234,6 +240,7 @@ fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> 
     run.in_flight.iter().for_each(|&in_flight| looks.add(in_flight));
     CellFacts {
         load: Load::Closed { in_flight: f64::from(workload.depth) },
+        jobs: 1,
         time_s: TIME_S,
         steady_s: TIME_S,
         requests: run.finished.len() as u64,
@@ -363,7 +370,7 @@ fn cells_that_fail_a_check_are_marked_and_used_for_nothing() {
     let (html, json) = rendered(&study);
     assert_whole(&html, &json);
     assert!(study.verdict.contains("22 of 25 measurements passed their checks"), "{}", study.verdict);
-    let reason = "the device says that 0.000 of the bytes asked for were read: a cache or compression stood in between";
+    let reason = "the device read 0.00 of the bytes requested: a cache or compression stood in between";
     // The reason is told once, with all cells that have it.
     let (_, told) = html.split_once("Not valid: 3 cells (").unwrap();
     let (names, rest) = told.split_once("): ").unwrap();
@@ -396,7 +403,7 @@ fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
     let study = Study::of(simulated(|_, facts| facts.in_flight = Ok(elsewhere)), 1e-3);
     let (html, json) = rendered(&study);
     assert_whole(&html, &json);
-    assert!(study.verdict.starts_with("Only 0 of 25 measurements passed"), "{}", study.verdict);
+    assert!(study.verdict.starts_with("None of the 25 measurements passed"), "{}", study.verdict);
     assert!(
         study.verdict.contains("What one read costs could not be told: 3 different"),
         "{}",
@@ -430,7 +437,7 @@ fn a_page_of_unverified_cells_says_first_that_nothing_shows_a_device_and_is_draw
         "Nothing shows that a device was measured: all 25 measurements are unverified: {memory}. Every read waits"
     );
     assert!(study.verdict.starts_with(&first), "{}", study.verdict);
-    assert!(study.verdict.ends_with("0 of 25 measurements passed their checks."), "{}", study.verdict);
+    assert!(study.verdict.ends_with("None of the 25 measurements passed their checks."), "{}", study.verdict);
     let page = shown(&html);
     let (lead, sections) = page.split_once("<h2").unwrap();
     assert!(lead.contains("Nothing shows that a device was measured"), "{lead}");

@@ -93,7 +93,7 @@ fn a_loop_device_that_serves_from_the_page_cache_of_its_file_is_not_the_device()
         if is_direct {
             assert_passed(&found, &["device_bytes_read"]);
         } else {
-            assert_fired(&found, "device_bytes_read", "of the bytes asked for were read");
+            assert_fired(&found, "device_bytes_read", "of the bytes requested");
         }
     }
 }

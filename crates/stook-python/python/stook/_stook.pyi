@@ -49,6 +49,11 @@ class Record:
     def value(self) -> memoryview:
         """The value, without a copy."""
     @property
+    def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file. What no tree was packed from
+        is a file.
+        """
+    @property
     def attributes(self) -> dict[Union[str, int], Attribute]:
         """The attributes: a new dict."""
     @property
@@ -352,10 +357,14 @@ class Pack:
         they have records of their own or not; numeric keys lie in the topmost directory.
 
         Args:
-            directory: Its key; ``""`` is the topmost one.
+            directory: Its key, with or without a ``/`` at its end; ``""`` is the topmost one.
 
         Returns:
-            A `Stat` for each, in the order of the keys; none where there is no such directory.
+            A `Stat` for each, in the order of the keys.
+
+        Raises:
+            FileNotFoundError: There is no such directory.
+            NotADirectoryError: It is a file or a link.
 
         Examples:
             >>> import stook
@@ -645,7 +654,7 @@ def pack_tree(
     Keeps paths, modes, times, links, empty directories and, as root, owners. Links are never followed.
 
     Args:
-        sources: A directory, or several: then keys begin with the name of each.
+        sources: A directory, or several in a list: then keys begin with the name of each.
         pack: The pack: made if it is not there.
         group: The group to put everything into; else the default group.
         delete: Whether records of files that are gone from the tree are deleted; with ``group``, in that group only. None is
@@ -667,7 +676,9 @@ def pack_tree(
     Raises:
         OSError: A source cannot be opened, or the pack cannot be written.
         stook.InvalidError: More records would have been deleted than may be, or the sources cannot be those that the pack was
-            made from. What is new is packed then, and nothing deleted.
+            made from. What is new is packed then, and nothing deleted. Or ``select`` took nothing.
+
+    A pack that was made for this is removed again when ``select``, ``exclude`` or ``progress`` raises, or nothing is selected.
 
     Examples:
         >>> import pathlib, stook
@@ -707,4 +718,5 @@ def unpack(
 
     Raises:
         OSError: The target cannot be made, or reading the pack fails.
+        stook.InvalidError: ``select`` took nothing.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Key = Union[str, bytes, int, SupportsIndex]
 Attribute = Union[int, str, bytes]
 Attributes = Union[Mapping[str, Attribute], Mapping[int, Attribute], Mapping[Union[str, int], Attribute]]
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Address = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Ranges = Iterable["tuple[int, int]"]
 OnDifference = Literal["error", "keep", "replace"]

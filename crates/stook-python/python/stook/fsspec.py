@@ -19,15 +19,16 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar, Union
 
 from fsspec import AbstractFileSystem, filesystem
 from fsspec.caching import BaseCache, register_cache
 from fsspec.core import get_filesystem_class
 
-from stook._errors import InvalidError, NotAPackError, RemoteError, SourceChangedError
+from stook._errors import InvalidError, NotAPackError, SourceChangedError
 from stook._file import File
+from stook._secrets import redacted, telling_no_secrets
 from stook._stook import (
     SETTLING_MAX,
     Pack,
@@ -111,6 +112,72 @@ def _without_scheme(path: str) -> str:
     return path if os.path.exists(_split(path)[0]) else path[1:]
 
 
+#: What is said of everything that would write to a pack.
+_READ_HERE = "packs are read here; they are written with stook.Pack"
+#: The methods of `fsspec` that write; all others that do call one of these.
+_WRITING = (
+    "copy",
+    "cp_file",
+    "makedirs",
+    "mkdir",
+    "mv",
+    "pipe",
+    "pipe_file",
+    "put",
+    "put_file",
+    "rm",
+    "rm_file",
+    "rmdir",
+    "touch",
+)
+
+
+def _refusing_to_write(cls: _Class) -> _Class:
+    """A file system of which no method seems to have written."""
+
+    def refusing(name: str) -> Callable[..., Any]:
+        @functools.wraps(getattr(AbstractFileSystem, name))
+        def refused(_self: Any, *_arguments: Any, **_options: Any) -> Any:
+            raise InvalidError(f"{name}: {_READ_HERE}")
+
+        return refused
+
+    for name in _WRITING:
+        setattr(cls, name, refusing(name))
+    return cls
+
+
+class _Opened(io.BytesIO):
+    """A record that was read, with what files of `fsspec` tell of themselves."""
+
+    def __init__(self, content: bytes, fs: AbstractFileSystem, path: str) -> None:
+        super().__init__(content)
+        self.size = len(content)
+        self.fs = fs
+        self.path = self.name = path
+
+    @property
+    def mode(self) -> str:
+        """Records are only read here."""
+        return "rb"
+
+    @property
+    def full_name(self) -> str:
+        """The path with the name of the file system."""
+        return str(self.fs.unstrip_protocol(self.path))
+
+    @property
+    def details(self) -> Info:
+        """What the file system tells of it."""
+        told: Info = self.fs.info(self.path)
+        return told
+
+    def info(self) -> Info:
+        """The same."""
+        return self.details
+
+
+@_refusing_to_write
 class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Packs as a file system that can be read: ``stook://data.stook//key``.
 
@@ -162,6 +229,8 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return f"{_SCHEME}//{self._strip_protocol(name)}"
 
     def _open_pack(self, path: str) -> Pack:
+        if not path:
+            raise FileNotFoundError(errno.ENOENT, "no pack is named", path)
         with self._packs_lock:
             pack = self._packs.get(path)
             if pack is None or pack.closed:
@@ -236,7 +305,12 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """What is directly below a path; a record itself for the path of one."""
         opened, pack, key = self._opened(path)
         found: dict[str, Info] = {}
-        for stat in filter(lambda one: _is_path(one.key), opened.listdir(key)):
+        try:
+            below = opened.listdir(key)
+        except (FileNotFoundError, NotADirectoryError):
+            # A file or an id; else it is told below that there is none.
+            below = []
+        for stat in filter(lambda one: _is_path(one.key), below):
             name = _joined(pack, str(stat.key))
             found.setdefault(name, self._told(opened, name, stat))
         if not found:
@@ -284,11 +358,10 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             # Of an empty value a record is not true.
             record = next((one for one in opened.records(self._keys(key)) if one is not None), None)
         if record is not None:
-            kind = record.attributes.get("kind")
-            if kind == "symlink":
+            if record.kind == "symlink":
                 target = os.fsdecode(bytes(record))
                 raise InvalidError(f"{path} is a link to {target}, and links are not followed here: open what it leads to")
-            if kind != "directory":
+            if record.kind != "directory":
                 return record.value
         if self.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -322,11 +395,11 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
                         values[name] = error
         return values
 
-    def _open(self, path: str, mode: str = "rb", **options: Any) -> io.BytesIO:
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> _Opened:
         if mode != "rb":
-            raise InvalidError(f"the mode is 'rb', not {mode!r}: packs are written with stook.Pack")
+            raise InvalidError(f"the mode is 'rb', not {mode!r}: {_READ_HERE}")
         _check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
-        return io.BytesIO(self.cat_file(path))
+        return _Opened(self.cat_file(path), self, path)
 
     def created(self, path: str) -> None:
         """Not kept for a path."""
@@ -337,28 +410,66 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         raise NotImplementedError("records have a time, paths have none")
 
 
-def _telling_no_secrets(cls: _Class) -> _Class:
-    """A file system of which all public methods, inherited ones too, raise errors without secrets."""
-    for name in dir(cls):
-        method = inspect.getattr_static(cls, name)
-        if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(cls, name, _telling_none(method))
+#: What tells or signs, and is asked of the other file system as writing is.
+_TELLING = ("created", "modified", "sign")
+#: What arguments are called that are paths of the other file system.
+_PATHS = frozenset(("path", "path1", "path2", "rpath"))
+
+
+def _forwarding(cls: _Class) -> _Class:
+    """A file system that leaves to the other one what it does not do by itself."""
+    for name in (*_WRITING, *_TELLING):
+        setattr(cls, name, _forwarded(name))
     return cls
 
 
-def _telling_none(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def telling_none(self: Any, *arguments: Any, **options: Any) -> Any:
-        return _redacted([*arguments, *options.values()], method, self, *arguments, **options)
+def _forwarded(name: str) -> Callable[..., Any]:
+    known = getattr(AbstractFileSystem, name)
+    signature = inspect.signature(known)
 
-    return telling_none
+    @functools.wraps(known)
+    def forwarded(self: Any, *arguments: Any, **options: Any) -> Any:
+        bound = signature.bind(self, *arguments, **options)
+        given = {argument: value for argument, value in bound.arguments.items() if argument in _PATHS}
+        bound.arguments.update({argument: _of_other(self.fs, value) for argument, value in given.items()})
+        try:
+            return redacted(
+                [list(value) if isinstance(value, dict) else value for value in given.values()],
+                getattr(self.fs, name),
+                *bound.args[1:],
+                **bound.kwargs,
+            )
+        except NotImplementedError as error:
+            if str(error):
+                raise
+            raise NotImplementedError(f"{name}: {type(self.fs).__name__} does not do this") from error
+        finally:
+            if name in _WRITING:
+                # Directories and patterns stand for many files.
+                self._kept.clear()
+
+    return forwarded
 
 
-@_telling_no_secrets
+def _of_other(fs: AbstractFileSystem, path: Any) -> Any:
+    """A path, or several, or what they are to hold, as the other file system calls them."""
+    if isinstance(path, dict):
+        return {_of_other(fs, one): value for one, value in path.items()}
+    if isinstance(path, (list, tuple)):
+        return [_of_other(fs, one) for one in path]
+    own = _without_name(os.fspath(path))
+    # What ends in a slash is a directory that something is put into.
+    stripped = str(fs._strip_protocol(own))
+    return stripped + "/" if own.endswith("/") and not stripped.endswith("/") else stripped
+
+
+@telling_no_secrets
+@_forwarding
 class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
 
-    Everything but opening and reading is done by the other file system. What is fetched is kept in ``cache`` for the next time only if
+    Everything but opening to read and reading is done by the other file system: writing, too, which lets go of what ranges were
+    read through. What is fetched is kept in ``cache`` for the next time only if
     the other file system tells what follows the content: a checksum, a version, a strong ETag (of a web server, one as long as a
     hash). Whether the file has changed is asked after each request. A file of which nothing but the length is known is
     read as a whole when it is opened, if it has at most 64 MiB or ``sparse_options`` have ``whole_file``.
@@ -428,7 +539,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode != "rb":
-            return _redacted(path, self.fs._open, path, mode=mode, **options)
+            return redacted(path, self.fs._open, path, mode=mode, **options)
         _check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
         return File(self._sparse(self._fetch(path)))
 
@@ -485,24 +596,24 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
         """What the other file system lists."""
-        return _redacted(path, self.fs.ls, path, detail=detail, **options)
+        return redacted(path, self.fs.ls, path, detail=detail, **options)
 
     def info(self, path: str, **options: Any) -> Any:
         """What the other file system tells."""
-        return _redacted(path, self.fs.info, path, **options)
+        return redacted(path, self.fs.info, path, **options)
 
     def exists(self, path: str, **options: Any) -> bool:
         """Whether the other file system has it."""
-        return bool(_redacted(path, self.fs.exists, path, **options))
+        return bool(redacted(path, self.fs.exists, path, **options))
 
     def glob(self, path: str, maxdepth: Optional[int] = None, **options: Any) -> Any:
         """What the other file system finds: to some of them a ``?`` is no pattern."""
         path = _without_name(path)
-        return _redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
+        return redacted(path, self.fs.glob, path, maxdepth=maxdepth, **options)
 
     def ukey(self, path: str) -> Any:
         """What the other file system tells states of a file apart by."""
-        return _redacted(path, self.fs.ukey, path)
+        return redacted(path, self.fs.ukey, path)
 
     def invalidate_cache(self, path: Optional[str] = None) -> None:
         """Lets go of what ranges were read through, and lets the other file system forget its listings."""
@@ -543,77 +654,6 @@ def _who(fs: AbstractFileSystem) -> str:
     return who_asks(kind, [repr(value) for value in fs.storage_args], options)
 
 
-def _redacted(about: Union[str, list[Any]], function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """What a function gives. Its errors, and what they came of, come without what may be a secret in addresses.
-
-    These are found by how they look, and those in ``about`` whatever they look like.
-    """
-    try:
-        return function(*arguments, **options)
-    except Exception as error:
-        told = functools.partial(_shown, list(_texts(about)))
-        if not any(_is_secret(one, told) for one in _chain(error)):
-            raise
-        again = _in_other_words(error, told)
-    # Not where the other is handled: it would be shown as the context.
-    raise again
-
-
-def _texts(about: Any) -> Iterator[str]:
-    """The texts in lists in lists."""
-    if isinstance(about, str) and about:
-        yield about
-    elif isinstance(about, (list, tuple)):
-        for one in about:
-            yield from _texts(one)
-
-
-def _shown(addresses: list[str], text: Any) -> Any:
-    """A text without secrets."""
-    if not isinstance(text, str):
-        return text
-    for address in addresses:
-        # What is found by its looks ends at a space or a quotation mark.
-        place, mark, _ = address.partition("?")
-        if "://" in place:
-            text = text.replace(address, shown_in(place) + ("?…" if mark else ""))
-    return shown_in(text)
-
-
-def _chain(error: Exception) -> list[BaseException]:
-    """An error and all that it came of."""
-    met: list[BaseException] = []
-    left: list[Optional[BaseException]] = [error]
-    while left:
-        one = left.pop()
-        if one is not None and one not in met:
-            met.append(one)
-            left += [one.__cause__, one.__context__]
-    return met
-
-
-def _is_secret(error: BaseException, told: Callable[[Any], Any]) -> bool:
-    return any(told(text) != text for text in (str(error), repr(error)))
-
-
-def _in_other_words(error: Exception, told: Callable[[Any], Any]) -> Exception:
-    """The same error without secrets, and without what it came of."""
-    if not _is_secret(error, told):
-        error.__cause__ = error.__context__ = None
-        return error
-    if isinstance(error, OSError) and error.errno is not None:
-        return OSError(error.errno, told(error.strerror), told(error.filename), None, told(error.filename2))
-    for kind in type(error).__mro__[:-2]:
-        # Those of clients are made of answers and requests; what they are derived from mostly of a text.
-        try:
-            again = kind(told(str(error)))
-        except TypeError:
-            continue
-        if kind is not Exception:
-            return again  # type: ignore[no-any-return]
-    return RemoteError(told(str(error)))
-
-
 class _Fetch:
     """Reads ranges of a file of another file system in one state; can be pickled."""
 
@@ -637,7 +677,7 @@ class _Fetch:
                 f"nothing would tell that {shown_in(self.address)} changes while parts of it are read; sparse_options="
                 '{"whole_file": True} reads it as a whole, into memory'
             )
-        whole: bytes = _redacted(self.address, self.fs.cat_file, self.path)
+        whole: bytes = redacted(self.address, self.fs.cat_file, self.path)
         self.whole, self.size = whole, len(whole)
 
     def _settled(self) -> _Told:
@@ -653,7 +693,9 @@ class _Fetch:
         return told
 
     def _told(self) -> _Told:
-        about = _redacted(self.address, self.fs.info, self.path)
+        about = redacted(self.address, self.fs.info, self.path)
+        if about.get("type") == "directory":
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown_in(self.address))
         size = about.get("size")
         if size is None:
             raise InvalidError(f"the length of {shown_in(self.address)} is not known, so that parts of it cannot be read")
@@ -667,7 +709,7 @@ class _Fetch:
     def __call__(self, start: int, end: int) -> bytes:
         if self.whole is not None:
             return self.whole[start:end]
-        data: bytes = _redacted(self.address, self.fs.cat_file, self.path, start=start, end=end)
+        data: bytes = redacted(self.address, self.fs.cat_file, self.path, start=start, end=end)
         # Listings may be kept by the other file system.
         self.fs.invalidate_cache(self.path)
         size, signs, _, _ = self._told()
@@ -690,7 +732,7 @@ class _Redacting:
         self.fetcher = fetcher
 
     def __call__(self, start: int, end: int) -> bytes:
-        data: bytes = _redacted("", self.fetcher, start, end)
+        data: bytes = redacted("", self.fetcher, start, end)
         return data
 
 

@@ -51,6 +51,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
     ) -> None:
         if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
             raise InvalidError(f"a data set only reads; it takes map, access, at and generation, not {', '.join(unknown)}")
+        if not os.fspath(path):
+            raise InvalidError("argument 'path': the path is empty (is a variable not set?)")
         self._path = os.path.abspath(path)
         self._options = options
         self._transform = transform

@@ -28,6 +28,8 @@ pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResu
     let dict = PyDict::new(py);
     for (name, value) in attributes.iter() {
         let name = match name {
+            // What the format defines is what its name means, wherever a text has the same.
+            Name::Text(text) if known_of(text).is_some_and(|id| attributes.get(&id).is_some()) => continue,
             Name::Text(text) => text.into_pyobject(py)?.into_any(),
             Name::Id(id) => match KNOWN.iter().find(|(known, _)| known == id) {
                 Some((_, name)) => name.into_pyobject(py)?.into_any(),
@@ -42,6 +44,11 @@ pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResu
         dict.set_item("kind", name)?;
     }
     Ok(dict)
+}
+
+/// What the format calls a name that it defines.
+fn known_of(text: &str) -> Option<Name> {
+    KNOWN.iter().find(|(_, known)| *known == text).map(|(id, _)| Name::Id(*id))
 }
 
 fn value_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
@@ -70,8 +77,7 @@ pub(crate) fn from_python(mapping: Option<&Bound<'_, PyMapping>>) -> PyResult<At
 
 fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Name> {
     if let Ok(text) = name.extract::<String>() {
-        let known = KNOWN.iter().find(|(_, known)| *known == text);
-        return Ok(known.map_or(Name::Text(text), |(id, _)| Name::Id(*id)));
+        return Ok(known_of(&text).unwrap_or(Name::Text(text)));
     }
     match name.extract::<u8>() {
         Ok(id) if id >= 128 => Ok(Name::Id(id)),

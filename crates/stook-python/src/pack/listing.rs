@@ -1,7 +1,9 @@
 //! What a `Pack` tells of its records without reading values.
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use stook::pack::KeyEntry;
+use rustix::io::Errno;
+use stook::pack::{self, Key, KeyEntry};
 
 use super::pack::Pack;
 use super::reading::keys_of;
@@ -63,10 +65,14 @@ impl Pack {
     /// they have records of their own or not; numeric keys lie in the topmost directory.
     ///
     /// Args:
-    ///     directory: Its key; ``""`` is the topmost one.
+    ///     directory: Its key, with or without a ``/`` at its end; ``""`` is the topmost one.
     ///
     /// Returns:
-    ///     A `Stat` for each, in the order of the keys; none where there is no such directory.
+    ///     A `Stat` for each, in the order of the keys.
+    ///
+    /// Raises:
+    ///     FileNotFoundError: There is no such directory.
+    ///     NotADirectoryError: It is a file or a link.
     ///
     /// Examples:
     ///     >>> import stook
@@ -85,8 +91,26 @@ impl Pack {
             None => &[],
             Some(key) => key.as_bytes().ok_or_else(|| invalid("a directory is str or bytes, not int"))?,
         };
+        let path = path.strip_suffix(b"/").unwrap_or(path);
         let reader = self.reader(py)?;
         let children = py.detach(|| reader.children(path)).or_raise()?;
+        if children.is_empty() && !path.is_empty() {
+            check_empty(py, &reader, path)?;
+        }
         stats_of_children(py, &reader, children)
     }
+}
+
+/// Checks that what has nothing below it is a directory all the same.
+fn check_empty(py: Python<'_>, reader: &pack::Pack, path: &[u8]) -> PyResult<()> {
+    let key = Key::bytes(path).or_raise()?;
+    let entries = py.detach(|| reader.locate(std::slice::from_ref(&key))).or_raise()?;
+    let found: Option<KeyEntry> = entries.into_iter().next().map_or(Ok(None), |entry| entry.or_raise())?;
+    let (errno, what) = match stats_of(py, reader, found.as_slice())?.pop() {
+        Some(stat) if stat.is_directory() => return Ok(()),
+        Some(_) => (Errno::NOTDIR, "this is no directory of the pack"),
+        None => (Errno::NOENT, "the pack has no such directory"),
+    };
+    // Python makes the subclass of the number.
+    Err(PyOSError::new_err((errno.raw_os_error(), what, key::to_python(py, &key)?.unbind())))
 }

@@ -127,6 +127,19 @@ pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     }
 }
 
+/// Where there is no state at a time that is an int: that it was taken for nanoseconds.
+pub(crate) fn told_of_time(at: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let told = || -> PyResult<PyErr> {
+        let class = at.py().import("stook._errors")?.getattr("NoSuchStateError")?;
+        if at.extract::<i64>().is_err() || !error.value(at.py()).is_instance(&class)? {
+            return Ok(error.clone_ref(at.py()));
+        }
+        let hint = "an int is nanoseconds; give a float of seconds, a datetime or ISO text";
+        Ok(PyErr::from_value(class.call1((format!("{}; {hint}", error.value(at.py())),))?))
+    };
+    told().unwrap_or_else(|error| error)
+}
+
 /// A `datetime` to its last microsecond; a float would have lost some.
 fn whole_ns(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     let seconds: f64 = at.call_method0("timestamp")?.extract()?;

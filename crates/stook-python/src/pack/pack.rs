@@ -9,10 +9,11 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use stook::pack;
 
 use super::info;
-use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of};
+use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of, told_of_time};
 use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed, exception, invalid, warn_of, warn_of_recovery};
 use crate::numbers;
+use crate::paths;
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
 ///
@@ -167,7 +168,7 @@ impl Pack {
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         py: Python<'_>,
-        path: PathBuf,
+        #[pyo3(from_py_with = paths::path)] path: PathBuf,
         mode: &str,
         at: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = numbers::generation)] generation: Option<u64>,
@@ -187,10 +188,13 @@ impl Pack {
             segment_bytes,
             written: None,
         };
-        if segment_bytes < 1 << 20 {
+        if segment_bytes < pack::SEGMENT_LEN_MIN {
             return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
         }
-        Self::open(py, settings)
+        Self::open(py, settings).map_err(|error| match at {
+            Some(at) => told_of_time(at, error),
+            None => error,
+        })
     }
 
     /// Where the pack is.

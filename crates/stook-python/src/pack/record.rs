@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyMemoryView};
 use stook::pack::{self, Attributes, Key};
 
 use super::attributes;
+use super::kinds::name_of;
 use crate::key;
 use crate::memory::{bytes_of, view_of};
 
@@ -55,6 +56,13 @@ impl Record {
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
         view_of(py, self.body.clone())
+    }
+
+    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file. What no tree was packed from
+    /// is a file.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        name_of(self.attributes.file_kind())
     }
 
     /// The attributes: a new dict.

@@ -37,6 +37,11 @@ impl Stat {
         }
     }
 
+    /// Whether it may have something below it.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind == Some(FileKind::Directory)
+    }
+
     /// A directory without a record of its own.
     fn of_directory(key: Key) -> Self {
         let (kind, attributes) = (Some(FileKind::Directory), Attributes::new());

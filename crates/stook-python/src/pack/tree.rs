@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
@@ -15,6 +16,7 @@ use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid, warn_of, warn_of_recovery};
 use crate::key::text_of;
 use crate::numbers;
+use crate::paths;
 use crate::wait::{Telling, interruptible_telling};
 
 /// Packs trees of files; run again, adds only what is new or changed.
@@ -22,7 +24,7 @@ use crate::wait::{Telling, interruptible_telling};
 /// Keeps paths, modes, times, links, empty directories and, as root, owners. Links are never followed.
 ///
 /// Args:
-///     sources: A directory, or several: then keys begin with the name of each.
+///     sources: A directory, or several in a list: then keys begin with the name of each.
 ///     pack: The pack: made if it is not there.
 ///     group: The group to put everything into; else the default group.
 ///     delete: Whether records of files that are gone from the tree are deleted; with ``group``, in that group only. None is
@@ -44,7 +46,9 @@ use crate::wait::{Telling, interruptible_telling};
 /// Raises:
 ///     OSError: A source cannot be opened, or the pack cannot be written.
 ///     stook.InvalidError: More records would have been deleted than may be, or the sources cannot be those that the pack was
-///         made from. What is new is packed then, and nothing deleted.
+///         made from. What is new is packed then, and nothing deleted. Or ``select`` took nothing.
+///
+/// A pack that was made for this is removed again when ``select``, ``exclude`` or ``progress`` raises, or nothing is selected.
 ///
 /// Examples:
 ///     >>> import pathlib, stook
@@ -60,7 +64,7 @@ use crate::wait::{Telling, interruptible_telling};
 pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
     sources: &Bound<'py, PyAny>,
-    pack: PathBuf,
+    #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
     group: Option<&str>,
     delete: bool,
     #[pyo3(from_py_with = numbers::max_delete)] max_delete: Option<u64>,
@@ -71,13 +75,11 @@ pub(crate) fn pack_tree<'py>(
     #[pyo3(from_py_with = numbers::threads)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let roots = match sources.extract::<PathBuf>() {
-        Ok(root) => vec![root],
-        Err(_) => sources.extract::<Vec<PathBuf>>()?,
-    };
+    let roots = paths::one_or_several("sources", sources)?;
     if roots.is_empty() || !(1..=1024).contains(&threads) {
         return Err(invalid("at least one source and 1 to 1024 threads are wanted"));
     }
+    let delete = delete_of(delete, max_delete, force)?;
     let callback = progress_of(progress)?;
     let selected = Selecting::new(select, exclude)?;
     let mut told = Telling::new(callback);
@@ -89,12 +91,7 @@ pub(crate) fn pack_tree<'py>(
             threads,
             select: Box::new(|key, _| selected.decide(key)),
             own: pack.exists().then(|| pack.clone()),
-            delete: match (delete, max_delete) {
-                (false, _) => Delete::Nothing,
-                (true, _) if force => Delete::Any,
-                (true, Some(max)) => Delete::UpTo(max),
-                (true, None) => Delete::UpToHalf,
-            },
+            delete,
             checksum,
         };
         pack_into(&mut tree, &pack, &selected, &mut told)
@@ -107,7 +104,12 @@ pub(crate) fn pack_tree<'py>(
         }
         return Err(error);
     }
-    told.finish()?;
+    if let Err(error) = told.finish() {
+        if let Err(left) = packed {
+            error.set_cause(py, Some(left));
+        }
+        return Err(error);
+    }
     let (packed, recovery) = packed?;
     warn_of_recovery(py, &pack, &recovery.remarks())?;
     let (summary, damages) = (packed.or_raise()?, recovery.damages);
@@ -116,6 +118,23 @@ pub(crate) fn pack_tree<'py>(
         return Err(invalid(format!("{why}; max_delete or force deletes them")));
     }
     info::pack_report(py, &summary, &damages)
+}
+
+/// How many records may be deleted. What is said of that without `delete` would be without effect.
+fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Delete> {
+    Ok(match (delete, max_delete, force) {
+        (false, None, false) => Delete::Nothing,
+        (false, Some(_), _) => {
+            return Err(invalid("max_delete says how much delete=True may delete, which is missing"));
+        }
+        (false, None, true) => {
+            return Err(invalid("force says how much delete=True may delete, which is missing"));
+        }
+        (true, Some(_), true) => return Err(invalid("either max_delete or force, not both")),
+        (true, None, true) => Delete::Any,
+        (true, Some(max), false) => Delete::UpTo(max),
+        (true, None, false) => Delete::UpToHalf,
+    })
 }
 
 /// What `progress` says: a callable, or `True` for a bar.
@@ -134,6 +153,10 @@ struct Selecting {
     select: Option<Py<PyAny>>,
     exclude: Option<Py<PyAny>>,
     error: std::sync::Mutex<Option<PyErr>>,
+    /// How many paths `select` was asked about.
+    asked: AtomicU64,
+    /// Whether it took one of them.
+    took: AtomicBool,
 }
 
 impl Selecting {
@@ -145,7 +168,13 @@ impl Selecting {
             }
         }
         let own = |given: Option<&Bound<'_, PyAny>>| given.map(|given| given.clone().unbind());
-        Ok(Self { select: own(select), exclude: own(exclude), error: std::sync::Mutex::default() })
+        Ok(Self {
+            select: own(select),
+            exclude: own(exclude),
+            error: std::sync::Mutex::default(),
+            asked: AtomicU64::new(0),
+            took: AtomicBool::new(false),
+        })
     }
 
     /// As of the command line: an exclusion prunes; a selection cannot, for what it wants may be below.
@@ -158,10 +187,16 @@ impl Selecting {
             let says = |callable: &Py<PyAny>| callable.call1(py, (&path,))?.is_truthy(py);
             Ok(match (&self.exclude, &self.select) {
                 (Some(exclude), _) if says(exclude)? => Decision::Prune,
-                (_, Some(select)) if !says(select)? => Decision::Skip,
+                (_, Some(select)) => {
+                    self.asked.fetch_add(1, Ordering::Relaxed);
+                    if says(select)? { Decision::Take } else { Decision::Skip }
+                }
                 _ => Decision::Take,
             })
         });
+        if matches!(&decided, Ok(Decision::Take)) {
+            self.took.store(true, Ordering::Relaxed);
+        }
         decided.unwrap_or_else(|error| {
             let mut first = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             first.get_or_insert(error);
@@ -174,13 +209,37 @@ impl Selecting {
         self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
     }
 
+    /// How many paths `select` was asked about, if it took none of them: one that is misspelt, or gives nothing, looks just
+    /// like it. What is excluded is so on purpose, and not asked about.
+    fn took_none_of(&self) -> Option<u64> {
+        let asked = self.asked.load(Ordering::Relaxed);
+        (asked > 0 && !self.took.load(Ordering::Relaxed) && !self.has_failed()).then_some(asked)
+    }
+
     fn into_error(self) -> Option<PyErr> {
         self.error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Packs, and leaves the pack marked as complete if it is. Where a callable that selects raises, a pack that was made for this
-/// is taken back, as for any other wrong argument.
+/// Why packing was in vain: `select` took nothing, and nothing else was met.
+fn nothing_of(
+    tree: &PackTree<'_>,
+    packed: &stook::pack::Result<PackSummary>,
+    selected: &Selecting,
+) -> Option<PyErr> {
+    let summary = packed.as_ref().ok()?;
+    // A file that is named itself is packed without being asked for.
+    let is_all_asked = tree.roots.iter().all(|root| root.is_dir());
+    if summary.interrupted || !summary.failures.is_empty() || !is_all_asked {
+        return None;
+    }
+    let asked = selected.took_none_of()?;
+    let roots: Vec<String> = tree.roots.iter().map(|root| root.display().to_string()).collect();
+    Some(invalid(format!("select took none of the {asked} paths below {}", roots.join(" and "))))
+}
+
+/// Packs, and leaves the pack marked as complete if it is. Where a callable that selects or is told of progress raises, or
+/// nothing is selected, a pack that was made for this is taken back, as for any other wrong argument.
 fn pack_into(
     tree: &mut PackTree<'_>,
     path: &PathBuf,
@@ -192,26 +251,33 @@ fn pack_into(
         root.symlink_metadata().map_err(|error| stook::Error::io("read", root, error)).or_raise()?;
     }
     tree.check().or_raise()?;
+    tree.check_no_packs().or_raise()?;
     let Opened { mut writer, before, made } = open_for_tree(tree, path)?;
     let recovery = writer.recovery().clone();
     tree.own = Some(path.clone());
     let packed = tree.run(Some(&mut writer), before.as_ref(), &mut |entries, bytes| {
         told.go_on(&[entries, bytes]) && !selected.has_failed()
     });
-    if let Some(made) = made.filter(|_| selected.has_failed()) {
+    told.tell_last();
+    let nothing = nothing_of(tree, &packed, selected);
+    let is_in_vain = nothing.is_some() || selected.has_failed() || told.has_failed();
+    if let Some(made) = made.filter(|_| is_in_vain) {
         drop(writer);
         made.take_back(path).or_raise()?;
-        return Ok((packed, recovery));
+        return nothing.map_or(Ok((packed, recovery)), Err);
     }
     if let Ok(summary) = &packed {
-        let complete = !summary.interrupted && summary.failures.is_empty() && !selected.has_failed();
+        // One that was refused packed nothing: an incomplete pack is no more complete for it.
+        let was_complete = summary.refused.is_none() || before.as_ref().is_some_and(Pack::is_complete);
+        let is_whole = !summary.interrupted && summary.failures.is_empty();
+        let complete = is_whole && was_complete && !selected.has_failed();
         if complete {
             writer.set_complete(true);
         }
         let building = before.as_ref().is_none_or(|before| !before.is_complete());
         writer.finish(building && complete).or_raise()?;
     }
-    Ok((packed, recovery))
+    nothing.map_or(Ok((packed, recovery)), Err)
 }
 
 /// A pack that trees go into.
@@ -299,13 +365,14 @@ fn overwrite_of(text: &str) -> PyResult<Overwrite> {
 ///
 /// Raises:
 ///     OSError: The target cannot be made, or reading the pack fails.
+///     stook.InvalidError: ``select`` took nothing.
 #[pyfunction]
 #[pyo3(signature = (pack, target, *, overwrite="never", group=None, select=None, threads=4, force=false, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
-    pack: PathBuf,
-    target: PathBuf,
+    #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
+    #[pyo3(from_py_with = paths::target)] target: PathBuf,
     overwrite: &str,
     group: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
@@ -336,10 +403,14 @@ pub(crate) fn unpack<'py>(
         drop(tree);
         (unpacked, selected, pack)
     })?;
+    let is_in_vain = selected.took_none_of().is_some();
     if let Some(error) = selected.into_error() {
         return Err(error);
     }
     let (summary, damages) = unpacked.or_raise()?;
     warn_of(py, &pack, &damages)?;
+    if is_in_vain && !summary.interrupted && summary.failures.is_empty() {
+        return Err(invalid(format!("select took none of the keys of {}", pack.display())));
+    }
     info::unpack_report(py, &summary, &damages)
 }

@@ -9,6 +9,7 @@ use stook::sparse::{self, DiskCacheOptions};
 use super::told;
 use crate::errors::OrRaise as _;
 use crate::numbers;
+use crate::paths;
 
 /// A directory in which what was fetched of remote files is kept for the next time, within a budget.
 ///
@@ -36,7 +37,7 @@ impl DiskCache {
     #[pyo3(signature = (directory, budget_bytes=10_737_418_240))]
     fn new(
         py: Python<'_>,
-        directory: PathBuf,
+        #[pyo3(from_py_with = paths::directory)] directory: PathBuf,
         #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: u64,
     ) -> PyResult<Self> {
         let options = DiskCacheOptions { budget_bytes };

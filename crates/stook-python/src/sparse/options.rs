@@ -17,6 +17,7 @@ use super::fetch::FetchSource;
 use super::store::SparseStore;
 use crate::errors::{OrRaise as _, invalid};
 use crate::numbers::{argument, named, whole};
+use crate::paths;
 
 /// Where the bytes are.
 #[derive(Debug)]
@@ -195,7 +196,7 @@ fn cache_of(cache: &Bound<'_, PyAny>) -> PyResult<(Option<(PathBuf, u64)>, Share
         let settings = (absolute(cache.directory())?, cache.options().budget_bytes);
         return Ok((Some(settings), Some(cache.clone())));
     }
-    let directory = cache.extract::<PathBuf>()?;
+    let directory = paths::argument("cache", cache)?;
     Ok((Some((absolute(&directory)?, BUDGET_BYTES)), None))
 }
 

@@ -4,12 +4,15 @@ use super::device::DeviceUse;
 use super::gates::{CellFacts, Gate, Load, Series, Throttled, check};
 use super::long_run::LongRun;
 use super::run::{Measured, TICK_NS, Tick};
-use super::workload::Workload;
+use super::workload::{Arrival, Workload};
 use crate::report::histogram::LatencyHistogram;
 use crate::report::units::{rate, significant};
 
 /// Runs of at least this many seconds are judged by seconds, shorter ones by ticks.
 const SECONDS_MIN: usize = 10;
+
+/// The least that drives in use take in one request: longer ones are split. With less, requests of other programs would count.
+const SPLIT_BYTES: u64 = 128 << 10;
 
 /// Every check of one run, beside the long run of its cell, where there was one.
 pub(super) fn judge(
@@ -26,6 +29,7 @@ pub(super) fn judge(
     let (window_s, rates) = rates(&record.ticks, measured.steady_s, workload.block_size);
     check(&CellFacts {
         load: load(workload, measured),
+        jobs: workload.jobs,
         time_s: measured.seconds,
         steady_s: measured.steady_s,
         requests,
@@ -55,7 +59,8 @@ fn load(workload: &Workload, measured: &Measured) -> Load {
         return Load::Closed { in_flight: workload.requested_depth() as f64 };
     }
     let Measured { due, done, overruns, unserved, .. } = *measured;
-    Load::Open { due, done, held_back: overruns + unserved }
+    let is_random = workload.arrival == Arrival::Poisson;
+    Load::Open { due, done, held_back: overruns + unserved, unserved, is_random }
 }
 
 /// Bytes that the device says it read, and that were written to it, each only once; or why that is not known.
@@ -76,7 +81,7 @@ fn throttled(workload: &Workload, measured: &Measured) -> Vec<Throttled> {
     let Measured { limits, seconds, .. } = measured;
     let used = at_device(workload, measured);
     let met = |what: &str, limit: Option<f64>, amount: u64, told: fn(f64) -> String| {
-        let limit = limit.filter(|limit| *limit > 0.0)?;
+        let limit = limit.filter(|limit| *limit > 0.0 && amount > 0)?;
         let allowed = format!("{what} up to {}", told(limit));
         Some(Throttled { allowed, share: amount as f64 / seconds / limit })
     };
@@ -93,17 +98,25 @@ fn requests_a_second(limit: f64) -> String {
     format!("{} a second", significant(limit))
 }
 
-/// What met the device: bytes that a cache gave or took did not, and a long block may be several requests to
-/// it.
+/// What this cell did at the device, where other programs may do something, too. Bytes that a cache gave or took did not meet it,
+/// and a long block may be several requests to it: one for every [`SPLIT_BYTES`] at most.
 fn at_device(workload: &Workload, measured: &Measured) -> DeviceUse {
     let (reads, writes) = (measured.record.reads.count(), measured.record.writes.count());
     let (read_bytes, write_bytes) = (reads * workload.block_size, writes * workload.block_size);
     let copies = measured.copies.max(1);
     let known = measured.device.as_ref().filter(|_| measured.device_doubt.is_none());
-    let (reads, writes) = known.map_or((reads, writes), |device| (device.reads, device.writes / copies));
+    let (reads, writes) = known.map_or((reads, writes), |device| {
+        let own = |at_device, asked| own_requests(at_device, asked, workload.block_size);
+        (own(device.reads, reads), own(device.writes / copies, writes))
+    });
     let read_bytes = known.map_or(read_bytes, |device| device.read_bytes.min(read_bytes));
     let write_bytes = known.map_or(write_bytes, |device| (device.write_bytes / copies).min(write_bytes));
     DeviceUse { reads, read_bytes, writes, write_bytes, ..DeviceUse::default() }
+}
+
+/// How many of the requests that the device counted this cell can have made.
+fn own_requests(at_device: u64, asked: u64, block_size: u64) -> u64 {
+    at_device.min(asked * block_size.div_ceil(SPLIT_BYTES))
 }
 
 fn latency_sum_ns(histograms: &[&LatencyHistogram]) -> f64 {
@@ -140,6 +153,15 @@ mod tests {
     fn short_runs_are_judged_by_ticks_and_long_ones_by_seconds() {
         assert_eq!(rates(&ticks(25), 2.0, 1000), (0.1, vec![40_000.0; 20]));
         assert_eq!(rates(&ticks(107), 10.6, 1000), (1.0, vec![40_000.0; 10]));
+    }
+
+    /// Before: cells that only read were held to the limit of writes, with what other programs wrote.
+    #[test]
+    fn requests_of_other_programs_are_not_held_against_a_limit() {
+        assert_eq!(own_requests(1000, 0, 4096), 0);
+        assert_eq!(own_requests(1000, 10, 4096), 10);
+        assert_eq!(own_requests(1000, 10, 1 << 20), 80);
+        assert_eq!(own_requests(7, 10, 4096), 7);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::long_run::LongRun;
 use super::run::{Measured, Record, TICK_NS, Tick};
 use super::workload::Workload;
 use crate::report::histogram::LatencyHistogram;
+use crate::report::units::bytes_binary;
 
 /// How many windows the steady state is judged by.
 const WINDOWS: usize = 5;
@@ -257,6 +258,25 @@ fn upper_edge(latency_ns: u64) -> u64 {
     latency_ns | ((1 << width_log2) - 1)
 }
 
+impl BenchResult {
+    /// What was measured on, and what there is to say against it: a line each, for people.
+    pub fn about(&self) -> Vec<String> {
+        let environment = &self.environment;
+        let known = [
+            environment.file_system.as_deref(),
+            environment.device.as_deref(),
+            environment.device_model.as_deref(),
+        ];
+        let known: Vec<&str> = known.into_iter().flatten().collect();
+        let what = if self.own_file { "a test file of" } else { "an existing file of" };
+        let place =
+            format!("{} on {}, {what} {}", self.path, known.join(", "), bytes_binary(self.file_bytes));
+        let doubt = environment.device_doubt.as_ref().map(|doubt| format!("In doubt: {doubt}"));
+        let throttle = environment.throttle.as_ref().map(|limits| format!("Limited: {limits}"));
+        [Some(place), doubt, throttle].into_iter().flatten().collect()
+    }
+}
+
 impl CellResult {
     /// What runs of a cell come to, and why.
     ///
@@ -305,7 +325,7 @@ impl CellResult {
         let is_steady = spread <= gates::SPREAD_MAX;
         (!is_steady).then(|| {
             format!(
-                "the rates of {} rounds lie within {:.1}% of their mean, and {:.0}% are allowed: what is measured changes \
+                "the rates of {} rounds differ by {:.1}% of their mean, and {:.0}% are allowed: what is measured changes \
                  from round to round",
                 counted.len(),
                 spread * 100.0,

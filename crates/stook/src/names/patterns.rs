@@ -1,5 +1,6 @@
 //! Patterns on paths and keys.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,7 +24,8 @@ impl std::error::Error for PatternError {}
 /// Patterns, of which a path matches if it matches one.
 ///
 /// `*` and `?` stand for what is within a name, `**` for any number of directories, `[a-z]` for one of these characters,
-/// `{a,b}` for either, and `\` takes what follows as it is. A pattern without a slash is matched against the last name of a
+/// `{a,b}` for either, `\xNN` for the byte with these two hexadecimal digits, as [`escaped`](super::escaped) shows it, and any
+/// other `\` takes what follows as it is. A pattern without a slash is matched against the last name of a
 /// path, wherever it is; one with a slash against all of it, from the root on, and a slash or `./` at its front says just that.
 /// A slash at the end is no part of this: the pattern then means directories, with all that is below them, and no file.
 ///
@@ -52,6 +54,8 @@ struct Globs {
     set: GlobSet,
     /// Of which text each of them was made.
     texts: Vec<usize>,
+    /// Which of them name a byte that is not UTF-8; empty where none does.
+    with_stand_ins: Vec<usize>,
 }
 
 impl Globs {
@@ -60,17 +64,31 @@ impl Globs {
         for one in parsed {
             set.add(one.glob.clone());
         }
-        Ok(Self { set: set.build()?, texts: parsed.iter().map(|one| one.text).collect() })
+        let numbered = parsed.iter().enumerate();
+        let with_stand_ins = numbered.filter(|(_, one)| one.has_stand_ins).map(|(at, _)| at).collect();
+        let texts = parsed.iter().map(|one| one.text).collect();
+        Ok(Self { set: set.build()?, texts, with_stand_ins })
     }
 
     fn meet(&self, path: &[u8]) -> bool {
-        self.set.is_match(OsStr::from_bytes(path))
+        self.set.is_match(OsStr::from_bytes(path)) || !self.met_by_stand_ins(path).is_empty()
     }
 
     /// The texts of those that a path matches.
     fn texts_for(&self, path: &[u8]) -> impl Iterator<Item = usize> {
-        let met = self.set.matches(OsStr::from_bytes(path)).into_iter();
-        met.filter_map(move |at| self.texts.get(at).copied())
+        let mut met = self.set.matches(OsStr::from_bytes(path));
+        met.extend(self.met_by_stand_ins(path));
+        met.into_iter().filter_map(move |at| self.texts.get(at).copied())
+    }
+
+    /// Those that name a byte that is not UTF-8 and that a path with such bytes matches.
+    fn met_by_stand_ins(&self, path: &[u8]) -> Vec<usize> {
+        if self.with_stand_ins.is_empty() || std::str::from_utf8(path).is_ok() {
+            return Vec::new();
+        }
+        let mut met = self.set.matches(OsStr::new(&stood_in(path)));
+        met.retain(|at| self.with_stand_ins.contains(at));
+        met
     }
 }
 
@@ -80,6 +98,8 @@ struct Parsed {
     is_of_directories: bool,
     /// The number of its text.
     text: usize,
+    /// Whether it names a byte that is not UTF-8.
+    has_stand_ins: bool,
 }
 
 impl Parsed {
@@ -99,9 +119,64 @@ impl Parsed {
                 error.kind()
             ))
         };
-        let glob = GlobBuilder::new(&anywhere).literal_separator(true).build().map_err(wrong)?;
-        Ok(Self { glob, is_of_directories: path.ends_with('/'), text: number })
+        let (known, has_stand_ins) = with_bytes(&anywhere);
+        let glob = GlobBuilder::new(&known).literal_separator(true).build().map_err(wrong)?;
+        Ok(Self { glob, is_of_directories: path.ends_with('/'), text: number, has_stand_ins })
     }
+}
+
+/// A glob with `\xNN` as what it stands for, and whether that takes stand-ins. A backslash before anything else stays.
+fn with_bytes(glob: &str) -> (Cow<'_, str>, bool) {
+    if !glob.contains("\\x") {
+        return (Cow::Borrowed(glob), false);
+    }
+    let (mut known, mut rest, mut has_stand_ins) = (String::with_capacity(glob.len()), glob, false);
+    while let Some((before, after)) = rest.split_once('\\') {
+        known.push_str(before);
+        // Several of them may be one character.
+        let (mut bytes, mut run) = (Vec::new(), Some(after));
+        rest = after;
+        while let Some((byte, left)) = run.and_then(byte_shown) {
+            bytes.push(byte);
+            (rest, run) = (left, left.strip_prefix('\\'));
+        }
+        if bytes.is_empty() {
+            let mut chars = after.chars();
+            known.push('\\');
+            known.extend(chars.next());
+            rest = chars.as_str();
+        }
+        for chunk in bytes.utf8_chunks() {
+            // None of them means what it would mean in a glob.
+            known.extend(chunk.valid().chars().flat_map(|one| ['\\', one]));
+            known.extend(chunk.invalid().iter().map(|byte| stand_in(*byte)));
+            has_stand_ins |= !chunk.invalid().is_empty();
+        }
+    }
+    known.push_str(rest);
+    (Cow::Owned(known), has_stand_ins)
+}
+
+/// The byte that `xNN` shows, and what is behind it.
+fn byte_shown(text: &str) -> Option<(u8, &str)> {
+    let text = text.strip_prefix('x')?;
+    let digits = text.get(..2).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+    Some((u8::from_str_radix(digits, 16).ok()?, text.get(2..)?))
+}
+
+/// The character that a glob, which knows only characters, has for a byte that is not UTF-8. It is for private use.
+fn stand_in(byte: u8) -> char {
+    char::from_u32(0x10_FF00 | u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// A path with stand-ins.
+fn stood_in(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len() + 16);
+    for chunk in path.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| stand_in(*byte)));
+    }
+    text
 }
 
 impl Patterns {
@@ -372,6 +447,24 @@ mod tests {
             let some = selection(include, exclude);
             let taken = some.takes_below(b"a", || false);
             assert_eq!(some.leaves_nothing_on_purpose(), on_purpose, "{include:?} {exclude:?} {taken}");
+        }
+    }
+
+    #[test]
+    fn bytes_in_patterns_are_written_as_they_are_shown() {
+        for (pattern, path, other) in [
+            (r"bad\xff.txt", &b"a/bad\xff.txt"[..], &b"badxff.txt"[..]),
+            (r"bad\xff*", b"bad\xff and more", b"bad\xfe"),
+            (r"/*\xff\xc3?/**", b"a\xff\xc3b/c", b"a\xc3\xffb/c"),
+            (r"a\x0ab", b"a\nb", b"a0ab"),
+            (r"\xc3\xbc*", "\u{fc}1".as_bytes(), b"\xc3"),
+            (r"\x2a", b"*", b"a"),
+            (r"a\\x41", br"a\x41", b"aA"),
+            (r"\xg0", b"xg0", b"g0"),
+        ] {
+            let patterns = Patterns::new(["none", pattern]).unwrap();
+            assert!(!patterns.matches(other) && patterns.unmatched().count() == 2, "{pattern}");
+            assert!(patterns.matches(path) && patterns.unmatched().eq(["none"]), "{pattern}");
         }
     }
 

@@ -27,7 +27,7 @@ const READ_LEN: usize = 1 << 20;
 pub enum Input {
     /// A regular file.
     File(FileInput),
-    /// What ends when it ends: a pipe, a device, a file whose length says nothing, as those of `/proc`.
+    /// What ends when it ends: a pipe, a device, a file whose length says nothing, as those of `/proc` and `/sys`.
     Stream,
     /// It has no bytes.
     Directory,
@@ -51,7 +51,7 @@ impl Input {
         if metadata.is_dir() {
             return Ok(Self::Directory);
         }
-        if !metadata.is_file() || gives_more_than_its_length(file) {
+        if !metadata.is_file() || is_made_when_read(file) || gives_more_than_its_length(file) {
             return Ok(Self::Stream);
         }
         let handle = file.try_clone().map_err(told("open"))?;
@@ -153,6 +153,37 @@ pub fn was_closed(stdin: impl AsFd) -> bool {
         && rustix::fs::fcntl_getfl(&stdin).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
 }
 
+/// Whether a file is in a file system that makes contents when they are read: lengths there say nothing, that of every file of
+/// sysfs is 4096.
+#[cfg(target_os = "linux")]
+fn is_made_when_read(file: &fs::File) -> bool {
+    // The type of the field differs between machines; the numbers have 32 bits.
+    let magic = |stat: rustix::fs::StatFs| (stat.f_type as u64 & u64::from(u32::MAX)) as u32;
+    rustix::fs::fstatfs(file).is_ok_and(|stat| makes_contents_when_read(magic(stat)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_made_when_read(_: &fs::File) -> bool {
+    false
+}
+
+/// Whether the file system with this number (`statfs(2)`) makes contents when they are read.
+#[cfg(target_os = "linux")]
+fn makes_contents_when_read(magic: u32) -> bool {
+    matches!(
+        magic,
+        0x0000_9FA0 // proc
+            | 0x6265_6572 // sysfs
+            | 0x6462_6720 // debugfs
+            | 0x7472_6163 // tracefs
+            | 0x7363_6673 // securityfs
+            | 0x0027_E0EB // cgroup
+            | 0x6367_7270 // cgroup2
+            | 0x6265_6570 // configfs
+            | 0xCAFE_4A11 // bpf
+    )
+}
+
 /// Whether a regular file has no length, and bytes all the same. One that somebody has just begun to write has a length by the
 /// time of the second look.
 fn gives_more_than_its_length(file: &fs::File) -> bool {
@@ -192,6 +223,17 @@ mod tests {
         assert!(empty.is_empty() && empty.attributes().file_kind() == Some(FileKind::File));
         #[cfg(target_os = "linux")]
         assert!(matches!(of(Path::new("/proc/version")), Input::Stream), "its length says 0");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn lengths_are_not_believed_where_contents_are_made_when_they_are_read() {
+        assert!(is_made_when_read(&fs::File::open("/proc/version").unwrap()));
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_made_when_read(&fs::File::create_new(dir.path().join("file")).unwrap()));
+        // sysfs and cgroup2 are not mounted everywhere; ext4 and tmpfs are what files are kept in.
+        assert!([0x6265_6572, 0x6367_7270].into_iter().all(makes_contents_when_read));
+        assert!(![0xEF53, 0x0102_1994].into_iter().any(makes_contents_when_read));
     }
 
     #[test]

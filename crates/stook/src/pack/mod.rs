@@ -69,5 +69,5 @@ pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRec
 pub use stream::{BodyComparison, RecordReader};
 pub use writer::{
     Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, FurtherName, PackWriter,
-    RecordWriter, Recovery, SharedWriter, TooLarge, WriterOptions, check_group, chunk_sums,
+    RecordWriter, Recovery, SEGMENT_LEN_MIN, SharedWriter, TooLarge, WriterOptions, check_group, chunk_sums,
 };

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::{Rfc2822, Rfc3339};
 
 use super::Identity;
+use super::etag::{has_hash, is_weak};
 
 /// What libraries call that which follows the content of a file; in lower case, without `-` and `_`.
 const PROOFS: [&str; 13] = [
@@ -32,9 +33,6 @@ const CREATED: &str = "created";
 const INODE: &str = "ino";
 /// The time of an answer, by the clock that the times of a web server come from.
 const DATE: &str = "date";
-/// An ETag of a web server that has so many letters and digits in a row is a hash. Others may be made of a time and a length, which
-/// are the same for two states within a second.
-const HASH_LEN: usize = 22;
 
 /// How often what changed a moment ago is looked at again before it is read.
 pub const SETTLING_MAX: usize = 3;
@@ -129,7 +127,7 @@ impl Described {
     /// means the same bytes.
     pub fn proof(&self) -> Option<String> {
         let follows = |name: &str, value: &str| match name {
-            "etag" => !value.starts_with("W/") && (!self.is_page || has_hash(value)),
+            "etag" => !is_weak(value) && (!self.is_page || has_hash(value)),
             name => PROOFS.contains(&name),
         };
         written(self.said.iter().filter(|(name, value)| follows(name, value)))
@@ -212,11 +210,6 @@ fn written<'a>(said: impl Iterator<Item = (&'a String, &'a String)>) -> Option<S
     (!said.is_empty()).then(|| serde_json::json!(said).to_string())
 }
 
-fn has_hash(etag: &str) -> bool {
-    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/_".contains(byte);
-    etag.as_bytes().split(|byte| !is_digit(byte)).any(|run| run.len() >= HASH_LEN)
-}
-
 /// A time since 1970: in seconds, or as dates are written on the web.
 fn nanoseconds(text: &str) -> Option<i64> {
     let seconds = |text: &str| {
@@ -251,6 +244,7 @@ mod tests {
         for (fields, is_page, is_proof) in [
             (&[("mtime", "5.0")][..], false, false),
             (&[("ETag", "W/\"abcd\"")], false, false),
+            (&[("ETag", "w/\"abcd\"")], false, false),
             (&[("ETag", "\"56273f40-186a0\"")], false, true),
             (&[("ETag", "\"56273f40-186a0\"")], true, false),
             (&[("ETag", &hash)], true, true),

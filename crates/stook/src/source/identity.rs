@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::etag::{has_hash, is_weak};
 use crate::report::units;
 
 /// Longer than a tick of any kernel.
@@ -33,15 +34,20 @@ pub struct Identity {
 impl Identity {
     /// The ETag, if it is one that servers vouch for byte by byte. A weak one (`W/`) may stay the same when bytes change.
     pub fn strong_etag(&self) -> Option<&str> {
-        self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
+        self.etag.as_deref().filter(|etag| !is_weak(etag))
     }
 
     /// Whether both say the bytes are the same. Any difference counts: a moved ctime may be no more
-    /// than a new link, but it may also be a rewrite within one tick of the mtime. Only where both have a strong ETag,
-    /// this and the length decide: servers behind one address may disagree about times.
+    /// than a new link, but it may also be a rewrite within one tick of the mtime. Only where both have a strong ETag
+    /// that looks like a hash, this and the length decide: servers behind one address may disagree about times. Any other
+    /// ETag may be made of the length alone, so that times beside it count where both have one.
     pub fn same_content(&self, other: &Self) -> bool {
         match (self.strong_etag(), other.strong_etag()) {
-            (Some(before), Some(after)) => self.len == other.len && before == after,
+            (Some(before), Some(after)) => {
+                let have_times = self.mtime_ns != 0 && other.mtime_ns != 0;
+                let is_time_same = !have_times || self.mtime_ns == other.mtime_ns || has_hash(before);
+                self.len == other.len && before == after && is_time_same
+            }
             _ => self == other,
         }
     }
@@ -135,7 +141,11 @@ mod tests {
             etag: etag.map(Arc::from),
             ..Identity::default()
         };
-        assert!(with(5, Some("\"a\""), 1).same_content(&with(5, Some("\"a\""), 2)));
+        assert!(with(5, Some("\"a\""), 1).same_content(&with(5, Some("\"a\""), 0)));
+        // It may be made of the length alone, unless it looks like a hash.
+        assert!(!with(5, Some("\"a\""), 1).same_content(&with(5, Some("\"a\""), 2)));
+        let hash = format!("\"{}\"", "ab01".repeat(8));
+        assert!(with(5, Some(&hash), 1).same_content(&with(5, Some(&hash), 2)));
         assert!(!with(5, Some("\"a\""), 1).same_content(&with(6, Some("\"a\""), 1)));
         assert!(!with(5, Some("\"a\""), 1).same_content(&with(5, Some("W/\"a\""), 1)));
         assert!(!with(5, Some("\"a\""), 1).same_content(&with(5, None, 1)));
@@ -145,6 +155,7 @@ mod tests {
         assert!(!with(5, Some("W/\"a\""), 1).same_content(&with(5, Some("W/\"a\""), 2)));
         assert!(with(5, Some("\"a\""), 0).is_settled() && with(5, None, 1).is_settled());
         assert!(!with(5, Some("W/\"a\""), 1).is_settled() && !with(5, None, 0).is_settled());
+        assert!(!with(5, Some("w/\"a\""), 1).is_settled());
     }
 
     #[test]

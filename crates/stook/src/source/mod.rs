@@ -7,6 +7,7 @@
 mod access;
 mod address;
 mod described;
+mod etag;
 mod file;
 mod identity;
 mod memory;

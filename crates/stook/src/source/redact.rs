@@ -21,7 +21,11 @@ pub fn shown(address: &str) -> String {
     while let Some((scheme, end)) = found(if is_inside { before(rest, &QUERY) } else { rest }) {
         let (mark, behind) = rest.split_at(end);
         let (user, behind) = behind.split_at(user_len(scheme, behind));
-        told.push_str(mark);
+        if is_inside {
+            told.push_str(&without_parameters(mark));
+        } else {
+            told.push_str(mark);
+        }
         if user.contains(QUERY) {
             // What follows may be of a password or of a query.
             return told + "…";
@@ -85,13 +89,37 @@ fn is_host_and_port(authority: &str) -> bool {
 fn without_query(rest: &str) -> String {
     let path = before(rest, &QUERY);
     let (mark, query) = rest.split_at(path.len()).1.split_at(usize::from(path.len() < rest.len()));
+    let path = without_parameters(path);
     if mark.is_empty() {
-        return path.to_owned();
+        return path;
     }
     // Where it was left out before, the end of the sentence stays.
-    let is_closing = |end: &&str| end.chars().all(|c| CLOSING.contains(c));
     let end = query.strip_prefix('…').filter(is_closing).unwrap_or_default();
     format!("{path}{mark}…{end}")
+}
+
+/// A path without the values of its parameters, as in `/a;jsessionid=…/b`: a server may keep there who asks.
+fn without_parameters(path: &str) -> String {
+    let mut told = String::with_capacity(path.len());
+    for part in path.split_inclusive(['/', '\\', ';']) {
+        let is_parameter = told.ends_with(';');
+        let (text, end) = part.split_at(part.trim_end_matches(['/', '\\', ';']).len());
+        match text.split_once('=').filter(|_| is_parameter) {
+            Some((name, value)) => {
+                told.push_str(name);
+                told.push_str("=…");
+                told.push_str(value.strip_prefix('…').filter(is_closing).unwrap_or_default());
+            }
+            None => told.push_str(text),
+        }
+        told.push_str(end);
+    }
+    told
+}
+
+/// Whether it may end a sentence.
+fn is_closing(end: &&str) -> bool {
+    end.chars().all(|c| CLOSING.contains(c))
 }
 
 /// What of a text stands before the first of these.
@@ -117,6 +145,10 @@ mod tests {
             ("ftp://me:word@host/a", "ftp://host/a"),
             ("https:///me:word@host/a", "https:///host/a"),
             ("https://host:80/a?mail=b@c&sig=1", "https://host:80/a?…"),
+            ("http://h/x;jsessionid=SEC", "http://h/x;jsessionid=…"),
+            ("http://h/x;a=SEC;b;c=SEC/y=z?k=1", "http://h/x;a=…;b;c=…/y=z?…"),
+            ("http://h/x;a=SEC,https://me:word@h/y;b=SEC", "http://h/x;a=…//h/y;b=…"),
+            ("a;b=c", "a;b=c"),
             ("a path?", "a path?"),
         ] {
             assert_eq!(shown(address), expected);
@@ -154,6 +186,7 @@ mod tests {
             ("no https://h/a?a=%27x%27&sig=SEC: gone", "no https://h/a?… gone"),
             ("no 'https://h/a?a='x'&sig=SEC' here", "no 'https://h/a?… here"),
             ("no 'https://h/a?…': gone", "no 'https://h/a?…': gone"),
+            ("no 'https://h/a;s=…': gone", "no 'https://h/a;s=…': gone"),
             ("no https:/me:PW@h/x: a@b", "no https:/h/x: a@b"),
             ("cannot open s3://bucket/key: ://", "cannot open s3://bucket/key: ://"),
             ("äöhttps://h?k=1", "äöhttps://h?…"),

@@ -194,7 +194,7 @@ fn a_signature_that_was_made_anew_finds_what_was_kept() {
              &X-Amz-Date={day}T000000Z&X-Amz-Expires=60&X-Amz-Signature={day}{more}"
         )
     };
-    let azure = |day: &str| format!("/k?sv=2024-08-04&sp=r&st={day}&se={day}&sig={day}");
+    let azure = |day: &str| format!("/k?sv=2024-08-04&sr=b&sp=r&st={day}&se={day}&sig={day}");
     let old = |day: &str| format!("/k?AWSAccessKeyId=who&Expires={day}&Signature={day}");
     for (first, again, is_same) in [
         (aws("20260101", "who", ""), aws("20260202", "who", ""), true),
@@ -220,9 +220,9 @@ fn what_was_found_at_another_address_is_another_entry() {
     let server = WebServer::start(move |request, nth| match request.target.as_str() {
         // The signature is another one each time.
         "/latest" if asked.load(SeqCst) => {
-            Reply::status(302).header("Location", format!("/v2?sv=1&sig={nth}"))
+            Reply::status(302).header("Location", format!("/v2?sv=1&sr=b&sp=r&sig={nth}"))
         }
-        "/latest" => Reply::status(302).header("Location", format!("/v1?sv=1&sig={nth}")),
+        "/latest" => Reply::status(302).header("Location", format!("/v1?sv=1&sr=b&sp=r&sig={nth}")),
         target if target.starts_with("/v1") => a.reply(request),
         _ => b.reply(request),
     });

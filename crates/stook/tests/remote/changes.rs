@@ -1,8 +1,11 @@
 //! Objects that change while they are read: never a mix of two states.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use stook::Error;
+use stook::error::RemoteErrorKind;
 use stook::source::Source;
 use stook::source::remote::{RemoteOptions, RemoteSource};
 use stook_testing::conformance::noise;
@@ -129,6 +132,78 @@ fn a_condition_that_fails_for_nothing_is_told_as_that() {
 }
 
 #[test]
+fn an_etag_that_stays_beside_another_time_is_another_state_unless_it_is_a_hash() {
+    let hash = format!("\"{}\"", "ab01".repeat(8));
+    for (etag, is_same) in [("\"2328\"", false), (hash.as_str(), true)] {
+        let first = Page::new(noise(49, 9000)).etag(Some(etag));
+        let then = first.clone().modified(Some("Thu, 22 Oct 2015 07:28:00 GMT"));
+        let (_server, source) = changing(first, then, 1);
+        assert_eq!(read(&source, range(0, 9000)).is_ok(), is_same, "{etag}");
+        assert_eq!(source.check_unchanged().is_ok(), is_same, "{etag}");
+    }
+}
+
+#[test]
+fn what_is_no_etag_does_not_hide_another_time() {
+    for etag in ["", "\"\"", "w/\"x\"", "null", "abc"] {
+        let first = Page::new(noise(50, 9000)).etag(Some(etag));
+        let then = Page::new(noise(51, 9000)).etag(Some(etag));
+        let (server, source) = changing(first, then.modified(Some("Thu, 22 Oct 2015 07:28:00 GMT")), 1);
+        let error = read(&source, range(0, 9000)).unwrap_err();
+        assert!(matches!(error, Error::SourceChanged { .. }), "{etag}: {error:?}");
+        assert!(server.requests().iter().all(|request| request.header("if-match").is_none()), "{etag}");
+    }
+}
+
+/// The address of a server that tells a length of 9,000 bytes once, and then sends so many without telling how many.
+fn sending_untold(len: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/a", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for (nth, connection) in listener.incoming().enumerate() {
+            let mut connection = connection.unwrap();
+            let asked = BufReader::new(connection.try_clone().unwrap()).lines();
+            assert!(
+                asked.map(Result::unwrap).any(|line| line.is_empty()),
+                "a request ends with an empty line"
+            );
+            // The first answer is all head, as far as the client looks.
+            let (told, body) =
+                if nth == 0 { ("Content-Length: 9000\r\n", Vec::new()) } else { ("", noise(52, len)) };
+            let head = format!("HTTP/1.1 200 OK\r\nETag: \"e\"\r\n{told}Connection: close\r\n\r\n");
+            let mut answer = head.into_bytes();
+            answer.extend(body);
+            connection.write_all(&answer).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn a_whole_has_the_length_that_was_told_when_it_was_opened() {
+    for (len, is_changed) in [(8000, false), (9001, true)] {
+        let options = RemoteOptions { whole_file: true, ..quick() };
+        let error = RemoteSource::open(&sending_untold(len), &options).unwrap_err();
+        assert_eq!(matches!(error, Error::SourceChanged { .. }), is_changed, "{error:?}");
+        let expected = if is_changed { "it is now 9,001 bytes" } else { "ended after 8000 of 9000 bytes" };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_part_where_the_whole_was_asked_for_is_refused() {
+    let page = Page::new(noise(53, 9000));
+    let server = WebServer::start(move |_, nth| match nth {
+        0 => page.whole(),
+        _ => Reply::status(206).header("Content-Range", "bytes 0-8999/9000").body(page.bytes.clone()),
+    });
+    let options = RemoteOptions { whole_file: true, ..quick() };
+    let (kind, tries, text) = told(&RemoteSource::open(&server.url("/a"), &options).unwrap_err());
+    assert_eq!((kind, tries), (RemoteErrorKind::Protocol, 1), "{text}");
+    assert!(text.contains("a part (206) where the whole was asked for"), "{text}");
+}
+
+#[test]
 fn an_object_read_as_a_whole_is_of_one_state() {
     let first = Page::new(noise(42, 9000));
     let then = Page::new(noise(43, 9000)).etag(Some("\"second\""));
@@ -190,7 +265,7 @@ fn the_same_state_at_another_address_is_another_object() {
 
 #[test]
 fn a_signature_that_is_made_anew_leads_to_the_same_object() {
-    let (server, page) = leading("/v1?sv=1&sig=a&st=5", "/v1?sv=1&sig=b&st=6", 1);
+    let (server, page) = leading("/v1?sv=1&sr=b&sp=r&sig=a&st=5", "/v1?sv=1&sr=b&sp=r&sig=b&st=6", 1);
     let source = RemoteSource::open(&server.url("/latest"), &quick()).unwrap();
     assert!(read(&source, range(0, 9000)).unwrap() == page.bytes);
     assert!(source.check_unchanged().is_ok());

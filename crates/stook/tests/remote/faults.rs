@@ -87,6 +87,17 @@ fn what_does_not_pass_is_not_tried_again() {
 }
 
 #[test]
+fn what_fails_behind_a_redirect_is_told_with_where_that_was() {
+    let behind = WebServer::start(|_, _| Reply::status(404));
+    let target = behind.url("/there?signature=secret");
+    let server = WebServer::start(move |_, _| Reply::status(302).header("Location", &target));
+    let (kind, _, text) = told(&RemoteSource::open(&server.url("/here"), &quick()).unwrap_err());
+    assert_eq!(kind, RemoteErrorKind::NotFound);
+    assert!(text.contains(&server.url("/here")) && !text.contains("secret"), "{text}");
+    assert!(text.contains(&format!("(found at {}", behind.url("/there?…"))), "{text}");
+}
+
+#[test]
 fn a_refusal_shows_its_code_and_nothing_else_of_its_body() {
     let body = "<Error><Code>SignatureDoesNotMatch</Code><StringToSign>hidden</StringToSign></Error>";
     let (_server, source) = bent(&quick(), move |_, _, _| Reply::status(403).body(body));

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::io::BufReader;
+use std::io::{self, BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -111,7 +111,13 @@ pub(in crate::commands) fn run(
     // Directories above what is left out are asked about, too, whether or not they are members.
     let is_nothing = !taken.get() || summary.added() + summary.unchanged + left_out.len() as u64 == 0;
     match is_nothing && failures == 0 && !selection.is_all() {
-        true => Ok(code_for(args.told_nothing(selection, context))),
+        true => {
+            let nothing = args.told_nothing(selection, context);
+            if !there && nothing > 0 {
+                args.take_back()?;
+            }
+            Ok(code_for(nothing))
+        }
         false => Ok(code_for(failures)),
     }
 }
@@ -119,7 +125,11 @@ pub(in crate::commands) fn run(
 /// Opens the archives, and the tar from stdin: what is none is told before anything is made.
 fn open_sources(args: &Args, context: &Context) -> anyhow::Result<Vec<Source<'static>>> {
     let is_stream = |source: &PathBuf| source == Path::new(STREAM);
-    let mut stdin = match args.sources.iter().any(is_stream) {
+    let is_wanted = args.sources.iter().any(is_stream);
+    if is_wanted && io::stdin().is_terminal() {
+        context.remark("reading a tar from this terminal; Ctrl-D ends it");
+    }
+    let mut stdin = match is_wanted {
         true => Some(tar_from_stdin().map_err(told)?),
         false => None,
     };

@@ -11,16 +11,17 @@ use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::json::Document;
 use stook::report::units::{bytes_binary, count};
 
-use super::table::{depth, name};
+use super::table::{depth, full_name, name};
 use crate::context::Context;
-use crate::output::{Align, Output, Table};
+use crate::output::{Align, Output, Table, printable};
 
 const EXAMPLES: &str = "\
 Cells of the same workload are compared by their requests in each second, with
 an interval of 95% from rounds drawn anew. A difference is called only when the
 interval excludes zero and both sides have five rounds that count: with fewer
 nobody can say how much two rounds of the same device differ. Cells that are not
-valid are never compared; those that are unverified are, and marked.
+valid are never compared; those that are unverified are, and marked. Where
+nothing could be compared, the exit code is 1.
 
 Examples:
   stook bench . --preset ssd --repeats 5 --json > before.json
@@ -44,6 +45,9 @@ struct Report {
     cells: Vec<Compared>,
     /// Cells that only one of the two has.
     unmatched: u64,
+    /// What these are called.
+    #[serde(skip)]
+    only_in: [Vec<String>; 2],
 }
 
 #[derive(Debug, Serialize)]
@@ -57,12 +61,15 @@ struct Compared {
     comparison: Option<Comparison>,
     /// Why they cannot.
     reason: Option<String>,
+    /// Rounds of the first and of the second, those that do not count included.
+    #[serde(skip)]
+    rounds: [usize; 2],
 }
 
 /// Runs it.
 ///
 /// # Errors
-/// When a file cannot be read or is no result of `stook bench`.
+/// When a file cannot be read or is no result of `stook bench`, or nothing could be compared.
 pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (first, second) = (read(&args.first)?, read(&args.second)?);
     let mut cells = Vec::new();
@@ -71,10 +78,10 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
             cells.push(compared(cell, other));
         }
     }
-    let unmatched = first.cells.len() + second.cells.len() - 2 * cells.len();
+    let only_in = [only_in(&first, &second), only_in(&second, &first)];
+    let unmatched = only_in.iter().map(|names| names.len() as u64).sum();
     let text = |path: &Path| path.display().to_string();
-    let report =
-        Report { first: text(&args.first), second: text(&args.second), cells, unmatched: unmatched as u64 };
+    let report = Report { first: text(&args.first), second: text(&args.second), cells, unmatched, only_in };
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("bench_compare", &report))?;
@@ -82,7 +89,30 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         print(&report, &mut output)?;
     }
     output.finish()?;
-    Ok(ExitCode::SUCCESS)
+    match nothing_compared(&report) {
+        Some(why) => anyhow::bail!("nothing was compared: {why}"),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The cells that the other result does not have.
+fn only_in(result: &BenchResult, other: &BenchResult) -> Vec<String> {
+    let is_missing =
+        |cell: &&CellResult| !other.cells.iter().any(|other| is_same(&cell.workload, &other.workload));
+    result.cells.iter().filter(is_missing).map(|cell| full_name(&cell.workload)).collect()
+}
+
+/// Why there is no comparison, if there is none.
+fn nothing_compared(report: &Report) -> Option<String> {
+    if report.cells.iter().any(|cell| cell.comparison.is_some()) {
+        return None;
+    }
+    let mut reasons: Vec<&str> = report.cells.iter().filter_map(|cell| cell.reason.as_deref()).collect();
+    reasons.dedup();
+    Some(match reasons.as_slice() {
+        [] => "no cell is in both results".to_owned(),
+        reasons => format!("of the cells in both results, {}", reasons.join("; ")),
+    })
 }
 
 fn read(path: &Path) -> anyhow::Result<BenchResult> {
@@ -112,7 +142,8 @@ fn compared(first: &CellResult, second: &CellResult) -> Compared {
         Err(reason) => (None, Some(reason.to_string())),
     };
     let (rw, workload) = (first.rw.clone(), first.workload.clone());
-    Compared { rw, workload, states: [first.state, second.state], comparison, reason }
+    let states = [first.state, second.state];
+    Compared { rw, workload, states, comparison, reason, rounds: [first.runs.len(), second.runs.len()] }
 }
 
 fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
@@ -120,24 +151,28 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
     let columns = [("", Align::Left)].into_iter().chain(columns.map(|name| (name, Align::Right)));
     let mut table = Table::new(columns.chain([("", Align::Left)]));
     for cell in &report.cells {
-        let Compared { workload, states, comparison, reason, .. } = cell;
+        let Compared { workload, states, comparison, reason, rounds, .. } = cell;
         let mut row = vec![name(workload), bytes_binary(workload.block_size), depth(workload)];
         match comparison {
-            Some(comparison) => row.extend(figures(comparison, *states)),
+            Some(comparison) => row.extend(figures(comparison, *states, *rounds)),
             None => {
                 row.extend(["–", "–", "–", "–", reason.as_deref().unwrap_or_default()].map(str::to_owned))
             }
         }
         table.row(row);
     }
-    output.table(&table)?;
-    if report.unmatched > 0 {
-        output.line(format_args!("\n{} cells are in one of the two only", report.unmatched))?;
+    if !report.cells.is_empty() {
+        output.table(&table)?;
+    }
+    for (file, names) in [&report.first, &report.second].into_iter().zip(&report.only_in) {
+        if !names.is_empty() {
+            output.line(format_args!("only in {}: {}", printable(file.as_bytes()), names.join("; ")))?;
+        }
     }
     Ok(())
 }
 
-fn figures(comparison: &Comparison, states: [State; 2]) -> [String; 5] {
+fn figures(comparison: &Comparison, states: [State; 2], rounds: [usize; 2]) -> [String; 5] {
     let percent = |share: f64| format!("{:+.1}%", share * 100.0);
     let Comparison { first_mean, second_mean, difference, verdict, runs, .. } = comparison;
     let mut interval =
@@ -148,8 +183,8 @@ fn figures(comparison: &Comparison, states: [State; 2]) -> [String; 5] {
         Verdict::NoDifference => "no difference can be told".to_owned(),
         Verdict::CannotTell => {
             "–".clone_into(&mut interval);
-            let fewest = runs.iter().min().copied().unwrap_or(0);
-            format!("cannot tell from {}: it takes --repeats {RUNS_MIN}", rounds(fewest))
+            let fewest = runs.iter().copied().zip(rounds).min().unwrap_or_default();
+            too_few(fewest)
         }
     };
     if let Some(who) = sides(states, State::Unverified) {
@@ -164,6 +199,12 @@ fn figures(comparison: &Comparison, states: [State; 2]) -> [String; 5] {
     ]
 }
 
-fn rounds(number: usize) -> String {
-    format!("{number} {}", if number == 1 { "round" } else { "rounds" })
+/// Why nothing is said of so many rounds that count, of all there were; and how many may do, if as many of them count as now.
+fn too_few((counted, all): (usize, usize)) -> String {
+    let repeats = (all * RUNS_MIN).div_ceil(counted.max(1)).max(RUNS_MIN);
+    format!(
+        "cannot tell: {counted} of {all} {} {}; it takes {RUNS_MIN} on each side (--repeats {repeats})",
+        if all == 1 { "round" } else { "rounds" },
+        if counted == 1 { "counts" } else { "count" }
+    )
 }

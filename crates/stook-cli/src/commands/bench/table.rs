@@ -4,7 +4,7 @@ use std::io::Write;
 
 use stook::bench::gates::State;
 use stook::bench::model::{counted_runs, doubts};
-use stook::bench::{BenchResult, CellResult, Figures, LongRun, Workload};
+use stook::bench::{Arrival, BenchResult, CellResult, Figures, LongRun, Workload};
 use stook::report::units::{bytes_binary, count, duration_ns, significant};
 
 use crate::output::{Align, Output, OutputError, Table};
@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, OutputError>;
 
 /// The table, and what it was measured on.
 pub(super) fn text<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Result<()> {
-    about(result).iter().try_for_each(|line| output.line(line))?;
+    result.about().iter().try_for_each(|line| output.line(line))?;
     let columns = ["requests/s", "MB/s", "mean", "p50", "p99", "p99.9", "max", "CPU/request"];
     let first = [("", Align::Left), ("block", Align::Right), ("depth", Align::Right)];
     let mut table = Table::new(
@@ -50,26 +50,9 @@ fn why<W: Write>(result: &BenchResult, state: State, output: &mut Output<W>) -> 
     };
     for doubt in doubts(&measured, state) {
         output.line(format_args!("\n{}: {told}", doubt.named(full_name)))?;
-        doubt.reasons.iter().try_for_each(|reason| output.line(format_args!("  {reason}")))?;
+        doubt.told().iter().try_for_each(|reason| output.line(format_args!("  {reason}")))?;
     }
     Ok(())
-}
-
-/// What was measured on, and what there is to say against it.
-fn about(result: &BenchResult) -> Vec<String> {
-    let environment = &result.environment;
-    let known = [
-        environment.file_system.as_deref(),
-        environment.device.as_deref(),
-        environment.device_model.as_deref(),
-    ];
-    let known: Vec<&str> = known.into_iter().flatten().collect();
-    let what = if result.own_file { "a test file of" } else { "an existing file of" };
-    let place =
-        format!("{} on {}, {what} {}", result.path, known.join(", "), bytes_binary(result.file_bytes));
-    let doubt = environment.device_doubt.as_ref().map(|doubt| format!("In doubt: {doubt}"));
-    let throttle = environment.throttle.as_ref().map(|limits| format!("Limited: {limits}"));
-    [Some(place), doubt, throttle].into_iter().flatten().collect()
 }
 
 fn rows(cell: &CellResult, table: &mut Table) {
@@ -134,7 +117,7 @@ pub(super) fn depth(workload: &Workload) -> String {
 }
 
 /// The name with what else tells cells apart.
-fn full_name(workload: &Workload) -> String {
+pub(super) fn full_name(workload: &Workload) -> String {
     format!("{}, {}, depth {}", name(workload), bytes_binary(workload.block_size), depth(workload))
 }
 
@@ -163,6 +146,7 @@ pub(super) fn csv<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Res
     header.extend(["cpu_per_request_ns", "state"].map(str::to_owned));
     let long_run = ["seconds", "bytes", "burst_bytes_per_s", "burst_bytes", "sustained_bytes_per_s"];
     header.extend(long_run.map(|field| format!("long_run_{field}")));
+    header.extend(["rate_per_s", "arrival"].map(str::to_owned));
     output.line(header.join(","))?;
     for cell in result.cells.iter().filter(|cell| !cell.runs.is_empty()) {
         let workload = &cell.workload;
@@ -180,9 +164,20 @@ pub(super) fn csv<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Res
         line.push(cpu_per_request_ns(cell).map_or(String::new(), |ns| format!("{ns:.1}")));
         line.push(csv_state(cell.state).to_owned());
         line.extend(cell.long_run.as_ref().map_or_else(Default::default, csv_long_run));
+        line.extend(csv_load(workload));
         output.line(line.join(","))?;
     }
     Ok(())
+}
+
+/// Empty in a closed loop.
+fn csv_load(workload: &Workload) -> [String; 2] {
+    let Some(rate_per_s) = workload.rate_per_s else { return Default::default() };
+    let arrival = match workload.arrival {
+        Arrival::Constant => "constant",
+        Arrival::Poisson => "poisson",
+    };
+    [rate_per_s.to_string(), arrival.to_owned()]
 }
 
 fn csv_state(state: State) -> &'static str {
@@ -334,6 +329,20 @@ mod tests {
                    In doubt: the page cache of vda1 stands in between\n\
                    Limited: reads 20 MB/s in the control group\n";
         assert!(found.starts_with(top), "{found}");
+    }
+
+    /// Before: cells that differ in their rate only could not be told apart.
+    #[test]
+    fn lines_for_programs_tell_open_loops_apart() {
+        let mut open = cell(1, State::Valid, &[]);
+        open.workload.rate_per_s = Some(1500.0);
+        open.workload.arrival = Arrival::Poisson;
+        let cells = vec![open, cell(1, State::Valid, &[])];
+        let found = written(|output| csv(&result(cells, Environment::default()), output));
+        let ends: Vec<&str> =
+            found.lines().filter_map(|line| line.rsplit_once(',')).map(|(_, last)| last).collect();
+        assert_eq!(ends, ["arrival", "poisson", ""]);
+        assert!(found.contains(",1500,poisson\n"), "{found}");
     }
 
     #[test]

@@ -155,18 +155,20 @@ fn larger_blocks(profile: &Profile, _: &Fits) -> Judgement {
     (Verdict::of(holds), figures)
 }
 
-/// All cells: whether the law holds is one of the checks that make them valid.
+/// What failed a check proves no law, whichever check it was: its latencies may be those of a cache.
 fn little(profile: &Profile, _: &Fits) -> Judgement {
-    if profile.depths.is_empty() {
+    let counted: Vec<&Cell> = profile.depths.iter().filter(|cell| cell.counts()).collect();
+    if counted.is_empty() {
         return not_measured("depth");
     }
-    let products: Vec<String> = profile
-        .depths
-        .iter()
-        .map(|cell| format!("{:.2} at {}", cell.little_ratio, count(cell.depth)))
-        .collect();
-    let holds = profile.depths.iter().all(|cell| (cell.little_ratio - 1.0).abs() <= LITTLE_WITHIN);
-    (Verdict::of(holds), format!("Of the depth: {}.", products.join(", ")))
+    let products: Vec<String> =
+        counted.iter().map(|cell| format!("{:.2} at {}", cell.little_ratio, count(cell.depth))).collect();
+    let left_out = match profile.depths.len() - counted.len() {
+        0 => String::new(),
+        left_out => format!("; {left_out} of {} depths are not valid", profile.depths.len()),
+    };
+    let holds = counted.iter().all(|cell| (cell.little_ratio - 1.0).abs() <= LITTLE_WITHIN);
+    (Verdict::of(holds), format!("Of the depth: {}{left_out}.", products.join(", ")))
 }
 
 fn saturates(profile: &Profile, fits: &Fits) -> Judgement {
@@ -275,9 +277,18 @@ mod tests {
         let lists = [&mut none.blocks, &mut none.mixes, &mut none.depths];
         let cells = lists.into_iter().flatten().chain(&mut none.small_writes);
         cells.for_each(|cell| cell.state = State::Invalid);
-        let mut expected = [Verdict::NotMeasured; 7];
-        // The law itself is one of the checks.
-        expected[2] = Verdict::DoesNotHold;
-        assert_eq!(verdicts(&none), expected);
+        // Before: the law "held" on cells that were all not valid.
+        assert_eq!(verdicts(&none), [Verdict::NotMeasured; 7]);
+    }
+
+    #[test]
+    fn littles_law_is_judged_by_the_cells_that_count() {
+        let mut some = published::profile();
+        for (at, cell) in some.depths.iter_mut().enumerate() {
+            cell.little_ratio = if at == 0 { 1.0 } else { 0.5 };
+            cell.state = if at == 0 { State::Valid } else { State::Invalid };
+        }
+        let told = "Of the depth: 1.00 at 1; 4 of 5 depths are not valid.";
+        assert_eq!(little(&some, &Fits::of(&some, None)), (Verdict::Holds, told.to_owned()));
     }
 }

@@ -122,7 +122,7 @@ pub(super) const HISTOGRAM: &str = "Each column is a range of latencies and says
 pub(super) const TIME_LINE: &str = "Reads done in each second, each round a line. It should be level: a device that falls \
     off has used up a cache or grown hot, and a single dip is something else that used it.";
 
-pub(super) const CHECKS: &str = "These are the gates. A figure is believed when all of these hold. X·W ÷ N and X·W ÷ what was \
+pub(super) const CHECKS: &str = "A figure is believed when all of these checks pass. X·W ÷ N and X·W ÷ what was \
     seen in flight lie within 3% of 1. The device itself says that as many bytes were read and written as were asked for \
     (0.95 to 1.10 of them): fewer means that a cache or compression stood in between. Bandwidth stays below what the \
     link to the device can carry. The busiest thread used less than 0.90 of a processor: above, the tool is what is \

@@ -48,7 +48,12 @@ pub(super) fn doubt(result: &BenchResult) -> Option<String> {
         _ if unverified == all => format!("all {all} measurements are"),
         _ => format!("{unverified} of {all} measurements are"),
     };
-    let told = format!("{these} unverified: {}.", reasons(result).join("; "));
+    let mut reasons = reasons(result);
+    if states.invalid > 0 {
+        // Two things to say before any figure: each in a short sentence, and all reasons below.
+        reasons.truncate(1);
+    }
+    let told = format!("{these} unverified: {}.", reasons.join("; "));
     Some(match states.valid {
         0 if was_seen(result) => format!("Nothing shows that these figures hold for the device: {told}"),
         0 => format!("Nothing shows that a device was measured: {told}"),
@@ -81,7 +86,7 @@ fn reasons(result: &BenchResult) -> Vec<&str> {
 pub(super) fn notes(result: &BenchResult, state: State) -> Vec<String> {
     let cells: Vec<&CellResult> = result.cells.iter().collect();
     let told = doubts(&cells, state).into_iter();
-    told.map(|doubt| format!("{}: {}.", doubt.named(name), doubt.reasons.join("; "))).collect()
+    told.map(|doubt| format!("{}: {}.", doubt.named(name), doubt.told().join("; "))).collect()
 }
 
 /// What is said below charts that draw unverified cells as all others.

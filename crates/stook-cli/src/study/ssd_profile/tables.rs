@@ -75,7 +75,7 @@ const FIGURES: [&str; 6] = ["IOPS", "published", "MB/s", "published", "mean, µs
 
 /// Sequential and random reads, many at once and one at a time.
 pub(super) fn summary(study: &Study) -> Grid {
-    let columns = ["Reads", " gates", "MB/s", "IOPS", "mean, µs", "p99, µs"];
+    let columns = ["Reads", " checks", "MB/s", "IOPS", "mean, µs", "p99, µs"];
     let mut grid = Grid::new(columns);
     for line in &study.summary {
         let cell = &line.cell;

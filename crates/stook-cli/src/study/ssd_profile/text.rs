@@ -1,7 +1,6 @@
 //! The study on a terminal.
 
 use stook::bench::gates::State;
-use stook::report::units::bytes_binary;
 
 use super::tables::{self, Grid};
 use super::{Study, explained, states};
@@ -13,7 +12,7 @@ use crate::output::{Output, OutputError};
 /// When it cannot be written.
 pub fn print(study: &Study, output: &mut Output) -> Result<(), OutputError> {
     let result = &study.result;
-    output.line(format_args!("{}, a test file of {}", result.path, bytes_binary(result.file_bytes)))?;
+    result.about().iter().try_for_each(|line| output.line(line))?;
     states::doubt(result).iter().try_for_each(|doubt| output.line(doubt))?;
     table(
         output,

@@ -17,11 +17,18 @@ pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
     let states = States::of(result);
     let (valid, all) = (states.valid, states.all());
     let doubt = states::doubt(result).map_or_else(String::new, |doubt| format!("{doubt} "));
+    // First of all, whatever became of the cells.
+    let doubt = match &result.environment.device_doubt {
+        Some(why) if !doubt.contains(why.as_str()) => format!("In doubt: {why}. {doubt}"),
+        _ => doubt,
+    };
     let answers = format!("{} {}", alone(&fits.block), together(&fits.depth));
     if fits.block.model().is_none() || fits.depth.model().is_none() {
+        let only = if valid == 0 { "" } else { "Only " };
         return format!(
-            "{doubt}Only {valid} of {all} measurements passed their checks, so not everything can be answered. {answers} What is \
-             wrong with each is told below; run it again when nothing else uses the machine, or for longer."
+            "{doubt}{only}{} passed their checks, so not everything can be answered. {answers} What is wrong with each is \
+             told below; run it again when nothing else uses the machine, or for longer.",
+            these(valid, all)
         );
     }
     if valid == all {
@@ -29,11 +36,18 @@ pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
     }
     let failed = match states.invalid {
         0 => String::new(),
-        failed => {
-            format!("; {failed} failed one, are shown with what is wrong with them, and used for nothing")
-        }
+        1 => "; 1 failed one and is used for nothing".to_owned(),
+        failed => format!("; {failed} failed one and are used for nothing"),
     };
-    format!("{doubt}{answers} {valid} of {all} measurements passed their checks{failed}.")
+    format!("{doubt}{answers} {} passed their checks{failed}.", these(valid, all))
+}
+
+/// So many of all measurements.
+fn these(number: usize, all: usize) -> String {
+    match number {
+        0 => format!("None of the {all} measurements"),
+        _ => format!("{number} of {all} measurements"),
+    }
 }
 
 fn alone(fitted: &Fitted<BlockModel>) -> String {

@@ -26,7 +26,7 @@ pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
     let Load::Closed { in_flight: depth } = cell.load else {
         return not_applicable(GateName::LittleRequested, "an open loop requests a rate, not a depth");
     };
-    let ratio = cell.in_flight_by_little() / depth;
+    let ratio = in_flight_for(cell, depth) / depth;
     let words = Words {
         below: shortfall(cell, ratio, depth),
         within: format!("throughput × mean latency is {ratio:.3} of the requested depth of {depth}"),
@@ -36,6 +36,14 @@ pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
         ),
     };
     judge(GateName::LittleRequested, ratio, LITTLE, words)
+}
+
+/// How many were in flight, for a depth that was asked for. Latencies of what began in the ramp count as a whole: they make up
+/// for the depth that is no longer full while the last requests are waited for. In a short run they may be more than that,
+/// and what had passed before measuring began is no time in which more was in flight than was asked for.
+fn in_flight_for(cell: &CellFacts<'_>, depth: f64) -> f64 {
+    let whole = cell.in_flight_by_little();
+    if whole > depth { depth.max(cell.in_flight_meanwhile()) } else { whole }
 }
 
 /// Which of two things a product that is too small means: the sampled count tells them apart.
@@ -82,7 +90,7 @@ pub(super) fn little_sampled(cell: &CellFacts<'_>) -> Gate {
 
 /// Held against what was due, not against the rate: chance may have made it more or less.
 pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
-    let Load::Open { due, done, held_back } = cell.load else {
+    let Load::Open { due, done, held_back, unserved, .. } = cell.load else {
         return not_applicable(GateName::RateReached, "a closed loop requests a depth, not a rate");
     };
     let ratio = done as f64 / due as f64;
@@ -97,9 +105,9 @@ pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
              run is too short for them (--time, --ramp)"
         ),
         late => format!(
-            "{start}; {} began late or never, because as many as allowed were in flight: the device does not keep \
-             up, so latencies grow without end",
-            count(late)
+            "{start}; {} began late or never, because as many as allowed were in flight: {}",
+            count(late),
+            behind(cell, unserved as f64 / due as f64)
         ),
     };
     let words = Words { below, above: start.clone(), within: start };
@@ -107,20 +115,34 @@ pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
     judge(GateName::RateReached, ratio, Allowed::at_least(min), words)
 }
 
+/// Why requests waited for others. `unserved` is the share that was still waiting at the end: after a stall there is none.
+fn behind(cell: &CellFacts<'_>, unserved: f64) -> &'static str {
+    match thread_cpu(cell).is_failed() {
+        true => "the tool had no time left for more, and is the limit",
+        false if unserved > 1.0 - RATE_MIN => "the device does not keep up, so latencies grow without end",
+        false => "there was a stall, or it is more than the device takes",
+    }
+}
+
 pub(super) fn device_bytes(name: GateName, asked_bytes: u64, device_bytes: &Result<u64, String>) -> Gate {
-    let (verb, rest) = match name {
-        GateName::DeviceBytesWritten => ("written", "other programs wrote, or writes were amplified"),
-        _ => ("read", "other programs read, or more was read ahead than was asked for"),
+    let (verb, nothing, rest) = match name {
+        GateName::DeviceBytesWritten => {
+            ("wrote", "nothing was written", "other programs wrote, or writes were amplified")
+        }
+        _ => ("read", "nothing was read", "other programs read, or more was read ahead than was asked for"),
     };
     if asked_bytes == 0 {
-        return not_applicable(name, format!("nothing was {verb}"));
+        return not_applicable(name, nothing);
     }
     let device_bytes = match device_bytes {
         Ok(bytes) => *bytes,
         Err(reason) => return unverified(name, reason.as_str()),
     };
     let ratio = device_bytes as f64 / asked_bytes as f64;
-    let start = format!("the device says that {ratio:.3} of the bytes asked for were {verb}");
+    let start = match ratio < 1.0 {
+        true => format!("the device {verb} {ratio:.2} of the bytes requested"),
+        false => format!("the device {verb} {} times the bytes requested", significant(ratio)),
+    };
     let words = Words {
         below: format!("{start}: a cache or compression stood in between, this is not the device"),
         above: format!("{start}: {rest}"),

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Allowed, CellFacts, Gate, GateName, Series, Words, judge, or_unverified, unverified};
+use super::{
+    Allowed, CellFacts, Gate, GateName, Load, Series, Words, judge, not_applicable, or_unverified, unverified,
+};
 use crate::report::least_squares::{LinearFit, Point};
 use crate::report::units::count_of;
 
@@ -10,8 +12,13 @@ use crate::report::units::count_of;
 const WINDOWS: usize = 5;
 /// How far means of windows, and of rounds, may lie apart, as a share of their mean.
 pub(in crate::bench) const SPREAD_MAX: f64 = 0.20;
-const SPREAD: Allowed = Allowed::at_most(SPREAD_MAX);
-const SLOPE: Allowed = Allowed::at_most(0.10);
+const SLOPE_MAX: f64 = 0.10;
+/// What chance adds to a spread and to a slope, in standard errors of one window: each is exceeded by less than one of a thousand
+/// honest runs (the studentized range of five; four errors of the rise of a line through five).
+const SPREAD_ERRORS: f64 = 5.5;
+const SLOPE_ERRORS: f64 = 5.0;
+/// Chance that allows more than this would hide any drift.
+const SPREAD_TELLS: f64 = 0.5;
 /// Less time than this may hold one good or bad moment only.
 const TIME_MIN_S: f64 = 1.0;
 /// Of fewer requests not even the 99th percentile is known.
@@ -70,18 +77,41 @@ fn mean_of_stretch(values: &[f64], from: f64, to: f64) -> f64 {
     values.iter().enumerate().map(|(index, value)| value * covered(index)).sum::<f64>() / (to - from)
 }
 
+/// How far window means differ by chance alone, as a share of their mean: requests that come at random moments are more in one
+/// window than in another, on any device.
+fn chance(load: Load) -> f64 {
+    match load {
+        Load::Open { due, is_random: true, .. } => (WINDOWS as f64 / due as f64).sqrt(),
+        _ => 0.0,
+    }
+}
+
 /// The gates for spread and slope.
 pub(super) fn gates(cell: &CellFacts<'_>) -> [Gate; 2] {
+    let chance = chance(cell.load);
+    let spread_max = SPREAD_MAX.hypot(SPREAD_ERRORS * chance);
+    let slope_max = SLOPE_MAX.hypot(SLOPE_ERRORS * chance);
+    if let Load::Open { due, .. } = cell.load
+        && spread_max > SPREAD_TELLS
+    {
+        let due = count_of(due, "arrival", "arrivals");
+        let reason = format!("an open loop with {due}: their chance hides any drift");
+        return [GateName::SteadySpread, GateName::SteadySlope]
+            .map(|name| not_applicable(name, reason.as_str()));
+    }
     let Some(Steadiness { spread, slope, .. }) = steadiness(cell.series) else {
         let reason = "the run is too short, or moved too little, to be cut into five windows";
         return [GateName::SteadySpread, GateName::SteadySlope].map(|name| unverified(name, reason));
     };
     let (spread_percent, slope_percent) = (spread * 100.0, slope * 100.0);
-    let spread_text = format!("the means of five windows lie within {spread_percent:.1}% of their mean");
+    let spread_text = match spread > spread_max {
+        true => format!("the means of five windows differ by {spread_percent:.1}% of their mean"),
+        false => format!("the means of five windows lie within {spread_percent:.1}% of their mean"),
+    };
     let slope_text = format!("the line through five windows changes by {slope_percent:.1}% of their mean");
     [
-        judge(GateName::SteadySpread, spread, SPREAD, unless_above(spread_text)),
-        judge(GateName::SteadySlope, slope, SLOPE, unless_above(slope_text)),
+        judge(GateName::SteadySpread, spread, Allowed::at_most(spread_max), unless_above(spread_text)),
+        judge(GateName::SteadySlope, slope, Allowed::at_most(slope_max), unless_above(slope_text)),
     ]
 }
 
@@ -90,9 +120,19 @@ fn unless_above(text: String) -> Words {
     Words { below: text.clone(), within: text, above }
 }
 
+/// What was measured ÷ what is needed.
+fn long_enough(cell: &CellFacts<'_>) -> f64 {
+    (cell.steady_s / TIME_MIN_S).min(cell.requests as f64 / REQUESTS_MIN)
+}
+
+/// Whether something was measured, and too little.
+pub(super) fn is_short(cell: &CellFacts<'_>) -> bool {
+    cell.requests > 0 && LENGTH.min.is_some_and(|min| long_enough(cell) < min)
+}
+
 /// The gate for how much was measured: of little, everything else proves little.
 pub(super) fn length(cell: &CellFacts<'_>) -> Gate {
-    let share = (cell.steady_s / TIME_MIN_S).min(cell.requests as f64 / REQUESTS_MIN);
+    let share = long_enough(cell);
     let found = format!("{:.1} s and {}", cell.steady_s, count_of(cell.requests, "request", "requests"));
     let below = format!(
         "too short to be believed: {found}; at least {TIME_MIN_S} s and {REQUESTS_MIN} requests are needed (--time)"

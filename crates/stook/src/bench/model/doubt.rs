@@ -11,11 +11,23 @@ pub struct Doubt<'a> {
     pub cells: Vec<&'a CellResult>,
     /// Whether these are all that there are.
     pub is_all: bool,
-    /// What all of them have for a reason.
+    /// What all of them have for a reason; where these differ in their figures, that of the first cell.
     pub reasons: Vec<&'a str>,
 }
 
 impl Doubt<'_> {
+    /// The reasons, for people: which of them have other figures in other cells is said.
+    pub fn told(&self) -> Vec<String> {
+        let is_same = |reason: &str| {
+            self.cells.iter().all(|cell| cell.reasons.iter().any(|other| other.as_str() == reason))
+        };
+        let told = |reason: &&str| match is_same(reason) {
+            true => (*reason).to_owned(),
+            false => format!("{reason} (these are the figures of the first)"),
+        };
+        self.reasons.iter().map(told).collect()
+    }
+
     /// Which cells these are, for people; `name` says what one is called.
     pub fn named(&self, name: impl Fn(&Workload) -> String) -> String {
         match self.cells.as_slice() {
@@ -29,21 +41,27 @@ impl Doubt<'_> {
     }
 }
 
-/// Why cells are in this state. Reasons that the same cells have stand together, in the order of the first cell that has
+/// What a reason says without its figures: the check that it comes from, and what came of that.
+fn without_figures(reason: &str) -> String {
+    reason.chars().filter(|letter| !(letter.is_ascii_digit() || matches!(letter, '.' | ','))).collect()
+}
+
+/// Why cells are in this state. Reasons that differ in their figures only are one. Those that the same cells have stand together, in the order of the first cell that has
 /// them; a cell with several reasons may be in several groups.
 pub fn doubts<'a>(cells: &[&'a CellResult], state: State) -> Vec<Doubt<'a>> {
-    let mut reasons: Vec<(&'a str, Vec<usize>)> = Vec::new();
+    let mut reasons: Vec<(&'a str, String, Vec<usize>)> = Vec::new();
     for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.state == state) {
         for reason in &cell.reasons {
-            match reasons.iter_mut().find(|(known, _)| *known == reason.as_str()) {
-                Some((_, members)) if members.last() == Some(&at) => {}
-                Some((_, members)) => members.push(at),
-                None => reasons.push((reason.as_str(), vec![at])),
+            let kind = without_figures(reason);
+            match reasons.iter_mut().find(|(_, known, _)| *known == kind) {
+                Some((_, _, members)) if members.last() == Some(&at) => {}
+                Some((_, _, members)) => members.push(at),
+                None => reasons.push((reason.as_str(), kind, vec![at])),
             }
         }
     }
     let mut groups: Vec<(Vec<usize>, Vec<&'a str>)> = Vec::new();
-    for (reason, members) in reasons {
+    for (reason, _, members) in reasons {
         match groups.iter_mut().find(|(known, _)| *known == members) {
             Some((_, shared)) => shared.push(reason),
             None => groups.push((members, vec![reason])),
@@ -86,16 +104,29 @@ mod tests {
     #[test]
     fn reasons_that_cells_share_are_told_once_and_each_cell_that_has_one_is_named() {
         let cells = [
-            cell(1, State::Unverified, &["memory", "short", "depth 1"]),
+            cell(1, State::Unverified, &["memory", "short", "one alone"]),
             cell(2, State::Valid, &[]),
             cell(4, State::Unverified, &["memory", "short"]),
             cell(8, State::Invalid, &["memory", "cached"]),
         ];
         let expected =
-            [("2 cells (1; 4)".to_owned(), vec!["memory", "short"]), ("1".to_owned(), vec!["depth 1"])];
+            [("2 cells (1; 4)".to_owned(), vec!["memory", "short"]), ("1".to_owned(), vec!["one alone"])];
         assert_eq!(told(&cells, State::Unverified), expected);
         assert_eq!(told(&cells, State::Invalid), [("8".to_owned(), vec!["memory", "cached"])]);
         assert!(told(&cells, State::Valid).is_empty());
+    }
+
+    /// Before: a paragraph for every cell, each with other figures.
+    #[test]
+    fn reasons_that_differ_in_their_figures_only_are_told_once_and_that_they_do_is_said() {
+        let read = |share: &str| format!("the device read {share} of the bytes requested");
+        let cells = [("0.05", 1), ("0.10", 2), ("0.05", 4)]
+            .map(|(share, depth)| cell(depth, State::Invalid, &[read(share).as_str(), "memory"]));
+        let cells: Vec<&CellResult> = cells.iter().collect();
+        let found = doubts(&cells, State::Invalid);
+        let first = format!("{} (these are the figures of the first)", read("0.05"));
+        assert_eq!(found.iter().map(Doubt::told).collect::<Vec<_>>(), [[first, "memory".to_owned()]]);
+        assert!(found[0].is_all);
     }
 
     #[test]

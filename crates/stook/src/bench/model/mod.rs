@@ -32,7 +32,7 @@ pub const CONFIDENCE: f64 = 0.95;
 pub enum ModelError {
     /// Too few cells count.
     #[error(
-        "{needed} different {what} are needed, and {counted} were measured in cells that count ({invalid} not valid)"
+        "{needed} different {what} are needed, and the cells that count have {counted} ({invalid} not valid)"
     )]
     TooFew {
         /// What has to differ: `block sizes`, `depths`.

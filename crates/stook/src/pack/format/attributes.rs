@@ -23,6 +23,9 @@ pub const CTIME_NS: u8 = 8;
 /// Inode number, beside that.
 pub const INODE: u8 = 9;
 
+/// What people call those that the format defines.
+const CALLED: [&str; 8] = ["kind", "mode", "mtime_ns", "user_id", "group_id", "names", "ctime_ns", "inode"];
+
 /// Up to this many attributes are compared one by one.
 const FEW: usize = 16;
 
@@ -117,6 +120,20 @@ impl Attributes {
             Some((_, old)) => *old = value,
             None => self.0.push((name, value)),
         }
+    }
+
+    /// Sets one of the caller's own, as text.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is called as one that the format defines: whoever reads it would take it for that.
+    pub fn set_text(&mut self, name: &str, value: &str) -> Result<()> {
+        if CALLED.contains(&name) {
+            return Err(Error::Invalid(format!(
+                "an attribute cannot be called {name}: that is what packed files have; choose another name"
+            )));
+        }
+        self.set(Name::Text(name.to_owned()), Value::Text(value.to_owned()));
+        Ok(())
     }
 
     /// The value of one.

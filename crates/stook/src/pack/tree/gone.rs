@@ -67,6 +67,11 @@ impl Tally {
 }
 
 impl Delete {
+    /// Whether it may be too much that is gone.
+    pub(super) fn may_be_refused(self) -> bool {
+        matches!(self, Self::UpToHalf | Self::UpTo(_))
+    }
+
     /// Why so many of the records of a tree may not be deleted, if they may not. Whether they are more than half is
     /// found by [`Packing::more_than_half`].
     fn refusal(self, gone: usize, of: usize, moved: bool) -> Option<String> {

@@ -13,6 +13,7 @@ use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::open::Pack;
 use crate::pack::writer::{PackWriter, check_group, chunk_sums};
+use crate::tree::is_pack;
 use crate::walk::{
     Candidate, Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
 };
@@ -189,21 +190,13 @@ impl PackTree<'_> {
             self.check_roots(before)?;
         }
         let existing = before.map(Existing::read).transpose()?.unwrap_or_default();
-        let mut packing = Packing {
-            tree: self,
-            began_ns: writer.as_ref().map_or(i64::MIN, |writer| writer.clock_ns()),
-            writer,
-            before,
-            existing: &existing,
-            doubts: Doubts::default(),
-            puts_off: true,
-            summary: PackSummary { own: self.own_keys()?, ..PackSummary::default() },
-            names: Names::default(),
-            buffer: Vec::new(),
-            progress,
-            seen: 0,
-            met: vec![Met::Not; existing.len()],
-        };
+        if writer.is_some()
+            && let Some(before) = before.filter(|_| self.delete.may_be_refused())
+            && let Some(refused) = self.refused(before, &existing, &mut |_, _| progress(0, 0))?
+        {
+            return Ok(refused);
+        }
+        let mut packing = self.packing(writer, before, &existing, progress)?;
         let packed = packing.walk().and_then(|()| packing.link_names());
         match packed.and_then(|()| packing.delete_gone(before)) {
             Ok(()) => {}
@@ -211,6 +204,68 @@ impl PackTree<'_> {
             Err(Stop::Failed(error)) => return Err(error),
         }
         Ok(packing.summary)
+    }
+
+    /// Goes through the names alone: where so much is gone that it may not be deleted, this is another tree by mistake, and
+    /// nothing of it is packed either. What is given then is what was met so far, as it is when this was interrupted.
+    fn refused(
+        &self,
+        before: &Pack,
+        existing: &Existing,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<PackSummary>> {
+        let mut looking = self.packing(None, Some(before), existing, progress)?;
+        looking.names_only = true;
+        let looked = looking.walk().and_then(|()| looking.delete_gone(Some(before)));
+        let PackSummary { own, failures, refused, .. } = looking.summary;
+        let interrupted = match looked {
+            Ok(()) => false,
+            Err(Stop::Interrupted) => true,
+            Err(Stop::Failed(error)) => return Err(error),
+        };
+        let ends = interrupted || refused.is_some();
+        Ok(ends.then(|| PackSummary { own, failures, refused, interrupted, ..PackSummary::default() }))
+    }
+
+    fn packing<'p, 'w>(
+        &'p self,
+        writer: Option<&'w mut PackWriter>,
+        before: Option<&'p Pack>,
+        existing: &'p Existing,
+        progress: &'p mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Packing<'p, 'w>> {
+        Ok(Packing {
+            tree: self,
+            began_ns: writer.as_ref().map_or(i64::MIN, |writer| writer.clock_ns()),
+            writer,
+            before,
+            existing,
+            doubts: Doubts::default(),
+            names_only: false,
+            puts_off: true,
+            summary: PackSummary { own: self.own_keys()?, ..PackSummary::default() },
+            names: Names::default(),
+            buffer: Vec::new(),
+            progress,
+            seen: 0,
+            met: vec![Met::Not; existing.len()],
+        })
+    }
+
+    /// Checks that no root is a pack: named by a slip, its segments would become records. What is deeper in a tree is packed
+    /// as it is.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when one is, or that a root cannot be looked at.
+    pub fn check_no_packs(&self) -> Result<()> {
+        for root in &self.roots {
+            let told = |error| Error::from(crate::Error::io("look at", root, error));
+            if root.is_dir() && is_pack(root).map_err(told)? {
+                let why = format!("{} is a pack: its records are not taken out of it", root.display());
+                return Err(Error::Invalid(why));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that no root is the pack itself, that the roots can be told apart, and the name of the group, before anything is made.
@@ -297,6 +352,8 @@ pub(super) struct Packing<'p, 'w> {
     pub(super) summary: PackSummary,
     names: Names,
     pub(super) doubts: Doubts,
+    /// Whether nothing is read, to see what is gone.
+    names_only: bool,
     /// What other names still need is put off, until they have it.
     puts_off: bool,
     /// When it began, ns: what is read is read later.
@@ -312,7 +369,7 @@ impl Packing<'_, '_> {
     /// Goes through the whole tree.
     fn walk(&mut self) -> Result<(), Stop> {
         let (tree, existing, dry, rule) = (self.tree, self.existing, self.writer.is_none(), self.rule());
-        let own = self.summary.own.clone();
+        let (own, names_only) = (self.summary.own.clone(), self.names_only);
         let claims = Claims::default();
         let walk = Walk::new(&tree.roots)?
             .options(WalkOptions { threads: tree.threads, note_xattrs: true, ..WalkOptions::default() })
@@ -321,7 +378,7 @@ impl Packing<'_, '_> {
                 // What would be packed anyway need not be read to be counted.
                 let Candidate { key, metadata } = candidate;
                 let is_asked = !dry || existing.holds_file(key, metadata, rule) == Holds::Alike;
-                is_asked && claims.wants(candidate, existing, rule)
+                !names_only && is_asked && claims.wants(candidate, existing, rule)
             })
             .digest(self.sums());
         walk.run(|event| self.take_event(event))?;

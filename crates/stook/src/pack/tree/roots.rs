@@ -48,7 +48,7 @@ impl Roots {
         Ok(Self(opened.collect::<Result<_>>()?))
     }
 
-    /// The key of the root directory that a key is below; `None` for roots themselves and for what is elsewhere.
+    /// The key of the root that a key is below, be that now a file; `None` for roots themselves and for what is elsewhere.
     pub(super) fn above(&self, key: &[u8]) -> Option<&[u8]> {
         self.0.iter().find_map(|root| root.below(key).map(|_| root.key.as_slice()))
     }
@@ -60,6 +60,9 @@ impl Roots {
                 return Ok(Some(Found { parent: root.directory.root(), name }));
             }
             let Some(below) = root.below(key) else { continue };
+            if root.file.is_some() {
+                return Ok(None);
+            }
             let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
             let parts = target::parts(below).map_err(wrong)?;
             let Some((name, parents)) = parts.split_last() else { return Ok(None) };
@@ -102,13 +105,15 @@ impl Root {
         Ok(Self { key, directory, file: path.file_name().map(OsString::from), path: named })
     }
 
-    /// What of a key is below this root, if it is a directory and that is not the root itself.
+    /// What of a key is below this root, if that is not the root itself. A root that is a file, one of several, was a
+    /// directory when something was packed from below it; keys of a single one do not begin with its name.
     fn below<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         let below = match self.key.as_slice() {
             [] => Some(key),
             prefix => key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(b"/")),
         };
-        below.filter(|below| self.file.is_none() && !below.is_empty())
+        let may_be = self.file.is_none() || !self.key.is_empty();
+        below.filter(|below| may_be && !below.is_empty())
     }
 
     fn is_key_of_file(&self, name: &OsString, key: &[u8]) -> bool {

@@ -77,6 +77,9 @@ fn too_many_dead(found: u64, limit: u64) -> Error {
     Error::Full { what: "the list of the deleted and replaced records of a segment", found, limit }
 }
 
+/// Segments that people ask for are at least this long: shorter ones cost more than what they hold.
+pub const SEGMENT_LEN_MIN: u64 = 1 << 20;
+
 impl WriterOptions {
     /// Checks that a pack can be made so, before anything is made of it.
     ///

@@ -8,6 +8,7 @@ use object_store::client::{HttpError, HttpErrorKind};
 
 use super::response::State;
 use crate::error::{Error, RemoteErrorKind};
+use crate::source::Origin;
 
 /// Why a try failed.
 #[derive(Debug)]
@@ -31,6 +32,19 @@ impl Failure {
 
     pub(super) fn protocol(cause: impl Into<String>) -> Self {
         Self::Final(RemoteErrorKind::Protocol, cause.into())
+    }
+
+    /// With the address where it happened, if another one was asked.
+    pub(super) fn found_at(self, target: Option<&Origin>) -> Self {
+        let Some(target) = target else { return self };
+        let told = |cause: String| format!("{cause} (found at {})", target.name());
+        match self {
+            Self::Passing { cause, after } => Self::Passing { cause: told(cause), after },
+            Self::Final(kind, cause) => Self::Final(kind, told(cause)),
+            Self::Doubtful(said) => Self::Doubtful(told(said)),
+            // A state says itself where it was found, and this machine is nowhere else.
+            failure @ (Self::Changed(_) | Self::Local(_)) => failure,
+        }
     }
 
     /// What kept a request from being answered.

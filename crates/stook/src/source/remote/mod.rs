@@ -77,7 +77,7 @@ impl RemoteSource {
         if !options.whole_file {
             return Err(ways.cannot_be_parted());
         }
-        let (held, len, took) = ways.read_whole(&state)?;
+        let (held, len, took) = ways.read_whole(&state, has_len)?;
         // A server that does not know a length beforehand never says one.
         let state = if has_len { state } else { state.with_len(len) };
         Ok(Self { object: object(ways, state), held: Some((held, took)) })
@@ -206,14 +206,14 @@ impl Ways {
     }
 
     /// Its bytes, how many there are, and what it took.
-    fn read_whole(&self, state: &State) -> Result<(Held, u64, WholeRead)> {
+    fn read_whole(&self, state: &State, has_len: bool) -> Result<(Held, u64, WholeRead)> {
         let (client, state) = (self.client()?, state.clone());
         let (counting, begun) = (Arc::clone(&client), Instant::now());
         // It was asked what it is before, and nothing else is asked of it while it is opened.
         let before = counting.counters.snapshot();
         let mut whole = Whole::new(self.options.whole_file_memory);
         let whole = wait_for(async move {
-            client.read_whole(&mut whole, &state).await?;
+            client.read_whole(&mut whole, &state, has_len).await?;
             Ok(whole)
         })?;
         let (len, after) = (whole.len(), counting.counters.snapshot());

@@ -25,7 +25,7 @@ struct Signing {
 }
 
 /// All that is left out of addresses, and nothing else is. `docs/guide/remote.md` has the same list.
-const SIGNINGS: [Signing; 6] = [
+const SIGNINGS: [Signing; 8] = [
     // AWS, version 4.
     Signing {
         marks: &["X-Amz-Credential", "X-Amz-Signature"],
@@ -56,8 +56,29 @@ const SIGNINGS: [Signing; 6] = [
         left_out: &["Expires", "Policy", "Signature"],
         signer: None,
     },
-    // Azure, a shared access signature.
-    Signing { marks: &["sv", "sig"], left_out: &["se", "sig", "ske", "skt", "st"], signer: None },
+    // Azure, a shared access signature for one resource, which says what is permitted.
+    Signing { marks: &["sv", "sr", "sp", "sig"], left_out: LEFT_OUT_OF_AZURE, signer: None },
+    // The same, with a policy that is stored on the server.
+    Signing { marks: &["sv", "sr", "si", "sig"], left_out: LEFT_OUT_OF_AZURE, signer: None },
+    // Azure, a shared access signature for an account.
+    Signing { marks: &["sv", "ss", "srt", "sp", "sig"], left_out: LEFT_OUT_OF_AZURE, signer: None },
+];
+
+const LEFT_OUT_OF_AZURE: &[&str] = &["se", "sig", "ske", "skt", "st"];
+
+/// Users that stand for whoever has the token that is sent as their password; `docs/guide/remote.md` has the same list.
+/// So does an empty one.
+const TOKEN_USERS: [&str; 10] = [
+    "__token__",
+    "api_key",
+    "apikey",
+    "git",
+    "gitlab-ci-token",
+    "oauth",
+    "oauth2",
+    "token",
+    "x-access-token",
+    "x-token-auth",
 ];
 
 /// What tells whose objects of S3 they are, and who asks.
@@ -139,7 +160,8 @@ fn of_page(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin,
     bare.set_password(None).map_err(|()| bad)?;
     let mut origin = with_address(origin, bare);
     if !user.is_empty() || url.password().is_some() {
-        origin = origin.with("user", address::percent_decoded(user).unwrap_or_else(|| user.into()));
+        let decoded = |text: &str| address::percent_decoded(text).unwrap_or_else(|| text.into());
+        origin = with_user(origin, &decoded(user), &decoded(url.password().unwrap_or_default()));
     }
     let mut headers: Vec<_> =
         options.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
@@ -147,20 +169,37 @@ fn of_page(origin: Origin, url: &Url, options: &RemoteOptions) -> Result<Origin,
     headers.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (name, value) in headers {
         origin = match user_of(&name, value) {
-            Some(user) => origin.with("user", user),
+            Some((user, password)) => with_user(origin, &user, &password),
             None => origin.with("header", name).with("value", value),
         };
     }
     Ok(origin)
 }
 
-/// A query without what is made anew with each signature. Some are signed in two ways: once for the store,
+/// With who asks. A password does not count, unless it alone says who that is.
+fn with_user(origin: Origin, user: &[u8], password: &[u8]) -> Origin {
+    let is_token =
+        user.is_empty() || TOKEN_USERS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(user));
+    let origin = origin.with("user", user);
+    if is_token && !password.is_empty() { origin.with("password", password) } else { origin }
+}
+
+/// A query without what is made anew with each signature, or as it is where a name of a signature is there twice: which of
+/// the two counts, only the server knows. Some are signed in two ways: once for the store,
 /// once for whoever stands before it.
 fn unsigned(query: &str) -> String {
     let name_of = |part: &str| part.split_once('=').map_or(part, |(name, _)| name).to_owned();
     let names: Vec<String> = query.split('&').map(name_of).collect();
     let has = |wanted: &&str| names.iter().any(|name| name == wanted);
     let signings: Vec<_> = SIGNINGS.iter().filter(|signing| signing.marks.iter().all(has)).collect();
+    let is_of = |signing: &&Signing, name: &str| {
+        signing.marks.contains(&name) || signing.left_out.contains(&name) || signing.signer == Some(name)
+    };
+    let is_twice = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
+    let is_signed = |name: &String| signings.iter().any(|signing| is_of(signing, name.as_str()));
+    if names.iter().any(|name| is_signed(name) && is_twice(name)) {
+        return query.to_owned();
+    }
     let mut parts = Vec::new();
     for (part, name) in query.split('&').zip(&names) {
         if signings.iter().any(|signing| signing.left_out.contains(&name.as_str())) {
@@ -173,15 +212,17 @@ fn unsigned(query: &str) -> String {
     parts.join("&")
 }
 
-/// The user whom a header names beside a password, which does not count.
-fn user_of(name: &str, value: &str) -> Option<Vec<u8>> {
+/// The user and the password that a header names.
+fn user_of(name: &str, value: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, both) = value.split_once(' ')?;
     if name != AUTHORIZATION.as_str() || !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let mut both = base64_decoded(both.trim())?;
-    both.truncate(both.iter().position(|&byte| byte == b':')?);
-    Some(both)
+    let password = both.split_off(both.iter().position(|&byte| byte == b':')? + 1);
+    // The colon.
+    both.pop();
+    Some((both, password))
 }
 
 /// What base 64 stands for.
@@ -269,7 +310,15 @@ mod tests {
         for (query, expected) in [
             ("id=1&st=5&sig=7", "id=1&st=5&sig=7"),
             ("Expires=5&Signature=7", "Expires=5&Signature=7"),
-            ("sv=1&st=5&sig=7&sr=b&versionid=3", "sv=1&sr=b&versionid=3"),
+            ("sv=1&st=5&sig=7&sr=b&sp=r&versionid=3", "sv=1&sr=b&sp=r&versionid=3"),
+            ("sv=1&sr=b&si=p&se=5&sig=7", "sv=1&sr=b&si=p"),
+            ("sv=1&ss=b&srt=o&sp=r&se=5&sig=7", "sv=1&ss=b&srt=o&sp=r"),
+            // Of another site.
+            ("sv=1&st=5&se=6&sig=7", "sv=1&st=5&se=6&sig=7"),
+            ("sv=1&sr=b&st=5&sig=7", "sv=1&sr=b&st=5&sig=7"),
+            ("sv=1&sr=b&sp=r&se=5&se=6&sig=7", "sv=1&sr=b&sp=r&se=5&se=6&sig=7"),
+            ("sv=1&sr=b&sp=r&sig=7&sig=8", "sv=1&sr=b&sp=r&sig=7&sig=8"),
+            ("sv=1&sr=b&sp=r&sig=7&x=1&x=2", "sv=1&sr=b&sp=r&x=1&x=2"),
             ("AWSAccessKeyId=a&Expires=5&Signature=7&x=1", "AWSAccessKeyId=a&x=1"),
             ("GoogleAccessId=a&Expires=5&Signature=7", "GoogleAccessId=a"),
             ("Key-Pair-Id=a&Policy=p&Signature=7", "Key-Pair-Id=a"),
@@ -289,7 +338,7 @@ mod tests {
     #[test]
     fn where_bytes_come_from_is_told_without_what_signs() {
         let target = |address: &str| of_target(&Url::parse(address).unwrap());
-        assert_eq!(target("http://h/a?sv=1&sr=b&sig=7"), target("http://h/a?sv=1&sr=b&sig=8"));
+        assert_eq!(target("http://h/a?sv=1&sr=b&sp=r&sig=7"), target("http://h/a?sv=1&sr=b&sp=r&sig=8"));
         for (one, other) in [
             ("http://h/a", "http://h/b"),
             ("http://h/a", "https://h/a"),
@@ -314,6 +363,24 @@ mod tests {
         ] {
             assert!(!same(one, other), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_password_that_alone_says_who_asks_counts() {
+        for user in ["", "oauth2", "X-Access-Token", "__token__", "git", "api%5Fkey"] {
+            assert!(!same(&format!("http://{user}:a@host/x"), &format!("http://{user}:b@host/x")), "{user}");
+        }
+        assert!(same("http://github:a@host/x", "http://github:b@host/x"));
+        let by_header = |value: &str| {
+            let headers = vec![("Authorization".to_owned(), value.to_owned())];
+            let options = RemoteOptions { headers, ..RemoteOptions::default() };
+            of("http://host/a", &options).unwrap().salted(&[0; 32])
+        };
+        // `oauth2:a` and `oauth2:b`, `:a` and `:b`.
+        assert_ne!(by_header("Basic b2F1dGgyOmE="), by_header("Basic b2F1dGgyOmI="));
+        assert_ne!(by_header("Basic OmE="), by_header("Basic OmI="));
+        assert_eq!(by_header("Basic OmE="), origin("http://:a@host/a").salted(&[0; 32]));
+        assert_eq!(by_header("Basic b2F1dGgyOmE="), origin("http://oauth2:a@host/a").salted(&[0; 32]));
     }
 
     #[test]

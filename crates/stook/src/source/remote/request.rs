@@ -90,12 +90,12 @@ impl Client {
         }
     }
 
-    /// Reads the object as a whole, from the front for each try.
-    pub(super) async fn read_whole(&self, sink: &mut dyn Sink, before: &State) -> Result<()> {
+    /// Reads the object as a whole, from the front for each try. `has_len` says that the length of `before` was told.
+    pub(super) async fn read_whole(&self, sink: &mut dyn Sink, before: &State, has_len: bool) -> Result<()> {
         let _permit = self.permits.acquire().await;
         let mut tries = self.tries(None, None);
         loop {
-            match tries.attempt(self.fetch_whole(sink, before)).await {
+            match tries.attempt(self.fetch_whole(sink, before, has_len)).await {
                 Ok(()) => return Ok(()),
                 Err(failure) => self.go_on(&mut tries, failure, before).await?,
             }
@@ -154,7 +154,7 @@ impl Client {
         Ok(())
     }
 
-    async fn fetch_whole(&self, sink: &mut dyn Sink, before: &State) -> Result<(), Failure> {
+    async fn fetch_whole(&self, sink: &mut dyn Sink, before: &State, has_len: bool) -> Result<(), Failure> {
         let begun = Instant::now();
         let local = |error: Error| Failure::Local(error);
         sink.restart().map_err(local)?;
@@ -165,13 +165,21 @@ impl Client {
         if !before.is_same(&now) {
             return Err(Failure::Changed(Box::new(now)));
         }
+        let told = has_len.then_some(before.identity.len).or(promised);
         let (mut body, mut len) = (answer.body, 0);
         while let Some(bytes) = self.frame(&mut body).await? {
             len += bytes.len() as u64;
-            sink.write(&bytes).map_err(local)?;
+            // What is more than was told is counted and not kept.
+            if told.is_none_or(|told| len <= told) {
+                sink.write(&bytes).map_err(local)?;
+            }
         }
-        if promised.is_some_and(|promised| promised != len) {
-            return Err(Failure::passing(format!("the body ended after {len} bytes")));
+        match told {
+            Some(told) if len < told => {
+                return Err(Failure::passing(format!("the body ended after {len} of {told} bytes")));
+            }
+            Some(told) if len > told => return Err(Failure::Changed(Box::new(now.with_len(len)))),
+            _ => {}
         }
         self.counters.latency(begun.elapsed());
         Ok(())
@@ -213,11 +221,16 @@ impl Client {
             self.in_time("an answer", self.transport.get(range, if_match)).await??;
         let (head, mut body) = response.into_parts();
         let status = head.status;
+        if status == StatusCode::PARTIAL_CONTENT && range.is_none() {
+            let failure = Failure::protocol("the server sent a part (206) where the whole was asked for");
+            return Err(failure.found_at(target.as_ref()));
+        }
         if status == StatusCode::OK || status == StatusCode::PARTIAL_CONTENT {
-            return Ok(Accepted { head: Head { status, headers: head.headers, target }, body });
+            let is_of_store = self.transport.is_store();
+            return Ok(Accepted { head: Head { status, headers: head.headers, target, is_of_store }, body });
         }
         let code = self.code(&mut body).await;
-        Err(response::refusal(status, &head.headers, code.as_deref()))
+        Err(response::refusal(status, &head.headers, code.as_deref()).found_at(target.as_ref()))
     }
 
     /// The next bytes of a body.

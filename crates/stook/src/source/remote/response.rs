@@ -14,6 +14,7 @@ use time::format_description::well_known::Rfc2822;
 use super::failure::Failure;
 use crate::error::{Error, RemoteErrorKind};
 use crate::extent::ByteRange;
+use crate::source::etag::{has_hash, is_weak, is_well_formed};
 use crate::source::{Identity, Origin};
 
 /// Where servers tell which version of an object they sent.
@@ -74,12 +75,14 @@ pub(super) struct Head {
     pub(super) headers: HeaderMap,
     /// Where it came from, if another address was asked.
     pub(super) target: Option<Origin>,
+    /// Whether it is of an object store.
+    pub(super) is_of_store: bool,
 }
 
 impl Head {
     /// What it tells an object of this length by.
     pub(super) fn state(&self, len: u64) -> State {
-        State { identity: identity(&self.headers, len), target: self.target.clone() }
+        State { identity: identity(&self.headers, len, self.is_of_store), target: self.target.clone() }
     }
 }
 
@@ -115,15 +118,36 @@ pub(super) fn content_range(headers: &HeaderMap) -> Result<ContentRange, Failure
     parsed().ok_or_else(|| Failure::protocol(format!("the server sent a strange Content-Range: {said:?}")))
 }
 
-/// The identity of an object of this length.
-pub(super) fn identity(headers: &HeaderMap, len: u64) -> Identity {
+/// The ETag of an answer. Object stores may leave out its quotes. What else of a web server is not well formed is none;
+/// without a time it is a weak one, by which a change may still be seen.
+fn etag(headers: &HeaderMap, is_of_store: bool) -> Option<String> {
+    let said = text(headers, ETAG)?;
+    if is_well_formed(said) {
+        return Some(said.to_owned());
+    }
+    let inside = if is_weak(said) { said.get(2..).unwrap_or_default() } else { said };
+    if inside.trim_matches('"').trim().is_empty() {
+        return None;
+    }
+    if is_of_store {
+        return Some(said.to_owned());
+    }
+    (!headers.contains_key(LAST_MODIFIED)).then(|| format!("W/{inside}"))
+}
+
+/// The identity of an object of this length. In object stores a strong ETag decides, so that a time beside it that
+/// would count on a web server is left out.
+fn identity(headers: &HeaderMap, len: u64, is_of_store: bool) -> Identity {
     let date = |value| OffsetDateTime::parse(value, &Rfc2822).ok();
     let modified = text(headers, LAST_MODIFIED).and_then(date);
     let version = VERSIONS.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    let etag = etag(headers, is_of_store);
+    let decides = is_of_store && etag.as_deref().is_some_and(|etag| !is_weak(etag) && !has_hash(etag));
+    let modified = modified.filter(|_| !decides);
     Identity {
         len,
         mtime_ns: modified.and_then(|at| i64::try_from(at.unix_timestamp_nanos()).ok()).unwrap_or(0),
-        etag: text(headers, ETAG).map(Into::into),
+        etag: etag.map(Into::into),
         version: version.filter(|version| *version != "null").map(Into::into),
         ..Identity::default()
     }
@@ -286,7 +310,7 @@ mod tests {
             let pairs: Vec<_> =
                 pairs.iter().filter_map(|(name, value)| value.map(|value| (*name, value))).collect();
             let headers = headers(&pairs);
-            proof(&headers, &identity(&headers, 5), false)
+            proof(&headers, &identity(&headers, 5, false), false)
         };
         let (strong, weak) = (Some("\"e\""), Some("W/\"e\""));
         let seconds = |seconds| Proof::After(Duration::from_secs(seconds));
@@ -309,12 +333,43 @@ mod tests {
             assert_eq!(of(etag, modified, date), expected, "{etag:?} {modified:?} {date:?}");
         }
         let young = headers(&[("etag", "\"e\""), ("last-modified", "Wed, 21 Oct 2015 07:28:00 GMT")]);
-        assert_eq!(proof(&young, &identity(&young, 5), true), Proof::Sure, "an object store vouches for it");
+        assert_eq!(
+            proof(&young, &identity(&young, 5, true), true),
+            Proof::Sure,
+            "an object store vouches for it"
+        );
+    }
+
+    #[test]
+    fn what_is_no_etag_is_no_proof() {
+        let of = |etag: &str, modified: Option<&str>, is_of_store| {
+            let pairs = [("etag", Some(etag)), ("last-modified", modified)];
+            let pairs: Vec<_> =
+                pairs.iter().filter_map(|(name, value)| value.map(|value| (*name, value))).collect();
+            let headers = headers(&pairs);
+            let identity = identity(&headers, 5, is_of_store);
+            (proof(&headers, &identity, is_of_store), identity)
+        };
+        let modified = Some("Wed, 21 Oct 2015 07:28:00 GMT");
+        for etag in ["", "\"\"", "w/\"\"", "w/\"x\"", "null", "abc"] {
+            assert_eq!(of(etag, None, false).0, Proof::Never, "{etag}");
+            assert_eq!(of(etag, None, false).1.strong_etag(), None, "{etag}");
+        }
+        for etag in ["", "\"\"", "abc"] {
+            assert_eq!(of(etag, modified, false).1.etag, None, "{etag}");
+        }
+        assert_ne!(of("abc", None, false).1, of("abd", None, false).1, "a change is seen");
+        for etag in ["abc", "\"abc\""] {
+            let (proof, identity) = of(etag, modified, true);
+            assert_eq!((proof, identity.strong_etag()), (Proof::Sure, Some(etag)));
+            assert!(identity.same_content(&of(etag, Some("Thu, 22 Oct 2015 07:28:00 GMT"), true).1));
+        }
+        assert_eq!(of("\"\"", None, true).1.etag, None);
     }
 
     #[test]
     fn dates_and_waits_are_understood() {
-        let identity = identity(&headers(&[("last-modified", "Wed, 21 Oct 2015 07:28:00 GMT")]), 5);
+        let identity = identity(&headers(&[("last-modified", "Wed, 21 Oct 2015 07:28:00 GMT")]), 5, false);
         assert_eq!((identity.mtime_ns, identity.len), (1_445_412_480_000_000_000, 5));
         let after = |value: &str| retry_after(&headers(&[("retry-after", value)]));
         assert_eq!(after("17"), Some(Duration::from_secs(17)));

@@ -124,11 +124,12 @@ impl Plain {
         let (mut url, mut is_home) = (self.url.clone(), true);
         for led in 0..=REDIRECTS_MAX {
             let own = is_home.then_some(&self.own);
-            let request = self.request(&url, own, range, if_match).map_err(Failure::protocol)?;
-            let answer = self.client.execute(request).await;
-            let response = answer.map_err(|error| Failure::of_transport(&error))?;
-            let Some(next) = redirect::next(&response, &url)? else {
-                let target = (led > 0).then(|| origin::of_target(&url));
+            let target = (led > 0).then(|| origin::of_target(&url));
+            let failed = |failure: Failure| failure.found_at(target.as_ref());
+            let request = self.request(&url, own, range, if_match).map_err(Failure::protocol);
+            let answer = self.client.execute(request.map_err(failed)?).await;
+            let response = answer.map_err(|error| failed(Failure::of_transport(&error)))?;
+            let Some(next) = redirect::next(&response, &url).map_err(failed)? else {
                 return Ok(Answered { response, target });
             };
             // Nor when another server leads back.

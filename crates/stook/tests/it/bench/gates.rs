@@ -20,6 +20,7 @@ pub(super) fn sampled(mean: f64) -> Result<Sampled, String> {
 pub(super) fn good() -> CellFacts<'static> {
     CellFacts {
         load: Load::Closed { in_flight: 8.0 },
+        jobs: 1,
         time_s: 20.0,
         steady_s: 20.0,
         requests: 25_000,
@@ -38,6 +39,10 @@ pub(super) fn good() -> CellFacts<'static> {
         series: Series { window_s: 1.0, rates_bytes_per_s: FLAT },
         long_run: None,
     }
+}
+
+pub(super) fn open(due: u64, done: u64, held_back: u64, unserved: u64) -> Load {
+    Load::Open { due, done, held_back, unserved, is_random: false }
 }
 
 fn writing() -> CellFacts<'static> {
@@ -180,13 +185,38 @@ fn a_depth_that_was_not_reached_is_told_apart_from_latencies_left_out() {
     assert!(gate(&unsampled, GateName::LittleRequested).reason.contains("or the latencies leave out"));
 }
 
+/// Before: of 256 requests one at a time "more than was allowed was in flight", because the first had begun in the ramp.
+#[test]
+fn what_had_passed_before_measuring_began_does_not_break_littles_law() {
+    let short = CellFacts {
+        load: Load::Closed { in_flight: 1.0 },
+        time_s: 0.256,
+        steady_s: 0.256,
+        requests: 256,
+        latency_mean_s: 0.280 / 256.0,
+        earlier_s: 0.024,
+        in_flight: sampled(1.0),
+        ..good()
+    };
+    assert_eq!(outcome(&short, GateName::LittleRequested), Outcome::Passed);
+    // Before: what is too short to be believed at all was refused by a law.
+    let broken = CellFacts { earlier_s: 0.0, ..short };
+    let told = gate(&broken, GateName::LittleRequested);
+    assert_eq!(told.outcome, Outcome::Unverified);
+    assert!(told.reason.starts_with("the run is too short to tell: "), "{told:?}");
+    assert_eq!(outcome(&CellFacts { steady_s: 1.0, ..broken }, GateName::LittleRequested), Outcome::Failed);
+    // It makes up for the depth that is not full while the last are waited for.
+    let deep = CellFacts { latency_mean_s: 8.0 * 1.05 / 1250.0, earlier_s: 16.0, ..good() };
+    assert_eq!(outcome(&deep, GateName::LittleRequested), Outcome::Passed);
+}
+
 #[test]
 fn the_sampled_count_alone_can_contradict() {
     let mut cell = CellFacts { in_flight: sampled(8.0 / 1.031), ..good() };
     let neighbour = CellFacts { in_flight: sampled(8.0 / 1.029), ..good() };
     fires(GateName::LittleSampled, &cell, &neighbour, "was not in flight");
     // In an open loop it is the only one there is.
-    cell.load = Load::Open { due: 25_000, done: 25_000, held_back: 0 };
+    cell.load = open(25_000, 25_000, 0, 0);
     assert_eq!(outcome(&cell, GateName::LittleRequested), Outcome::NotApplicable);
     assert_eq!(outcome(&cell, GateName::LittleSampled), Outcome::Failed);
 }
@@ -196,15 +226,22 @@ fn the_sampled_count_alone_can_contradict() {
 #[test]
 fn a_rate_that_is_not_reached_fails_and_the_device_is_blamed_only_where_the_depth_was_reached() {
     let cell = |due, held_back| {
-        let load = Load::Open { due, done: 25_000, held_back };
+        let load = open(due, 25_000, held_back, 0);
         CellFacts { load, ..good() }
     };
     let (due, enough) = ((25_000.0 / 0.969) as u64, (25_000.0 / 0.971) as u64);
-    fires(GateName::RateReached, &cell(due, 1), &cell(enough, 1), "the device does not keep up");
+    fires(GateName::RateReached, &cell(due, 1), &cell(enough, 1), "there was a stall, or it is more than");
+    let waiting = |unserved| CellFacts { load: open(50_000, 25_000, 25_000, unserved), ..good() };
+    let told = |cell: CellFacts<'_>| gate(&cell, GateName::RateReached).reason;
+    assert!(told(waiting(20_000)).contains("the device does not keep up"));
+    // Before: the device was blamed for one stall, and for a thread without time left.
+    assert!(told(waiting(1_000)).contains("there was a stall"), "it had caught up but for 2%");
+    let busy = CellFacts { thread_cpu_share_max: Ok(0.95), ..waiting(20_000) };
+    assert!(told(busy).contains("the tool had no time left"));
     fires(GateName::RateReached, &cell(due, 0), &cell(enough, 0), "the tool began them late");
     assert!(!gate(&cell(due, 0), GateName::RateReached).reason.contains("does not keep up"));
     // Of few, four may just be in flight when the time is over.
-    let few = |done| CellFacts { load: Load::Open { due: 100, done, held_back: 0 }, ..good() };
+    let few = |done| CellFacts { load: open(100, done, 0, 0), ..good() };
     fires(GateName::RateReached, &few(95), &few(96), "100 requests were due in the measured time, and 95 ");
 }
 
@@ -214,6 +251,10 @@ fn bytes_at_the_device_tell_caches_and_other_traffic() {
     fires(GateName::DeviceBytesRead, &read(0.0), &read(0.96), "a cache or compression");
     fires(GateName::DeviceBytesRead, &read(0.94), &read(1.0), "a cache or compression");
     fires(GateName::DeviceBytesRead, &read(1.11), &read(1.09), "other programs read");
+    // Before: "the device says that 12.626 of the bytes asked for were read".
+    let told = |share| gate(&read(share), GateName::DeviceBytesRead).reason;
+    assert!(told(0.05).starts_with("the device read 0.05 of the bytes requested: "), "{}", told(0.05));
+    assert!(told(12.626).starts_with("the device read 12.6 times the bytes requested: "), "{}", told(12.626));
     let written = |share: f64| CellFacts { device_written_bytes: Ok((2e9 * share) as u64), ..writing() };
     fires(GateName::DeviceBytesWritten, &written(0.5), &written(0.96), "a cache or compression");
     fires(GateName::DeviceBytesWritten, &written(2.0), &written(1.09), "amplified");
@@ -241,6 +282,10 @@ fn a_thread_that_waits_for_a_processor_makes_latencies_longer() {
         &cell(0.049),
         "a thread waited 23% of the time for a processor",
     );
+    // Before: somebody with one job was told to ask for fewer.
+    let told = |jobs| gate(&CellFacts { jobs, ..cell(0.23) }, GateName::ProcessorWait).reason;
+    assert!(told(1).ends_with("leave the machine to the measurement"), "{}", told(1));
+    assert!(told(2).ends_with("or ask for fewer jobs"), "{}", told(2));
     let short = CellFacts { time_s: 0.09, ..cell(0.5) };
     assert_eq!(outcome(&short, GateName::ProcessorWait), Outcome::Unverified, "one turn of another thread");
 }

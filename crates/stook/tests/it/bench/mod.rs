@@ -23,13 +23,16 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
         Arrival::Closed(depth) => Load::Closed { in_flight: depth as f64 },
         Arrival::Constant(_) | Arrival::Poisson(_) => {
             let done = run.finished.len() as u64;
-            Load::Open { due: done + run.in_flight.last().unwrap(), done, held_back: 0 }
+            let is_random = matches!(run.workload.arrival, Arrival::Poisson(_));
+            let due = done + run.in_flight.last().unwrap();
+            Load::Open { due, done, held_back: 0, unserved: 0, is_random }
         }
     };
     let mut looks = Looks::default();
     run.in_flight.iter().for_each(|&in_flight| looks.add(in_flight));
     CellFacts {
         load,
+        jobs: 1,
         time_s: run.workload.time_s,
         steady_s: run.workload.time_s,
         requests: run.finished.len() as u64,

@@ -1,9 +1,9 @@
 //! Open loops that are idle most of the time, as chance lets a thread see them that looks now and then.
 
-use stook::bench::gates::{CellFacts, GateName, Load, Looks, Outcome};
+use stook::bench::gates::{CellFacts, Gate, GateName, Load, Looks, Outcome, Series};
 
 use super::gate;
-use super::gates::good;
+use super::gates::{good, open};
 
 /// What is asked, and how long each request takes.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ fn measured(asked: Asked, seed: u64) -> CellFacts<'static> {
     let requests = begins.len() as u64;
     let done = ends.partition_point(|end_s| *end_s <= time_s) as u64;
     CellFacts {
-        load: Load::Open { due: requests, done, held_back: 0 },
+        load: Load::Open { due: requests, done, held_back: 0, unserved: 0, is_random: random },
         time_s: until_s,
         steady_s: time_s,
         requests,
@@ -117,6 +117,57 @@ fn latencies_that_leave_out_half_of_the_time_are_refused_at_any_load_that_tells(
 fn a_load_that_outruns_the_device_is_refused_although_every_request_began() {
     // One at a time, a millisecond each, and 1,100 a second: the queue grows.
     let (due, done) = (22_000, 20_000);
-    let cell = CellFacts { load: Load::Open { due, done, held_back: 0 }, ..good() };
+    let cell = CellFacts { load: open(due, done, 0, 0), ..good() };
     assert!(gate(&cell, GateName::RateReached).is_failed());
+}
+
+/// How the checks of steadiness end for as many requests as are due in each tenth of a second.
+fn steady(due: &[u64], is_random: bool) -> [Gate; 2] {
+    let rates: Vec<f64> = due.iter().map(|&requests| requests as f64 * 4096.0 / 0.1).collect();
+    let all: u64 = due.iter().sum();
+    let load = Load::Open { due: all, done: all, held_back: 0, unserved: 0, is_random };
+    let cell = CellFacts { load, series: Series { window_s: 0.1, rates_bytes_per_s: &rates }, ..good() };
+    [GateName::SteadySpread, GateName::SteadySlope].map(|name| gate(&cell, name))
+}
+
+/// Arrivals at random moments, counted in each tenth of a second.
+fn random_arrivals(rate_per_s: f64, time_s: f64, seed: u64) -> Vec<u64> {
+    let mut chance = Chance(seed << 32);
+    let mut ticks = vec![0; (time_s * 10.0) as usize];
+    let mut at_s = chance.of_mean(1.0 / rate_per_s, true);
+    while let Some(tick) = ticks.get_mut((at_s * 10.0) as usize) {
+        *tick += 1;
+        at_s += chance.of_mean(1.0 / rate_per_s, true);
+    }
+    ticks
+}
+
+/// Before: `--rate 1000 --arrival poisson --time 2s` was refused every time.
+#[test]
+fn what_chance_alone_makes_of_arrivals_is_no_drift() {
+    for (rate_per_s, time_s) in [(100.0, 10.0), (1000.0, 2.0), (5000.0, 10.0)] {
+        for seed in 0..200 {
+            let gates = steady(&random_arrivals(rate_per_s, time_s, seed), true);
+            assert!(
+                gates.iter().all(|gate| gate.outcome == Outcome::Passed),
+                "{rate_per_s} {seed}: {gates:?}"
+            );
+        }
+    }
+    // So few that nothing can be told is nothing to check, and no reason to doubt the cell.
+    let few = steady(&random_arrivals(20.0, 10.0, 1), true);
+    assert!(few.iter().all(|gate| gate.outcome == Outcome::NotApplicable), "{few:?}");
+    assert!(few[0].reason.contains("their chance hides any drift"), "{few:?}");
+}
+
+#[test]
+fn a_device_that_falls_to_half_is_found_in_an_open_loop_as_well() {
+    for seed in 0..200 {
+        let mut done = random_arrivals(5000.0, 10.0, seed);
+        done[50..].iter_mut().for_each(|requests| *requests /= 2);
+        assert!(steady(&done, true).iter().all(Gate::is_failed), "{seed}");
+    }
+    // Nothing is left to chance where requests come at equal distances.
+    let rising = [100, 100, 100, 100, 105, 105, 110, 110, 120, 120];
+    assert_eq!([true, false].map(|is_random| steady(&rising, is_random)[1].is_failed()), [false, true]);
 }

@@ -62,6 +62,35 @@ fn directories_that_stay_do_not_make_up_for_the_files_that_are_gone() {
 }
 
 #[test]
+fn of_a_tree_that_is_another_by_mistake_nothing_is_packed_either() {
+    let place = Place::new();
+    for name in ["a", "b", "c"] {
+        write(place.tree().join(name), name);
+        write(place.path("other").join(format!("new-{name}")), name);
+    }
+    pack(&place, &place.packing());
+    let other = |delete| PackTree { roots: vec![place.path("other")], delete, ..place.packing() };
+    for delete in [Delete::UpToHalf, Delete::UpTo(2)] {
+        let summary = pack(&place, &other(delete));
+        assert!(summary.refused.is_some() && summary.added() == 0, "{summary:?}");
+        let keys: Vec<_> = place.open().keys(&[]).unwrap().map(|entry| entry.unwrap().key).collect();
+        assert!(keys.iter().all(|key| !key.to_string().contains("new-")), "{keys:?}");
+    }
+    assert_eq!(pack(&place, &other(Delete::Any)).deleted, 3);
+}
+
+#[test]
+fn a_root_that_is_a_pack_is_told() {
+    let place = Place::new();
+    write(place.tree().join("a"), "a");
+    pack(&place, &place.packing());
+    place.packing().check_no_packs().unwrap();
+    let slip = PackTree { roots: vec![place.pack_path()], ..place.packing() };
+    let told = slip.check_no_packs().unwrap_err().to_string();
+    assert!(told.contains("p.stook is a pack"), "{told}");
+}
+
+#[test]
 fn directories_that_are_gone_are_not_counted_with_the_files() {
     let place = Place::new();
     for name in ["a", "b"] {
