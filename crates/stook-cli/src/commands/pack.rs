@@ -172,30 +172,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if !args.as_file && super::archive::import::is_wanted(&args.sources)? {
         return import(&args, &selection, context);
     }
-    for source in &args.sources {
-        source.symlink_metadata().with_context(|| format!("cannot read {}", source.display()))?;
-    }
     let (started, taken) = (Instant::now(), AtomicBool::new(false));
-    let mut tree = PackTree {
-        roots: args.sources.clone(),
-        grouping: grouping(&args)?,
-        with_owner: rustix::process::geteuid().is_root(),
-        threads: args.threads as usize,
-        select: Box::new(|key, kind| {
-            let decided = select(&selection, key, kind);
-            let is_root = key.is_empty() && kind == Kind::Directory;
-            taken.fetch_or(decided == Decision::Take && !is_root, Ordering::Relaxed);
-            decided
-        }),
-        own: args.pack.exists().then(|| args.pack.clone()),
-        delete: delete(&args),
-        checksum: args.checksum,
-    };
-    tree.check()?;
-    if !args.as_file {
-        let slip = |error: Error| UsageError::new(format!("{error}; with --as-file its files are packed"));
-        tree.check_no_packs().map_err(slip)?;
-    }
+    let mut tree = tree_of(&args, &selection, &taken)?;
     let is_new = !args.pack.exists();
     let opened = if args.dry_run { dry(&args, &tree, context)? } else { open(&args, &tree, context)? };
     tree.own = args.pack.exists().then(|| args.pack.clone());
@@ -244,6 +222,34 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         args.take_back()?;
     }
     Ok(code_for(failures + nothing))
+}
+
+/// What is to be packed, checked before anything is made; `taken` says whether the patterns took anything.
+fn tree_of<'a>(args: &Args, selection: &'a Selection, taken: &'a AtomicBool) -> anyhow::Result<PackTree<'a>> {
+    for source in &args.sources {
+        source.symlink_metadata().with_context(|| format!("cannot read {}", source.display()))?;
+    }
+    let tree = PackTree {
+        roots: args.sources.clone(),
+        grouping: grouping(args)?,
+        with_owner: rustix::process::geteuid().is_root(),
+        threads: args.threads as usize,
+        select: Box::new(|key, kind| {
+            let decided = select(selection, key, kind);
+            let is_root = key.is_empty() && kind == Kind::Directory;
+            taken.fetch_or(decided == Decision::Take && !is_root, Ordering::Relaxed);
+            decided
+        }),
+        own: args.pack.exists().then(|| args.pack.clone()),
+        delete: delete(args),
+        checksum: args.checksum,
+    };
+    tree.check()?;
+    if !args.as_file {
+        let slip = |error: Error| UsageError::new(format!("{error}; with --as-file its files are packed"));
+        tree.check_no_packs().map_err(slip)?;
+    }
+    Ok(tree)
 }
 
 /// What can be told without looking at anything.
