@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use stook::Error;
 use stook::engine::{Backend, EngineFactory};
@@ -249,8 +248,6 @@ fn a_listing_shows_what_was_there_at_one_moment_while_names_come_and_go() {
                 fs::write(&temporary, b"").unwrap();
                 fs::rename(&temporary, directory.path().join(format!("state-{state}"))).unwrap();
                 last.store(state, Ordering::Release);
-                // About what a sync takes.
-                std::thread::sleep(Duration::from_millis(1));
                 if state > 2 {
                     fs::remove_file(directory.path().join(format!("state-{}", state - 2))).unwrap();
                 }

@@ -4,7 +4,7 @@
 //! user's, a device. So every file is opened in one place, [`Directory::open_at`], relative to the open directory, and only
 //! if it is a regular file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,6 +24,9 @@ const LIST_TRIES_MAX: u32 = 20;
 
 /// Bytes of names that one call of the system gives: about 20,000 of them.
 const LIST_LEN: usize = 1 << 20;
+
+/// Names with what they are of.
+type Names = BTreeMap<String, EntryKind>;
 
 /// A directory that stays the same one whatever becomes of its path.
 #[derive(Debug)]
@@ -144,33 +147,16 @@ impl Directory {
 
     /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are somebody else's and left out.
     ///
-    /// Lengths are as they were when each was looked at, which is behind that moment or before it.
+    /// Lengths are those of a moment later. What is gone by then is listed without one: left out, it would hide that there
+    /// had been something newer than what is listed beside it.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
-        let mut looked_at = BTreeMap::new();
-        for _ in 0..LIST_TRIES_MAX {
-            let names = self.names()?;
-            let mut is_gone = false;
-            for name in &names {
-                if looked_at.contains_key(name) {
-                    continue;
-                }
-                match self.look_at(name)? {
-                    Some(entry) => drop(looked_at.insert(name.clone(), entry)),
-                    // Something newer may have come in its place.
-                    None => is_gone = true,
-                }
-            }
-            looked_at.retain(|name, _| names.contains(name));
-            if !is_gone {
-                break;
-            }
-        }
-        Ok(looked_at.into_values().collect())
+        let names = self.names()?.into_iter();
+        names.map(|(name, kind)| self.look_at(&name, kind)).collect()
     }
 
-    /// The names at one moment. A listing of several calls, made while names come and go, may show neither the name that went
-    /// nor the one that had come before: it is made again until two are the same.
-    fn names(&self) -> Result<BTreeSet<String>> {
+    /// The names at one moment, and what they are of. A listing of several calls, made while names come and go, may show neither
+    /// the name that went nor the one that had come before: it is made again until two are the same.
+    fn names(&self) -> Result<Names> {
         let (mut names, mut is_one_call) = self.list_once()?;
         for _ in 0..LIST_TRIES_MAX {
             if is_one_call {
@@ -184,34 +170,34 @@ impl Directory {
     }
 
     /// Names, and whether one call of the system gave all of them: nobody changes a directory during one.
-    fn list_once(&self) -> Result<(BTreeSet<String>, bool)> {
+    fn list_once(&self) -> Result<(Names, bool)> {
         let fail = |errno: Errno| Error::io("list", &self.path, errno.into());
         let fd = self.open_again().map_err(fail)?;
         let mut buffer = Vec::with_capacity(LIST_LEN);
         let mut entries = RawDir::new(fd, buffer.spare_capacity_mut());
-        let (mut names, mut calls) = (BTreeSet::new(), 0);
+        let (mut names, mut calls) = (Names::new(), 0);
         loop {
             let is_next_call = entries.is_buffer_empty();
             let Some(entry) = entries.next() else { break };
             calls += usize::from(is_next_call);
-            match entry.map_err(fail)?.file_name().to_str() {
+            let entry = entry.map_err(fail)?;
+            match entry.file_name().to_str() {
                 Ok("." | "..") | Err(_) => {}
-                Ok(name) => drop(names.insert(name.to_owned())),
+                Ok(name) => drop(names.insert(name.to_owned(), kind_of_type(entry.file_type()))),
             }
         }
         Ok((names, calls <= 1))
     }
 
-    /// What a name is of, unless it is gone.
-    fn look_at(&self, name: &str) -> Result<Option<Entry>> {
-        let stat = match self.about(name) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(None),
+    /// An entry by its name, and what it was of when it was listed.
+    fn look_at(&self, name: &str, kind: EntryKind) -> Result<Entry> {
+        let (kind, len) = match self.about(name) {
+            Ok(stat) if kind_of(&stat) == EntryKind::File => (EntryKind::File, len_of(&stat)),
+            Ok(stat) => (kind_of(&stat), 0),
+            Err(Errno::NOENT) => (kind, 0),
             Err(errno) => return Err(self.error("look at", name, errno)),
         };
-        let kind = kind_of(&stat);
-        let len = if kind == EntryKind::File { len_of(&stat) } else { 0 };
-        Ok(Some(Entry { name: name.to_owned(), len, kind }))
+        Ok(Entry { name: name.to_owned(), len, kind })
     }
 
     pub(super) fn free_bytes(&self) -> Result<u64> {
@@ -226,7 +212,11 @@ fn len_of(stat: &Stat) -> u64 {
 }
 
 fn kind_of(stat: &Stat) -> EntryKind {
-    match FileType::from_raw_mode(stat.st_mode) {
+    kind_of_type(FileType::from_raw_mode(stat.st_mode))
+}
+
+fn kind_of_type(file_type: FileType) -> EntryKind {
+    match file_type {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Directory,
         FileType::Symlink => EntryKind::Link,
