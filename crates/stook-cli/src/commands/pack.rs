@@ -1,6 +1,5 @@
 //! `stook pack DIR… PACK`: trees of files into a pack.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -278,8 +277,12 @@ impl Args {
         if self.dry_run {
             return Ok(());
         }
-        let pack = self.pack.display();
-        fs::remove_dir_all(&self.pack).with_context(|| format!("cannot remove {pack}, which has no file"))
+        let storage = LocalStorage::open(&self.pack, LocalStorageOptions::default())?;
+        if PackWriter::open(Arc::new(storage), WriterOptions::default())?.discard()? {
+            stook::tree::remove_if_empty(&self.pack)
+                .with_context(|| format!("cannot remove {}, which has no file", self.pack.display()))?;
+        }
+        Ok(())
     }
 
     /// Tells that patterns took nothing: how many failures that makes.

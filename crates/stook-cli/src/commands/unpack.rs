@@ -3,8 +3,6 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -146,19 +144,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let nothing = args.asked().told_nothing_to("unpack", &selection, &args.pack, context);
     if is_new && nothing > 0 {
-        take_back(target)?;
+        stook::tree::remove_if_empty(target).map_err(|error| stook::Error::io("remove", target, error))?;
     }
     Ok(code_for(nothing))
-}
-
-/// Removes the directory that was made for paths of which there was none; what somebody else put into it stays.
-fn take_back(target: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir(target) {
-        Err(error) if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound) => {
-            Err(stook::Error::io("remove", target, error).into())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Which paths are unpacked, and whether any was.

@@ -1,13 +1,13 @@
 //! `stook.pack_tree` and `stook.unpack`: trees of files into packs and out of them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
 use stook::pack::{Error, OpenOptions, Pack, PackWriter, Recovery, WriterOptions};
-use stook::storage::{LocalStorage, LocalStorageOptions, Storage as _};
+use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::tree::Overwrite;
 use stook::walk::Decision;
 
@@ -262,8 +262,10 @@ fn pack_into(
     let nothing = nothing_of(tree, &packed, selected);
     let is_in_vain = nothing.is_some() || selected.has_failed() || told.has_failed();
     if let Some(made) = made.filter(|_| is_in_vain) {
-        drop(writer);
-        made.take_back(path).or_raise()?;
+        if writer.discard().or_raise()? && made.with_directory {
+            let failed = |error| stook::Error::io("remove", path, error);
+            stook::tree::remove_if_empty(path).map_err(failed).or_raise()?;
+        }
         return nothing.map_or(Ok((packed, recovery)), Err);
     }
     if let Ok(summary) = &packed {
@@ -291,23 +293,8 @@ struct Opened {
 
 /// A pack that was made for this.
 struct Made {
-    storage: Arc<LocalStorage>,
     /// Whether its directory was, too.
     with_directory: bool,
-}
-
-impl Made {
-    /// Removes it. Nobody may write to it any more.
-    fn take_back(self, path: &Path) -> stook::Result<()> {
-        for entry in self.storage.list()? {
-            self.storage.unlink(&entry.name)?;
-        }
-        self.storage.remove_leftovers()?;
-        match self.with_directory {
-            true => std::fs::remove_dir(path).map_err(|error| stook::Error::io("remove", path, error)),
-            false => Ok(()),
-        }
-    }
 }
 
 fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<Opened> {
@@ -331,10 +318,10 @@ fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<Opened> {
             Err(error) => return Err(error).or_raise(),
         }
     }
-    let mut writer = PackWriter::create(storage.clone(), WriterOptions::bulk()).or_raise()?;
+    let mut writer = PackWriter::create(storage, WriterOptions::bulk()).or_raise()?;
     let roots = tree.roots.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
     writer.set_roots(roots.collect());
-    Ok(Opened { writer, before: None, made: Some(Made { storage, with_directory: !there }) })
+    Ok(Opened { writer, before: None, made: Some(Made { with_directory: !there }) })
 }
 
 fn overwrite_of(text: &str) -> PyResult<Overwrite> {

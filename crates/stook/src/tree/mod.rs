@@ -8,4 +8,4 @@ pub(crate) mod target;
 
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
-pub use target::is_pack;
+pub use target::{is_pack, remove_if_empty};

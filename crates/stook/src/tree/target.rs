@@ -272,6 +272,19 @@ pub(crate) fn is_manifest(name: &str) -> bool {
     digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// Removes a directory that was made for nothing. One that somebody put something into stays.
+///
+/// # Errors
+/// I/O errors, but for a directory that is gone already.
+pub fn remove_if_empty(directory: &Path) -> io::Result<()> {
+    match std::fs::remove_dir(directory) {
+        Err(error) if !matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound) => {
+            Err(error)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a directory is a pack. A pack has few files: of a directory with very many not all names are looked at.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod bounds;
 mod compact;
+mod discard;
 mod known;
 mod leftovers;
 mod links;
