@@ -218,7 +218,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
     let nothing = if failures == 0 && !taken { told_nothing(&args, &selection, context) } else { 0 };
     if is_new && nothing > 0 {
-        args.take_back()?;
+        args.take_back(context)?;
     }
     Ok(code_for(failures + nothing))
 }
@@ -273,12 +273,12 @@ fn told_nothing(args: &Args, selection: &Selection, context: &Context) -> u64 {
 
 impl Args {
     /// Removes the pack that was made for paths of which there was none.
-    pub(super) fn take_back(&self) -> anyhow::Result<()> {
+    pub(super) fn take_back(&self, context: &Context) -> anyhow::Result<()> {
         if self.dry_run {
             return Ok(());
         }
-        let storage = LocalStorage::open(&self.pack, LocalStorageOptions::default())?;
-        if PackWriter::open(Arc::new(storage), WriterOptions::default())?.discard()? {
+        let storage = Arc::new(LocalStorage::open(&self.pack, LocalStorageOptions::default())?);
+        if packs::writer_in(storage, WriterOptions::default(), context)?.discard()? {
             stook::tree::remove_if_empty(&self.pack)
                 .with_context(|| format!("cannot remove {}, which has no file", self.pack.display()))?;
         }

@@ -114,7 +114,7 @@ pub(in crate::commands) fn run(
         true => {
             let nothing = args.told_nothing(selection, context);
             if !there && nothing > 0 {
-                args.take_back()?;
+                args.take_back(context)?;
             }
             Ok(code_for(nothing))
         }
