@@ -26,7 +26,7 @@ def make_table(path: Path) -> None:
 
 
 def read(url: str, columns: list[str], cache: Path) -> None:
-    """Tells what it took."""
+    """Shows what it took."""
     began = time.perf_counter()
     with stook.open(url, cache=cache) as file:
         frame = pd.read_parquet(file, columns=columns or None)

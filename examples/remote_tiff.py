@@ -45,7 +45,7 @@ def read_region(file: stook.File) -> np.ndarray:
 
 
 def read(url: str) -> np.ndarray:
-    """Tells what it took."""
+    """Shows what it took."""
     began = time.perf_counter()
     with stook.open(url) as file:
         region = read_region(file)

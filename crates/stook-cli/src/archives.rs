@@ -32,22 +32,22 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Option<Archive>> {
         Err(stook::archive::Error::Interrupted) => return Err(Interrupted.into()),
         opened => opened?,
     };
-    remark(&archive, context);
+    note_index(&archive, context);
     Ok(Some(archive))
 }
 
-fn remark(archive: &Archive, context: &Context) {
+fn note_index(archive: &Archive, context: &Context) {
     let index = archive.index_path();
     if let Origin::Made { useless, not_kept } = archive.origin() {
         if let Some(why) = useless {
-            context.remark(format_args!("{} was not used, and made anew: {why}.", index.display()));
+            context.note(format_args!("{} was not used, and made anew: {why}.", index.display()));
         }
         if let Some(why) = not_kept {
-            context.remark(format_args!("The index could not be kept as {}: {why}.", index.display()));
+            context.note(format_args!("The index could not be kept as {}: {why}.", index.display()));
         }
     }
     if !archive.index().summary().has_end {
-        context.remark(format_args!(
+        context.note(format_args!(
             "{} does not end as a {} does; something may have been cut off.",
             archive.path().display(),
             archive.format()
@@ -55,10 +55,10 @@ fn remark(archive: &Archive, context: &Context) {
     }
 }
 
-/// A remark for whoever reads single members of what has no random access.
-pub fn remark_if_sequential(archive: &Archive, context: &Context) {
+/// A note for whoever reads single members of what has no random access.
+pub fn note_if_sequential(archive: &Archive, context: &Context) {
     if archive.is_sequential() {
-        context.remark(format_args!(
+        context.note(format_args!(
             "{} is compressed as a whole, so it is read from its front; `stook pack` makes a pack of it.",
             archive.path().display()
         ));

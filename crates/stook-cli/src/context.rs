@@ -26,13 +26,13 @@ struct Known {
     logs: Vec<(DamageLog, usize)>,
     all: Vec<Damage>,
     seen: HashSet<Damage>,
-    told: HashSet<Damage>,
+    reported: HashSet<Damage>,
     /// Whether it was said what helps.
     has_advised: bool,
 }
 
-/// Damages told at the end of a command; `stook check` tells all.
-pub const TOLD_MAX: usize = 10;
+/// Damages shown at the end of a command; `stook check` shows all.
+pub const SHOWN_MAX: usize = 10;
 
 impl Context {
     /// A context for these flags and this process's terminal.
@@ -46,7 +46,7 @@ impl Context {
         self.json
     }
 
-    /// Whether remarks are unwanted.
+    /// Whether notes are unwanted.
     pub fn quiet(&self) -> bool {
         self.quiet
     }
@@ -57,9 +57,9 @@ impl Context {
     }
 
     /// A line on stderr that is no result and no error. Left out with `--quiet`.
-    pub fn remark(&self, text: impl std::fmt::Display) {
+    pub fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            // A remark that cannot be printed must not end the work.
+            // A note that cannot be printed must not end the work.
             let _ =
                 io::Write::write_fmt(&mut io::stderr(), format_args!("{}\n", one_line(&text.to_string())));
         }
@@ -69,7 +69,7 @@ impl Context {
     pub fn failure(&self, error: &(dyn std::error::Error + 'static)) {
         let damage = error.downcast_ref::<Error>().and_then(Error::damage);
         let chain = match damage {
-            Some(damage) => self.told_one(damage),
+            Some(damage) => self.damage_text(damage),
             None => crate::exit::chain(error),
         };
         let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("stook: {}\n", one_line(&chain)));
@@ -92,18 +92,18 @@ impl Context {
     }
 
     /// What is to be said of a damage that is told now: what helps against all of them, only with the first.
-    pub fn told_one(&self, damage: &Damage) -> String {
-        self.told(std::slice::from_ref(damage));
+    pub fn damage_text(&self, damage: &Damage) -> String {
+        self.mark_reported(std::slice::from_ref(damage));
         match std::mem::replace(&mut self.known().has_advised, true) {
             true => damage.to_string(),
             false => Error::Damaged(damage.clone()).to_string(),
         }
     }
 
-    /// Damage that the command has told, or is about to.
-    pub fn told(&self, damages: &[Damage]) {
+    /// Damage that the command has reported, or is about to.
+    pub fn mark_reported(&self, damages: &[Damage]) {
         self.damaged(damages);
-        self.known().told.extend(damages.iter().cloned());
+        self.known().reported.extend(damages.iter().cloned());
     }
 
     /// All damage that is known.
@@ -111,10 +111,11 @@ impl Context {
         self.known().all.clone()
     }
 
-    /// Tells damage that is known and was not told; whether there is any at all.
-    pub(crate) fn tell_damages(&self) -> bool {
+    /// Prints damage that is known and was not reported; whether there is any at all.
+    pub(crate) fn print_damages(&self) -> bool {
         let known = self.known();
-        let untold: Vec<&Damage> = known.all.iter().filter(|damage| !known.told.contains(*damage)).collect();
+        let unreported: Vec<&Damage> =
+            known.all.iter().filter(|damage| !known.reported.contains(*damage)).collect();
         let say = |text: std::fmt::Arguments<'_>| {
             // What cannot be told on stderr is still told by the exit code.
             let _ = io::Write::write_fmt(
@@ -122,12 +123,12 @@ impl Context {
                 format_args!("stook: {}\n", one_line(&text.to_string())),
             );
         };
-        match untold.as_slice() {
+        match unreported.as_slice() {
             [] => {}
             [damage] if !known.has_advised => say(format_args!("{}", Error::Damaged((*damage).clone()))),
             many => {
-                many.iter().take(TOLD_MAX).for_each(|damage| say(format_args!("{damage}")));
-                let more = match many.len().saturating_sub(TOLD_MAX) {
+                many.iter().take(SHOWN_MAX).for_each(|damage| say(format_args!("{damage}")));
+                let more = match many.len().saturating_sub(SHOWN_MAX) {
                     0 => String::new(),
                     more => format!("… and {more} more; "),
                 };

@@ -5,7 +5,7 @@ use stook::pack::tree::Failure;
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 
-use crate::context::{Context, TOLD_MAX};
+use crate::context::{Context, SHOWN_MAX};
 use crate::exit::chain;
 use crate::output::printable;
 
@@ -36,17 +36,17 @@ struct PathError {
 
 /// Those of many that are told, and how many there are besides: without `--verbose` nobody is flooded.
 pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
-    let told = if verbose { all } else { all.get(..TOLD_MAX).unwrap_or(all) };
+    let told = if verbose { all } else { all.get(..SHOWN_MAX).unwrap_or(all) };
     let more = all.len() - told.len();
     (told, (more > 0).then(|| units::count(more as u64)))
 }
 
-/// Tells them on stderr, the first ten or all.
-pub fn tell(context: &Context, failures: &[Failure], verbose: bool) {
+/// Prints them on stderr, the first ten or all.
+pub fn print(context: &Context, failures: &[Failure], verbose: bool) {
     let (told, more) = few(failures, verbose);
     // How much is damaged is told with these.
     for damage in failures.iter().skip(told.len()).filter_map(|failure| failure.error.damage()) {
-        context.told(std::slice::from_ref(damage));
+        context.mark_reported(std::slice::from_ref(damage));
     }
     for failure in told {
         let error = match failure.error.damage() {
@@ -55,7 +55,7 @@ pub fn tell(context: &Context, failures: &[Failure], verbose: bool) {
                 context.damaged(std::slice::from_ref(damage));
                 continue;
             }
-            Some(damage) => context.told_one(damage),
+            Some(damage) => context.damage_text(damage),
             None => chain(&failure.error),
         };
         context.failure(&PathError { key: printable(&failure.key), error });

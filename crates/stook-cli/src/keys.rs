@@ -156,9 +156,9 @@ impl Asked {
         self.with("--include", &select.include).with("--exclude", exclude)
     }
 
-    /// Tells that there was nothing to `verb`, of what is at a path: how many failures that makes. That everything is left
+    /// Reports that there was nothing to `verb`, of what is at a path: how many failures that makes. That everything is left
     /// out is what exclusions are for, and makes none.
-    pub(crate) fn told_nothing_to(
+    pub(crate) fn report_nothing_to(
         &self,
         verb: &str,
         selection: &Selection,
@@ -166,16 +166,16 @@ impl Asked {
         context: &Context,
     ) -> u64 {
         if selection.leaves_nothing_on_purpose() {
-            context.remark(format_args!("nothing to {verb}: --exclude leaves nothing of {}", path.display()));
+            context.note(format_args!("nothing to {verb}: --exclude leaves nothing of {}", path.display()));
             return 0;
         }
-        self.told_nothing(path, "path", context)
+        self.report_nothing(path, "path", context)
     }
 
-    /// Tells that nothing was found, if anything in particular was asked for: how many failures that makes.
-    pub(crate) fn told_nothing(&self, path: &Path, what: &str, context: &Context) -> u64 {
+    /// Reports that nothing was found, if anything in particular was asked for: how many failures that makes.
+    pub(crate) fn report_nothing(&self, path: &Path, what: &str, context: &Context) -> u64 {
         if self.0.is_empty() {
-            context.remark(format_args!("{} has no {what}s.", path.display()));
+            context.note(format_args!("{} has no {what}s.", path.display()));
             return 0;
         }
         let text = format!("{} has no {what} for {}", path.display(), self.0.join(" "));
@@ -185,14 +185,14 @@ impl Asked {
 }
 
 /// An exclusion that matches nothing may be misspelt, and then what it was for is taken.
-pub(crate) fn tell_unmatched(selection: &Selection, context: &Context) {
+pub(crate) fn note_unmatched(selection: &Selection, context: &Context) {
     for pattern in selection.unmatched_exclusions() {
-        context.remark(format_args!("--exclude '{}' matched nothing.", printable(pattern.as_bytes())));
+        context.note(format_args!("--exclude '{}' matched nothing.", printable(pattern.as_bytes())));
     }
 }
 
-/// Tells that a list of keys has none in it: how many failures that makes.
-pub(crate) fn told_no_keys(context: &Context) -> u64 {
+/// Reports that a list of keys has none in it: how many failures that makes.
+pub(crate) fn report_no_keys(context: &Context) -> u64 {
     context.failure(anyhow::anyhow!("the list of keys is empty: nothing was asked for").as_ref());
     1
 }

@@ -46,7 +46,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => exit::report(&error),
     };
     // Whatever a command did with a pack that is damaged, and however well that went, it says so.
-    match context.tell_damages() && code == ExitCode::SUCCESS {
+    match context.print_damages() && code == ExitCode::SUCCESS {
         true => ExitCode::from(exit::FAILURES),
         false => code,
     }

@@ -46,14 +46,14 @@ type Result<T> = std::result::Result<T, OutputError>;
 /// Where results go.
 #[derive(Debug)]
 pub struct Output<W: Write = StdoutLock<'static>> {
-    to: BufWriter<Telling<W>>,
+    to: BufWriter<Watched<W>>,
 }
 
-/// Tells that it writes: what reads may never read.
+/// Lets it be known while it writes, which may last for ever: whoever reads may never read.
 #[derive(Debug)]
-struct Telling<W>(W);
+struct Watched<W>(W);
 
-impl<W: Write> Write for Telling<W> {
+impl<W: Write> Write for Watched<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         while_writing(|| self.0.write(bytes))
     }
@@ -73,7 +73,7 @@ impl Output {
 impl<W: Write> Output<W> {
     /// Any other place, for tests.
     pub fn new(to: W) -> Self {
-        Self { to: BufWriter::with_capacity(64 << 10, Telling(to)) }
+        Self { to: BufWriter::with_capacity(64 << 10, Watched(to)) }
     }
 
     /// A line of text.

@@ -125,8 +125,8 @@ pub fn writer_in(
 ) -> Result<PackWriter, Error> {
     let writer = PackWriter::open(storage, options)?;
     context.watch(writer.damage_log());
-    for remark in writer.recovery().remarks() {
-        context.remark(remark);
+    for note in writer.recovery().notes() {
+        context.note(note);
     }
     Ok(writer)
 }

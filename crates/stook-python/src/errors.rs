@@ -147,10 +147,10 @@ pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> 
 }
 
 /// Warns of what opening a pack for writing found and mended: what the command-line tool remarks on.
-pub(crate) fn warn_of_recovery(py: Python<'_>, path: &Path, remarks: &[String]) -> PyResult<()> {
+pub(crate) fn warn_of_recovery(py: Python<'_>, path: &Path, notes: &[String]) -> PyResult<()> {
     let class = py.import("stook._errors")?.getattr("RecoveryWarning")?;
-    remarks.iter().try_for_each(|remark| {
-        let text = format!("{}: {remark}", path.display());
+    notes.iter().try_for_each(|note| {
+        let text = format!("{}: {note}", path.display());
         let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
         PyErr::warn(py, &class, &text, 1)
     })

@@ -40,9 +40,9 @@ pub(crate) fn interruptible<T: Send + 'static>(
     // Only to be lent to a closure that another thread might run; no other does.
     let receiver = Mutex::new(receiver);
     loop {
-        let told =
+        let received =
             py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_EVERY));
-        match told {
+        match received {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {
@@ -59,26 +59,26 @@ pub(crate) fn interruptible<T: Send + 'static>(
 ///
 /// # Errors
 /// What a signal handler or the callback raised.
-pub(crate) fn interruptible_telling<T: Send + 'static>(
+pub(crate) fn interruptible_with_progress<T: Send + 'static>(
     py: Python<'_>,
     callback: Option<Py<PyAny>>,
     work: impl FnOnce(&mut dyn FnMut(&[u64]) -> bool) -> T + Send + 'static,
 ) -> PyResult<T> {
     let wanted = Arc::new(());
     let waiting = Arc::downgrade(&wanted);
-    let (done, told) = interruptible(py, move || {
-        let mut telling = Telling::new(callback);
-        let done = work(&mut |numbers| waiting.strong_count() > 0 && telling.go_on(numbers));
-        let told = if waiting.strong_count() > 0 { telling.finish() } else { Ok(()) };
-        (done, told)
+    let (done, reported) = interruptible(py, move || {
+        let mut reporter = ProgressReporter::new(callback);
+        let done = work(&mut |numbers| waiting.strong_count() > 0 && reporter.go_on(numbers));
+        let reported = if waiting.strong_count() > 0 { reporter.finish() } else { Ok(()) };
+        (done, reported)
     })?;
     drop(wanted);
-    told?;
+    reported?;
     Ok(done)
 }
 
-/// Tells a callable of Python how far work without the interpreter has come, and looks for signals.
-pub(crate) struct Telling {
+/// Reports to a callable of Python how far work without the interpreter has come, and looks for signals.
+pub(crate) struct ProgressReporter {
     callback: Option<Py<PyAny>>,
     looked_at: Instant,
     /// What it was to be told last, if it was not.
@@ -89,7 +89,7 @@ pub(crate) struct Telling {
     has_failed: bool,
 }
 
-impl Telling {
+impl ProgressReporter {
     pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
         Self { callback, looked_at: Instant::now(), owed: None, raised: None, has_failed: false }
     }
@@ -107,7 +107,7 @@ impl Telling {
     }
 
     fn look(&mut self, numbers: &[u64]) {
-        let told = Python::attach(|py| {
+        let called = Python::attach(|py| {
             py.check_signals()?;
             let Some(callback) = &self.callback else { return Ok(()) };
             let called = callback.call1(py, PyTuple::new(py, numbers)?).map(|_| ());
@@ -116,12 +116,12 @@ impl Telling {
             called
         });
         self.owed = None;
-        self.raised = told.err();
+        self.raised = called.err();
         self.looked_at = Instant::now();
     }
 
-    /// Tells the last numbers, if they are owed.
-    pub(crate) fn tell_last(&mut self) {
+    /// Reports the last numbers, if they are owed.
+    pub(crate) fn report_last(&mut self) {
         if let (None, Some(numbers)) = (&self.raised, self.owed.take()) {
             self.look(&numbers);
         }
@@ -134,7 +134,7 @@ impl Telling {
 
     /// The last numbers, and what was raised, if anything was.
     pub(crate) fn finish(mut self) -> PyResult<()> {
-        self.tell_last();
+        self.report_last();
         self.raised.map_or(Ok(()), Err)
     }
 }

@@ -27,7 +27,7 @@ fn main() {
     let s3 = S3Server::start(&directory, latency);
     let web = WebServer::start(move |request, nth| answer(&directory, latency, request, nth));
     let settings = s3.settings().into_iter().map(|(name, value)| (name, Value::from(value)));
-    tell(&json!({ "web": web.url(""), "s3": settings.collect::<Map<_, _>>() }));
+    print_line(&json!({ "web": web.url(""), "s3": settings.collect::<Map<_, _>>() }));
     let mut told = 0;
     for line in std::io::stdin().lock().lines() {
         match line.unwrap().trim() {
@@ -35,12 +35,12 @@ fn main() {
                 let asked = web.requests();
                 let of_web = asked.iter().skip(told).map(of_web);
                 let of_s3 = s3.take_log();
-                tell(
+                print_line(
                     &json!({ "s3": of_s3.iter().map(of_s3_request).collect::<Vec<_>>(), "web": of_web.collect::<Vec<_>>() }),
                 );
                 told = asked.len();
             }
-            other => tell(&json!({ "error": format!("`{other}` is none of: log") })),
+            other => print_line(&json!({ "error": format!("`{other}` is none of: log") })),
         }
     }
 }
@@ -51,7 +51,7 @@ fn milliseconds(text: &str) -> Duration {
     Duration::from_millis(number.expect("a latency is a whole number of ms, as in 50ms"))
 }
 
-fn tell(value: &Value) {
+fn print_line(value: &Value) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{value}").and_then(|()| out.flush()).unwrap();
 }

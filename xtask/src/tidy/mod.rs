@@ -12,6 +12,7 @@ mod links;
 mod manifests;
 mod modules;
 mod repository;
+mod retired;
 mod tokens;
 mod words;
 
@@ -56,6 +57,7 @@ const RULES: &[Rule] = &[
     links::check,
     manifests::check,
     modules::check,
+    retired::check,
     words::check,
 ];
 

@@ -65,7 +65,7 @@ pub struct Args {
 /// What else there is to do.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Tells whether two results differ, or only seem to
+    /// Shows whether two results differ, or only seem to
     Compare(compare::Args),
 }
 
@@ -224,7 +224,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     if let (Some(_), Some(seconds)) = (bench.long_run_s, bench.expected_s()) {
         let time = units::duration(Duration::from_secs_f64(seconds));
-        context.remark(format_args!("Measuring takes {time}, long runs of the cells that write included"));
+        context.note(format_args!("Measuring takes {time}, long runs of the cells that write included"));
     }
     let watcher = Watcher::new(&bench, context);
     let result = bench.run(path, &Backend::from(args.run.engine), &watcher);

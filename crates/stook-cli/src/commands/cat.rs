@@ -160,7 +160,7 @@ impl Stats {
         }
     }
 
-    fn tell(&self, context: &Context) -> anyhow::Result<()> {
+    fn print(&self, context: &Context) -> anyhow::Result<()> {
         if context.json() {
             // Bytes of the source are on stdout.
             eprintln!("{}", serde_json::to_string(&Document::new("cat", self))?);
@@ -217,16 +217,16 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     drop(bar);
     let told = file.statistics();
     if let Some(failure) = &told.disk_failure {
-        context.remark(format_args!(
+        context.note(format_args!(
             "The cache directory was of no use, {failure}; everything was read all the same."
         ));
     }
     // The document has it, too.
     if let Some(remark) = told.disk_remark.as_ref().filter(|_| !(args.stats && context.json())) {
-        context.remark(format_args!("The cache directory helps less than it could: {remark}."));
+        context.note(format_args!("The cache directory helps less than it could: {remark}."));
     }
     if args.stats {
-        Stats::new(&file, total, &told).tell(context)?;
+        Stats::new(&file, total, &told).print(context)?;
     }
     Ok(ExitCode::SUCCESS)
 }

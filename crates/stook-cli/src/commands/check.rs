@@ -66,14 +66,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let report = pack.check(|passed| {
         if interrupt::interrupted() {
             // A check cannot be stopped half-way, and has nothing to tidy up.
-            context.remark("");
+            context.note("");
             context.failure(&interrupt::Interrupted);
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
         bar.add(passed.saturating_sub(bar.done()));
     })?;
     drop(bar);
-    context.told(&report.damages);
+    context.mark_reported(&report.damages);
     if context.json() {
         print_json(context, &report)?;
     } else {

@@ -135,7 +135,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let plan = pack.plan_compaction(&options, SystemHost.now_ns())?;
     if args.dry_run {
         pack.check_writable()?;
-        tell_too_large(&plan.too_large, &options, context);
+        report_too_large(&plan.too_large, &options, context);
         print_plan(&plan, estimate(&pack, &plan)?, context)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -168,7 +168,7 @@ fn compact(
     })?;
     drop(bar);
     writer.finish(false)?;
-    tell_too_large(&done.too_large, options, context);
+    report_too_large(&done.too_large, options, context);
     print(&done, started.elapsed(), context)?;
     if done.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
@@ -176,7 +176,7 @@ fn compact(
     Ok(exit::code_for((done.left_out.len() + done.too_large.len()) as u64))
 }
 
-fn tell_too_large(too_large: &[TooLarge], options: &CompactOptions, context: &Context) {
+fn report_too_large(too_large: &[TooLarge], options: &CompactOptions, context: &Context) {
     for left in too_large {
         let what = format!(
             "segment {:016x} is left as it is: it needs {} of room, and a step may take {} (--extra-space)",
@@ -229,7 +229,7 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
         };
         let order = if step.in_order { "" } else { ", puts them in order" };
         output.line(format_args!(
-            "{}{group}: keeps {}, wins {}{order}",
+            "{}{group}: keeps {}, frees {}{order}",
             count_of(step.segments.len() as u64, "segment", "segments"),
             bytes_decimal(step.kept_bytes),
             bytes_decimal(step.won_bytes),

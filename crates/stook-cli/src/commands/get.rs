@@ -117,9 +117,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         getter.batch(&batch, &bar)?;
     }
     drop(bar);
-    getter.totals.tell_if_none(context);
+    getter.totals.report_if_none(context);
     packs::print_last_line(&mut getter.output, context)?;
-    tell_end(getter.target, getter.output, &getter.totals, context)
+    finish(getter.target, getter.output, &getter.totals, context)
 }
 
 /// Where bodies go, or why that is not to be.
@@ -160,9 +160,9 @@ pub(super) struct Totals {
 
 impl Totals {
     /// A list may have no keys in it.
-    pub(super) fn tell_if_none(&mut self, context: &Context) {
+    pub(super) fn report_if_none(&mut self, context: &Context) {
         if self.got == 0 && self.failures == 0 {
-            self.failures += keys::told_no_keys(context);
+            self.failures += keys::report_no_keys(context);
         }
     }
 }
@@ -307,8 +307,8 @@ impl Getter<'_> {
     }
 }
 
-/// Everything is made durable, and told.
-pub(super) fn tell_end(
+/// Makes everything durable, and prints the totals.
+pub(super) fn finish(
     target: Target,
     output: Output,
     totals: &Totals,
@@ -319,7 +319,7 @@ pub(super) fn tell_end(
     output.finish()?;
     if !to_stdout && !context.json() {
         let records = count_of(totals.got, "record", "records");
-        context.remark(format_args!("got {records}, {}", bytes_decimal(totals.bytes)));
+        context.note(format_args!("got {records}, {}", bytes_decimal(totals.bytes)));
     }
     Ok(exit::code_for(totals.failures))
 }

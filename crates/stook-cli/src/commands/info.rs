@@ -26,7 +26,7 @@ Examples:
 const DEAD_SHARE_NOTABLE: f64 = 0.2;
 
 /// So many segments are listed unasked.
-const SEGMENTS_TOLD_MAX: usize = 20;
+const SEGMENTS_SHOWN_MAX: usize = 20;
 
 /// What `stook info` takes.
 #[derive(Debug, clap::Args)]
@@ -143,7 +143,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     packs::check_groups(&pack, &args.pack, &args.groups)?;
     let damages = pack.damages();
     let info = gather(&pack, &args.groups, &damages);
-    context.told(&damages);
+    context.mark_reported(&damages);
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("info", info))?;
@@ -295,7 +295,7 @@ fn print_tables(info: &Info<'_>, verbose: bool, output: &mut Output) -> anyhow::
         ];
         groups.row(cells);
     }
-    let told = if verbose { info.segments.len() } else { SEGMENTS_TOLD_MAX };
+    let told = if verbose { info.segments.len() } else { SEGMENTS_SHOWN_MAX };
     for table in [groups, segment_table(info.segments.iter().take(told))] {
         output.line("")?;
         output.table(&table)?;

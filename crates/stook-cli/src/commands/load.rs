@@ -109,7 +109,8 @@ pub(super) struct Report<'a> {
     pub(super) damages: Vec<packs::JsonDamage<'a>>,
 }
 
-pub(super) type Stretch = (Arc<dyn Source>, ByteRange);
+/// Bytes of one source.
+pub(super) type SourceSpan = (Arc<dyn Source>, ByteRange);
 
 /// Runs it.
 ///
@@ -167,7 +168,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         complete: pack.is_complete(),
         damages: packs::JsonDamage::all(&outcome.damages),
     };
-    tell(context, &report, &outcome, elapsed)?;
+    print_report(context, &report, &outcome, elapsed)?;
     if !pack.is_complete() {
         let error = anyhow::anyhow!(
             "{} is incomplete: run the `stook pack` that was building it again",
@@ -180,12 +181,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let mut failures = outcome.damages.len() as u64 + u64::from(!pack.is_complete());
     if outcome.records == 0 && failures == 0 && is_whole {
-        failures += asked.told_nothing(&args.pack, "record", context);
+        failures += asked.report_nothing(&args.pack, "record", context);
     }
     Ok(exit::code_for(failures))
 }
 
-pub(super) fn tell(
+pub(super) fn print_report(
     context: &Context,
     report: &Report<'_>,
     outcome: &Outcome,
@@ -260,7 +261,7 @@ fn load(
 }
 
 /// The files behind a range of a source, and the ranges in them.
-fn files(stretches: &[Stretch]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
+fn files(stretches: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     let mut leaves = Vec::new();
     for (source, range) in stretches {
         source.resolve(*range, &mut leaves)?;
@@ -272,7 +273,7 @@ fn files(stretches: &[Stretch]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     Ok(leaves.into_iter().filter_map(file).collect())
 }
 
-pub(super) fn cached_share(stretches: &[Stretch]) -> anyhow::Result<Option<f64>> {
+pub(super) fn cached_share(stretches: &[SourceSpan]) -> anyhow::Result<Option<f64>> {
     let (mut cached, mut total) = (0, 0);
     for (file, range) in files(stretches)? {
         let CacheResidency::Known { cached_bytes, .. } = CacheResidency::of(&file, range) else {
@@ -285,7 +286,7 @@ pub(super) fn cached_share(stretches: &[Stretch]) -> anyhow::Result<Option<f64>>
 }
 
 /// How long the device takes for these bytes when nobody looks at them.
-pub(super) fn read_raw(stretches: &[Stretch], context: &Context) -> anyhow::Result<Duration> {
+pub(super) fn read_raw(stretches: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
     let total = stretches.iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
     let mut engine = Backend::Auto.build(READ_DEPTH)?;

@@ -14,7 +14,7 @@ use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::count_of;
 use time::OffsetDateTime;
 
-use crate::context::{Context, TOLD_MAX};
+use crate::context::{Context, SHOWN_MAX};
 use crate::keys::{self, Asked, Globs, KeyArgs, Order};
 use crate::output::Output;
 use crate::{archives, exit, interrupt, packs};
@@ -121,7 +121,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     listing.all(&range, &mut output)?;
     let mut failures = listing.hidden + listing.failures;
     if listing.listed == 0 && failures == 0 && !args.follow {
-        failures += args.asked().told_nothing(&args.pack, "record", context);
+        failures += args.asked().report_nothing(&args.pack, "record", context);
     }
     if args.follow {
         output.flush()?;
@@ -174,8 +174,8 @@ impl Listing<'_> {
             }
         }
         self.print(batch, output)?;
-        if self.hidden > TOLD_MAX as u64 {
-            let more = count_of(self.hidden - TOLD_MAX as u64, "more record", "more records");
+        if self.hidden > SHOWN_MAX as u64 {
+            let more = count_of(self.hidden - SHOWN_MAX as u64, "more record", "more records");
             self.context.failure(anyhow::anyhow!("… and {more} that cannot be listed").as_ref());
         }
         Ok(())
@@ -185,7 +185,7 @@ impl Listing<'_> {
     fn hide(&mut self, error: &Error) {
         self.hidden += 1;
         // All of them may be of one cause, which was told.
-        if self.hidden <= TOLD_MAX as u64 {
+        if self.hidden <= SHOWN_MAX as u64 {
             self.context.failure(error);
         }
     }

@@ -38,7 +38,7 @@ pub enum Command {
     Unpack(unpack::Args),
     /// Lists the keys of a pack
     Ls(ls::Args),
-    /// Tells what is in a pack and in what state it is
+    /// Shows what is in a pack and in what state it is
     Info(info::Args),
     /// Reads records of a pack, to stdout or into files
     Get(get::Args),

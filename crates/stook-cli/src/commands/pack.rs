@@ -213,10 +213,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    keys::tell_unmatched(&selection, context);
+    keys::note_unmatched(&selection, context);
     let taken = taken.load(Ordering::Relaxed);
     let failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
-    let nothing = if failures == 0 && !taken { told_nothing(&args, &selection, context) } else { 0 };
+    let nothing = if failures == 0 && !taken { report_nothing(&args, &selection, context) } else { 0 };
     if is_new && nothing > 0 {
         args.take_back(context)?;
     }
@@ -262,11 +262,11 @@ fn check(args: &Args) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Tells that patterns took nothing of the trees.
-fn told_nothing(args: &Args, selection: &Selection, context: &Context) -> u64 {
+/// Reports that patterns took nothing of the trees.
+fn report_nothing(args: &Args, selection: &Selection, context: &Context) -> u64 {
     // A file that is named itself is taken without being asked for.
     match args.sources.iter().all(|source| source.is_dir()) {
-        true => args.told_nothing(selection, context),
+        true => args.report_nothing(selection, context),
         false => 0,
     }
 }
@@ -285,12 +285,12 @@ impl Args {
         Ok(())
     }
 
-    /// Tells that patterns took nothing: how many failures that makes.
-    pub(super) fn told_nothing(&self, selection: &Selection, context: &Context) -> u64 {
+    /// Reports that patterns took nothing: how many failures that makes.
+    pub(super) fn report_nothing(&self, selection: &Selection, context: &Context) -> u64 {
         let sources: Vec<String> = self.sources.iter().map(|source| source.display().to_string()).collect();
         let sources = sources.join(" and ");
         let asked = Asked::default().with_patterns(&self.select);
-        asked.told_nothing_to("pack", selection, Path::new(&sources), context)
+        asked.report_nothing_to("pack", selection, Path::new(&sources), context)
     }
 }
 
@@ -473,7 +473,7 @@ pub(super) fn print(
     seconds: f64,
     context: &Context,
 ) -> anyhow::Result<()> {
-    failures::tell(context, &summary.failures, args.verbose);
+    failures::print(context, &summary.failures, args.verbose);
     if let Some(why) = &summary.refused {
         let more = "`--max-delete N` or `--force` deletes them";
         context.failure(anyhow::anyhow!("{why}; {more}").as_ref());
@@ -515,18 +515,18 @@ pub(super) fn print(
         return Ok(output.finish()?);
     }
     for key in &summary.own {
-        context.remark(format_args!("Left out: {} is the pack itself.", printable(key)));
+        context.note(format_args!("Left out: {} is the pack itself.", printable(key)));
     }
     for (key, kind) in &summary.special {
-        context.remark(format_args!("Left out: {} is a {kind}.", printable(key)));
+        context.note(format_args!("Left out: {} is a {kind}.", printable(key)));
     }
     if summary.without_xattrs > 0 {
-        context.remark(format_args!(
+        context.note(format_args!(
             "Not kept: the extended attributes (access control lists among them) of {}.",
             units::count_of(summary.without_xattrs, "file or directory", "files and directories")
         ));
     }
-    tell_kept(summary, context);
+    note_kept(summary, context);
     for key in &summary.gone {
         output.line(Key::bytes(key)?)?;
     }
@@ -537,16 +537,16 @@ pub(super) fn print(
 }
 
 /// Records of what is gone that stay nevertheless.
-fn tell_kept(summary: &PackSummary, context: &Context) {
+fn note_kept(summary: &PackSummary, context: &Context) {
     for held in &summary.held {
-        context.remark(format_args!(
+        context.note(format_args!(
             "Kept: {} is gone, but holds the content of {}, which stays.",
             printable(&held.key),
             printable(&held.link)
         ));
     }
     if summary.uncertain > 0 {
-        context.remark(format_args!(
+        context.note(format_args!(
             "Kept: {} whose paths seem to be gone, because something beside them failed.",
             units::count_of(summary.uncertain, "record", "records")
         ));

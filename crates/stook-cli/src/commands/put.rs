@@ -124,7 +124,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 fn open_body(path: Option<&Path>, context: &Context) -> anyhow::Result<Body> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         if io::stdin().is_terminal() {
-            context.remark("reading the record from this terminal; Ctrl-D ends it");
+            context.note("reading the record from this terminal; Ctrl-D ends it");
         }
         if input::was_closed(io::stdin()) {
             return Err(UsageError::new("stdin is closed: name a FILE; for an empty record /dev/null").into());

@@ -133,10 +133,10 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         let asked = Asked::default().with("--prefix", &args.prefix).with("--glob", &args.globs);
         if !is_met {
             selected.nothing +=
-                asked.with("--group", &args.groups).told_nothing(&args.pack, "record", context);
+                asked.with("--group", &args.groups).report_nothing(&args.pack, "record", context);
         }
     } else if selected.keys.is_empty() && selected.missing == 0 {
-        selected.nothing += keys::told_no_keys(context);
+        selected.nothing += keys::report_no_keys(context);
     }
     let links = hard_links(&pack, &selected.keys)?;
     drop(pack);

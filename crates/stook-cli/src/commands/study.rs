@@ -83,9 +83,9 @@ fn write(out: &Path, document: &impl Serialize, html: &str) -> anyhow::Result<Wr
 }
 
 impl Written {
-    fn tell(&self, context: &Context) {
+    fn note_paths(&self, context: &Context) {
         for path in &self.paths {
-            context.remark(format_args!("Written: {}", path.display()));
+            context.note(format_args!("Written: {}", path.display()));
         }
     }
 }

@@ -138,11 +138,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if code == ExitCode::from(INTERRUPTED) {
         return Ok(code);
     }
-    keys::tell_unmatched(&selection, context);
+    keys::note_unmatched(&selection, context);
     if wanted.taken.get() || code != ExitCode::SUCCESS {
         return Ok(code);
     }
-    let nothing = args.asked().told_nothing_to("unpack", &selection, &args.pack, context);
+    let nothing = args.asked().report_nothing_to("unpack", &selection, &args.pack, context);
     if is_new && nothing > 0 {
         stook::tree::remove_if_empty(target).map_err(|error| stook::Error::io("remove", target, error))?;
     }
@@ -285,8 +285,8 @@ pub(super) fn print(
     complete: bool,
     context: &Context,
 ) -> anyhow::Result<()> {
-    failures::tell(context, &summary.failures, verbose);
-    tell_kept(&summary.kept, verbose, context);
+    failures::print(context, &summary.failures, verbose);
+    report_kept(&summary.kept, verbose, context);
     let mut output = context.output();
     if context.json() {
         let report = Report {
@@ -324,7 +324,7 @@ pub(super) fn print(
 }
 
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.
-fn tell_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
+fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
     let (told, more) = failures::few(kept, verbose);
     for key in told {
         let text = format!("{} is there with other content, and was kept", printable(key));
@@ -334,7 +334,7 @@ fn tell_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
         context.failure(anyhow::anyhow!("{more} more were kept; `--verbose` names them all").as_ref());
     }
     if !kept.is_empty() {
-        context.remark("`--overwrite different` replaces what is there with other content.");
+        context.note("`--overwrite different` replaces what is there with other content.");
     }
 }
 

@@ -244,7 +244,7 @@ pub fn remove(path: &Path) -> anyhow::Result<()> {
 /// Puts everything that was written to the file system of `path` onto the medium.
 ///
 /// # Errors
-/// What the system met.
+/// I/O errors.
 pub fn sync(path: &Path) -> anyhow::Result<()> {
     let directory = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     rustix::fs::syncfs(&directory).with_context(|| format!("cannot sync {}", path.display()))

@@ -185,8 +185,8 @@ fn what_is_no_tar_on_stdin_is_called_so_and_leaves_no_pack() {
     let tar = fs::read(dir.path().join("x.tar")).unwrap();
     for (input, why) in [
         (&b""[..], "stdin is no archive: it is empty"),
-        (text.as_bytes(), "stdin is no archive: it begins as none of tar, tar.gz and tar.zst do"),
-        (&text.as_bytes()[..20], "stdin is no archive: it begins as none of"),
+        (text.as_bytes(), "stdin is no archive: it is not a tar, tar.gz or tar.zst"),
+        (&text.as_bytes()[..20], "stdin is no archive: it is not a tar, tar.gz or tar.zst"),
         (&tar[..511], "stdin is no archive: it ends within the first header"),
         (&gzip.stdout, "stdin is no archive: what is compressed in it is no tar"),
         (

@@ -44,7 +44,7 @@ impl Plain {
     pub(crate) fn seconds(&self, work: &Work) -> anyhow::Result<f64> {
         let mut command = Command::new(&self.program);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        child.stdin.take().context("stdin is a pipe")?.write_all(told(work)?.as_bytes())?;
+        child.stdin.take().context("stdin is a pipe")?.write_all(driver_text(work)?.as_bytes())?;
         let output = child.wait_with_output()?;
         ensure!(output.status.success(), "svfsc in C++ ended with {}", output.status);
         String::from_utf8(output.stdout)?.trim().parse().context("svfsc in C++ tells a time")
@@ -52,7 +52,7 @@ impl Plain {
 }
 
 /// The work in the words of the driver.
-fn told(work: &Work) -> anyhow::Result<String> {
+fn driver_text(work: &Work) -> anyhow::Result<String> {
     let kind = match work.kind {
         Kind::Read => "read",
         Kind::Write => "write",
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn work_is_told_in_lines_of_words() {
-        let text = told(&Work::need(16_384)).unwrap();
+        let text = driver_text(&Work::need(16_384)).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "work need 0 1");
         assert_eq!(lines[1], "before 0 800 238310 20 0");

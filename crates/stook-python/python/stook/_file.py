@@ -137,7 +137,7 @@ class LocalFile:
         return [self.read(start, end - start) for start, end in self._checked(ranges)]
 
     def prefetch(self, ranges: Ranges) -> None:
-        """Tells the system that these ranges will be read soon."""
+        """Advises the system that these ranges will be read soon."""
         descriptor = self._open_descriptor()
         for start, end in self._checked(ranges):
             if end > start and hasattr(os, "posix_fadvise"):

@@ -13,9 +13,9 @@ def bar() -> Callable[[int, int], None]:
         return lambda entries, size: None
     shown = tqdm(unit="B", unit_scale=True)
 
-    def tell(entries: int, size: int) -> None:
+    def report_progress(entries: int, size: int) -> None:
         # What was begun and could not be finished is taken back; a bar only goes forward.
         shown.update(max(size - shown.n, 0))
         shown.set_postfix_str(f"{entries} entries", refresh=False)
 
-    return tell
+    return report_progress

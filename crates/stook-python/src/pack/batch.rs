@@ -11,7 +11,7 @@ use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed};
 use crate::key;
 use crate::memory::{Given, Settled};
-use crate::wait::Telling;
+use crate::wait::ProgressReporter;
 
 enum Change {
     Put { key: Key, attributes: Attributes, body: Settled },
@@ -43,7 +43,7 @@ impl Batch {
         &self,
         writer: &mut PackWriter,
         changes: &[Change],
-        signals: &mut Telling,
+        signals: &mut ProgressReporter,
     ) -> stook::pack::Result<()> {
         let mut batch = writer.batch(&self.group)?;
         for change in changes {
@@ -106,7 +106,7 @@ impl Batch {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let changes = self.take().ok_or_else(|| closed("batch"))?;
         let (written, told) = py.detach(|| {
-            let mut signals = Telling::new(None);
+            let mut signals = ProgressReporter::new(None);
             let written = self.writer.with(|writer| self.write(writer, &changes, &mut signals));
             (written, signals.finish())
         });

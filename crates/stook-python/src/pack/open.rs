@@ -128,8 +128,8 @@ pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
 }
 
 /// Where there is no state at a time that is an int: that it was taken for nanoseconds.
-pub(crate) fn told_of_time(at: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
-    let told = || -> PyResult<PyErr> {
+pub(crate) fn with_time_hint(at: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let hinted = || -> PyResult<PyErr> {
         let class = at.py().import("stook._errors")?.getattr("NoSuchStateError")?;
         if at.extract::<i64>().is_err() || !error.value(at.py()).is_instance(&class)? {
             return Ok(error.clone_ref(at.py()));
@@ -137,7 +137,7 @@ pub(crate) fn told_of_time(at: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
         let hint = "an int is nanoseconds; give a float of seconds, a datetime or ISO text";
         Ok(PyErr::from_value(class.call1((format!("{}; {hint}", error.value(at.py())),))?))
     };
-    told().unwrap_or_else(|error| error)
+    hinted().unwrap_or_else(|error| error)
 }
 
 /// A `datetime` to its last microsecond; a float would have lost some.
@@ -175,9 +175,9 @@ impl Settings {
             ..WriterOptions::default()
         };
         // Before anything is made.
-        let told =
+        let into_error =
             |error: pack::Error| exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(()));
-        writing.check().map_err(told)?;
+        writing.check().map_err(into_error)?;
         let options = LocalStorageOptions::default();
         let storage = match (self.mode, LocalStorage::open(&self.path, options.clone())) {
             (Mode::Append | Mode::Create, Err(error)) if error.io_kind() == Some(ErrorKind::NotFound) => {

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use stook::pack;
 
 use super::info;
-use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of, told_of_time};
+use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of, with_time_hint};
 use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed, exception, invalid, warn_of, warn_of_recovery};
 use crate::numbers;
@@ -70,23 +70,23 @@ struct State {
 
 impl Pack {
     pub(super) fn open(py: Python<'_>, mut settings: Settings) -> PyResult<Self> {
-        let (state, damages, remarks) = py.detach(|| {
-            let (mut damages, mut remarks) = (Vec::new(), Vec::new());
+        let (state, damages, notes) = py.detach(|| {
+            let (mut damages, mut notes) = (Vec::new(), Vec::new());
             let writer = match settings.mode {
                 Mode::Read => None,
                 _ => {
                     let writer = settings.open_writer()?;
                     damages.extend_from_slice(&writer.recovery().damages);
-                    remarks = writer.recovery().remarks();
+                    notes = writer.recovery().notes();
                     Some(Arc::new(Writer::new(writer, settings.durability)))
                 }
             };
             let reader = Arc::new(settings.open_reader().or_raise()?);
             damages.extend(reader.damages());
             let damages: pack::Damages = damages.into_iter().collect();
-            PyResult::Ok((State { reader, writer }, damages, remarks))
+            PyResult::Ok((State { reader, writer }, damages, notes))
         })?;
-        warn_of_recovery(py, &settings.path, &remarks)?;
+        warn_of_recovery(py, &settings.path, &notes)?;
         warn_of(py, &settings.path, &damages)?;
         Ok(Self { settings, state: RwLock::new(Some(state)) })
     }
@@ -192,7 +192,7 @@ impl Pack {
             return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
         }
         Self::open(py, settings).map_err(|error| match at {
-            Some(at) => told_of_time(at, error),
+            Some(at) => with_time_hint(at, error),
             None => error,
         })
     }

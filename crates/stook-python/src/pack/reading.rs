@@ -15,12 +15,12 @@ use super::pack::Pack;
 use super::record::Record;
 use super::scan::{Scan, on_damage_of};
 use super::split::{Split, parse_cursor};
-use super::writer::Lately;
+use super::writer::PendingChange;
 use crate::errors::{OrRaise as _, damaged, invalid};
 use crate::key;
 use crate::memory::bytes_of;
 use crate::numbers;
-use crate::wait::interruptible_telling;
+use crate::wait::interruptible_with_progress;
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
 /// are handed to Python.
@@ -56,11 +56,11 @@ pub(crate) fn callable(callback: Option<Bound<'_, PyAny>>) -> PyResult<Option<Py
 
 impl Pack {
     /// What was done with a key since readers were opened; they know the rest.
-    fn lately(&self, py: Python<'_>, key: &Key) -> PyResult<Lately> {
-        let Some(writer) = self.writer_if_any()? else { return Ok(Lately::Unknown) };
+    fn pending_change(&self, py: Python<'_>, key: &Key) -> PyResult<PendingChange> {
+        let Some(writer) = self.writer_if_any()? else { return Ok(PendingChange::Unknown) };
         loop {
-            match writer.lately(key) {
-                Lately::Stale => py.detach(|| self.refresh_through(&writer)).or_raise()?,
+            match writer.pending_change(key) {
+                PendingChange::Stale => py.detach(|| self.refresh_through(&writer)).or_raise()?,
                 known => return Ok(known),
             }
         }
@@ -68,10 +68,10 @@ impl Pack {
 
     /// The value of a key, as it is now.
     fn value(&self, py: Python<'_>, key: &Key) -> PyResult<Option<Bytes>> {
-        match self.lately(py, key)? {
-            Lately::Put(body) => return Ok(Some(body)),
-            Lately::Deleted => return Ok(None),
-            Lately::Unknown | Lately::Stale => {}
+        match self.pending_change(py, key)? {
+            PendingChange::Put(body) => return Ok(Some(body)),
+            PendingChange::Deleted => return Ok(None),
+            PendingChange::Unknown | PendingChange::Stale => {}
         }
         // Not earlier: whatever was forgotten as news is known to the reader.
         let reader = self.reader_as_is()?;
@@ -106,10 +106,10 @@ impl Pack {
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let key = key::from_python(key)?;
-        match self.lately(py, &key)? {
-            Lately::Put(_) => return Ok(true),
-            Lately::Deleted => return Ok(false),
-            Lately::Unknown | Lately::Stale => {}
+        match self.pending_change(py, &key)? {
+            PendingChange::Put(_) => return Ok(true),
+            PendingChange::Deleted => return Ok(false),
+            PendingChange::Unknown | PendingChange::Stale => {}
         }
         let reader = self.reader_as_is()?;
         py.detach(|| reader.contains(&key)).or_raise()
@@ -447,9 +447,9 @@ impl Pack {
         let progress = callable(progress)?;
         let reader = self.reader(py)?;
         let total = reader.file_bytes();
-        let report = interruptible_telling(py, progress, move |told| {
+        let report = interruptible_with_progress(py, progress, move |report_progress| {
             reader.check(|bytes| {
-                told(&[bytes, total]);
+                report_progress(&[bytes, total]);
             })
         })?;
         info::check_report(py, &report.or_raise()?)

@@ -17,7 +17,7 @@ use crate::errors::{OrRaise as _, invalid, warn_of, warn_of_recovery};
 use crate::key::text_of;
 use crate::numbers;
 use crate::paths;
-use crate::wait::{Telling, interruptible_telling};
+use crate::wait::{ProgressReporter, interruptible_with_progress};
 
 /// Packs trees of files; run again, adds only what is new or changed.
 ///
@@ -82,7 +82,7 @@ pub(crate) fn pack_tree<'py>(
     let delete = delete_of(delete, max_delete, force)?;
     let callback = progress_of(progress)?;
     let selected = Selecting::new(select, exclude)?;
-    let mut told = Telling::new(callback);
+    let mut reporter = ProgressReporter::new(callback);
     let packed = py.detach(|| {
         let mut tree = PackTree {
             roots,
@@ -94,7 +94,7 @@ pub(crate) fn pack_tree<'py>(
             delete,
             checksum,
         };
-        pack_into(&mut tree, &pack, &selected, &mut told)
+        pack_into(&mut tree, &pack, &selected, &mut reporter)
     });
     if let Some(error) = selected.into_error() {
         // What could not be taken back is told with what it came of.
@@ -104,14 +104,14 @@ pub(crate) fn pack_tree<'py>(
         }
         return Err(error);
     }
-    if let Err(error) = told.finish() {
+    if let Err(error) = reporter.finish() {
         if let Err(left) = packed {
             error.set_cause(py, Some(left));
         }
         return Err(error);
     }
     let (packed, recovery) = packed?;
-    warn_of_recovery(py, &pack, &recovery.remarks())?;
+    warn_of_recovery(py, &pack, &recovery.notes())?;
     let (summary, damages) = (packed.or_raise()?, recovery.damages);
     warn_of(py, &pack, &damages)?;
     if let Some(why) = &summary.refused {
@@ -244,7 +244,7 @@ fn pack_into(
     tree: &mut PackTree<'_>,
     path: &PathBuf,
     selected: &Selecting,
-    told: &mut Telling,
+    reporter: &mut ProgressReporter,
 ) -> PyResult<(stook::pack::Result<PackSummary>, Recovery)> {
     for root in &tree.roots {
         // Before anything is made.
@@ -256,11 +256,11 @@ fn pack_into(
     let recovery = writer.recovery().clone();
     tree.own = Some(path.clone());
     let packed = tree.run(Some(&mut writer), before.as_ref(), &mut |entries, bytes| {
-        told.go_on(&[entries, bytes]) && !selected.has_failed()
+        reporter.go_on(&[entries, bytes]) && !selected.has_failed()
     });
-    told.tell_last();
+    reporter.report_last();
     let nothing = nothing_of(tree, &packed, selected);
-    let is_in_vain = nothing.is_some() || selected.has_failed() || told.has_failed();
+    let is_in_vain = nothing.is_some() || selected.has_failed() || reporter.has_failed();
     if let Some(made) = made.filter(|_| is_in_vain) {
         if writer.discard().or_raise()? && made.with_directory {
             let failed = |error| stook::Error::io("remove", path, error);
@@ -372,24 +372,25 @@ pub(crate) fn unpack<'py>(
     }
     let selected = Selecting::new(select, None)?;
     let (groups, overwrite) = (groups_of(group)?, overwrite_of(overwrite)?);
-    let (unpacked, selected, pack) = interruptible_telling(py, progress_of(progress)?, move |told| {
-        let select = |key: &[u8]| selected.decide(key) == Decision::Take;
-        let tree = UnpackTree {
-            target,
-            overwrite,
-            with_owner: rustix::process::geteuid().is_root(),
-            groups,
-            threads,
-            force,
-            select: Box::new(select),
-        };
-        let unpacked = Pack::open_path(&pack, OpenOptions::default()).and_then(|pack| {
-            let damages = pack.damages().to_vec();
-            Ok((tree.run(&pack, &mut |records, bytes| told(&[records, bytes]))?, damages))
-        });
-        drop(tree);
-        (unpacked, selected, pack)
-    })?;
+    let (unpacked, selected, pack) =
+        interruptible_with_progress(py, progress_of(progress)?, move |report_progress| {
+            let select = |key: &[u8]| selected.decide(key) == Decision::Take;
+            let tree = UnpackTree {
+                target,
+                overwrite,
+                with_owner: rustix::process::geteuid().is_root(),
+                groups,
+                threads,
+                force,
+                select: Box::new(select),
+            };
+            let unpacked = Pack::open_path(&pack, OpenOptions::default()).and_then(|pack| {
+                let damages = pack.damages().to_vec();
+                Ok((tree.run(&pack, &mut |records, bytes| report_progress(&[records, bytes]))?, damages))
+            });
+            drop(tree);
+            (unpacked, selected, pack)
+        })?;
     let is_in_vain = selected.took_none_of().is_some();
     if let Some(error) = selected.into_error() {
         return Err(error);

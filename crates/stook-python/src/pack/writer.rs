@@ -91,8 +91,8 @@ enum NextId {
     Known(Option<u64>),
 }
 
-/// What readers are asked, before what they were opened with.
-pub(crate) enum Lately {
+/// The change of a key that readers, who see the state they were opened with, do not know yet.
+pub(crate) enum PendingChange {
     Put(Bytes),
     Deleted,
     /// Nothing since readers were opened.
@@ -244,11 +244,11 @@ impl Writer {
         get: impl FnOnce() -> pack::Result<Option<Bytes>>,
     ) -> Result<Option<Bytes>> {
         self.alone(|writer| {
-            let value = match self.lately(key) {
-                Lately::Put(body) => Some(body),
-                Lately::Deleted => None,
-                Lately::Unknown => get()?,
-                Lately::Stale => {
+            let value = match self.pending_change(key) {
+                PendingChange::Put(body) => Some(body),
+                PendingChange::Deleted => None,
+                PendingChange::Unknown => get()?,
+                PendingChange::Stale => {
                     self.renew(writer, open)?;
                     get()?
                 }
@@ -311,16 +311,16 @@ impl Writer {
         self.process == std::process::id()
     }
 
-    /// What was done with a key lately.
-    pub(crate) fn lately(&self, key: &Key) -> Lately {
+    /// The change of a key that readers do not know yet.
+    pub(crate) fn pending_change(&self, key: &Key) -> PendingChange {
         let recent = self.recent();
         if recent.stale {
-            return Lately::Stale;
+            return PendingChange::Stale;
         }
         match recent.values.get(key) {
-            Some(Some(body)) => Lately::Put(body.clone()),
-            Some(None) => Lately::Deleted,
-            None => Lately::Unknown,
+            Some(Some(body)) => PendingChange::Put(body.clone()),
+            Some(None) => PendingChange::Deleted,
+            None => PendingChange::Unknown,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
 use crate::numbers;
-use crate::wait::{interruptible, interruptible_telling};
+use crate::wait::{interruptible, interruptible_with_progress};
 
 #[pymethods]
 impl Pack {
@@ -240,8 +240,8 @@ impl Pack {
             ..CompactOptions::default()
         };
         let writer = self.writer()?;
-        let done = interruptible_telling(py, progress, move |told| {
-            writer.with(|writer| writer.compact(&options, &mut |bytes| told(&[bytes])))
+        let done = interruptible_with_progress(py, progress, move |report_progress| {
+            writer.with(|writer| writer.compact(&options, &mut |bytes| report_progress(&[bytes])))
         })?;
         info::compact_report(py, &done.or_raise()?)
     }

@@ -8,7 +8,7 @@ use stook::sparse::{self, OnDifference, SparseError, SparseOptions};
 
 use super::copies::{self, Out};
 use super::pin::Pin;
-use super::{adopted, ranges, told};
+use super::{adopted, ranges, reports};
 use crate::errors::{OrRaise as _, invalid};
 use crate::memory::{Given, RELEASE_MIN, bytes_of, view_of};
 use crate::numbers;
@@ -316,7 +316,7 @@ impl SparseBuffer {
         py: Python<'py>,
         #[pyo3(from_py_with = numbers::position)] position: u64,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.buffer.extent_at(position).map(|extent| told::extent(py, &extent)).transpose()
+        self.buffer.extent_at(position).map(|extent| reports::extent(py, &extent)).transpose()
     }
 
     /// How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as one.
@@ -391,7 +391,7 @@ impl SparseBuffer {
 
     /// What was done to it since it was made, and when last.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        told::counters(py, &self.buffer.counters())
+        reports::counters(py, &self.buffer.counters())
     }
 
     /// How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and tuning.

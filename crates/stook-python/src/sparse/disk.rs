@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use stook::sparse::{self, DiskCacheOptions};
 
-use super::told;
+use super::reports;
 use crate::errors::OrRaise as _;
 use crate::numbers;
 use crate::paths;
@@ -59,7 +59,7 @@ impl DiskCache {
 
     /// What was done with it in this process.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        told::disk(py, &self.cache.statistics())
+        reports::disk(py, &self.cache.statistics())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (PathBuf, u64)) {

@@ -12,7 +12,7 @@ use stook::sparse::{self, SparseFileError};
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out};
 use super::options::{self, Options, Place, Shared};
-use super::{adopted, fetch, fork, ranges, told};
+use super::{adopted, fetch, fork, ranges, reports};
 use crate::errors::{Raise as _, closed, invalid};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers;
@@ -353,7 +353,7 @@ impl SparseFile {
 
     /// What was asked for and what that cost, since it was opened.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        told::statistics(py, &self.file()?.statistics())
+        reports::statistics(py, &self.file()?.statistics())
     }
 
     /// Closes it; what is held in memory is let go. May be called again.
@@ -383,7 +383,7 @@ impl SparseFile {
     /// What the source was when it was opened.
     #[getter]
     fn identity<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        told::identity(py, &self.file()?.identity())
+        reports::identity(py, &self.file()?.identity())
     }
 
     /// What it is called in messages: its path, or its address without secrets.

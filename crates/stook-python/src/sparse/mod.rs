@@ -11,5 +11,5 @@ pub(crate) mod fork;
 mod options;
 pub(crate) mod pin;
 mod ranges;
+mod reports;
 pub(crate) mod store;
-mod told;

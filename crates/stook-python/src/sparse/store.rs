@@ -8,7 +8,7 @@ use pyo3::types::{PyIterator, PyList};
 use stook::sparse;
 
 use super::buffer::{SparseBuffer, options_of, restore};
-use super::{adopted, told};
+use super::{adopted, reports};
 use crate::errors::OrRaise as _;
 use crate::numbers;
 
@@ -150,7 +150,7 @@ impl SparseStore {
 
     /// What was done to all buffers, those included that were removed.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        told::counters(py, &py.detach(|| self.store.counters()))
+        reports::counters(py, &py.detach(|| self.store.counters()))
     }
 
     /// How many bytes all buffers hold.

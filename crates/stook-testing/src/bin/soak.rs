@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use stook_testing::soak::{Siege, besiege, read, write};
+use stook_testing::soak::{Siege, read, run_soak, write};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,7 +48,7 @@ fn supervise(directory: &str, options: &[&str]) {
         }
     }
     let started = Instant::now();
-    let survived = besiege(&siege);
+    let survived = run_soak(&siege);
     println!(
         "{{\"kills\": {}, \"actions\": {}, \"records\": {}, \"states\": {}, \"seed\": {}, \"seconds\": {:.1}}}",
         survived.kills,

@@ -70,9 +70,9 @@ impl fmt::Display for CrashPoint {
 
 /// Says which state was being checked when a check panics: without it, the panic could not be told
 /// apart from that of thousands of other states.
-struct TellOnPanic<'a>(&'a CrashPoint);
+struct PrintOnPanic<'a>(&'a CrashPoint);
 
-impl Drop for TellOnPanic<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("the check failed after a {}", self.0);
@@ -115,9 +115,9 @@ pub fn explore<A>(
         let mut point = CrashPoint { operation: index, variant: 0, description };
         for (variant, state) in crash_states_of(medium, index, options).enumerate() {
             point.variant = variant;
-            let tell = TellOnPanic(&point);
+            let guard = PrintOnPanic(&point);
             check(&state, &promises[..given], &point);
-            drop(tell);
+            drop(guard);
             checked += 1;
         }
     }
@@ -157,9 +157,9 @@ pub fn explore_failures<A>(
             let states = std::iter::once(storage.after_process_death());
             for (variant, state) in states.chain(storage.crash_states(last, options)).enumerate() {
                 point.variant = variant;
-                let tell = TellOnPanic(&point);
+                let guard = PrintOnPanic(&point);
                 check(&state, &promises, &point);
-                drop(tell);
+                drop(guard);
                 checked += 1;
             }
         }

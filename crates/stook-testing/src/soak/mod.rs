@@ -10,7 +10,7 @@ mod supervisor;
 mod writer;
 
 pub use reader::read;
-pub use supervisor::{Siege, Survived, besiege};
+pub use supervisor::{Siege, Survived, run_soak};
 pub use writer::write;
 
 use stook::pack::Key;
@@ -113,7 +113,7 @@ fn body(key: u64, action: u64, len: usize) -> Vec<u8> {
 }
 
 /// The action that put this body, if it is what that action put.
-fn told(key: u64, found: &[u8]) -> Option<u64> {
+fn action_of(key: u64, found: &[u8]) -> Option<u64> {
     let action = found.get(found.len().checked_sub(16)?..)?.first_chunk::<8>()?;
     let action = u64::from_le_bytes(*action);
     (body(key, action, found.len() - 16) == found).then_some(action)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use stook::pack::{Key, OpenOptions, Pack};
 
-use super::{BATCH_KEYS, Chance, STOP, number, told};
+use super::{BATCH_KEYS, Chance, STOP, action_of, number};
 use crate::model::pack::{PackModel, scanned};
 
 /// Checks states until the directory holds a file that says stop; gives how many it opened.
@@ -52,7 +52,7 @@ pub fn read(directory: &Path, stop_in: &Path, seed: u64) -> u64 {
 pub(super) fn versions_of(seen: &PackModel) -> BTreeMap<u64, u64> {
     let version = |(key, body): (&Key, &Vec<u8>)| {
         let number = number(key).unwrap_or_else(|| panic!("{key} was never put"));
-        let action = told(number, body).unwrap_or_else(|| panic!("{key} holds what was never put"));
+        let action = action_of(number, body).unwrap_or_else(|| panic!("{key} holds what was never put"));
         (number, action)
     };
     seen.iter().map(version).collect()

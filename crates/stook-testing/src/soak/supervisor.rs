@@ -51,7 +51,7 @@ type Model = BTreeMap<u64, (u64, bool)>;
 ///
 /// # Panics
 /// When anything that was acknowledged is lost, anything is there that was not put, or a reader complains.
-pub fn besiege(siege: &Siege) -> Survived {
+pub fn run_soak(siege: &Siege) -> Survived {
     let pack = siege.directory.join("pack.stook");
     fs::create_dir(&pack).expect("an empty directory");
     let mut chance = Chance(siege.seed);

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stook_testing::soak::{Siege, besiege};
+use stook_testing::soak::{Siege, run_soak};
 
 #[test]
-fn a_besieged_pack_keeps_what_was_acknowledged_and_its_readers_what_they_saw() {
+fn a_pack_under_soak_keeps_what_was_acknowledged_and_its_readers_what_they_saw() {
     let directory = tempfile::tempdir().unwrap();
     let siege = Siege {
         program: PathBuf::from(env!("CARGO_BIN_EXE_soak")),
@@ -16,7 +16,7 @@ fn a_besieged_pack_keeps_what_was_acknowledged_and_its_readers_what_they_saw() {
         time: Duration::ZERO,
         readers: 2,
     };
-    let survived = besiege(&siege);
+    let survived = run_soak(&siege);
     assert!(survived.kills >= 25 && survived.actions > 100 && survived.states > 10, "{survived:?}");
 }
 

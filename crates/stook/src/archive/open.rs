@@ -82,7 +82,7 @@ impl Archive {
     /// Opens an archive.
     ///
     /// # Errors
-    /// [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] of what it holds; what the system met.
+    /// [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] of what it holds; an I/O error.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         Self::open_with(path, options, &mut |_| true)
     }
@@ -344,7 +344,7 @@ fn recognise_file(file: &FileSource) -> Result<Recognised> {
     }
     let what = match first.starts_with(b"PK") {
         true => "it begins as a zip does, and has no end of a directory; it may have been cut off",
-        false => "it begins as none of tar, tar.gz, tar.zst and zip do",
+        false => "it is not a tar, tar.gz, tar.zst or zip",
     };
     Err(not_one(path, what))
 }

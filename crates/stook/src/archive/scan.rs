@@ -6,8 +6,8 @@ use super::input::Input;
 use super::member::Method;
 use super::tar::Walk;
 
-/// How often progress is told: members between two times.
-const TELL_EACH: u64 = 256;
+/// Members between two reports of progress.
+const PROGRESS_EVERY: u64 = 256;
 
 /// Bytes behind the end between two times.
 const DRAINED_AT_ONCE: u64 = 16 << 20;
@@ -41,7 +41,7 @@ pub(super) fn tar(
         };
         builder.push(&seen).map_err(|fault| fault.of(&path, 0))?;
         members = members.saturating_add(1);
-        if members.is_multiple_of(TELL_EACH) && !progress(walk.input().position()) {
+        if members.is_multiple_of(PROGRESS_EVERY) && !progress(walk.input().position()) {
             return Err(Error::Interrupted);
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn look(
     match read(&path, archive, max_bytes, engines) {
         Ok(None) => Found::Nothing,
         // Whatever keeps it from being read, the archive itself still can be.
-        Err(error) => Found::Useless(told(&error)),
+        Err(error) => Found::Useless(with_cause(&error)),
         Ok(Some(bytes)) => match Index::decode(bytes) {
             Err(fault) => Found::Useless(format!("at offset {}: {}", fault.offset, fault.what)),
             Ok(index) if index.summary().format != format => {
@@ -124,11 +124,11 @@ pub(super) fn publish(archive: &Path, index: &Index) -> Result<(), String> {
         draft.write(index.bytes())?;
         Ok(draft.sync_and_finish()?)
     };
-    put().map_err(|error| told(&error))
+    put().map_err(|error| with_cause(&error))
 }
 
 /// An error and its cause.
-fn told(error: &dyn std::error::Error) -> String {
+fn with_cause(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|cause| format!(": {cause}"));
     format!("{error}{}", cause.unwrap_or_default())
 }

@@ -34,10 +34,10 @@ pub struct TarStream {
 /// When what comes first is no header of a tar, and what reading that meets.
 pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<PathBuf>) -> Result<TarStream> {
     let path = path.into();
-    let told = |error| crate::Error::io("read", &path, error);
-    let format = compressed::format_of(reader.fill_buf().map_err(told)?);
+    let into_error = |error| crate::Error::io("read", &path, error);
+    let format = compressed::format_of(reader.fill_buf().map_err(into_error)?);
     let reader: Box<dyn Read + Send> = match format {
-        Some(format) => compressed::decompress(reader, format).map_err(told)?,
+        Some(format) => compressed::decompress(reader, format).map_err(into_error)?,
         None => Box::new(reader),
     };
     let mut input = StreamInput::new(reader, path);
@@ -53,7 +53,7 @@ pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<Pa
 fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
     let why = match is_compressed {
         true => "what is compressed in it is no tar",
-        false => "it begins as none of tar, tar.gz and tar.zst do",
+        false => "it is not a tar, tar.gz or tar.zst",
     };
     if ZIPS.iter().any(|zip| first.starts_with(zip)) && !is_compressed {
         return Some("it is a zip, which has to be a file: what is in it stands at its end");

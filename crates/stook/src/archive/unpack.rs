@@ -21,7 +21,7 @@ use super::reading::{Piece, Reading};
 use crate::storage::free_at;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::room;
-use crate::tree::target::{self, Dress, Dressed, Target};
+use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
 const HOLE_LEN: usize = 64 << 10;
@@ -114,7 +114,7 @@ impl Unpack<'_> {
         };
         unpacking.members(archive, &read, false)?;
         unpacking.members(archive, &links, true)?;
-        unpacking.dress_directories();
+        unpacking.set_directory_metadata();
         archive.check_unchanged()?;
         // One sync for all: each file was complete when it got its name, and now all are on the medium.
         rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
@@ -144,7 +144,7 @@ struct Unpacking<'a> {
     drafts: u64,
     summary: UnpackSummary,
     /// What is put off until everything is in them.
-    directories: Vec<(Vec<u8>, Dress)>,
+    directories: Vec<(Vec<u8>, FileMetadata)>,
     /// Files with several names that were written, by where their bytes are.
     files: HashMap<u64, Vec<u8>>,
     progress: &'a mut dyn FnMut(u64) -> bool,
@@ -154,7 +154,7 @@ struct Unpacking<'a> {
 struct Place {
     parent: Arc<OwnedFd>,
     name: OsString,
-    dress: Dress,
+    metadata: FileMetadata,
 }
 
 impl Unpacking<'_> {
@@ -198,14 +198,14 @@ impl Unpacking<'_> {
     }
 
     fn member(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> Result<()> {
-        let dress = self.dress(member);
+        let metadata = self.metadata(member);
         if member.kind == MemberKind::Directory {
             let parts = parts(member.key)?;
             self.target.directory(&parts).map_err(|error| self.io("make", member.key, error))?;
-            self.directories.push((member.key.to_vec(), dress));
+            self.directories.push((member.key.to_vec(), metadata));
             return Ok(());
         }
-        let place = self.place(member.key, dress)?;
+        let place = self.place(member.key, metadata)?;
         let plan = self.plan(member, &place)?;
         match member.kind {
             MemberKind::Symlink => self.symlink(member, &place, plan, reading),
@@ -270,7 +270,7 @@ impl Unpacking<'_> {
             false => None,
         };
         let draft = self.draft();
-        let mut file = target::create(&place.parent, &draft, place.dress.mode)
+        let mut file = target::create(&place.parent, &draft, place.metadata.mode)
             .map_err(|error| self.io("create", member.key, error))?;
         let filled = self.fill(Some(&mut file), comparison.as_mut(), member.key, reading);
         let written = filled.and_then(|len| {
@@ -284,7 +284,7 @@ impl Unpacking<'_> {
                 return Ok(None);
             }
             let finish = || {
-                target::dress(&file, place.dress)?;
+                target::set_metadata(&file, place.metadata)?;
                 if plan.replaces() {
                     // What takes the place of something must not be lost together with it.
                     file.sync_all()?;
@@ -321,7 +321,7 @@ impl Unpacking<'_> {
         reading: &mut Reading<'_>,
     ) -> Result<Option<u64>> {
         let shown = self.target.path_of(key);
-        let told = |operation| move |error| (operation, error);
+        let failed_to = |operation| move |error| (operation, error);
         let io = |(operation, error)| Error::from(crate::Error::io(operation, &shown, error));
         let (mut len, mut at) = (0_u64, 0_u64);
         while let Some(piece) = reading.piece()? {
@@ -330,7 +330,7 @@ impl Unpacking<'_> {
                 Piece::Bytes(bytes) => bytes,
                 Piece::Hole(hole) => {
                     if let Some(comparison) = &mut comparison {
-                        comparison.take_zeroes(hole).map_err(told("read")).map_err(io)?;
+                        comparison.take_zeroes(hole).map_err(failed_to("read")).map_err(io)?;
                     }
                     len = len.saturating_add(hole);
                     continue;
@@ -338,15 +338,15 @@ impl Unpacking<'_> {
             };
             len = len.saturating_add(bytes.len() as u64);
             if let Some(comparison) = &mut comparison {
-                comparison.take(bytes).map_err(told("read")).map_err(io)?;
+                comparison.take(bytes).map_err(failed_to("read")).map_err(io)?;
             }
             // Behind a hole, no bytes at all must not be taken for what ends the file.
             let is_hole = bytes.is_empty() || bytes.len() >= HOLE_LEN && bytes.iter().all(|byte| *byte == 0);
             if let Some(file) = file.as_mut().filter(|_| !is_hole) {
                 if at != offset {
-                    file.seek(SeekFrom::Start(offset)).map_err(told("write")).map_err(io)?;
+                    file.seek(SeekFrom::Start(offset)).map_err(failed_to("write")).map_err(io)?;
                 }
-                file.write_all(bytes).map_err(told("write")).map_err(io)?;
+                file.write_all(bytes).map_err(failed_to("write")).map_err(io)?;
                 at = len;
             }
             if !(self.progress)(self.summary.bytes.saturating_add(len)) {
@@ -355,7 +355,7 @@ impl Unpacking<'_> {
         }
         // A hole at the end has to be told.
         if let Some(file) = file.filter(|_| at != len) {
-            file.set_len(len).map_err(told("write")).map_err(io)?;
+            file.set_len(len).map_err(failed_to("write")).map_err(io)?;
         }
         Ok(Some(len))
     }
@@ -384,15 +384,15 @@ impl Unpacking<'_> {
         let draft = self.draft();
         let made = rustix::fs::symlinkat(OsStr::from_bytes(&link_to), &*place.parent, &draft);
         made.map_err(|errno| self.io("make the link", member.key, errno.into()))?;
-        let dressed = target::dress_link(&place.parent, &draft, place.dress);
-        self.publish(member.key, place, &draft, plan, dressed)?;
+        let result = target::set_link_metadata(&place.parent, &draft, place.metadata);
+        self.publish(member.key, place, &draft, plan, result)?;
         self.summary.symlinks += 1;
         Ok(())
     }
 
     /// One more name of a file that was written.
     fn link(&mut self, member: &Member<'_>, reading: &mut Reading<'_>) -> Result<()> {
-        let place = self.place(member.key, self.dress(member))?;
+        let place = self.place(member.key, self.metadata(member))?;
         let plan = self.plan(member, &place)?;
         if !self.compare(member, &place, plan, reading)? {
             return Ok(());
@@ -430,7 +430,7 @@ impl Unpacking<'_> {
         }
     }
 
-    fn place(&mut self, key: &[u8], dress: Dress) -> Result<Place> {
+    fn place(&mut self, key: &[u8], metadata: FileMetadata) -> Result<Place> {
         let parts = parts(key)?;
         let Some((name, parents)) = parts.split_last() else {
             return Err(Error::Invalid("the empty path can only be a directory".into()));
@@ -439,11 +439,11 @@ impl Unpacking<'_> {
         let parent = parent.map_err(|error| self.io("make the directory for", key, error))?;
         let refused = self.target.refuse_file_of_pack(&parent, name);
         refused.map_err(|error| self.io("write", key, error))?;
-        Ok(Place { parent, name: name.to_os_string(), dress })
+        Ok(Place { parent, name: name.to_os_string(), metadata })
     }
 
-    fn dress(&self, member: &Member<'_>) -> Dress {
-        Dress::new(member.mode, member.mtime_ns, member.owner, self.options.with_owner)
+    fn metadata(&self, member: &Member<'_>) -> FileMetadata {
+        FileMetadata::new(member.mode, member.mtime_ns, member.owner, self.options.with_owner)
     }
 
     fn draft(&mut self) -> OsString {
@@ -456,13 +456,13 @@ impl Unpacking<'_> {
     }
 
     /// Modes and times of directories, the deepest first, so that nothing is made in a directory afterwards.
-    fn dress_directories(&mut self) {
+    fn set_directory_metadata(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
-        for (key, dress) in std::mem::take(&mut self.directories) {
-            match self.target.dress_directory(&key, dress, self.options.overwrite) {
-                Ok(Dressed::Yes) => self.summary.directories += 1,
-                Ok(Dressed::No) => {}
-                Ok(Dressed::TooOpen) => self.summary.kept.push(key),
+        for (key, metadata) in std::mem::take(&mut self.directories) {
+            match self.target.set_directory_metadata(&key, metadata, self.options.overwrite) {
+                Ok(MetadataOutcome::Set) => self.summary.directories += 1,
+                Ok(MetadataOutcome::Kept) => {}
+                Ok(MetadataOutcome::TooOpen) => self.summary.kept.push(key),
                 Err(error) => {
                     let error = self.io("set mode and time of", &key, error);
                     self.summary.failures.push(Failure { key, error });

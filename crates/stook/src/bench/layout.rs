@@ -162,7 +162,7 @@ impl TestFile {
     /// Opens it once more: each job has a descriptor of its own, so that they do not meet at its counters.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub(super) fn reopen(&self) -> Result<File> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(self.writable);
@@ -197,7 +197,7 @@ impl TestFile {
     /// Sees to it that writes meet blocks that were written before: fills a file that is not ours.
     ///
     /// # Errors
-    /// What the system met, or an interruption.
+    /// I/O errors, or an interruption.
     pub(super) fn precondition(
         &mut self,
         engines: &dyn EngineFactory,
@@ -231,7 +231,7 @@ impl TestFile {
     /// Reads everything and compares it with what was written.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] at the first unit that differs, what the system met, or an interruption.
+    /// [`Error::Mismatch`] at the first unit that differs, an I/O error, or an interruption.
     pub(super) fn read_back(&self, engines: &dyn EngineFactory, observer: &dyn Observer) -> Result<()> {
         let file = Arc::new(self.reopen()?);
         let pieces = Pieces { file: &file, len: self.len, engines, observer };

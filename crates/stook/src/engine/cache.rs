@@ -87,7 +87,7 @@ fn ask(_file: &File, _range: ByteRange) -> Option<CacheResidency> {
 /// Writes out what is dirty, then empties the page cache of the whole system. Only root may.
 ///
 /// # Errors
-/// `PermissionDenied` for others than root, or what the system met.
+/// `PermissionDenied` for others than root, or an I/O error.
 pub fn drop_system_caches() -> Result<()> {
     const PATH: &str = "/proc/sys/vm/drop_caches";
     #[cfg(target_os = "linux")]

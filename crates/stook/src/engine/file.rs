@@ -53,7 +53,7 @@ impl File {
     /// Opens an existing file for reading.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::File::open(path).map_err(|error| Error::io("open", path, error))?;
@@ -63,7 +63,7 @@ impl File {
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn open_writable(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = fs::OpenOptions::new().read(true).write(true).open(path);
@@ -73,7 +73,7 @@ impl File {
     /// Makes a new file, to be written and read.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] when the name is taken, or what the system met.
+    /// [`Error::AlreadyExists`] when the name is taken, or an I/O error.
     pub fn create_new(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         match fs::OpenOptions::new().read(true).write(true).create_new(true).open(path) {
@@ -106,7 +106,7 @@ impl File {
     /// Its length in bytes now.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn len(&self) -> Result<u64> {
         Ok(self.metadata()?.len())
     }
@@ -114,7 +114,7 @@ impl File {
     /// Whether it has no bytes now.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -122,7 +122,7 @@ impl File {
     /// What the system tells about the open file, whatever has its name now.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn metadata(&self) -> Result<fs::Metadata> {
         self.cached.metadata().map_err(|error| Error::io("get the metadata of", &self.path, error))
     }
@@ -130,7 +130,7 @@ impl File {
     /// What it is now: length, times and inode.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn identity(&self) -> Result<Identity> {
         let metadata = self.metadata()?;
         // The products overflow in the year 2262, and such times may well be set.
@@ -192,7 +192,7 @@ impl File {
     /// Cuts or extends it to `len` bytes; what is added reads as zeroes.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.cached.set_len(len).map_err(|error| Error::io("set the length of", &self.path, error))
     }
@@ -200,7 +200,7 @@ impl File {
     /// Waits until all that was written, and the length, is on the medium.
     ///
     /// # Errors
-    /// What the system met. The data may then be lost although a second call succeeds.
+    /// I/O errors. The data may then be lost although a second call succeeds.
     pub fn sync_data(&self) -> Result<()> {
         self.cached.sync_data().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -208,7 +208,7 @@ impl File {
     /// Waits until the data and all metadata are on the medium.
     ///
     /// # Errors
-    /// What the system met. The data may then be lost although a second call succeeds.
+    /// I/O errors. The data may then be lost although a second call succeeds.
     pub fn sync_all(&self) -> Result<()> {
         self.cached.sync_all().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -217,7 +217,7 @@ impl File {
     /// there were.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -251,7 +251,7 @@ impl File {
     /// Fills all of `bytes` through the page cache.
     ///
     /// # Errors
-    /// [`Error::ShortRead`] when the file ends first, or what the system met.
+    /// [`Error::ShortRead`] when the file ends first, or an I/O error.
     pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         let got = self.read_at(bytes, offset)?;
         if got == bytes.len() {
@@ -264,7 +264,7 @@ impl File {
     /// Writes all of `bytes` through the page cache.
     ///
     /// # Errors
-    /// What the system met; part of the bytes may have been written then.
+    /// I/O errors; part of the bytes may have been written then.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.cached
             .write_all_at(bytes, offset)
@@ -292,7 +292,7 @@ impl File {
     /// [`sync_data`](Self::sync_data) first.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn drop_cached(&self) -> Result<()> {
         #[cfg(target_os = "linux")]
         rustix::fs::fadvise(&self.cached, 0, None, rustix::fs::Advice::DontNeed)

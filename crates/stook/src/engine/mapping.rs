@@ -35,7 +35,7 @@ impl Mapping {
     /// at; bytes that are overwritten change under whoever looks. That is why nothing is mapped unless somebody asks.
     ///
     /// # Errors
-    /// [`Error::ShortRead`] when the file is shorter, or what the system met.
+    /// [`Error::ShortRead`] when the file is shorter, or an I/O error.
     pub fn of(file: &File, len: u64) -> Result<Self> {
         let path = file.path();
         let found = file.len()?;

@@ -12,7 +12,7 @@ use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStrea
 use crate::error::chain;
 use crate::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value};
 use crate::pack::tree::{Failure, PackSummary};
-use crate::pack::{self, Attributes, FileKind, FurtherName, Key, Pack, PackWriter};
+use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
 use crate::walk::{Decision, Kind};
 
 /// Members looked up in one batch.
@@ -313,19 +313,19 @@ impl Importing<'_, '_> {
     fn puts_name(&mut self, record: &Record<'_>) -> Result<bool> {
         let (FileKind::HardLink, Some(first)) = (record.kind, record.first) else { return Ok(false) };
         let leads_to = match &mut self.writer {
-            _ if self.failed.contains(first) => FurtherName::Nothing,
+            _ if self.failed.contains(first) => LinkTarget::Nothing,
             Some(writer) => writer.mark_further_names(&Key::bytes(first)?)?,
             None => return Ok(false),
         };
         match leads_to {
             // The name leads back to what has this one: that stays what it is.
-            FurtherName::Of(key) if key.as_bytes() == Some(record.key) => self.summary.unchanged += 1,
-            FurtherName::Of(key) if key.as_bytes() == Some(first) => return Ok(false),
-            FurtherName::Of(key) => {
+            LinkTarget::File(key) if key.as_bytes() == Some(record.key) => self.summary.unchanged += 1,
+            LinkTarget::File(key) if key.as_bytes() == Some(first) => return Ok(false),
+            LinkTarget::File(key) => {
                 self.put_link(record, FileKind::HardLink, key.as_bytes().unwrap_or_default())?;
             }
-            FurtherName::Symlink(target) => self.put_link(record, FileKind::Symlink, &target)?,
-            FurtherName::Nothing => self.fail_name(record.key, first),
+            LinkTarget::Symlink(target) => self.put_link(record, FileKind::Symlink, &target)?,
+            LinkTarget::Nothing => self.fail_name(record.key, first),
         }
         Ok(true)
     }

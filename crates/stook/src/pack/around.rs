@@ -39,15 +39,15 @@ pub(crate) struct Holes {
 
 impl Holes {
     /// Those in which none of these damages is: nothing that is there needs them, but they cannot be read.
-    pub(crate) fn untold(&self, file: &Path, damages: &[Damage]) -> Vec<Damage> {
-        let is_told = |hole: &&Hole| {
+    pub(crate) fn unreported(&self, file: &Path, damages: &[Damage]) -> Vec<Damage> {
+        let is_reported = |hole: &&Hole| {
             damages.iter().any(|damage| damage.file == file && hole.range.contains(damage.offset))
         };
         let damage = |hole: &Hole| {
             let what = format!("{} bytes here: {}; no record needs them", hole.range.len(), hole.what);
             Damage { file: file.to_path_buf(), offset: hole.range.start(), key: None, what, cause: None }
         };
-        self.holes.iter().filter(|hole| !is_told(hole)).map(damage).collect()
+        self.holes.iter().filter(|hole| !is_reported(hole)).map(damage).collect()
     }
 
     /// Where in a range the first bytes are missing, and why.

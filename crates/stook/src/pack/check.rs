@@ -16,7 +16,7 @@ use super::key::Key;
 use super::lost::Lost;
 use super::open::{OpenOptions, Pack};
 use super::reader::Reader;
-use super::recover::go_behind_telling;
+use super::recover::skip_past_damage_reporting;
 use super::route::Route;
 use super::run::MergeCursor;
 use super::segment::{Life, Segment};
@@ -41,9 +41,9 @@ pub struct CheckReport {
 
 /// Bytes of frames that are held against the index as one. Only where they differ the records are gone through one by one,
 /// which is when they are in memory: at most 350,000 of them.
-const STRETCH_LEN: u64 = 16 << 20;
+const SPAN_LEN: u64 = 16 << 20;
 
-/// Stretches of a segment that are gone through one by one; of more, only that they differ is told.
+/// Spans of a segment that are gone through one by one; of more, only that they differ is told.
 const NARROWED_MAX: usize = 64;
 
 /// A set of records, of which only is known how many they are and what their hashes add up to.
@@ -60,9 +60,9 @@ impl Sum {
     }
 }
 
-/// A stretch of a segment, as its frames have it and as its index does.
+/// A span of a segment, as its frames have it and as its index does.
 #[derive(Debug, Clone, Copy, Default)]
-struct Stretch {
+struct SpanSums {
     /// Its first frame.
     first: Option<u64>,
     frames: Sum,
@@ -74,7 +74,7 @@ struct Stretch {
 /// What a walk over the frames of a segment found.
 #[derive(Debug, Default)]
 struct Walked {
-    stretches: BTreeMap<u64, Stretch>,
+    spans: BTreeMap<u64, SpanSums>,
     /// Where frames are broken, to the next whole one.
     lost: Lost,
     /// Whether there is a live further name of a file.
@@ -82,8 +82,8 @@ struct Walked {
 }
 
 impl Walked {
-    fn stretch(&mut self, offset: u64) -> &mut Stretch {
-        self.stretches.entry(offset / STRETCH_LEN).or_default()
+    fn span(&mut self, offset: u64) -> &mut SpanSums {
+        self.spans.entry(offset / SPAN_LEN).or_default()
     }
 }
 
@@ -187,12 +187,12 @@ impl Pack {
                 Step::Invalid(broken) => broken,
                 Step::Frame => {
                     let offset = frames.head().offset;
-                    walked.stretch(offset).first.get_or_insert(offset);
+                    walked.span(offset).first.get_or_insert(offset);
                     let mut within = |at| {
                         progress(at - range.start());
                         true
                     };
-                    match frames.finish_frame_telling(&mut within) {
+                    match frames.finish_frame_reporting(&mut within) {
                         Ok(body_len) => {
                             report.damages.extend(batches.take(&frames).map(damage));
                             if let Some(body_len) = body_len {
@@ -208,7 +208,7 @@ impl Pack {
             let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
             batches.note_damage();
             report.damages.push(broken.into_damage(segment.source.path()));
-            let goes_on = go_behind_telling(&mut frames, frame, next, &mut |at| {
+            let goes_on = skip_past_damage_reporting(&mut frames, frame, next, &mut |at| {
                 progress(at - range.start());
                 true
             })?;
@@ -220,8 +220,8 @@ impl Pack {
         }
         report.damages.extend(batches.end().map(damage));
         let path = segment.source.path();
-        let untold = frames.window.holes().untold(path, &report.damages);
-        report.damages.extend(untold);
+        let unreported = frames.window.holes().unreported(path, &report.damages);
+        report.damages.extend(unreported);
         self.reader.give_back(frames.window.into_engine()?);
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Pack {
         while let Some((_, entry)) = cursor.peek() {
             let place = entry.place();
             if !walked.lost.contains(place.offset) {
-                walked.stretch(place.offset).index.add(hasher, entry.form(), place);
+                walked.span(place.offset).index.add(hasher, entry.form(), place);
             }
             cursor.advance()?;
         }
@@ -242,40 +242,40 @@ impl Pack {
     /// Whether frames, index and deletions speak of the same records.
     fn check_agreement(&self, segment: &Segment, walked: &Walked, report: &mut CheckReport) -> Result<()> {
         let mut narrowed = 0;
-        let last_death = segment.deaths.keys().next_back().map_or(0, |last| last / STRETCH_LEN);
-        let last = walked.stretches.keys().next_back().copied().unwrap_or(0).max(last_death);
+        let last_death = segment.deaths.keys().next_back().map_or(0, |last| last / SPAN_LEN);
+        let last = walked.spans.keys().next_back().copied().unwrap_or(0).max(last_death);
         for number in 0..=last {
-            let stretch = walked.stretches.get(&number).copied().unwrap_or_default();
-            let start = number * STRETCH_LEN;
-            let range = ByteRange::at(start, STRETCH_LEN).unwrap_or_default();
+            let span = walked.spans.get(&number).copied().unwrap_or_default();
+            let start = number * SPAN_LEN;
+            let range = ByteRange::at(start, SPAN_LEN).unwrap_or_default();
             let dead = segment.deaths.range(range.start()..range.end());
             let dead = dead.filter(|(offset, _)| !walked.lost.contains(**offset)).count() as u64;
-            if stretch.frames == stretch.index && stretch.dead == dead {
+            if span.frames == span.index && span.dead == dead {
                 continue;
             }
             narrowed += 1;
             if narrowed > NARROWED_MAX {
-                let what = format!("the index and the {STRETCH_LEN} bytes of records here do not agree");
+                let what = format!("the index and the {SPAN_LEN} bytes of records here do not agree");
                 let file = segment.source.path().to_path_buf();
                 report.damages.push(Damage { file, offset: start, key: None, what, cause: None });
             } else {
-                self.narrow(segment, walked, range, stretch.first, report)?;
+                self.narrow(segment, walked, range, span.first, report)?;
             }
         }
         Ok(())
     }
 
-    /// Tells what does not agree in a stretch.
+    /// Reports what does not agree in a span.
     fn narrow(
         &self,
         segment: &Segment,
         walked: &Walked,
-        stretch: ByteRange,
+        span: ByteRange,
         first: Option<u64>,
         report: &mut CheckReport,
     ) -> Result<()> {
         let file = segment.source.path();
-        let mut tell = |offset, key, what: &str| {
+        let mut report_damage = |offset, key, what: &str| {
             report.damages.push(Damage {
                 file: file.to_path_buf(),
                 offset,
@@ -284,40 +284,42 @@ impl Pack {
                 cause: None,
             });
         };
-        let mut records = self.records_in(segment, stretch, first)?;
+        let mut records = self.records_in(segment, span, first)?;
         let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
         while let Some((_, entry)) = cursor.peek() {
             let place = entry.place();
-            if stretch.contains(place.offset) && !walked.lost.contains(place.offset) {
+            if span.contains(place.offset) && !walked.lost.contains(place.offset) {
                 let key = || Key::from_sort_form(entry.form());
                 match records.get_mut(&place.offset) {
-                    None => tell(place.offset, key(), "the index names a record here, and there is none"),
+                    None => {
+                        report_damage(place.offset, key(), "the index names a record here, and there is none")
+                    }
                     Some(seen) => {
                         seen.listed = true;
                         if seen.form.as_ref() != entry.form() || seen.len != place.len {
-                            tell(place.offset, key(), "the index names another record here");
+                            report_damage(place.offset, key(), "the index names another record here");
                         }
                     }
                 }
             }
             cursor.advance()?;
         }
-        for (&offset, _) in segment.deaths.range(stretch.start()..stretch.end()) {
+        for (&offset, _) in segment.deaths.range(span.start()..span.end()) {
             if !records.contains_key(&offset) && !walked.lost.contains(offset) {
-                tell(offset, None, "a deletion speaks of a record here, and there is none");
+                report_damage(offset, None, "a deletion speaks of a record here, and there is none");
             }
         }
         for (offset, seen) in records.into_iter().filter(|(_, seen)| !seen.listed) {
-            tell(offset, Key::from_sort_form(&seen.form), "a record here is missing from the index");
+            report_damage(offset, Key::from_sort_form(&seen.form), "a record here is missing from the index");
         }
         Ok(())
     }
 
-    /// The records of a stretch, by their offsets.
+    /// The records of a span, by their offsets.
     fn records_in(
         &self,
         segment: &Segment,
-        stretch: ByteRange,
+        span: ByteRange,
         first: Option<u64>,
     ) -> Result<BTreeMap<u64, Seen>> {
         let mut records = BTreeMap::new();
@@ -329,7 +331,7 @@ impl Pack {
             self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?,
             segment.salt,
         );
-        while frames.window.pos() < stretch.end() {
+        while frames.window.pos() < span.end() {
             let broken = match frames.step()? {
                 Step::End => break,
                 Step::Invalid(broken) => broken,
@@ -347,8 +349,10 @@ impl Pack {
                     Err(Trouble::Broken(broken)) => broken,
                 },
             };
-            // What is behind the stretch is not asked for.
-            match go_behind_telling(&mut frames, broken.frame, broken.next, &mut |at| at < stretch.end()) {
+            // What is behind the span is not asked for.
+            match skip_past_damage_reporting(&mut frames, broken.frame, broken.next, &mut |at| {
+                at < span.end()
+            }) {
                 Ok(true) => {}
                 Ok(false) | Err(Error::Stopped) => break,
                 Err(error) => return Err(error),
@@ -387,7 +391,7 @@ impl Pack {
     }
 }
 
-/// A record of a stretch whose records are gone through one by one.
+/// A record of a span whose records are gone through one by one.
 #[derive(Debug)]
 struct Seen {
     form: Box<[u8]>,
@@ -414,9 +418,9 @@ fn note_record(
     debug_assert_eq!(head.header.kind, FrameKind::Record);
     report.records += 1;
     report.body_bytes += body_len;
-    let stretch = walked.stretch(head.offset);
-    stretch.frames.add(hasher, key.sort_form(), Place::new(head.offset, frames.window.pos() - head.offset));
-    stretch.dead += u64::from(segment.deaths.contains_key(&head.offset));
+    let span = walked.span(head.offset);
+    span.frames.add(hasher, key.sort_form(), Place::new(head.offset, frames.window.pos() - head.offset));
+    span.dead += u64::from(segment.deaths.contains_key(&head.offset));
     if segment.life(head.offset) == Life::Alive {
         report.live_records += 1;
         let kind = attributes.ok().and_then(|attributes| attributes.file_kind());

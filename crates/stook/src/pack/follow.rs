@@ -7,7 +7,7 @@ use super::frames::{Frames, Step, Trouble};
 use super::names::Name;
 use super::open::Pack;
 use super::record::{RecordHead, decode_attributes};
-use super::recover::go_behind;
+use super::recover::skip_past_damage;
 use super::segment::{Life, Segment};
 use crate::extent::ByteRange;
 use crate::source::AccessRule;
@@ -66,7 +66,7 @@ impl Pack {
             match frames.step()? {
                 Step::End => break,
                 Step::Invalid(broken) => {
-                    if !go_behind(&mut frames, broken.frame, broken.next)? {
+                    if !skip_past_damage(&mut frames, broken.frame, broken.next)? {
                         break;
                     }
                     continue;
@@ -77,7 +77,8 @@ impl Pack {
                 match frames.finish_frame() {
                     Ok(_) => {}
                     Err(Trouble::Source(error)) => return Err(error.into()),
-                    Err(Trouble::Broken(broken)) if go_behind(&mut frames, broken.frame, broken.next)? => {}
+                    Err(Trouble::Broken(broken))
+                        if skip_past_damage(&mut frames, broken.frame, broken.next)? => {}
                     Err(Trouble::Broken(_)) => break,
                 }
             }

@@ -166,8 +166,8 @@ impl Frames {
         self.salt
     }
 
-    /// Says of bytes that are not what was written why, where they could not be read at all.
-    fn told(&self, broken: Broken) -> Broken {
+    /// The same, with the I/O error as its cause where the bytes could not be read at all.
+    fn with_cause(&self, broken: Broken) -> Broken {
         match self.window.holes().first_in(self.looked) {
             Some((offset, what)) => Broken { offset, what: what.to_owned(), unreadable: true, ..broken },
             None => broken,
@@ -261,12 +261,12 @@ impl Frames {
 
     /// A frame of which nothing is known.
     fn nameless(&self, frame: u64, offset: u64, what: String) -> Broken {
-        self.told(Broken { frame, offset, key: None, what, next: None, unreadable: false })
+        self.with_cause(Broken { frame, offset, key: None, what, next: None, unreadable: false })
     }
 
     fn broken(&self, offset: u64, what: String, next: Option<u64>) -> Broken {
         let (frame, key) = (self.head.offset, self.head.key());
-        self.told(Broken { frame, offset, key, what, next, unreadable: false })
+        self.with_cause(Broken { frame, offset, key, what, next, unreadable: false })
     }
 
     /// The header, key and attributes of the current frame.
@@ -448,12 +448,15 @@ impl Frames {
     /// Verifies what is left of the current frame and steps over it. Gives the length of its body, or `None`
     /// when it is not a record that counts: a mark, a filler, a record that was abandoned.
     pub(crate) fn finish_frame(&mut self) -> Checked<Option<u64>> {
-        self.finish_frame_telling(&mut |_| true)
+        self.finish_frame_reporting(&mut |_| true)
     }
 
-    /// The same, for frames of any length. `tell` is told where it is at every chunk that is read by itself, and ends it by
-    /// giving `false`; then it stands within the frame.
-    pub(crate) fn finish_frame_telling(&mut self, tell: &mut dyn FnMut(u64) -> bool) -> Checked<Option<u64>> {
+    /// The same, for frames of any length. `report_progress` is called with the position at every chunk that
+    /// is read by itself, and stops it by giving `false`; then it stands within the frame.
+    pub(crate) fn finish_frame_reporting(
+        &mut self,
+        report_progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Checked<Option<u64>> {
         if self.head.header.kind != FrameKind::Record {
             self.skip_frame()?;
             return Ok(None);
@@ -466,7 +469,7 @@ impl Frames {
             if let Chunk::End { len, counts } = self.next_chunk()? {
                 return Ok(counts.then_some(len));
             }
-            if !tell(self.window.pos()) {
+            if !report_progress(self.window.pos()) {
                 return Ok(None);
             }
         }
@@ -489,15 +492,20 @@ impl Frames {
 
     /// The same for a header that begins before `limit`.
     pub(crate) fn resync_within(&mut self, from: u64, limit: u64) -> Result<bool> {
-        self.resync_telling(from, &mut |at| at < limit)
+        self.resync_reporting(from, &mut |at| at < limit)
     }
 
-    /// The same, for stretches of any length. `tell` is told where it is, and ends it by giving `false`: none is found then.
-    pub(crate) fn resync_telling(&mut self, from: u64, tell: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
+    /// The same, however far that is. `report_progress` is called with the position, and stops it by giving
+    /// `false`: none is found then.
+    pub(crate) fn resync_reporting(
+        &mut self,
+        from: u64,
+        report_progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
         self.window.seek(from.next_multiple_of(8))?;
         self.body = BodyState::Done;
         let marker = self.salt.marker.to_le_bytes();
-        while tell(self.window.pos()) {
+        while report_progress(self.window.pos()) {
             let step = (self.window.peek_max() / 2).min(RESYNC_LEN);
             let bytes = self.window.peek(step)?;
             if bytes.len() < HEADER_LEN {

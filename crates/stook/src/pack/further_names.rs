@@ -224,13 +224,13 @@ impl Pack {
         Ok(known)
     }
 
-    /// Goes from further names to their files, all of them one step at a time. `read` gives what keys have, and `told` says of it
+    /// Goes from further names to their files, all of them one step at a time. `read` gives what keys have, and `step` says of it
     /// where it leads on to, whether it is a file, and what is wanted of one.
     fn followed<'k, R, T>(
         &self,
         names: impl Iterator<Item = (&'k Key, Bytes)>,
         read: impl Fn(&[Key]) -> Result<Vec<Result<Option<R>>>>,
-        told: impl Fn(R) -> (Option<Bytes>, bool, T),
+        step: impl Fn(R) -> (Option<Bytes>, bool, T),
     ) -> Result<Vec<Result<T>>> {
         let mut on_the_way: Vec<(usize, &Key, Bytes)> =
             names.enumerate().map(|(number, (key, first))| (number, key, first)).collect();
@@ -253,7 +253,7 @@ impl Pack {
             }
             for ((number, key), (first, found)) in asked.into_iter().zip(firsts.iter().zip(read(&firsts)?)) {
                 let found = found.and_then(|found| found.ok_or_else(|| absent(key, first)));
-                match found.map(&told) {
+                match found.map(&step) {
                     Ok((Some(next), ..)) => on_the_way.push((number, key, next)),
                     Ok((None, true, wanted)) => put(&mut results, number, Ok(wanted)),
                     Ok((None, false, _)) => put(&mut results, number, Err(no_file(key, first))),
@@ -279,11 +279,11 @@ impl Pack {
                 Err(error) => return Err(error),
             }
             if batch.len() == HEADS_LEN {
-                self.tell_lost_links(&batch, &mut damages)?;
+                self.add_lost_links(&batch, &mut damages)?;
                 batch.clear();
             }
         }
-        self.tell_lost_links(&batch, &mut damages)?;
+        self.add_lost_links(&batch, &mut damages)?;
         Ok(damages)
     }
 
@@ -293,7 +293,7 @@ impl Pack {
         Damage { file, offset, key: Some(key), what: error.to_string(), cause: None }
     }
 
-    fn tell_lost_links(&self, entries: &[KeyEntry], damages: &mut Vec<Damage>) -> Result<()> {
+    fn add_lost_links(&self, entries: &[KeyEntry], damages: &mut Vec<Damage>) -> Result<()> {
         for head in self.heads(entries)?.into_iter().flatten().filter(RecordHead::is_hard_link) {
             match self.open_file(&head.key) {
                 Ok(_) | Err(Error::Damaged(_)) => {}

@@ -44,17 +44,17 @@ impl Input {
     /// What an open file is. The path is for messages.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn of(file: &fs::File, path: &Path) -> Result<Self> {
-        let told = |operation| move |error| Error::from(crate::Error::io(operation, path, error));
-        let metadata = file.metadata().map_err(told("get the metadata of"))?;
+        let failed_to = |operation| move |error| Error::from(crate::Error::io(operation, path, error));
+        let metadata = file.metadata().map_err(failed_to("get the metadata of"))?;
         if metadata.is_dir() {
             return Ok(Self::Directory);
         }
         if !metadata.is_file() || is_made_when_read(file) || gives_more_than_its_length(file) {
             return Ok(Self::Stream);
         }
-        let handle = file.try_clone().map_err(told("open"))?;
+        let handle = file.try_clone().map_err(failed_to("open"))?;
         let source = FileSource::new(Arc::new(File::from_std(handle, path, false)))?;
         let mtime_ns = source.identity().mtime_ns;
         let attributes = Attributes::of_file(FileKind::File, metadata.mode() & 0o7777, mtime_ns, None);

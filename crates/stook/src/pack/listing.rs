@@ -78,12 +78,12 @@ impl Pack {
         })
     }
 
-    /// Tells the live hard links in no order: the key of each, and the key that it leads to. Of what is damaged nothing is
+    /// Gives `take` the live hard links in no order: the key of each, and the key that it leads to. Of what is damaged nothing is
     /// known.
     ///
     /// # Errors
     /// What reading the index meets.
-    pub(crate) fn each_hard_link(&self, mut tell: impl FnMut(Key, Key)) -> Result<()> {
+    pub(crate) fn each_hard_link(&self, mut take: impl FnMut(Key, Key)) -> Result<()> {
         let mut keys = self.keys_on_disk(&KeyRange::all(), &[]);
         let mut batch = Vec::with_capacity(HEADS_LEN);
         loop {
@@ -100,7 +100,7 @@ impl Pack {
                 if let Ok(Some(record)) = record
                     && let Ok(first) = Key::bytes(&record.body)
                 {
-                    tell(link.clone(), first);
+                    take(link.clone(), first);
                 }
             }
             batch.clear();

@@ -11,7 +11,7 @@ use super::frames::{Broken, Chunk, Frames, Step, Trouble};
 use super::key::Key;
 use super::lost::Lost;
 use super::open::Pack;
-use super::recover::go_behind_telling;
+use super::recover::skip_past_damage_reporting;
 use super::route::Route;
 use super::scan::{KeyRange, OnDamage, ScanOptions, ScanOrder};
 use super::segment::{Life, Segment};
@@ -115,7 +115,8 @@ impl Loaded {
                 }
                 self.damages.push(damage);
             }
-            let goes_on = go_behind_telling(&mut frames, frame, next, &mut |_| options.stop.goes_on())?;
+            let goes_on =
+                skip_past_damage_reporting(&mut frames, frame, next, &mut |_| options.stop.goes_on())?;
             let end = if goes_on { frames.window.pos() } else { segment.frames().end() };
             lost.note(frame, end, is_named);
             if !goes_on {

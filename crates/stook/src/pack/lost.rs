@@ -10,8 +10,8 @@ use super::segment::Segment;
 use crate::extent::ByteRange;
 use crate::report::units;
 
-/// Lost records of one segment that are told one by one; of the rest only their number is.
-const TOLD_MAX: u64 = 10_000;
+/// Lost records of one segment that are listed one by one; the rest are only counted.
+const LISTED_MAX: u64 = 10_000;
 
 /// Where a walk over the frames of a segment met none, in the order of the file.
 #[derive(Debug, Default)]
@@ -56,14 +56,14 @@ impl Lost {
         if self.stretches.is_empty() {
             return Ok(damages);
         }
-        match self.tell(segment, reader, wanted, &mut damages) {
+        match self.add_records(segment, reader, wanted, &mut damages) {
             Err(Error::Damaged(damage)) => damages.push(damage),
-            told => told?,
+            added => added?,
         }
         Ok(damages)
     }
 
-    fn tell(
+    fn add_records(
         &self,
         segment: &Segment,
         reader: &Reader,
@@ -74,7 +74,7 @@ impl Lost {
             let file = segment.source.path().to_path_buf();
             Damage { file, offset, key, what, cause: None }
         };
-        let (mut told, mut untold) = (0_u64, 0_u64);
+        let (mut listed, mut unlisted) = (0_u64, 0_u64);
         let mut cursor = MergeCursor::seek(segment.runs.iter(), reader, &[])?;
         while let Some((_, entry)) = cursor.peek() {
             let offset = entry.place().offset;
@@ -82,19 +82,20 @@ impl Lost {
                 && !self.named.contains(&offset)
                 && let Some(key) = Key::from_sort_form(entry.form()).filter(|key| wanted(key, offset))
             {
-                told += 1;
-                if told <= TOLD_MAX {
+                listed += 1;
+                if listed <= LISTED_MAX {
                     let what = "it lies where the segment cannot be read".to_owned();
                     damages.push(damage(offset, Some(key), what));
                 } else {
-                    untold += 1;
+                    unlisted += 1;
                 }
             }
             cursor.advance()?;
         }
-        if untold > 0 {
+        if unlisted > 0 {
             let offset = self.stretches.first().map_or(0, |first| first.start());
-            let what = format!("{} more records lie where the segment cannot be read", units::count(untold));
+            let what =
+                format!("{} more records lie where the segment cannot be read", units::count(unlisted));
             damages.push(damage(offset, None, what));
         }
         Ok(())

@@ -133,11 +133,11 @@ impl<'a> Line<'a> {
         let [first, second, third] = [0, STAGE, 2 * STAGE].map(key);
         if let Some((_, run)) = self.sole {
             if let Some((number, key)) = first {
-                let page = run.approach_page(key.sort_form());
+                let page = run.prefetch_page(key.sort_form());
                 self.put(number, Slot { page, found: None });
             }
             if let Some((number, key)) = second {
-                run.approach(self.slot(number).page, key.sort_form());
+                run.prefetch(self.slot(number).page, key.sort_form());
             }
         }
         if let Some((number, key)) = third {
@@ -177,7 +177,7 @@ impl<'a> Line<'a> {
 }
 
 /// A verified frame in a mapping.
-struct Landed<'a> {
+struct VerifiedFrame<'a> {
     segment: &'a Segment,
     map: &'a Bytes,
     found: Found,
@@ -186,7 +186,7 @@ struct Landed<'a> {
     body: Range<usize>,
 }
 
-impl<'a> Landed<'a> {
+impl<'a> VerifiedFrame<'a> {
     fn view(&self, key: &'a Key) -> RecordView<'a> {
         let RawHead { header, attributes, .. } = self.raw;
         let offset = self.found.place.offset;
@@ -237,9 +237,9 @@ impl Pack {
     /// As [`get`](Self::get).
     pub fn get_with<T>(&self, key: &Key, look: impl FnOnce(RecordView<'_>) -> T) -> Result<Option<T>> {
         if let Some(found) = self.find_quickly(key)?
-            && let Some(landed) = self.land(key, found)?
+            && let Some(verified) = self.verify_frame(key, found)?
         {
-            return Ok(Some(look(landed.view(key))));
+            return Ok(Some(look(verified.view(key))));
         }
         Ok(self.get(key)?.as_ref().map(|record| look(RecordView::of(record))))
     }
@@ -255,8 +255,8 @@ impl Pack {
         keys: &[Key],
         mut each: impl FnMut(usize, Result<Option<RecordView<'_>>>),
     ) -> Result<()> {
-        let others = self.each_mapped(keys, &mut |number, key, landed| {
-            each(number, landed.map(|landed| landed.map(|landed| landed.view(key))));
+        let others = self.each_mapped(keys, &mut |number, key, verified| {
+            each(number, verified.map(|verified| verified.map(|verified| verified.view(key))));
         })?;
         let keys: Vec<Key> = others.iter().filter_map(|&number| keys.get(number).cloned()).collect();
         for (&number, record) in others.iter().zip(self.read_many_records(&keys)?) {
@@ -271,9 +271,9 @@ impl Pack {
     /// The records with these keys in their order: mapped ones from their mappings, the others read as one batch.
     pub(super) fn get_many_mapped(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         let mut records: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
-        let others = self.each_mapped(keys, &mut |number, _, landed| {
+        let others = self.each_mapped(keys, &mut |number, _, verified| {
             if let Some(slot) = records.get_mut(number) {
-                *slot = landed.and_then(|landed| landed.map(|landed| landed.record()).transpose());
+                *slot = verified.and_then(|verified| verified.map(|verified| verified.record()).transpose());
             }
         })?;
         let keys: Vec<Key> = others.iter().filter_map(|&number| keys.get(number).cloned()).collect();
@@ -290,7 +290,7 @@ impl Pack {
     fn each_mapped<'a>(
         &'a self,
         keys: &'a [Key],
-        each: &mut dyn FnMut(usize, &'a Key, Result<Option<Landed<'a>>>),
+        each: &mut dyn FnMut(usize, &'a Key, Result<Option<VerifiedFrame<'a>>>),
     ) -> Result<Vec<usize>> {
         if self.maps.iter().all(Option::is_none) {
             return Ok((0..keys.len()).collect());
@@ -307,10 +307,10 @@ impl Pack {
                 each(number, key, Err(error));
                 continue;
             }
-            match line.slot(number).found.map(|found| self.land(key, found)) {
+            match line.slot(number).found.map(|found| self.verify_frame(key, found)) {
                 None => each(number, key, Ok(None)),
                 Some(Ok(None)) => others.push(number),
-                Some(Ok(landed)) => each(number, key, Ok(landed)),
+                Some(Ok(verified)) => each(number, key, Ok(verified)),
                 Some(Err(error)) => each(number, key, Err(error)),
             }
         }
@@ -336,19 +336,19 @@ impl Pack {
 
     /// Verifies a frame in its mapping; `None` when it is not mapped whole, or its body is in pieces.
     #[inline]
-    fn land<'a>(&'a self, key: &Key, found: Found) -> Result<Option<Landed<'a>>> {
+    fn verify_frame<'a>(&'a self, key: &Key, found: Found) -> Result<Option<VerifiedFrame<'a>>> {
         let Some((map, frame)) = self.mapped_frame(found) else { return Ok(None) };
         let Some(segment) = self.snapshot.segments.get(found.segment) else { return Ok(None) };
-        let told = |error: Error| error.of(key);
-        let raw = raw_head(segment, found.place, frame).map_err(told)?;
-        let body = raw_body(segment, found.place, &raw, frame).map_err(told)?;
+        let of_key = |error: Error| error.of(key);
+        let raw = raw_head(segment, found.place, frame).map_err(of_key)?;
+        let body = raw_body(segment, found.place, &raw, frame).map_err(of_key)?;
         let Some(body) = body else { return Ok(None) };
         let start = found.place.offset as usize;
-        let landed = Landed { segment, map, found, raw, body: start + body.start..start + body.end };
-        if landed.raw.has_key(key) {
-            return Ok(Some(landed));
+        let verified = VerifiedFrame { segment, map, found, raw, body: start + body.start..start + body.end };
+        if verified.raw.has_key(key) {
+            return Ok(Some(verified));
         }
-        Err(self.misplaced(key, &landed.record()?))
+        Err(self.misplaced(key, &verified.record()?))
     }
 
     /// Where the live record of a key is, as [`find`](Self::find) says it.

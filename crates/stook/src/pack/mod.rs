@@ -68,6 +68,6 @@ pub use repair::{Quarantine, Quarantined, RepairOptions, Repaired, repair};
 pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split, Stop};
 pub use stream::{BodyComparison, RecordReader};
 pub use writer::{
-    Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, FurtherName, PackWriter,
+    Batch, CompactOptions, CompactPlan, CompactStep, Compacted, Durability, LinkTarget, PackWriter,
     RecordWriter, Recovery, SEGMENT_LEN_MIN, SharedWriter, TooLarge, WriterOptions, check_group, chunk_sums,
 };

@@ -1,4 +1,4 @@
-//! Finds out what is in a stretch of frames that has no index: the tail of an active segment, or a sealed
+//! Finds out what is in a span of frames that has no index: the tail of an active segment, or a sealed
 //! segment whose index was hit.
 
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(crate) struct Fresh {
 pub(crate) struct Recovered {
     /// Where it began.
     pub(crate) start: u64,
-    /// Index of the records, in stretches; that of the last is not encoded yet.
+    /// Index of the records, in spans; that of the last is not encoded yet.
     pub(crate) runs: Vec<Run>,
     pub(crate) tail: Tail,
     /// Those behind the committed length, in order.
@@ -80,14 +80,14 @@ pub(crate) struct Beyond {
     pub(crate) after: Option<Edition>,
 }
 
-/// A stretch of frames, and what is known of it.
+/// A span of frames, and what is known of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch<'a> {
+pub(crate) struct RecoverySpan<'a> {
     /// Id of the segment.
     pub(crate) segment: u64,
     /// Its file.
     pub(crate) path: &'a Path,
-    /// The last frame before the stretch.
+    /// The last frame before the span.
     pub(crate) last_frame: LastFrame,
     /// What is below was committed.
     pub(crate) committed_len: u64,
@@ -99,8 +99,8 @@ pub(crate) struct Stretch<'a> {
 
 /// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
 /// that a later sync mark vouches for, is damage; else it is a torn tail.
-pub(crate) fn recover(frames: &mut Frames, stretch: Stretch<'_>) -> Result<Recovered> {
-    let Stretch { segment, path, last_frame, committed_len, run_len, .. } = stretch;
+pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Recovered> {
+    let RecoverySpan { segment, path, last_frame, committed_len, run_len, .. } = span;
     let mut found = Recovered {
         start: frames.window.pos(),
         last_frame,
@@ -117,7 +117,7 @@ pub(crate) fn recover(frames: &mut Frames, stretch: Stretch<'_>) -> Result<Recov
             Step::Frame => match frames.finish_frame() {
                 Ok(body_len) => {
                     let frame = frames.head().offset;
-                    if found.ends_before(frames, &stretch) {
+                    if found.ends_before(frames, &span) {
                         return Ok(found);
                     }
                     let Some(foreign) = found.take_foreign(frames) else {
@@ -151,7 +151,7 @@ pub(crate) fn recover(frames: &mut Frames, stretch: Stretch<'_>) -> Result<Recov
         let next = broken.next;
         found.note_broken(broken.into_damage(path), header.as_ref().map(|(_, header)| header));
         found.unlisted |= at >= committed_len;
-        let goes_on = go_behind(frames, at, next)?;
+        let goes_on = skip_past_damage(frames, at, next)?;
         let end = if goes_on { frames.window.pos() } else { frames.window.end() };
         if let Some((key, header)) = header {
             found.add_broken(key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
@@ -258,19 +258,19 @@ impl Recovered {
     }
 
     /// Ends before a frame that is whole, or before its batch, if it was not written after the manifest that is read.
-    fn ends_before(&mut self, frames: &Frames, stretch: &Stretch<'_>) -> bool {
-        self.beyond = self.ask_beyond(frames, stretch);
+    fn ends_before(&mut self, frames: &Frames, span: &RecoverySpan<'_>) -> bool {
+        self.beyond = self.ask_beyond(frames, span);
         if let Some(Beyond { offset, .. }) = self.beyond {
-            self.end_at(offset, offset, stretch.segment);
+            self.end_at(offset, offset, span.segment);
         }
         self.beyond.is_some()
     }
 
     /// Asks of a frame that is whole whether it was written after the manifest that is read: the first behind the committed
     /// length is a mark that says so, and so is the first after each later manifest.
-    fn ask_beyond(&mut self, frames: &Frames, stretch: &Stretch<'_>) -> Option<Beyond> {
+    fn ask_beyond(&mut self, frames: &Frames, span: &RecoverySpan<'_>) -> Option<Beyond> {
         let head = frames.head();
-        let edition = stretch.edition.filter(|_| head.offset >= stretch.committed_len)?;
+        let edition = span.edition.filter(|_| head.offset >= span.committed_len)?;
         self.written_after = mark_of(frames).map(|mark| mark.after).or(self.written_after);
         // A batch is asked about at its end, if it has one. And damage, which may have taken a mark, is told by itself.
         let is_open = head.header.in_batch || head.header.kind == FrameKind::Filler;
@@ -384,27 +384,38 @@ impl Recovered {
 }
 
 impl Broken {
-    /// As it is told.
+    /// The damage of the file at `path`.
     pub(crate) fn into_damage(self, path: &Path) -> Damage {
         Damage { file: path.to_path_buf(), offset: self.offset, key: self.key, what: self.what, cause: None }
     }
 }
 
-/// Goes on behind a broken frame: where it ends, if that is known and a frame is there, else at the next
-/// frame to be found. `false` when there is none.
-pub(crate) fn go_behind(frames: &mut Frames, at: u64, next: Option<u64>) -> Result<bool> {
-    go_behind_telling(frames, at, next, &mut |_| true)
+impl Trouble {
+    /// The error of reading the file at `path`.
+    pub(crate) fn into_error(self, path: &Path) -> Error {
+        match self {
+            Self::Source(error) => error.into(),
+            Self::Broken(broken) => Error::Damaged(broken.into_damage(path)),
+        }
+    }
 }
 
-/// The same, for stretches of any length. `tell` is told where it is, and ends it by giving `false`.
+/// Skips past a broken frame: where it ends, if that is known and a frame is there, else at the next
+/// frame to be found. `false` when there is none.
+pub(crate) fn skip_past_damage(frames: &mut Frames, at: u64, next: Option<u64>) -> Result<bool> {
+    skip_past_damage_reporting(frames, at, next, &mut |_| true)
+}
+
+/// The same, however far that is. `report_progress` is called with the position, and stops it by giving
+/// `false`.
 ///
 /// # Errors
-/// [`Error::Stopped`] when it was ended.
-pub(crate) fn go_behind_telling(
+/// [`Error::Stopped`] when it was stopped.
+pub(crate) fn skip_past_damage_reporting(
     frames: &mut Frames,
     at: u64,
     next: Option<u64>,
-    tell: &mut dyn FnMut(u64) -> bool,
+    report_progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<bool> {
     if let Some(next) = next.filter(|next| *next > at && *next <= frames.window.end()) {
         frames.window.seek(next)?;
@@ -417,8 +428,8 @@ pub(crate) fn go_behind_telling(
         }
     }
     let mut goes_on = true;
-    let found = frames.resync_telling(at.saturating_add(8), &mut |at| {
-        goes_on = tell(at);
+    let found = frames.resync_reporting(at.saturating_add(8), &mut |at| {
+        goes_on = report_progress(at);
         goes_on
     })?;
     if goes_on { Ok(found) } else { Err(Error::Stopped) }

@@ -21,7 +21,7 @@ use super::lost::Lost;
 use super::names::Name;
 use super::open::{OpenOptions, Pack};
 use super::reader::Reader;
-use super::recover::go_behind_telling;
+use super::recover::skip_past_damage_reporting;
 use super::segment::{Life, Segment};
 use super::snapshot::Snapshot;
 use super::writer::{Copied, Feed, PackWriter, Window, WriterOptions};
@@ -297,12 +297,12 @@ impl Survey {
             segment.salt,
         );
         let (mut goes_on, mut lost) = (true, Lost::default());
-        let mut tell = |at: u64| {
+        let mut report_progress = |at: u64| {
             goes_on = goes_on && progress(at.saturating_sub(range.start()));
             goes_on
         };
         loop {
-            if !tell(frames.window.pos()) {
+            if !report_progress(frames.window.pos()) {
                 return Err(Error::Stopped);
             }
             let broken = match frames.step()? {
@@ -310,9 +310,9 @@ impl Survey {
                 Step::Invalid(broken) => broken,
                 // The first walk verified it, and another one takes it.
                 Step::Frame if !self.is_first && !self.wants(&frames) && frames.skip_frame()? => continue,
-                Step::Frame => match frames.finish_frame_telling(&mut tell) {
+                Step::Frame => match frames.finish_frame_reporting(&mut report_progress) {
                     // It was left where it stood.
-                    Ok(_) if !tell(frames.window.pos()) => return Err(Error::Stopped),
+                    Ok(_) if !report_progress(frames.window.pos()) => return Err(Error::Stopped),
                     Ok(body_len) => {
                         self.take(number, segment, &frames, body_len.is_some());
                         continue;
@@ -322,7 +322,7 @@ impl Survey {
                 },
             };
             let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
-            let goes_on = go_behind_telling(&mut frames, frame, next, &mut tell)?;
+            let goes_on = skip_past_damage_reporting(&mut frames, frame, next, &mut report_progress)?;
             if self.is_first {
                 self.damages.push(broken.into_damage(segment.source.path()));
                 let end = if goes_on { frames.window.pos() } else { range.end() };
@@ -333,8 +333,8 @@ impl Survey {
             }
         }
         if self.is_first {
-            let untold = frames.window.holes().untold(segment.source.path(), &self.damages);
-            self.damages.extend(untold);
+            let unreported = frames.window.holes().unreported(segment.source.path(), &self.damages);
+            self.damages.extend(unreported);
             let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
             self.damages.extend(lost.records(segment, reader, &is_live)?);
             self.broken.extend(lost.stretches().iter().map(|range| (number, *range)));
@@ -362,7 +362,7 @@ impl Survey {
         if !is_deletion && (!is_record || is_dead) {
             return;
         }
-        self.has_links |= Attributes::tell_names(&head.attributes).0;
+        self.has_links |= Attributes::name_flags(&head.attributes).0;
         let form = key.sort_form();
         if !self.keys.contains_key(form) {
             self.len += KEY_LEN + form.len();

@@ -17,7 +17,7 @@ use super::frames::{Frames, Head, Step, Trouble};
 use super::later::beyond_generation;
 use super::names::Name;
 use super::reader::Reader;
-use super::recover::{Beyond, Fresh, Recovered, Stretch, TornTail, go_behind, recover};
+use super::recover::{Beyond, Fresh, Recovered, RecoverySpan, TornTail, recover, skip_past_damage};
 use super::run::{Run, Sealed, rebuild};
 use super::snapshot::{Behind, Opening};
 use crate::engine::Access;
@@ -254,7 +254,7 @@ impl Segment {
                 Step::End => break,
                 Step::Invalid(broken) => {
                     // It stays what it is to whoever asks for it: damaged.
-                    if !go_behind(&mut frames, broken.frame, broken.next)? {
+                    if !skip_past_damage(&mut frames, broken.frame, broken.next)? {
                         break;
                     }
                     continue;
@@ -507,8 +507,8 @@ impl Segment {
                 let is_sealed = self.entry.state == SegmentState::Sealed;
                 let run_len = if is_sealed { RUN_LEN } else { u64::MAX };
                 let (segment, path) = (self.entry.id, self.source.path());
-                let stretch = Stretch { segment, path, last_frame, committed_len, edition, run_len };
-                let recovered = recover(&mut frames, stretch);
+                let span = RecoverySpan { segment, path, last_frame, committed_len, edition, run_len };
+                let recovered = recover(&mut frames, span);
                 reader.give_back(frames.window.into_engine()?);
                 recovered?
             }
@@ -619,7 +619,7 @@ fn stands_behind(frames: &mut Frames) -> Result<bool> {
     match frames.finish_frame() {
         Ok(_) => Ok(true),
         Err(Trouble::Source(error)) => Err(error.into()),
-        Err(Trouble::Broken(broken)) => go_behind(frames, broken.frame, broken.next),
+        Err(Trouble::Broken(broken)) => skip_past_damage(frames, broken.frame, broken.next),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::damages::DamageLog;
 use super::error::{Damage, Error, Result};
 use super::format::frame::BodyLen;
-use super::frames::{Chunk, Frames, Trouble};
+use super::frames::{Chunk, Frames};
 use super::key::Key;
 use super::open::Pack;
 use super::reader::Reader;
@@ -22,7 +22,7 @@ pub struct RecordReader<'p> {
 impl<'p> RecordReader<'p> {
     pub(super) fn new(reader: &'p Reader, segment: &'p Segment, mut frames: Frames) -> Result<Self> {
         let head = head_of(segment, &frames)?;
-        frames.begin_body().map_err(|trouble| told(segment, trouble))?;
+        frames.begin_body().map_err(|trouble| trouble.into_error(segment.source.path()))?;
         Ok(Self { reader, frames: Some(frames), segment, head, ended: false })
     }
 
@@ -46,7 +46,7 @@ impl<'p> RecordReader<'p> {
             }
             Err(trouble) => {
                 self.ended = true;
-                Err(told(segment, trouble))
+                Err(trouble.into_error(segment.source.path()))
             }
         }
     }
@@ -179,12 +179,4 @@ pub(super) fn head_of(segment: &Segment, frames: &Frames) -> Result<RecordHead> 
         segment: segment.entry.id,
         offset: head.offset,
     })
-}
-
-/// Trouble in a segment, as an error.
-pub(super) fn told(segment: &Segment, trouble: Trouble) -> Error {
-    match trouble {
-        Trouble::Source(error) => error.into(),
-        Trouble::Broken(broken) => Error::Damaged(broken.into_damage(segment.source.path())),
-    }
 }

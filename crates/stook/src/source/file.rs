@@ -30,7 +30,7 @@ impl FileSource {
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// What the system met; that it is a directory, or anything else that cannot be read in parts; that the
+    /// I/O errors; that it is a directory, or anything else that cannot be read in parts; that the
     /// path was meant for an address.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -55,7 +55,7 @@ impl FileSource {
     /// An open file, with the length it has now.
     ///
     /// # Errors
-    /// What the system met; that it cannot be read in parts.
+    /// I/O errors; that it cannot be read in parts.
     pub fn new(file: Arc<File>) -> Result<Self> {
         check_kind(&file)?;
         let identity = file.identity()?;
@@ -66,7 +66,7 @@ impl FileSource {
     /// does not change while the file is at least that long.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn prefix(file: Arc<File>, len: u64) -> Result<Self> {
         let identity = Identity { len, ..identity_of_prefix(&file, len)? };
         Ok(Self { file, identity, is_prefix: true })

@@ -149,7 +149,7 @@ impl SparseBuffer {
         }
     }
 
-    /// Tells the meter how much is held; how much all files hold.
+    /// Reports to the meter how much is held; how much all files hold.
     pub(super) fn note_len(&self, inner: &mut Inner) -> u64 {
         let len = inner.held.len();
         if self.pool.is_none() {

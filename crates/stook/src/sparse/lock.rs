@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     /// Two numbers that a writer changes one after the other: whoever sees them differ looked inside of a write.
-    fn besiege(readers: usize, writers: usize, rounds: u64, readings_per_write: u64) {
+    fn stress(readers: usize, writers: usize, rounds: u64, readings_per_write: u64) {
         let lock: BiasedLock<(u64, Vec<u64>), AtomicU64> = BiasedLock::new((0, vec![0; 8]));
         std::thread::scope(|scope| {
             for _ in 0..writers {
@@ -293,9 +293,9 @@ mod tests {
 
     #[test]
     fn readers_see_whole_writes_whether_the_lock_is_biased_or_not() {
-        besiege(4, 2, 500, 0);
-        besiege(4, 2, 200, u64::from(READINGS) * 2);
-        besiege(OWN + 9, 1, 50, u64::from(READINGS) + 1);
+        stress(4, 2, 500, 0);
+        stress(4, 2, 200, u64::from(READINGS) * 2);
+        stress(OWN + 9, 1, 50, u64::from(READINGS) + 1);
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub trait Appender: Send + fmt::Debug {
     /// Cuts the file back to `len` bytes; what follows was never acknowledged to anybody.
     ///
     /// # Errors
-    /// What the system met; `InvalidInput` when `len` is more than there is.
+    /// I/O errors; `InvalidInput` when `len` is more than there is.
     fn truncate(&mut self, len: u64) -> Result<()>;
 
     /// Writes what the file holds from offset `from` on once more, unchanged.
@@ -131,7 +131,7 @@ pub trait Prepared: Send + fmt::Debug {
     /// Makes it appear under its name, durably, or finds the name taken and changes nothing.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met. The file may then have its name or
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error. The file may then have its name or
     /// not, and after a crash as well.
     fn publish(self: Box<Self>) -> Result<()>;
 }
@@ -144,7 +144,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Returns an error if a new set of files does not belong here, because this place is within a pack.
     ///
     /// # Errors
-    /// That, or what the system met.
+    /// That, or an I/O error.
     fn check_place(&self) -> Result<()> {
         Ok(())
     }
@@ -152,31 +152,31 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Makes an empty file.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met.
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn create(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file to append to it; appending goes on after its last byte.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or what the system met, a missing file included.
+    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file included.
     fn open_append(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or what the system met, a missing file included.
+    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file included.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
     /// Takes all of a publication to the medium but its name: whatever fails here, the file was never seen.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met.
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>>;
 
     /// Makes a whole file appear under `name`, durably, or finds the name taken and changes nothing.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or what the system met.
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn publish_if_absent(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.prepare(name, bytes)?.publish()
     }
@@ -184,26 +184,26 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Gives a file another name, replacing what had it.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Takes a file away.
     ///
     /// # Errors
-    /// What the system met, a missing file included.
+    /// I/O errors, a missing file included.
     fn unlink(&self, name: &str) -> Result<()>;
 
     /// Makes creations, renames and unlinks durable.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     fn sync_directory(&self) -> Result<()>;
 
     /// All names, sorted, as they were at one moment; temporary files of publications under way are left out. A name that
     /// was there all the while is in it, and so is one of two of which the second came before the first went.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     fn list(&self) -> Result<Vec<Entry>>;
 
     /// Removes the temporary files of publications that a crash or a dead process left half-made,
@@ -211,7 +211,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// here hold: a publication under way would lose its file, and fail.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     fn remove_leftovers(&self) -> Result<u64>;
 
     /// Takes the one exclusive lock of the storage, held until the value is dropped or the process dies. It is on the
@@ -229,12 +229,12 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// that has it is dead. Any number may hold the same file.
     ///
     /// # Errors
-    /// What the system met: `NotFound` also when the file was being taken away.
+    /// I/O errors: `NotFound` also when the file was being taken away.
     fn hold(&self, name: &str) -> Result<Box<dyn Lock>>;
 
     /// Takes a file away unless somebody holds it; whether it is gone.
     ///
     /// # Errors
-    /// What the system met. A file that is gone already is no error.
+    /// I/O errors. A file that is gone already is no error.
     fn unlink_unless_held(&self, name: &str) -> Result<bool>;
 }

@@ -24,7 +24,7 @@ pub enum Refused {
     /// The name could lead out of the directory, or what is there already is in the way.
     #[error("{0}")]
     Name(String),
-    /// What the system met.
+    /// I/O errors.
     #[error(transparent)]
     Core(#[from] Error),
 }

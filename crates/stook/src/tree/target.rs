@@ -51,9 +51,9 @@ pub(crate) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
 /// The bits of a mode that give a program the rights of its owner and group.
 pub(crate) const SET_ID: u32 = 0o6000;
 
-/// What to set on a file.
+/// Mode, time and owner to set on a file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Dress {
+pub(crate) struct FileMetadata {
     pub(crate) mode: Option<u32>,
     pub(crate) mtime_ns: Option<i64>,
     pub(crate) owner: Option<(u32, u32)>,
@@ -62,7 +62,7 @@ pub(crate) struct Dress {
     pub(crate) meant_for: Option<(u32, u32)>,
 }
 
-impl Dress {
+impl FileMetadata {
     /// What was recorded of a file, its owner to be restored or not.
     pub(crate) fn new(
         mode: Option<u32>,
@@ -79,10 +79,10 @@ impl Dress {
 
 /// What became of mode and time of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dressed {
-    Yes,
+pub(crate) enum MetadataOutcome {
+    Set,
     /// It was there, and keeps its own.
-    No,
+    Kept,
     /// It was there, keeps its own, and its mode allows more than the one that was recorded.
     TooOpen,
 }
@@ -153,21 +153,21 @@ impl Target {
 
     /// Gives a directory mode, time and owner, if it is of this target's making or all are to get them. One that was there, and
     /// that more may enter than was recorded, is told: it may be what a run left that was killed.
-    pub(crate) fn dress_directory(
+    pub(crate) fn set_directory_metadata(
         &mut self,
         key: &[u8],
-        dress: Dress,
+        metadata: FileMetadata,
         overwrite: Overwrite,
-    ) -> io::Result<Dressed> {
+    ) -> io::Result<MetadataOutcome> {
         let parts = parts(key).unwrap_or_default();
         let Some(directory) = self.existing(&parts)? else { return Err(io::ErrorKind::NotFound.into()) };
         if overwrite == Overwrite::Always || self.made(&directory)? {
-            self::dress(&*directory, dress)?;
-            return Ok(Dressed::Yes);
+            set_metadata(&*directory, metadata)?;
+            return Ok(MetadataOutcome::Set);
         }
         let mode = rustix::fs::fstat(&*directory)?.st_mode & 0o777;
-        let is_open = !key.is_empty() && dress.mode.is_some_and(|recorded| mode & !recorded != 0);
-        Ok(if is_open { Dressed::TooOpen } else { Dressed::No })
+        let is_open = !key.is_empty() && metadata.mode.is_some_and(|recorded| mode & !recorded != 0);
+        Ok(if is_open { MetadataOutcome::TooOpen } else { MetadataOutcome::Kept })
     }
 
     /// The directory of these parts, its missing parents and itself made with default modes.
@@ -288,7 +288,7 @@ pub fn remove_if_empty(directory: &Path) -> io::Result<()> {
 /// Whether a directory is a pack. A pack has few files: of a directory with very many not all names are looked at.
 ///
 /// # Errors
-/// What the system met, but for a directory that this user may not list.
+/// I/O errors, but for a directory that this user may not list.
 pub fn is_pack(directory: &Path) -> io::Result<bool> {
     let names = match directory.read_dir() {
         // Whoever may not list it cannot know the names of its files either.
@@ -356,16 +356,16 @@ pub(crate) fn remove(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
 
 /// Owner, mode and modification time of an open file or directory, in the order in which they do not undo
 /// one another.
-pub(crate) fn dress(file: impl AsFd, dress: Dress) -> io::Result<()> {
-    if let Some((user, group)) = dress.owner {
+pub(crate) fn set_metadata(file: impl AsFd, metadata: FileMetadata) -> io::Result<()> {
+    if let Some((user, group)) = metadata.owner {
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
         rustix::fs::fchown(&file, Some(user), Some(group))?;
     }
-    if let Some(mode) = dress.mode {
-        let mode = mode & 0o7777 & !misplaced(&file, mode, dress.meant_for)?;
+    if let Some(mode) = metadata.mode {
+        let mode = mode & 0o7777 & !misplaced(&file, mode, metadata.meant_for)?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     }
-    if let Some(ns) = dress.mtime_ns {
+    if let Some(ns) = metadata.mtime_ns {
         rustix::fs::futimens(&file, &times(ns))?;
     }
     Ok(())
@@ -386,12 +386,12 @@ fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::R
 }
 
 /// Owner and modification time of a link itself.
-pub(crate) fn dress_link(parent: &OwnedFd, name: &OsStr, dress: Dress) -> io::Result<()> {
-    if let Some((user, group)) = dress.owner {
+pub(crate) fn set_link_metadata(parent: &OwnedFd, name: &OsStr, metadata: FileMetadata) -> io::Result<()> {
+    if let Some((user, group)) = metadata.owner {
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
         rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    if let Some(ns) = dress.mtime_ns {
+    if let Some(ns) = metadata.mtime_ns {
         rustix::fs::utimensat(parent, name, &times(ns), AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(in crate::commands) fn run(
     place.finish()?;
     if to_stdout {
         output.finish()?;
-        failures::tell(context, &summary.failures, args.verbose);
+        failures::print(context, &summary.failures, args.verbose);
     } else {
         drop(output);
         print(&summary, args.verbose, started.elapsed().as_secs_f64(), pack.is_complete(), context)?;

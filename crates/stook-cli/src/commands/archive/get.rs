@@ -7,7 +7,7 @@ use stook::archive::{Archive, Error, Member, Piece, Reading};
 use stook::pack::{FileKind, Key, KeyValue};
 use stook::report::json::Document;
 
-use crate::commands::get::{Args, Line, Target, Totals, files, tell_end};
+use crate::commands::get::{Args, Line, Target, Totals, files, finish};
 use crate::context::Context;
 use crate::keys::KeyList;
 use crate::output::Output;
@@ -29,7 +29,7 @@ pub(in crate::commands) fn run(
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     archives::without(archive, "--group", !args.groups.is_empty())?;
-    archives::remark_if_sequential(archive, context);
+    archives::note_if_sequential(archive, context);
     let output = context.output();
     let totals = Totals::default();
     let wants_body = !args.concat && target.is_one();
@@ -42,9 +42,9 @@ pub(in crate::commands) fn run(
         getter.batch(&batch, any_order, &bar)?;
     }
     drop(bar);
-    getter.totals.tell_if_none(context);
+    getter.totals.report_if_none(context);
     let Getter { target, output, totals, .. } = getter;
-    tell_end(target, output, &totals, context)
+    finish(target, output, &totals, context)
 }
 
 struct Getter<'a> {

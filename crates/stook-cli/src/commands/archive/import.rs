@@ -95,7 +95,7 @@ pub(in crate::commands) fn run(
     drop(bar);
     let Imported { summary, left_out } = imported.map_err(plain)?;
     for key in &left_out {
-        context.remark(format_args!("Left out: {} is a pipe, a device or the like.", printable(key)));
+        context.note(format_args!("Left out: {} is a pipe, a device or the like.", printable(key)));
     }
     let complete = !summary.interrupted && summary.failures.is_empty();
     if let Some(mut writer) = writer {
@@ -106,13 +106,13 @@ pub(in crate::commands) fn run(
     if summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    keys::tell_unmatched(selection, context);
+    keys::note_unmatched(selection, context);
     let failures = summary.failures.len() as u64;
     // Directories above what is left out are asked about, too, whether or not they are members.
     let is_nothing = !taken.get() || summary.added() + summary.unchanged + left_out.len() as u64 == 0;
     match is_nothing && failures == 0 && !selection.is_all() {
         true => {
-            let nothing = args.told_nothing(selection, context);
+            let nothing = args.report_nothing(selection, context);
             if !there && nothing > 0 {
                 args.take_back(context)?;
             }
@@ -127,10 +127,10 @@ fn open_sources(args: &Args, context: &Context) -> anyhow::Result<Vec<Source<'st
     let is_stream = |source: &PathBuf| source == Path::new(STREAM);
     let is_wanted = args.sources.iter().any(is_stream);
     if is_wanted && io::stdin().is_terminal() {
-        context.remark("reading a tar from this terminal; Ctrl-D ends it");
+        context.note("reading a tar from this terminal; Ctrl-D ends it");
     }
     let mut stdin = match is_wanted {
-        true => Some(tar_from_stdin().map_err(told)?),
+        true => Some(tar_from_stdin().map_err(into_error)?),
         false => None,
     };
     let mut archives = VecDeque::new();
@@ -161,7 +161,7 @@ fn tar_from_stdin() -> Result<TarStream, archive::Error> {
 }
 
 /// What went wrong with it; when the program was asked to stop, that.
-fn told(error: archive::Error) -> anyhow::Error {
+fn into_error(error: archive::Error) -> anyhow::Error {
     if interrupted() { Interrupted.into() } else { error.into() }
 }
 

@@ -33,7 +33,7 @@ struct Info<'a> {
     index_bytes: u64,
 }
 
-/// Tells what is in it.
+/// Shows what is in it.
 ///
 /// # Errors
 /// When stdout cannot be written, or the arguments make no sense.

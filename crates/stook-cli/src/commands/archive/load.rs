@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use stook::archive::{Archive, MemberKind, Piece};
 use stook::extent::ByteRange;
 
-use crate::commands::load::{Args, Outcome, Report, Stretch, cached_share, read_raw, tell};
+use crate::commands::load::{Args, Outcome, Report, SourceSpan, cached_share, print_report, read_raw};
 use crate::context::Context;
 use crate::keys::Order;
 use crate::progress::Unit;
@@ -30,7 +30,7 @@ pub(in crate::commands) fn run(
     archives::without(archive, "--cursor", args.cursor.is_some())?;
     archives::without(archive, "a range of keys", args.keys.is_given())?;
     let file_bytes = archive.file_bytes();
-    let stretches: Vec<Stretch> = vec![(Arc::clone(&archive.file()), ByteRange::to(file_bytes))];
+    let stretches: Vec<SourceSpan> = vec![(Arc::clone(&archive.file()), ByteRange::to(file_bytes))];
     let cached_share = cached_share(&stretches)?;
     let mut device = Vec::new();
     if args.device_share {
@@ -62,7 +62,7 @@ pub(in crate::commands) fn run(
         complete: archive.index().summary().has_end,
         damages: Vec::new(),
     };
-    tell(context, &report, &outcome, elapsed)?;
+    print_report(context, &report, &outcome, elapsed)?;
     Ok(exit::code_for(failures))
 }
 

@@ -36,7 +36,7 @@ pub(in crate::commands) fn run(
     }
     output.finish()?;
     let missing = match listed {
-        0 => args.asked().told_nothing(archive.path(), "member", context),
+        0 => args.asked().report_nothing(archive.path(), "member", context),
         _ => 0,
     };
     Ok(exit::code_for(missing))

@@ -50,7 +50,7 @@ fn why<W: Write>(result: &BenchResult, state: State, output: &mut Output<W>) -> 
     };
     for doubt in doubts(&measured, state) {
         output.line(format_args!("\n{}: {told}", doubt.named(full_name)))?;
-        doubt.told().iter().try_for_each(|reason| output.line(format_args!("  {reason}")))?;
+        doubt.reason_texts().iter().try_for_each(|reason| output.line(format_args!("  {reason}")))?;
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ impl Target {
     /// The place of one record.
     ///
     /// # Errors
-    /// [`Refused`], or what the system met.
+    /// [`Refused`], or an I/O error.
     pub(in crate::commands) fn place<'t>(
         &'t mut self,
         key: &Key,
@@ -114,7 +114,7 @@ impl Target {
     /// What was written gets its name, and is on the medium.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub(in crate::commands) fn finish(self) -> Result<(), stook::Error> {
         match self {
             Self::Stdout | Self::File(_) => Ok(()),
@@ -168,7 +168,7 @@ impl Place<'_> {
         }
     }
 
-    /// All bytes are there. Tells the file, where it is one of the record's own.
+    /// All bytes are there. Gives the file, where it is one of the record's own.
     pub(in crate::commands) fn finish(self) -> Result<Option<PathBuf>, stook::Error> {
         match self {
             Self::Stdout(_) | Self::Behind(_) => Ok(None),

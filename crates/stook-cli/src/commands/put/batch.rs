@@ -37,7 +37,7 @@ struct Report<'a> {
 pub(super) fn run(args: &Args, file: &Path, context: &Context) -> anyhow::Result<ExitCode> {
     let (input, name): (Box<dyn Read>, String) = if file == Path::new("-") {
         if io::stdin().is_terminal() {
-            context.remark("reading records from this terminal; Ctrl-C ends it, and nothing is put");
+            context.note("reading records from this terminal; Ctrl-C ends it, and nothing is put");
         }
         (Box::new(Interruptible::stdin()?), "stdin".into())
     } else {

@@ -80,7 +80,7 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         many_small_files::check_sample(&options)?;
     }
     super::prepare_out(&args.out)?;
-    let study = many_small_files::run(&options, &|line| context.remark(line))?;
+    let study = many_small_files::run(&options, &|line| context.note(line))?;
     let document = Document::new("study", &study);
     let written = super::write(&args.out, &document, &page::page(&study, &document)?)?;
     let mut output = context.output();
@@ -90,22 +90,22 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         print(&study, &mut output)?;
     }
     output.finish()?;
-    written.tell(context);
-    context.remark(format_args!("Kept for the next run: {} (--clean removes it)", options.work.display()));
+    written.note_paths(context);
+    context.note(format_args!("Kept for the next run: {} (--clean removes it)", options.work.display()));
     Ok(ExitCode::SUCCESS)
 }
 
 fn clean(work: &Path, context: &Context) -> anyhow::Result<ExitCode> {
     match sample::clean(work, many_small_files::makes)? {
         Some(Cleaned { bytes, foreign: 0 }) => {
-            context.remark(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)));
+            context.note(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)));
         }
-        Some(Cleaned { bytes, foreign }) => context.remark(format_args!(
+        Some(Cleaned { bytes, foreign }) => context.note(format_args!(
             "Removed what was made in {} ({}); it stays, because it holds something else ({foreign})",
             work.display(),
             units::bytes_decimal(bytes)
         )),
-        None => context.remark(format_args!("{} is not there", work.display())),
+        None => context.note(format_args!("{} is not there", work.display())),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     super::prepare_out(&args.out)?;
     let options = Options { rounds: args.rounds as usize, python: args.python.clone() };
-    let study = sparse_file::run(&options, &|line| context.remark(line))?;
+    let study = sparse_file::run(&options, &|line| context.note(line))?;
     let document = Document::new("study", &study);
     let written = super::write(&args.out, &document, &page::page(&study, &document)?)?;
     let mut output = context.output();
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         print(&study, &mut output)?;
     }
     output.finish()?;
-    written.tell(context);
+    written.note_paths(context);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     bench.check().map_err(as_usage)?;
     bench.check_new_file(&args.work).map_err(as_usage)?;
     super::prepare_out(&args.out)?;
-    context.remark(takes(&bench));
+    context.note(takes(&bench));
     let watcher = Watcher::new(&bench, context);
     let result = bench.run(&args.work, &Backend::Auto, &watcher);
     drop(watcher);
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         text::print(&study, &mut output)?;
     }
     output.finish()?;
-    written.tell(context);
+    written.note_paths(context);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -61,11 +61,14 @@ pub struct Study {
 ///
 /// # Errors
 /// When it is interrupted, svfsc fails, or a buffer refuses its work.
-pub fn run(options: &Options, tell: &dyn Fn(String)) -> anyhow::Result<Study> {
+pub fn run(options: &Options, report_progress: &dyn Fn(String)) -> anyhow::Result<Study> {
     let peer = svfsc::Svfsc::find(&options.python);
     match &peer {
-        Some(peer) => tell(format!("svfsc {} is measured beside.", peer.version)),
-        None => tell(format!("svfsc is not installed for {}, so it is not measured beside.", options.python)),
+        Some(peer) => report_progress(format!("svfsc {} is measured beside.", peer.version)),
+        None => report_progress(format!(
+            "svfsc is not installed for {}, so it is not measured beside.",
+            options.python
+        )),
     }
     let mut rows = Vec::new();
     for work in Work::all() {
@@ -79,7 +82,7 @@ pub fn run(options: &Options, tell: &dyn Fn(String)) -> anyhow::Result<Study> {
         }
         let summary = Summary::of(&ours)?;
         let svfsc_python_s = Summary::of(&theirs).ok().map(|summary| summary.median);
-        tell(format!("{}: {:.3} ms", work.label(), summary.median * 1e3));
+        report_progress(format!("{}: {:.3} ms", work.label(), summary.median * 1e3));
         let (seconds, least_s, most_s) = (summary.median, summary.min, summary.max);
         rows.push(Row { work, seconds, least_s, most_s, svfsc_python_s });
     }

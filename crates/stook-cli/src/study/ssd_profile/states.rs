@@ -86,7 +86,7 @@ fn reasons(result: &BenchResult) -> Vec<&str> {
 pub(super) fn notes(result: &BenchResult, state: State) -> Vec<String> {
     let cells: Vec<&CellResult> = result.cells.iter().collect();
     let told = doubts(&cells, state).into_iter();
-    told.map(|doubt| format!("{}: {}.", doubt.named(name), doubt.told().join("; "))).collect()
+    told.map(|doubt| format!("{}: {}.", doubt.named(name), doubt.reason_texts().join("; "))).collect()
 }
 
 /// What is said below charts that draw unverified cells as all others.

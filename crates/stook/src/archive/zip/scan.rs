@@ -12,8 +12,8 @@ use super::directory::{
 use crate::engine::{Access, EngineFactory};
 use crate::source::{FileSource, Source as _};
 
-/// How often progress is told: members between two times.
-const TELL_EACH: u64 = 256;
+/// Members between two reports of progress.
+const PROGRESS_EVERY: u64 = 256;
 
 /// Where the directory of a zip is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,13 +79,13 @@ pub(in super::super) fn index(
     let mut count = 0_u64;
     while input.position() < to {
         let at = input.position();
-        let entry = next(&mut input, to).map_err(|met| met.told(&path, at))?;
+        let entry = next(&mut input, to).map_err(|met| met.into_error(&path, at))?;
         let start = directory.base.saturating_add(entry.at);
         let least = (LOCAL_LEN as u64).saturating_add(entry.name_len).saturating_add(entry.stored_len);
         places.push((start, start.saturating_add(least)));
         push(&mut builder, &entry, start).map_err(|fault| fault.of(&path, at))?;
         count = count.saturating_add(1);
-        if count.is_multiple_of(TELL_EACH) && !progress(at) {
+        if count.is_multiple_of(PROGRESS_EVERY) && !progress(at) {
             return Err(Error::Interrupted);
         }
     }
@@ -105,7 +105,7 @@ enum Met {
 }
 
 impl Met {
-    fn told(self, path: &std::path::Path, at: u64) -> Error {
+    fn into_error(self, path: &std::path::Path, at: u64) -> Error {
         match self {
             Self::Fault(fault) => fault.of(path, at),
             Self::Error(error) => error,

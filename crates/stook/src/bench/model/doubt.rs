@@ -17,15 +17,15 @@ pub struct Doubt<'a> {
 
 impl Doubt<'_> {
     /// The reasons, for people: which of them have other figures in other cells is said.
-    pub fn told(&self) -> Vec<String> {
+    pub fn reason_texts(&self) -> Vec<String> {
         let is_same = |reason: &str| {
             self.cells.iter().all(|cell| cell.reasons.iter().any(|other| other.as_str() == reason))
         };
-        let told = |reason: &&str| match is_same(reason) {
+        let text = |reason: &&str| match is_same(reason) {
             true => (*reason).to_owned(),
             false => format!("{reason} (these are the figures of the first)"),
         };
-        self.reasons.iter().map(told).collect()
+        self.reasons.iter().map(text).collect()
     }
 
     /// Which cells these are, for people; `name` says what one is called.
@@ -125,7 +125,7 @@ mod tests {
         let cells: Vec<&CellResult> = cells.iter().collect();
         let found = doubts(&cells, State::Invalid);
         let first = format!("{} (these are the figures of the first)", read("0.05"));
-        assert_eq!(found.iter().map(Doubt::told).collect::<Vec<_>>(), [[first, "memory".to_owned()]]);
+        assert_eq!(found.iter().map(Doubt::reason_texts).collect::<Vec<_>>(), [[first, "memory".to_owned()]]);
         assert!(found[0].is_all);
     }
 

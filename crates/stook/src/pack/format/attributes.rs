@@ -214,7 +214,7 @@ impl Attributes {
 
     /// Whether encoded attributes say that the record is a hard link, and whether that its file has further names; what
     /// is no attributes says neither. Every put is asked, so nothing is allocated.
-    pub(crate) fn tell_names(bytes: &[u8]) -> (bool, bool) {
+    pub(crate) fn name_flags(bytes: &[u8]) -> (bool, bool) {
         let (mut is_link, mut has_further) = (false, false);
         let mut cursor = Cursor::new(bytes);
         while cursor.left() > 0 {
@@ -401,18 +401,18 @@ mod tests {
 
     #[test]
     fn names_are_told_without_decoding() {
-        let tell = |all: &Attributes| Attributes::tell_names(&all.encode().unwrap());
+        let flags = |all: &Attributes| Attributes::name_flags(&all.encode().unwrap());
         let mut all = Attributes::new();
-        assert_eq!(tell(&all), (false, false));
+        assert_eq!(flags(&all), (false, false));
         all.set(Name::Text("text".into()), Value::Text("long".into()));
         all.set(Name::Id(KIND), Value::U8(4));
-        assert_eq!(tell(&all), (true, false));
+        assert_eq!(flags(&all), (true, false));
         all.set(Name::Id(KIND), Value::U8(1));
         all.set(Name::Id(NAMES), Value::U32(1));
-        assert_eq!(tell(&all), (false, false));
+        assert_eq!(flags(&all), (false, false));
         all.set(Name::Id(NAMES), Value::U32(2));
-        assert_eq!(tell(&all), (false, true));
-        assert_eq!(Attributes::tell_names(&[6, 3, 2]), (false, false), "cut short");
+        assert_eq!(flags(&all), (false, true));
+        assert_eq!(Attributes::name_flags(&[6, 3, 2]), (false, false), "cut short");
         assert_eq!(Attributes::kind_of(&[6, 3, 2]), None, "cut short");
         for (code, kind) in [(1, Some(FileKind::File)), (4, Some(FileKind::HardLink)), (77, None)] {
             all.set(Name::Id(KIND), Value::U8(code));

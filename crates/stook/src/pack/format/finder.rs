@@ -85,9 +85,9 @@ impl Finder {
 
     /// Has what a search for a key will look at fetched.
     #[inline]
-    pub(crate) fn approach(&self, form: &[u8]) {
+    pub(crate) fn prefetch(&self, form: &[u8]) {
         let wanted = head(form, self.prefix.len, self.form_len.saturating_sub(self.prefix.len));
-        self.columns.approach(self.heads.approach(wanted));
+        self.columns.prefetch(self.heads.prefetch(wanted));
     }
 
     /// Bytes it takes in memory besides the page, about.

@@ -53,7 +53,7 @@ impl Heads {
 
     /// Has what a search for `wanted` will look at fetched, and tells about where that is.
     #[inline]
-    pub(crate) fn approach(&self, wanted: u64) -> usize {
+    pub(crate) fn prefetch(&self, wanted: u64) -> usize {
         let guess = (wanted.saturating_sub(self.first) as f64 * self.slope) as usize;
         match &self.rest {
             Rest::Narrow(rest) => rest.get(guess).map(prefetch),

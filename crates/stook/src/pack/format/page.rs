@@ -240,7 +240,7 @@ impl Columns {
 
     /// Has the place of an entry fetched.
     #[inline]
-    pub(crate) fn approach(&self, number: usize) {
+    pub(crate) fn prefetch(&self, number: usize) {
         let (offset, span) = self.at(number);
         self.bytes.get(offset).map(prefetch);
         self.bytes.get(span).map(prefetch);

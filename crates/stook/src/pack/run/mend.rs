@@ -22,7 +22,7 @@ use crate::pack::format::page::Page;
 use crate::pack::format::segment::Salt;
 use crate::pack::frames::{Broken, Frames, Step, Trouble};
 use crate::pack::reader::Reader;
-use crate::pack::recover::go_behind;
+use crate::pack::recover::skip_past_damage;
 use crate::pack::route::Route;
 use crate::source::AccessRule;
 
@@ -233,7 +233,7 @@ fn walk(
                 Err(Trouble::Broken(broken)) => broken,
             },
         };
-        if !found.go_behind(&mut frames, broken, home, bounds)? {
+        if !found.skip_past_damage(&mut frames, broken, home, bounds)? {
             break;
         }
     }
@@ -262,9 +262,9 @@ impl Found {
         Ok(())
     }
 
-    /// Goes behind a frame that is not what was written. One whose key is known is listed all the same: whoever asks for it
+    /// Skips past a frame that is not what was written. One whose key is known is listed all the same: whoever asks for it
     /// is told.
-    fn go_behind(
+    fn skip_past_damage(
         &mut self,
         frames: &mut Frames,
         broken: Broken,
@@ -273,7 +273,7 @@ impl Found {
     ) -> Result<bool> {
         let (at, next) = (broken.frame, broken.next);
         let header = broken.key.is_some().then(|| frames.head().header);
-        let goes_on = go_behind(frames, at, next)?;
+        let goes_on = skip_past_damage(frames, at, next)?;
         let end = if goes_on { frames.window.pos() } else { frames.window.end() };
         match (&broken.key, header) {
             (Some(key), Some(header)) => {

@@ -298,7 +298,7 @@ impl Run {
 
     /// The page in which the newest version of a key would be, which is fetched.
     #[inline]
-    pub(crate) fn approach_page(&self, form: &[u8]) -> usize {
+    pub(crate) fn prefetch_page(&self, form: &[u8]) -> usize {
         let finders = self.finders();
         let number = finders.top.as_ref().and_then(|top| top.find(form));
         let number = number.unwrap_or_else(|| self.page_of(form));
@@ -308,10 +308,10 @@ impl Run {
 
     /// Has what [`newest_in`](Self::newest_in) will look at fetched, once the page is.
     #[inline]
-    pub(crate) fn approach(&self, number: usize, form: &[u8]) {
+    pub(crate) fn prefetch(&self, number: usize, form: &[u8]) {
         let page = self.finders().pages.get(number);
         if let Some(finder) = page.and_then(|page| page.get()?.as_ref()) {
-            finder.approach(form);
+            finder.prefetch(form);
         }
     }
 
@@ -322,7 +322,7 @@ impl Run {
     /// The newest version of a key, found by what is prepared for it. Preparing a page costs as much as some hundred searches
     /// in it, and memory, so this is for who asks for many keys.
     pub(crate) fn newest(&self, form: &[u8], reader: &Reader) -> Result<Newest> {
-        self.newest_in(self.approach_page(form), form, reader)
+        self.newest_in(self.prefetch_page(form), form, reader)
     }
 
     /// The same in the page where it would be.

@@ -73,7 +73,7 @@ impl Cursor {
     pub(super) fn new(scan: &Scan<'_>) -> Self {
         let ScanOptions { groups, order, keys, .. } = &scan.options;
         let body = Body {
-            origin: Origin::of(scan.pack, scan.wish.view),
+            origin: Origin::of(scan.pack, scan.filter.view),
             by_key: *order == ScanOrder::Key,
             groups: groups.clone(),
             start: Hex(keys.start().to_vec()),

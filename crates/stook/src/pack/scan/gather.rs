@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::batch::{BATCH_LEN, Batch, Wanted};
 use super::entries::{Behind, Entries};
 use super::held::Held;
-use super::walk::{Stretch, Wish};
+use super::walk::{ScanFilter, SegmentSpan};
 use super::{At, OnDamage};
 use crate::engine::Access;
 use crate::extent::ByteRange;
@@ -27,7 +27,6 @@ use crate::pack::record::{checked_head, verify_body};
 use crate::pack::route::Route;
 use crate::pack::segment::Segment;
 use crate::pack::snapshot::Found;
-use crate::pack::stream::told;
 use crate::pack::window::{Window, WindowOptions};
 use crate::source::Session;
 
@@ -52,7 +51,7 @@ enum Order<'p> {
 pub(super) struct Gather<'p> {
     pack: &'p Pack,
     order: Order<'p>,
-    /// Only records in these stretches, by the number of the segment; all where there is none.
+    /// Only records in these spans, by the number of the segment; all where there is none.
     within: Option<Vec<(usize, ByteRange)>>,
     /// Taken from the order, and in no batch yet.
     waiting: VecDeque<Wanted>,
@@ -75,24 +74,28 @@ enum Current<'p> {
 }
 
 impl<'p> Gather<'p> {
-    /// In the order of keys. `within` are the only stretches to look at, if there are any.
+    /// In the order of keys. `within` are the only spans to look at, if there are any.
     pub(super) fn by_key(
         pack: &'p Pack,
         wanted: impl Fn(&Segment) -> bool,
         within: Option<Vec<(usize, ByteRange)>>,
-        wish: &Wish,
+        filter: &ScanFilter,
         behind: Option<Behind>,
     ) -> Result<Self> {
-        let skips = wish.on_damage == OnDamage::Skip;
-        let entries = Entries::seek(pack, wanted, wish.keys.clone(), wish.view, behind, skips)?;
+        let skips = filter.on_damage == OnDamage::Skip;
+        let entries = Entries::seek(pack, wanted, filter.keys.clone(), filter.view, behind, skips)?;
         Ok(Self::new(pack, Order::Keys(Box::new(entries)), within))
     }
 
-    /// The records of a stretch that the index names, in the order in which they are there. `None` when it is better to
+    /// The records of a span that the index names, in the order in which they are there. `None` when it is better to
     /// look at the frames: they are too many, or some are refused.
-    pub(super) fn by_place(pack: &'p Pack, stretch: &Stretch<'p>, wish: &Wish) -> Result<Option<Self>> {
-        let is_it = |segment: &Segment| std::ptr::eq(segment, stretch.segment);
-        let mut entries = Entries::seek(pack, is_it, wish.keys.clone(), wish.view, None, false)?;
+    pub(super) fn by_place(
+        pack: &'p Pack,
+        span: &SegmentSpan<'p>,
+        filter: &ScanFilter,
+    ) -> Result<Option<Self>> {
+        let is_it = |segment: &Segment| std::ptr::eq(segment, span.segment);
+        let mut entries = Entries::seek(pack, is_it, filter.keys.clone(), filter.view, None, false)?;
         let mut places = Vec::new();
         loop {
             let found = match entries.next() {
@@ -102,8 +105,8 @@ impl<'p> Gather<'p> {
                 Err(Error::Damaged(_)) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let is_new = stretch.behind.is_none_or(|behind| found.place.offset > behind);
-            if is_new && stretch.range.contains(found.place.offset) {
+            let is_new = span.behind.is_none_or(|behind| found.place.offset > behind);
+            if is_new && span.range.contains(found.place.offset) {
                 if places.len() == SORTED_MAX {
                     return Ok(None);
                 }
@@ -111,7 +114,7 @@ impl<'p> Gather<'p> {
             }
         }
         places.sort_unstable_by_key(|place| place.offset);
-        Ok(Some(Self::new(pack, Order::Places(stretch.number, places.into_iter()), None)))
+        Ok(Some(Self::new(pack, Order::Places(span.number, places.into_iter()), None)))
     }
 
     fn new(pack: &'p Pack, order: Order<'p>, within: Option<Vec<(usize, ByteRange)>>) -> Self {
@@ -162,20 +165,20 @@ impl<'p> Gather<'p> {
     }
 
     /// The next record; `None` after the last. Damage is noted, if it is to be skipped.
-    pub(super) fn advance(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<At>> {
+    pub(super) fn advance(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<At>> {
         self.drop_current()?;
         loop {
-            self.plan(wish, damages)?;
+            self.plan(filter, damages)?;
             if self.batches.is_empty() {
                 return Ok(None);
             }
-            let found = self.take_next(wish);
+            let found = self.take_next(filter);
             match found {
                 Ok(Some(at)) => return Ok(Some(at)),
                 Ok(None) => {}
-                Err(Error::Damaged(damage)) if wish.on_damage == OnDamage::Skip => {
+                Err(Error::Damaged(damage)) if filter.on_damage == OnDamage::Skip => {
                     damages.push(damage);
-                    wish.stop.check()?;
+                    filter.stop.check()?;
                 }
                 Err(error) => return Err(error),
             }
@@ -190,7 +193,7 @@ impl<'p> Gather<'p> {
     }
 
     /// Keeps batches planned and reads under way.
-    fn plan(&mut self, wish: &Wish, damages: &mut Damages) -> Result<()> {
+    fn plan(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<()> {
         while let Some(batch) = self.batches.front()
             && batch.at >= batch.wanted.len()
         {
@@ -201,18 +204,18 @@ impl<'p> Gather<'p> {
             let gone = self.batches.pop_front();
             self.tokens_gone += gone.map_or(0, |batch| batch.reads_len() as u64);
         }
-        while self.batches.len() < BATCHES && self.add_batch(wish, damages)? {}
+        while self.batches.len() < BATCHES && self.add_batch(filter, damages)? {}
         self.begin_reads()
     }
 
     /// Takes what comes next into a batch; whether there was something.
-    fn add_batch(&mut self, wish: &Wish, damages: &mut Damages) -> Result<bool> {
+    fn add_batch(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<bool> {
         let mut wanted = Vec::new();
         let mut len = 0_u64;
         while wanted.len() < self.records_max && len < BATCH_LEN {
             let next = match self.waiting.pop_front() {
                 Some(waiting) => Some(waiting),
-                None => self.next_wanted(wish, damages)?,
+                None => self.next_wanted(filter, damages)?,
             };
             let Some(next) = next else { break };
             len += next.whole_len().unwrap_or(0);
@@ -242,7 +245,7 @@ impl<'p> Gather<'p> {
         }
     }
 
-    fn next_wanted(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<Wanted>> {
+    fn next_wanted(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<Wanted>> {
         loop {
             match &mut self.order {
                 Order::Places(segment, places) => {
@@ -253,7 +256,7 @@ impl<'p> Gather<'p> {
                     let next = entries.next();
                     damages.extend(entries.take_skipped());
                     let Some((key, found)) = next? else { return Ok(None) };
-                    debug_assert!(wish.keys.contains(&key), "the walk was of these keys");
+                    debug_assert!(filter.keys.contains(&key), "the walk was of these keys");
                     if self.within.as_ref().is_none_or(|within| is_within(within, found)) {
                         return Ok(Some(Wanted::new(found, Some(key))));
                     }
@@ -320,7 +323,7 @@ impl<'p> Gather<'p> {
     }
 
     /// The record at hand in the first batch; `None` when it does not count.
-    fn take_next(&mut self, wish: &Wish) -> Result<Option<At>> {
+    fn take_next(&mut self, filter: &ScanFilter) -> Result<Option<At>> {
         while let Some(number) = self.batches.front().and_then(Batch::missing) {
             self.wait_for(number)?;
         }
@@ -332,7 +335,7 @@ impl<'p> Gather<'p> {
         let Some(segment) = self.pack.snapshot.segments.get(found.segment) else { return Ok(None) };
         self.passed = self.passed.saturating_add(found.place.len.unwrap_or(0));
         match frame? {
-            Some(bytes) => self.show_whole(segment, found, key, bytes, wish),
+            Some(bytes) => self.show_whole(segment, found, key, bytes, filter),
             None => {
                 let end = found.place.len.and_then(|len| found.place.offset.checked_add(len));
                 let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
@@ -340,7 +343,7 @@ impl<'p> Gather<'p> {
                 let route = Route::new(self.pack.access, segment.source.as_ref(), range);
                 let window =
                     self.pack.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
-                self.show_framed(segment, found, key, window, wish)
+                self.show_framed(segment, found, key, window, filter)
             }
         }
     }
@@ -351,12 +354,12 @@ impl<'p> Gather<'p> {
         found: Found,
         key: Option<Key>,
         bytes: Bytes,
-        wish: &Wish,
+        filter: &ScanFilter,
     ) -> Result<Option<At>> {
         let place = found.place;
         let (header, found_key, attributes) =
             checked_head(segment, place, &bytes).map_err(|error| with_key(error, key.as_ref()))?;
-        if !self.counts(segment, found, &header, key.as_ref(), &found_key, wish)? {
+        if !self.counts(segment, found, &header, key.as_ref(), &found_key, filter)? {
             return Ok(None);
         }
         let attributes = attributes.to_vec();
@@ -369,7 +372,7 @@ impl<'p> Gather<'p> {
             let block_len = (len + 8192).next_multiple_of(4096);
             let options = WindowOptions { block_len, blocks: 1, route: Access::Cached.into() };
             let window = Window::new(self.pack.reader.engine()?, held, range, options)?;
-            return self.show_framed(segment, found, key, window, wish);
+            return self.show_framed(segment, found, key, window, filter);
         };
         let stored = found_key.stored().as_ref().to_vec();
         let head = Head { offset: place.offset, header, key: stored, attributes };
@@ -384,7 +387,7 @@ impl<'p> Gather<'p> {
         found: Found,
         key: Option<Key>,
         window: Window,
-        wish: &Wish,
+        filter: &ScanFilter,
     ) -> Result<Option<At>> {
         let mut frames = Frames::new(window, segment.salt);
         match frames.step()? {
@@ -402,13 +405,13 @@ impl<'p> Gather<'p> {
             return Err(damaged(segment, found, key, "the index names a frame that is no record"));
         };
         let header = frames.head().header;
-        if !self.counts(segment, found, &header, key.as_ref(), &found_key, wish)? {
+        if !self.counts(segment, found, &header, key.as_ref(), &found_key, filter)? {
             return Ok(None);
         }
-        let at = match frames.whole_body().map_err(|trouble| told(segment, trouble))? {
+        let at = match frames.whole_body().map_err(|trouble| trouble.into_error(segment.source.path()))? {
             Some(span) => At::Whole(span),
             None => {
-                frames.begin_body().map_err(|trouble| told(segment, trouble))?;
+                frames.begin_body().map_err(|trouble| trouble.into_error(segment.source.path()))?;
                 At::Long
             }
         };
@@ -425,14 +428,14 @@ impl<'p> Gather<'p> {
         header: &FrameHeader,
         wanted: Option<&Key>,
         key: &Key,
-        wish: &Wish,
+        filter: &ScanFilter,
     ) -> Result<bool> {
-        let as_named = wanted.map_or_else(|| wish.keys.contains(key), |wanted| wanted == key);
+        let as_named = wanted.map_or_else(|| filter.keys.contains(key), |wanted| wanted == key);
         if !as_named {
             let what = format!("the index names this place for another key, here is {key}");
             return Err(damaged(segment, found, wanted.cloned(), &what));
         }
-        Ok(header.live && wish.view.has(header.sequence))
+        Ok(header.live && filter.view.has(header.sequence))
     }
 
     /// The next piece of the long body at hand; `None` after the last.
@@ -454,7 +457,7 @@ impl<'p> Gather<'p> {
             }
             Err(trouble) => {
                 *unfinished = false;
-                Err(told(segment, trouble))
+                Err(trouble.into_error(segment.source.path()))
             }
         }
     }

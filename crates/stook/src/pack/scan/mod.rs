@@ -33,7 +33,7 @@ pub use range::KeyRange;
 use split::Piece;
 pub use split::Split;
 use view::View;
-use walk::{Stretch, Walk, Wish};
+use walk::{ScanFilter, SegmentSpan, Walk};
 
 /// What to do when a record is not what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,11 +112,11 @@ impl Eq for Stop {}
 pub struct Scan<'p> {
     pack: &'p Pack,
     options: ScanOptions,
-    wish: Wish,
+    filter: ScanFilter,
     /// The split that it goes through, if it is one.
     pieces: Option<Vec<Piece>>,
     /// What was not begun yet, in the order of the medium.
-    stretches: VecDeque<Stretch<'p>>,
+    spans: VecDeque<SegmentSpan<'p>>,
     /// A walk by keys that was not begun yet.
     by_key: Option<Option<Behind>>,
     current: Option<Current<'p>>,
@@ -176,15 +176,15 @@ impl<'p> Scan<'p> {
         pieces: Option<Vec<Piece>>,
         position: &Position,
     ) -> Self {
-        let wish =
-            Wish { keys: options.keys.clone(), view, on_damage: options.on_damage, stop: options.stop };
+        let filter =
+            ScanFilter { keys: options.keys.clone(), view, on_damage: options.on_damage, stop: options.stop };
         let by_key = (options.order == ScanOrder::Key).then(|| position.behind_key(pack));
         let mut scan = Self {
             pack,
             options,
-            wish,
+            filter,
             pieces,
-            stretches: VecDeque::new(),
+            spans: VecDeque::new(),
             by_key,
             current: None,
             position: position.clone(),
@@ -195,7 +195,7 @@ impl<'p> Scan<'p> {
         if *position == Position::End {
             scan.by_key = None;
         } else if scan.options.order == ScanOrder::Disk {
-            scan.stretches = scan.all_stretches();
+            scan.spans = scan.all_spans();
             scan.go_to(position);
         }
         scan
@@ -206,37 +206,37 @@ impl<'p> Scan<'p> {
     }
 
     /// Everything it is to go through, in the order of the medium.
-    fn all_stretches(&self) -> VecDeque<Stretch<'p>> {
+    fn all_spans(&self) -> VecDeque<SegmentSpan<'p>> {
         let segments = self.pack.snapshot.segments.iter().enumerate();
         let segments = segments.filter(|(_, segment)| self.is_wanted(segment));
-        let stretches = segments.flat_map(|(number, segment)| {
+        let spans = segments.flat_map(|(number, segment)| {
             let ranges = match &self.pieces {
                 None => vec![segment.frames()],
                 Some(pieces) => split::ranges_in(pieces, segment),
             };
-            let stretch = move |range| Stretch { number, segment, range, behind: None };
-            ranges.into_iter().map(stretch)
+            let span = move |range| SegmentSpan { number, segment, range, behind: None };
+            ranges.into_iter().map(span)
         });
-        stretches.filter(|stretch| !stretch.range.is_empty()).collect()
+        spans.filter(|span| !span.range.is_empty()).collect()
     }
 
     /// Leaves out what was handed out up to here.
     fn go_to(&mut self, position: &Position) {
         let Position::Disk { segment, offset } = position else { return };
         let Some(number) = self.pack.number_of(*segment) else { return };
-        while let Some(first) = self.stretches.front_mut() {
+        while let Some(first) = self.spans.front_mut() {
             if (first.number, first.range.end()) > (number, *offset) {
                 let is_within = first.number == number && *offset >= first.range.start();
                 first.behind = is_within.then_some(*offset);
                 break;
             }
-            self.stretches.pop_front();
+            self.spans.pop_front();
         }
     }
 
     /// Asks this where a record may be long in coming, as [`ScanOptions::stop`] has it: a cursor does not know whom to ask.
     pub fn with_stop(mut self, stop: Stop) -> Self {
-        self.wish.stop = stop;
+        self.filter.stop = stop;
         self
     }
 
@@ -249,7 +249,7 @@ impl<'p> Scan<'p> {
     pub fn contents_of(&mut self, names: &[(u64, u64, Key, Bytes)]) -> Result<Vec<Option<Bytes>>> {
         let firsts: Vec<(Key, Bytes)> =
             names.iter().map(|(.., key, first)| (key.clone(), first.clone())).collect();
-        let contents = self.pack.contents_before(&firsts, self.wish.view.sequence_end)?;
+        let contents = self.pack.contents_before(&firsts, self.filter.view.sequence_end)?;
         let mut found = Vec::with_capacity(names.len());
         for ((segment, offset, key, _), content) in names.iter().zip(contents) {
             let damage = match content {
@@ -324,8 +324,8 @@ impl<'p> Scan<'p> {
             }
             let Some(current) = &mut self.current else { return Ok(None) };
             let found = match current {
-                Current::Walk(walk) => walk.advance(&self.wish, &mut self.damages)?,
-                Current::Gather(gather) => gather.advance(&self.wish, &mut self.damages)?,
+                Current::Walk(walk) => walk.advance(&self.filter, &mut self.damages)?,
+                Current::Gather(gather) => gather.advance(&self.filter, &mut self.damages)?,
             };
             if found.is_some() {
                 return Ok(found);
@@ -336,21 +336,22 @@ impl<'p> Scan<'p> {
 
     fn open_next(&mut self) -> Result<Option<Current<'p>>> {
         if let Some(behind) = self.by_key.take() {
-            let within = self.pieces.is_some().then(|| {
-                self.all_stretches().iter().map(|stretch| (stretch.number, stretch.range)).collect()
-            });
+            let within = self
+                .pieces
+                .is_some()
+                .then(|| self.all_spans().iter().map(|span| (span.number, span.range)).collect());
             let wanted = |segment: &Segment| self.is_wanted(segment);
-            let gather = Gather::by_key(self.pack, wanted, within, &self.wish, behind)?;
+            let gather = Gather::by_key(self.pack, wanted, within, &self.filter, behind)?;
             return Ok(Some(Current::Gather(Box::new(gather))));
         }
-        let Some(stretch) = self.stretches.pop_front() else { return Ok(None) };
+        let Some(span) = self.spans.pop_front() else { return Ok(None) };
         // Where most is not wanted, the index tells what is.
-        let entry = &stretch.segment.entry;
-        let by_place = !self.wish.keys.is_all() || entry.dead_bytes > stretch.segment.frames().len() / 2;
-        if by_place && let Some(gather) = Gather::by_place(self.pack, &stretch, &self.wish)? {
+        let entry = &span.segment.entry;
+        let by_place = !self.filter.keys.is_all() || entry.dead_bytes > span.segment.frames().len() / 2;
+        if by_place && let Some(gather) = Gather::by_place(self.pack, &span, &self.filter)? {
             return Ok(Some(Current::Gather(Box::new(gather))));
         }
-        Ok(Some(Current::Walk(Box::new(Walk::new(self.pack, stretch)?))))
+        Ok(Some(Current::Walk(Box::new(Walk::new(self.pack, span)?))))
     }
 
     fn close(&mut self) -> Result<()> {
@@ -370,12 +371,12 @@ impl<'p> Scan<'p> {
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
         let chunk = match &mut self.current {
             None => Ok(None),
-            Some(Current::Walk(walk)) => walk.next_chunk(&self.wish),
+            Some(Current::Walk(walk)) => walk.next_chunk(&self.filter),
             Some(Current::Gather(gather)) => gather.next_chunk(),
         };
         if let Err(error) = &chunk {
             // Damage that is to be skipped ends this record only.
-            self.failed |= error.damage().is_none() || self.wish.on_damage == OnDamage::Stop;
+            self.failed |= error.damage().is_none() || self.filter.on_damage == OnDamage::Stop;
         }
         chunk
     }

@@ -1,4 +1,4 @@
-//! Walks the frames of a stretch of a segment, one after another.
+//! Walks the frames of a span of a segment, one after another.
 
 use super::view::View;
 use super::{At, OnDamage, Stop};
@@ -10,14 +10,14 @@ use crate::pack::frames::{Broken, Chunk, Frames, Head, Step, Trouble};
 use crate::pack::key::Key;
 use crate::pack::lost::Lost;
 use crate::pack::open::Pack;
-use crate::pack::recover::go_behind_telling;
+use crate::pack::recover::skip_past_damage_reporting;
 use crate::pack::route::Route;
 use crate::pack::scan::KeyRange;
 use crate::pack::segment::{Life, Segment};
 
-/// A stretch of a segment that begins and ends where frames do.
+/// A span of a segment that begins and ends where frames do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch<'p> {
+pub(super) struct SegmentSpan<'p> {
     /// Number of the segment in the snapshot.
     pub(super) number: usize,
     pub(super) segment: &'p Segment,
@@ -26,19 +26,19 @@ pub(super) struct Stretch<'p> {
     pub(super) behind: Option<u64>,
 }
 
-/// Which records are wanted.
+/// Which records a scan hands out, and what it does about damage.
 #[derive(Debug, Clone)]
-pub(super) struct Wish {
+pub(super) struct ScanFilter {
     pub(super) keys: KeyRange,
     pub(super) view: View,
     pub(super) on_damage: OnDamage,
     pub(super) stop: Stop,
 }
 
-/// A walk over the live records of a stretch.
+/// A walk over the live records of a span.
 pub(super) struct Walk<'p> {
     pack: &'p Pack,
-    stretch: Stretch<'p>,
+    span: SegmentSpan<'p>,
     frames: Frames,
     /// A long body was handed out and may not have been read to its end.
     unfinished: bool,
@@ -50,8 +50,8 @@ pub(super) struct Walk<'p> {
 }
 
 impl<'p> Walk<'p> {
-    pub(super) fn new(pack: &'p Pack, stretch: Stretch<'p>) -> Result<Self> {
-        let Stretch { segment, range, behind, .. } = stretch;
+    pub(super) fn new(pack: &'p Pack, span: SegmentSpan<'p>) -> Result<Self> {
+        let SegmentSpan { segment, range, behind, .. } = span;
         let from = behind.unwrap_or(range.start()).clamp(range.start(), range.end());
         let range = ByteRange::new(from, range.end()).unwrap_or_default();
         let route = Route::new(pack.access, segment.source.as_ref(), range);
@@ -59,7 +59,7 @@ impl<'p> Walk<'p> {
         let frames = Frames::new(window, segment.salt);
         Ok(Self {
             pack,
-            stretch,
+            span,
             frames,
             unfinished: false,
             resynced: false,
@@ -74,12 +74,12 @@ impl<'p> Walk<'p> {
     }
 
     pub(super) fn segment(&self) -> &'p Segment {
-        self.stretch.segment
+        self.span.segment
     }
 
-    /// Bytes of the stretch that were passed.
+    /// Bytes of the span that were passed.
     pub(super) fn passed(&self) -> u64 {
-        self.frames.window.pos().saturating_sub(self.stretch.range.start())
+        self.frames.window.pos().saturating_sub(self.span.range.start())
     }
 
     pub(super) fn head(&self) -> &Head {
@@ -90,27 +90,27 @@ impl<'p> Walk<'p> {
         &self.frames
     }
 
-    /// The next record that is wanted; `None` at the end of the stretch. Damage is noted, if it is to be skipped.
-    pub(super) fn advance(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<At>> {
+    /// The next record that is wanted; `None` at the end of the span. Damage is noted, if it is to be skipped.
+    pub(super) fn advance(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<At>> {
         loop {
-            match self.step(wish) {
+            match self.step(filter) {
                 Ok(Stepped::At(at)) => return Ok(Some(at)),
                 Ok(Stepped::Over) => {}
                 Ok(Stepped::Astray(at)) => {
-                    let tell = &mut |_| wish.stop.goes_on();
-                    if !go_behind_telling(&mut self.frames, at, None, tell)? {
-                        return self.tell_lost(wish, damages);
+                    let goes_on = &mut |_| filter.stop.goes_on();
+                    if !skip_past_damage_reporting(&mut self.frames, at, None, goes_on)? {
+                        return self.report_lost(filter, damages);
                     }
                 }
-                Ok(Stepped::Refused(damage)) if wish.on_damage == OnDamage::Skip => damages.push(damage),
+                Ok(Stepped::Refused(damage)) if filter.on_damage == OnDamage::Skip => damages.push(damage),
                 Ok(Stepped::Refused(damage)) => return Err(Error::Damaged(damage)),
-                Ok(Stepped::End) => return self.tell_lost(wish, damages),
+                Ok(Stepped::End) => return self.report_lost(filter, damages),
                 Err(trouble) => {
                     let broken = self.damage(trouble)?;
                     // There may be no whole record for long.
-                    wish.stop.check()?;
-                    if !self.go_behind(broken, wish, damages)? {
-                        return self.tell_lost(wish, damages);
+                    filter.stop.check()?;
+                    if !self.skip_past_damage(broken, filter, damages)? {
+                        return self.report_lost(filter, damages);
                     }
                 }
             }
@@ -125,17 +125,17 @@ impl<'p> Walk<'p> {
     }
 
     /// At the end of the walk: what the index knows of the stretches where nothing could be read.
-    fn tell_lost(&mut self, wish: &Wish, damages: &mut Damages) -> Result<Option<At>> {
-        let Stretch { segment, range, behind, .. } = self.stretch;
+    fn report_lost(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<At>> {
+        let SegmentSpan { segment, range, behind, .. } = self.span;
         self.end_lost(range.end());
         let wanted = |key: &Key, offset| {
-            wish.view.life(segment, offset) != Life::Dead
-                && wish.keys.contains(key)
+            filter.view.life(segment, offset) != Life::Dead
+                && filter.keys.contains(key)
                 && behind.is_none_or(|behind| offset > behind)
         };
         let mut lost = std::mem::take(&mut self.lost).records(segment, &self.pack.reader, &wanted)?;
         match lost.pop() {
-            Some(damage) if wish.on_damage == OnDamage::Stop => return Err(Error::Damaged(damage)),
+            Some(damage) if filter.on_damage == OnDamage::Stop => return Err(Error::Damaged(damage)),
             last => damages.extend(lost.into_iter().chain(last)),
         }
         Ok(None)
@@ -155,25 +155,30 @@ impl<'p> Walk<'p> {
     }
 
     /// Damage is noted and stepped over, or ends the walk.
-    fn go_behind(&mut self, broken: Broken, wish: &Wish, damages: &mut Damages) -> Result<bool> {
+    fn skip_past_damage(
+        &mut self,
+        broken: Broken,
+        filter: &ScanFilter,
+        damages: &mut Damages,
+    ) -> Result<bool> {
         let (frame, next) = (broken.frame, broken.next);
         self.begin_lost(&broken);
-        let damage = broken.into_damage(self.stretch.segment.source.path());
+        let damage = broken.into_damage(self.span.segment.source.path());
         // It may be of a record that was handed out before, or of one that nobody asked for.
-        let is_old = self.stretch.behind.is_some_and(|behind| frame <= behind);
-        let is_foreign = damage.key.as_ref().is_some_and(|key| !wish.keys.contains(key));
+        let is_old = self.span.behind.is_some_and(|behind| frame <= behind);
+        let is_foreign = damage.key.as_ref().is_some_and(|key| !filter.keys.contains(key));
         if !is_old && !is_foreign {
-            if wish.on_damage == OnDamage::Stop {
+            if filter.on_damage == OnDamage::Stop {
                 return Err(Error::Damaged(damage));
             }
             damages.push(damage);
         }
         self.resynced = true;
-        go_behind_telling(&mut self.frames, frame, next, &mut |_| wish.stop.goes_on())
+        skip_past_damage_reporting(&mut self.frames, frame, next, &mut |_| filter.stop.goes_on())
     }
 
     /// One frame further: a live record, or nothing to show.
-    fn step(&mut self, wish: &Wish) -> Result<Stepped, Trouble> {
+    fn step(&mut self, filter: &ScanFilter) -> Result<Stepped, Trouble> {
         if std::mem::take(&mut self.unfinished) && !self.frames.skip_frame()? {
             while let Chunk::Bytes(_) = self.frames.next_chunk()? {}
         }
@@ -187,11 +192,11 @@ impl<'p> Walk<'p> {
             return Ok(Stepped::Astray(offset));
         }
         self.end_lost(offset);
-        let life = wish.view.life(self.stretch.segment, offset);
-        if life != Life::Alive || !self.is_wanted(wish) {
+        let life = filter.view.life(self.span.segment, offset);
+        if life != Life::Alive || !self.is_wanted(filter) {
             let refusal = match life {
-                Life::Untold if self.is_wanted(wish) => {
-                    self.frames.refusal(self.pack, self.stretch.segment)?
+                Life::Untold if self.is_wanted(filter) => {
+                    self.frames.refusal(self.pack, self.span.segment)?
                 }
                 _ => None,
             };
@@ -219,14 +224,14 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    fn is_wanted(&self, wish: &Wish) -> bool {
+    fn is_wanted(&self, filter: &ScanFilter) -> bool {
         let head = self.frames.head();
         let header = &head.header;
         header.kind == FrameKind::Record
             && header.live
-            && wish.view.has(header.sequence)
-            && self.stretch.behind.is_none_or(|behind| head.offset > behind)
-            && (wish.keys.is_all() || head.key().is_some_and(|key| wish.keys.contains(&key)))
+            && filter.view.has(header.sequence)
+            && self.span.behind.is_none_or(|behind| head.offset > behind)
+            && (filter.keys.is_all() || head.key().is_some_and(|key| filter.keys.contains(&key)))
     }
 
     /// Whether the frame at hand is one of the segment's own, so that its length can be believed: a record that the index has.
@@ -236,24 +241,24 @@ impl<'p> Walk<'p> {
         if head.header.kind != FrameKind::Record {
             return Ok(false);
         }
-        match self.stretch.segment.lists(head, &self.pack.reader) {
+        match self.span.segment.lists(head, &self.pack.reader) {
             Ok(listed) => {
                 self.resynced = !listed;
                 Ok(listed)
             }
             // Where the index is damaged nobody can tell.
             Err(Error::Damaged(_)) => Ok(true),
-            Err(other) => Err(untold(other)),
+            Err(other) => Err(into_trouble(other)),
         }
     }
 
     /// Whether the index has the frame at hand.
     fn is_listed(&self) -> Result<bool, Trouble> {
-        self.stretch.segment.lists(self.frames.head(), &self.pack.reader).map_err(untold)
+        self.span.segment.lists(self.frames.head(), &self.pack.reader).map_err(into_trouble)
     }
 
     /// The next piece of the long body at hand; `None` after the last.
-    pub(super) fn next_chunk(&mut self, wish: &Wish) -> Result<Option<&[u8]>> {
+    pub(super) fn next_chunk(&mut self, filter: &ScanFilter) -> Result<Option<&[u8]>> {
         if !self.unfinished {
             return Ok(None);
         }
@@ -269,11 +274,11 @@ impl<'p> Walk<'p> {
                 let broken = self.damage(trouble)?;
                 let damage = (broken.frame, broken.next);
                 self.begin_lost(&broken);
-                let error = Error::Damaged(broken.into_damage(self.stretch.segment.source.path()));
-                if wish.on_damage == OnDamage::Skip {
+                let error = Error::Damaged(broken.into_damage(self.span.segment.source.path()));
+                if filter.on_damage == OnDamage::Skip {
                     self.resynced = true;
-                    let tell = &mut |_| wish.stop.goes_on();
-                    if !go_behind_telling(&mut self.frames, damage.0, damage.1, tell)? {
+                    let goes_on = &mut |_| filter.stop.goes_on();
+                    if !skip_past_damage_reporting(&mut self.frames, damage.0, damage.1, goes_on)? {
                         let end = self.frames.window.end();
                         self.frames.window.seek(end)?;
                     }
@@ -294,8 +299,8 @@ enum Stepped {
     End,
 }
 
-/// An error of something else than the frame at hand: never skipped as damage of a record.
-fn untold(error: Error) -> Trouble {
+/// The error of something else than the frame at hand, as trouble of the walk: never skipped as damage of a record.
+fn into_trouble(error: Error) -> Trouble {
     match error {
         Error::Core(error) => Trouble::Source(error),
         other => {

@@ -100,7 +100,7 @@ impl Packing<'_, '_> {
             if !take(buffer.get(..read).unwrap_or_default())? {
                 return Ok(Ok(false));
             }
-            self.tell(done)?;
+            self.report_progress(done)?;
         }
         Ok(file.check(opened).map(|()| true).map_err(Error::from))
     }

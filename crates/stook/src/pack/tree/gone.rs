@@ -97,7 +97,7 @@ impl<'p> Packing<'p, '_> {
         let candidates = self.not_met(&roots, &failed);
         let mut gone = Vec::new();
         for batch in candidates.chunks(BATCH_LEN) {
-            self.tell(0)?;
+            self.report_progress(0)?;
             self.confirm(batch, before, &mut roots, &mut gone)?;
         }
         self.hold_content(&mut gone, &failed);
@@ -149,7 +149,7 @@ impl<'p> Packing<'p, '_> {
         }
         let mut tallies: BTreeMap<&[u8], Tally> = BTreeMap::new();
         for batch in self.files(failed, roots).chunks(BATCH_LEN) {
-            self.tell(0)?;
+            self.report_progress(0)?;
             for key in self.in_group(batch, before)? {
                 let Some(root) = roots.above(key) else { continue };
                 let tally = tallies.entry(root).or_default();
@@ -309,7 +309,7 @@ impl<'p> Packing<'p, '_> {
                     self.summary.deleted += u64::from(writer.delete(&Key::bytes(key)?)?);
                 }
             }
-            self.tell(0)?;
+            self.report_progress(0)?;
         }
         Ok(())
     }

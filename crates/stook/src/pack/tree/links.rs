@@ -17,7 +17,7 @@ use crate::pack::open::Pack;
 use crate::pack::record::RecordHead;
 use crate::pack::stream::RecordReader;
 use crate::tree::existing::{Comparison, Plan, mtime_of};
-use crate::tree::target::{self, Dress, Target};
+use crate::tree::target::{self, FileMetadata, Target};
 
 /// Makes links.
 pub(super) struct Linking<'a> {
@@ -61,7 +61,8 @@ impl Linking<'_> {
         let source = known.clone().unwrap_or_else(|| first.to_vec());
         if self.looks_alike(&source, &head).map_err(io)? {
             if known.is_some()
-                || self.is_dressed(&source, &place.dress).map_err(io)? && self.has_same(&source, record)?
+                || self.has_metadata(&source, &place.metadata).map_err(io)?
+                    && self.has_same(&source, record)?
             {
                 self.link(&place, &source, plan.replaces()).map_err(io)?;
                 self.stands_for.insert(first.to_vec(), source);
@@ -78,12 +79,13 @@ impl Linking<'_> {
 
     /// Whether what has this key below the target has the mode and owner that the record would get: else whoever owns it could
     /// change what another name then stands for.
-    fn is_dressed(&mut self, key: &[u8], dress: &Dress) -> io::Result<bool> {
+    fn has_metadata(&mut self, key: &[u8], metadata: &FileMetadata) -> io::Result<bool> {
         let Some((parent, name)) = self.parent_of(key)? else { return Ok(false) };
         let Some(status) = target::status(&parent, name)? else { return Ok(false) };
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
-        Ok(owner == dress.owner.unwrap_or(own) && dress.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
+        Ok(owner == metadata.owner.unwrap_or(own)
+            && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
     }
 
     /// Whether what has this key below the target has the bytes of a record. It may have been there before, with a time

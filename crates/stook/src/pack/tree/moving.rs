@@ -152,10 +152,10 @@ impl Moving<'_> {
             }
         }
         self.seen += 1;
-        self.tell(0)
+        self.report_progress(0)
     }
 
-    fn tell(&mut self, ahead: u64) -> Result<(), Stop> {
+    fn report_progress(&mut self, ahead: u64) -> Result<(), Stop> {
         if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Stop::Interrupted) }
     }
 
@@ -275,7 +275,7 @@ impl Moving<'_> {
                 return Err(differs().into());
             }
             done += chunk.len() as u64;
-            self.tell(done)?;
+            self.report_progress(done)?;
         }
         let mut more = Vec::new();
         file.take(1).read_to_end(&mut more).map_err(io)?;
@@ -307,7 +307,7 @@ impl Moving<'_> {
         self.move_waiting()?;
         for names in std::mem::take(&mut self.several).into_values() {
             self.move_names(names)?;
-            self.tell(0)?;
+            self.report_progress(0)?;
         }
         self.move_directories()
     }
@@ -400,7 +400,7 @@ impl Moving<'_> {
         directories.retain(|(_, metadata)| !roots.contains(&(metadata.device, metadata.inode)));
         directories.sort_by(|a, b| b.0.cmp(&a.0));
         for batch in directories.chunks(DIRECTORIES_LEN) {
-            self.tell(0)?;
+            self.report_progress(0)?;
             let keys: Vec<Key> = batch.iter().map(|(key, _)| key.clone()).collect();
             let entries = self.pack.locate(&keys)?;
             let found: Vec<_> = entries.iter().flatten().flatten().cloned().collect();

@@ -41,9 +41,9 @@ impl Claims {
     }
 }
 
-/// One more name of a file.
+/// A further name of a file.
 #[derive(Debug)]
-pub(super) struct FurtherName {
+pub(super) struct HardLink {
     pub(super) key: Vec<u8>,
     pub(super) metadata: Metadata,
 }
@@ -65,7 +65,7 @@ pub(super) struct Sorted {
     /// Whether it was so before this run.
     pub(super) unchanged: bool,
     /// The others.
-    pub(super) further: Vec<FurtherName>,
+    pub(super) further: Vec<HardLink>,
 }
 
 impl Names {
@@ -96,7 +96,7 @@ impl Names {
             let Some(first) = packed.or_else(|| before().map(|(key, _)| key)).cloned() else { return true };
             let unchanged = packed.is_none();
             let names = std::mem::take(names).into_iter().filter(|(key, _)| *key != first);
-            let names = names.map(|(key, metadata)| FurtherName { key, metadata });
+            let names = names.map(|(key, metadata)| HardLink { key, metadata });
             // What other names still lead to comes after them.
             let (last, mut further): (Vec<_>, Vec<_>) = names.partition(|name| existing.is_first(&name.key));
             further.extend(last);
@@ -117,9 +117,9 @@ impl Names {
     }
 
     /// Gives up all that is left.
-    pub(super) fn into_unsettled(self) -> impl Iterator<Item = FurtherName> {
+    pub(super) fn into_unsettled(self) -> impl Iterator<Item = HardLink> {
         let names = self.waiting.into_values().flatten();
-        names.map(|(key, metadata)| FurtherName { key, metadata })
+        names.map(|(key, metadata)| HardLink { key, metadata })
     }
 }
 

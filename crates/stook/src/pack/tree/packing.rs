@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::comparing::{Doubt, Doubts};
 use super::existing::{Existing, Holds, Rule, recorded_owner};
 use super::gone::{Delete, Held};
-use super::names::{Claims, FurtherName, Names, Unread};
+use super::names::{Claims, HardLink, Names, Unread};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
@@ -259,8 +259,8 @@ impl PackTree<'_> {
     /// [`Error::Invalid`] when one is, or that a root cannot be looked at.
     pub fn check_no_packs(&self) -> Result<()> {
         for root in &self.roots {
-            let told = |error| Error::from(crate::Error::io("look at", root, error));
-            if root.is_dir() && is_pack(root).map_err(told)? {
+            let into_error = |error| Error::from(crate::Error::io("look at", root, error));
+            if root.is_dir() && is_pack(root).map_err(into_error)? {
                 let why = format!("{} is a pack: its records are not taken out of it", root.display());
                 return Err(Error::Invalid(why));
             }
@@ -404,7 +404,7 @@ impl Packing<'_, '_> {
             }
             counted.push(unread);
         }
-        for FurtherName { key, metadata } in std::mem::take(&mut self.names).into_unsettled() {
+        for HardLink { key, metadata } in std::mem::take(&mut self.names).into_unsettled() {
             if self.writer.is_none() && counted.iter().any(|unread| unread.contains(&key)) {
                 self.count_file(&key, &metadata);
             } else if self.writer.is_none() {
@@ -443,7 +443,7 @@ impl Packing<'_, '_> {
         let owner = self.tree.with_owner;
         for file in self.names.settle(self.existing, self.rule()) {
             self.summary.unchanged += u64::from(file.unchanged);
-            for FurtherName { key, metadata } in file.further {
+            for HardLink { key, metadata } in file.further {
                 if self.existing.has_link(&key, FileKind::HardLink, &metadata, &file.first, owner) {
                     self.summary.unchanged += 1;
                     continue;
@@ -454,14 +454,14 @@ impl Packing<'_, '_> {
                 }
                 let is_put = self.put(&key, FileKind::HardLink, &metadata, &file.first, None)?;
                 self.summary.hard_links += u64::from(is_put);
-                self.tell(0)?;
+                self.report_progress(0)?;
             }
         }
         Ok(())
     }
 
-    /// Tells how far it is, `ahead` bytes of the current file included.
-    pub(super) fn tell(&mut self, ahead: u64) -> Result<(), Stop> {
+    /// Reports how far it is, `ahead` bytes of the current file included.
+    pub(super) fn report_progress(&mut self, ahead: u64) -> Result<(), Stop> {
         if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Stop::Interrupted) }
     }
 
@@ -474,7 +474,7 @@ impl Packing<'_, '_> {
             }
         }
         self.seen += 1;
-        self.tell(0)
+        self.report_progress(0)
     }
 
     fn take(&mut self, item: WalkItem) -> Result<(), Stop> {

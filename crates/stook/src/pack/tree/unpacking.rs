@@ -22,7 +22,7 @@ use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
 use crate::tree::room;
-use crate::tree::target::{Dress, Dressed, Target};
+use crate::tree::target::{FileMetadata, MetadataOutcome, Target};
 
 /// Small files waiting for a thread that writes them.
 const QUEUE_LEN: usize = 64;
@@ -96,7 +96,7 @@ impl Job {
 
 /// What a record is, and where it goes.
 enum Placed {
-    Directory(Vec<u8>, Dress),
+    Directory(Vec<u8>, FileMetadata),
     Other(FileKind, Place),
 }
 
@@ -144,7 +144,7 @@ impl UnpackTree<'_> {
             unpacking.go_through(&sender)
         })?;
         unpacking.make_links();
-        unpacking.dress_directories();
+        unpacking.set_directory_metadata();
         // One sync for all: each file was complete when it got its name, and now all are on the medium.
         rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
         Ok(writing.into_summary())
@@ -187,7 +187,7 @@ struct Unpacking<'a> {
     target: Target,
     writing: &'a Writing,
     /// What is put off until everything is in them.
-    directories: Vec<(Vec<u8>, Dress)>,
+    directories: Vec<(Vec<u8>, FileMetadata)>,
     /// What is put off until all files are there.
     links: Vec<Place>,
     progress: &'a mut dyn FnMut(u64, u64) -> bool,
@@ -205,7 +205,7 @@ impl Unpacking<'_> {
         while let Some(record) = scan.next()? {
             self.seen += 1;
             let placed = self.place(&record);
-            if let Some(Placed::Other(kind, place)) = self.told(placed) {
+            if let Some(Placed::Other(kind, place)) = self.note_placed(placed) {
                 // A body that is not whole is a long one, and still to be read.
                 match (kind, record.body()) {
                     (FileKind::File, Some(body)) if body.len() <= SMALL_MAX => {
@@ -231,11 +231,11 @@ impl Unpacking<'_> {
                 break;
             }
         }
-        self.tell_damage(&scan);
+        self.note_damage(&scan);
         Ok(())
     }
 
-    fn tell_damage(&self, scan: &Scan<'_>) {
+    fn note_damage(&self, scan: &Scan<'_>) {
         // What was met when the pack was opened may be met again when it is scanned.
         let damages: Damages =
             self.pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect();
@@ -276,32 +276,32 @@ impl Unpacking<'_> {
         let parts = Paths::parts(path)?;
         let attributes = Attributes::decode(attributes).map_err(|invalid| Error::Invalid(invalid.what))?;
         let kind = kind_of(&attributes)?;
-        let dress = self.dress(&attributes);
+        let metadata = self.metadata(&attributes);
         let shown = self.target.path_of(path);
         let io = |error| Error::from(crate::Error::io("make the directory for", &shown, error));
         match (parts.split_last(), kind) {
             (_, FileKind::Directory) => {
                 self.target.directory(&parts).map_err(&io)?;
-                Ok(Placed::Directory(path.to_vec(), dress))
+                Ok(Placed::Directory(path.to_vec(), metadata))
             }
             (Some((name, parents)), _) => {
                 let parent = self.target.directory(parents).map_err(&io)?;
                 self.target.refuse_file_of_pack(&parent, name).map_err(io)?;
                 let name: OsString = name.to_os_string();
-                Ok(Placed::Other(kind, Place { parent, name, key: path.to_vec(), dress }))
+                Ok(Placed::Other(kind, Place { parent, name, key: path.to_vec(), metadata }))
             }
             (None, _) => Err(Error::Invalid("the empty path can only be a directory".into())),
         }
     }
 
-    fn dress(&self, attributes: &Attributes) -> Dress {
-        Dress::new(attributes.mode(), attributes.mtime_ns(), attributes.owner(), self.tree.with_owner)
+    fn metadata(&self, attributes: &Attributes) -> FileMetadata {
+        FileMetadata::new(attributes.mode(), attributes.mtime_ns(), attributes.owner(), self.tree.with_owner)
     }
 
     /// Notes failures and directories.
-    fn told(&mut self, placed: Result<Option<Placed>, Box<Failure>>) -> Option<Placed> {
+    fn note_placed(&mut self, placed: Result<Option<Placed>, Box<Failure>>) -> Option<Placed> {
         match placed {
-            Ok(Some(Placed::Directory(path, dress))) => self.directories.push((path, dress)),
+            Ok(Some(Placed::Directory(path, metadata))) => self.directories.push((path, metadata)),
             Err(failure) => self.writing.fail(failure.key, failure.error),
             Ok(placed) => return placed,
         }
@@ -329,13 +329,13 @@ impl Unpacking<'_> {
     }
 
     /// Modes and times of directories, the deepest first, so that nothing is made in a directory afterwards.
-    fn dress_directories(&mut self) {
+    fn set_directory_metadata(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
-        for (path, dress) in std::mem::take(&mut self.directories) {
-            match self.target.dress_directory(&path, dress, self.tree.overwrite) {
-                Ok(Dressed::Yes) => self.writing.summary().directories += 1,
-                Ok(Dressed::No) => {}
-                Ok(Dressed::TooOpen) => self.writing.summary().kept.push(path),
+        for (path, metadata) in std::mem::take(&mut self.directories) {
+            match self.target.set_directory_metadata(&path, metadata, self.tree.overwrite) {
+                Ok(MetadataOutcome::Set) => self.writing.summary().directories += 1,
+                Ok(MetadataOutcome::Kept) => {}
+                Ok(MetadataOutcome::TooOpen) => self.writing.summary().kept.push(path),
                 Err(error) => {
                     let shown = self.target.path_of(&path);
                     let error = crate::Error::io("set mode and time of", shown, error);

@@ -17,7 +17,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::scan::Scan;
 use crate::pack::stream::RecordReader;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
-use crate::tree::target::{self, Dress};
+use crate::tree::target::{self, FileMetadata};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
 const HOLE_LEN: usize = 64 << 10;
@@ -28,7 +28,7 @@ pub(super) struct Place {
     pub(super) parent: Arc<OwnedFd>,
     pub(super) name: OsString,
     pub(super) key: Vec<u8>,
-    pub(super) dress: Dress,
+    pub(super) metadata: FileMetadata,
 }
 
 /// The bytes of a file, verified as they come.
@@ -121,9 +121,9 @@ impl Writing {
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Written> {
-        let Place { parent, name, dress, .. } = place;
+        let Place { parent, name, metadata, .. } = place;
         let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
-        let plan = self.overwrite.plan(parent, name, dress.mtime_ns).map_err(io("write"))?;
+        let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
         let mut comparison = None;
         if plan.compares() {
             let mut opened = Comparison::open(parent, name).map_err(io("read"))?;
@@ -147,14 +147,14 @@ impl Writing {
             };
         }
         let temporary = self.temporary();
-        let mut file = target::create(parent, &temporary, dress.mode).map_err(io("create"))?;
+        let mut file = target::create(parent, &temporary, metadata.mode).map_err(io("create"))?;
         let filled = fill(Some(&mut file), comparison.as_mut(), body, go_on, name);
         let published = filled.and_then(|len| {
             let Some(len) = len else { return Ok(Written::Interrupted) };
             if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
                 return Ok(Written::Same);
             }
-            target::dress(&file, *dress).map_err(io("set mode and time of"))?;
+            target::set_metadata(&file, *metadata).map_err(io("set mode and time of"))?;
             if plan.replaces() {
                 // What takes the place of something must not be lost together with it.
                 file.sync_all().map_err(io("sync"))?;
@@ -186,9 +186,9 @@ impl Writing {
     }
 
     fn try_symlink(&self, place: &Place, link_to: &[u8]) -> io::Result<Written> {
-        let Place { parent, name, dress, .. } = place;
+        let Place { parent, name, metadata, .. } = place;
         // Asked first, so that a directory in which all is there keeps its time.
-        let plan = self.overwrite.plan(parent, name, dress.mtime_ns)?;
+        let plan = self.overwrite.plan(parent, name, metadata.mtime_ns)?;
         if plan.compares() && existing::is_link_to(parent, name, link_to)? {
             return Ok(Written::Same);
         } else if plan == Plan::Compare {
@@ -196,7 +196,7 @@ impl Writing {
         }
         let temporary = self.temporary();
         rustix::fs::symlinkat(OsStr::from_bytes(link_to), parent, &temporary)?;
-        let published = target::dress_link(parent, &temporary, *dress)
+        let published = target::set_link_metadata(parent, &temporary, *metadata)
             .and_then(|()| target::publish(parent, &temporary, name, plan.replaces()));
         match published {
             Ok(()) => Ok(Written::New(0)),

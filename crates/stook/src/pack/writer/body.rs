@@ -59,7 +59,7 @@ impl<'w> RecordWriter<'w> {
             let (offset, header_crc) = active.append_head(in_batch, parts, body)?;
             Ok((offset, header_crc, active.salt))
         })?;
-        let (is_link, _) = Attributes::tell_names(&attributes);
+        let (is_link, _) = Attributes::name_flags(&attributes);
         Ok(Self {
             writer,
             group,

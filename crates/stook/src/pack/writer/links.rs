@@ -18,7 +18,7 @@ use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name as AttributeName, Value};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
 use crate::pack::format::segment::Salt;
-use crate::pack::frames::{Chunk, Frames, Step, Trouble};
+use crate::pack::frames::{Chunk, Frames, Step};
 use crate::pack::further_names::HOPS_MAX;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::names::Name;
@@ -43,14 +43,14 @@ pub(super) struct Links {
     is_complete: bool,
 }
 
-/// What a name is to be that leads to a record.
+/// What a hard link to a record leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FurtherName {
-    /// A further name of the file with this key.
-    Of(Key),
-    /// A symbolic link like the one that it is a name of.
+pub enum LinkTarget {
+    /// The file with this key: the link is a further name of it.
+    File(Key),
+    /// A symbolic link with this target: the link is to be another like it.
     Symlink(Vec<u8>),
-    /// There is nothing that it could be a name of.
+    /// Nothing that could have a further name.
     Nothing,
 }
 
@@ -81,7 +81,7 @@ impl Links {
         // Most records have no attributes.
         let (is_link, has_further_names) = match attributes.is_empty() {
             true => (false, false),
-            false => Attributes::tell_names(attributes),
+            false => Attributes::name_flags(attributes),
         };
         if has_further_names && !is_link {
             self.several.insert(key.clone());
@@ -143,31 +143,31 @@ impl PackWriter {
 
     /// Makes the record with this key, or the one at the end of the links that begin there, say that it holds the content of
     /// further names, if it does not yet: for whoever learns of hard links after their file was put. The record is written
-    /// anew then. What a further name is to be.
+    /// anew then. Returns what a further name leads to.
     ///
     /// # Errors
     /// As [`put`](Self::put), and what reading the record meets.
-    pub fn mark_further_names(&mut self, first: &Key) -> Result<FurtherName> {
+    pub fn mark_further_names(&mut self, first: &Key) -> Result<LinkTarget> {
         self.check_usable()?;
         let mut key = first.clone();
         for _ in 0..HOPS_MAX {
-            let Some(at) = self.find(&key)? else { return Ok(FurtherName::Nothing) };
+            let Some(at) = self.find(&key)? else { return Ok(LinkTarget::Nothing) };
             // What this writer put itself it knows without reading: a tree may have a million names.
             if self.links.is_own(at) && self.links.several.contains(&key) {
-                return Ok(FurtherName::Of(key));
+                return Ok(LinkTarget::File(key));
             }
             let mut content = self.content(at)?;
             match content.attributes.file_kind() {
-                Some(FileKind::Directory) => return Ok(FurtherName::Nothing),
-                Some(FileKind::Symlink) => return Ok(FurtherName::Symlink(content.link()?)),
+                Some(FileKind::Directory) => return Ok(LinkTarget::Nothing),
+                Some(FileKind::Symlink) => return Ok(LinkTarget::Symlink(content.link()?)),
                 Some(FileKind::HardLink) => key = Key::bytes(&content.link()?)?,
                 Some(FileKind::File) | None => {
                     self.mark(&key, at, content)?;
-                    return Ok(FurtherName::Of(key));
+                    return Ok(LinkTarget::File(key));
                 }
             }
         }
-        Ok(FurtherName::Nothing)
+        Ok(LinkTarget::Nothing)
     }
 
     fn mark(&mut self, key: &Key, at: At, mut content: Content) -> Result<()> {
@@ -242,7 +242,7 @@ impl PackWriter {
         key: &Key,
         find: &dyn Fn(&Self, &Key) -> Result<Option<At>>,
     ) -> Result<Vec<Link>> {
-        self.learn_links().map_err(|error| untold(key, error))?;
+        self.learn_links().map_err(|error| names_unknown(key, error))?;
         let mut links = Vec::new();
         for candidate in self.links.by_first.get(key).cloned().unwrap_or_default() {
             let Some(at) = find(self, &candidate)?.filter(|_| candidate != *key) else { continue };
@@ -322,7 +322,7 @@ impl PackWriter {
             BodyLen::Known(len) => Some(len),
             BodyLen::Framed => None,
         };
-        frames.begin_body().map_err(|trouble| told(&path, trouble))?;
+        frames.begin_body().map_err(|trouble| trouble.into_error(&path))?;
         Ok(Content { frames, path, attributes, len })
     }
 }
@@ -345,15 +345,8 @@ impl Content {
         match self.frames.next_chunk() {
             Ok(Chunk::Bytes(span)) => Ok(Some(self.frames.view(span).1)),
             Ok(Chunk::End { .. }) => Ok(None),
-            Err(trouble) => Err(told(&self.path, trouble)),
+            Err(trouble) => Err(trouble.into_error(&self.path)),
         }
-    }
-}
-
-fn told(path: &std::path::Path, trouble: Trouble) -> Error {
-    match trouble {
-        Trouble::Source(error) => error.into(),
-        Trouble::Broken(broken) => Error::Damaged(broken.into_damage(path)),
     }
 }
 
@@ -368,7 +361,7 @@ pub(super) fn cannot_move(key: &Key, link: &Key, error: Error) -> Error {
     }
 }
 
-fn untold(key: &Key, error: Error) -> Error {
+fn names_unknown(key: &Key, error: Error) -> Error {
     match error {
         Error::Damaged(damage) => Error::Invalid(format!(
             "{key} may hold the content of other names of its file, and which those are cannot be told, because of \
@@ -398,6 +391,6 @@ fn names_in(bytes: &[u8], salt: &Salt, offset: u64) -> Head {
     if !header.verify(fixed, salt, offset, key, attributes) {
         return Head::Damaged;
     }
-    let (is_link, has_further_names) = Attributes::tell_names(attributes);
+    let (is_link, has_further_names) = Attributes::name_flags(attributes);
     Head::Read { is_link, has_further_names }
 }

@@ -29,7 +29,7 @@ pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge}
 pub(super) use compact::{Copied, Feed, Window};
 use known::Known;
 use leftovers::{Committed, Named};
-pub use links::FurtherName;
+pub use links::LinkTarget;
 use links::Links;
 use refusals::{refuse_hidden, refuse_lost, refuse_what_is_there};
 pub use shared::SharedWriter;
@@ -135,7 +135,7 @@ pub struct SetAside {
 
 impl Recovery {
     /// What whoever opened the pack should be told, but for damage: a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let waited = self
             .waited_for
             .iter()

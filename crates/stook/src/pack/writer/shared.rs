@@ -35,7 +35,7 @@ pub struct SharedWriter {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when nobody leads any more.
+    /// Notified when nobody leads any more.
     rests: Condvar,
 }
 
@@ -45,7 +45,7 @@ struct State {
     writer: Option<PackWriter>,
     durability: Durability,
     queue: Vec<Request>,
-    /// Somebody leads a commit, or was told to.
+    /// Somebody leads a commit, or was asked to.
     led: bool,
     /// It was taken back, or is about to be.
     closed: bool,
@@ -75,12 +75,12 @@ enum Outcome {
 /// Where a thread waits for its request.
 #[derive(Debug, Default)]
 struct Seat {
-    told: Mutex<Told>,
+    answer: Mutex<Answer>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-enum Told {
+enum Answer {
     #[default]
     Nothing,
     /// Its request is in the queue, and it is the one to lead the next commit.
@@ -184,8 +184,8 @@ impl Shared {
         }
         loop {
             match seat.wait() {
-                Told::Outcome(outcome) => return outcome,
-                Told::Lead | Told::Nothing => self.lead(),
+                Answer::Outcome(outcome) => return outcome,
+                Answer::Lead | Answer::Nothing => self.lead(),
             }
         }
     }
@@ -273,12 +273,12 @@ impl Drop for Commit<'_> {
         drop(state);
         match next {
             // First, so that the device has something to do while the others are told.
-            Some(seat) => seat.tell(Told::Lead),
+            Some(seat) => seat.answer(Answer::Lead),
             None => self.shared.rests.notify_all(),
         }
         let outcomes = self.outcomes.drain(..).chain(std::iter::repeat_with(|| Err(Error::Stopped)));
         for (request, outcome) in self.requests.drain(..).zip(outcomes) {
-            request.seat.tell(Told::Outcome(outcome));
+            request.seat.answer(Answer::Outcome(outcome));
         }
     }
 }
@@ -295,16 +295,16 @@ impl Work {
 }
 
 impl Seat {
-    fn tell(&self, told: Told) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    fn answer(&self, answer: Answer) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer;
         self.changed.notify_one();
     }
 
-    fn wait(&self) -> Told {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        while matches!(*told, Told::Nothing) {
-            told = self.changed.wait(told).unwrap_or_else(PoisonError::into_inner);
+    fn wait(&self) -> Answer {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        while matches!(*answer, Answer::Nothing) {
+            answer = self.changed.wait(answer).unwrap_or_else(PoisonError::into_inner);
         }
-        std::mem::take(&mut *told)
+        std::mem::take(&mut *answer)
     }
 }

@@ -61,7 +61,7 @@ impl HeatField {
     }
 
     /// Everything that is known beside the value.
-    fn remark(&self) -> String {
+    fn note(&self) -> String {
         let doubt = self.doubt.as_ref().map(|reason| format!("not valid: {reason}"));
         let parts: Vec<&str> = [doubt.as_deref(), Some(self.detail.as_str())]
             .into_iter()
@@ -192,7 +192,7 @@ impl HeatMap {
             _ if field.doubt.is_some() => ("field doubt", 0.0),
             _ => ("field empty", 0.0),
         };
-        append(html, format_args!("<g class=\"{class}\"><title>{}</title>", escape(&self.told(shown))));
+        append(html, format_args!("<g class=\"{class}\"><title>{}</title>", escape(&self.tooltip(shown))));
         append(html, format_args!("<rect {place} fill-opacity=\"{density:.3}\"/>"));
         if field.doubt.is_some() {
             append(html, format_args!("<svg {place} viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\">"));
@@ -210,15 +210,15 @@ impl HeatMap {
         );
     }
 
-    /// What is told of a field that is pointed at.
-    fn told(&self, shown: &Shown<'_>) -> String {
+    /// The text that is shown of a field that is pointed at.
+    fn tooltip(&self, shown: &Shown<'_>) -> String {
         let value = shown.field.value.map_or_else(
             || "not measured".to_owned(),
             |value| format!("{} {}", significant(value), self.unit),
         );
-        let remark = shown.field.remark();
-        let remark = if remark.is_empty() { remark } else { format!("; {remark}") };
-        format!("{} {}, {} {}: {value}{remark}", self.down.0, shown.down, self.across.0, shown.across)
+        let note = shown.field.note();
+        let note = if note.is_empty() { note } else { format!("; {note}") };
+        format!("{} {}, {} {}: {value}{note}", self.down.0, shown.down, self.across.0, shown.across)
     }
 
     fn render_axes(&self, html: &mut String) {
@@ -290,7 +290,7 @@ impl HeatMap {
         for shown in self.shown() {
             let tone = if shown.field.coloured().is_some() { Tone::Plain } else { Tone::Muted };
             let (down, across) = (shown.down.clone(), shown.across.clone());
-            table = table.row([down, across, shown.field.text(), shown.field.remark()], tone);
+            table = table.row([down, across, shown.field.text(), shown.field.note()], tone);
         }
         html.push_str("<details><summary>The numbers</summary>\n");
         table.render(html);

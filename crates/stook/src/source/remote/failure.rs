@@ -37,11 +37,11 @@ impl Failure {
     /// With the address where it happened, if another one was asked.
     pub(super) fn found_at(self, target: Option<&Origin>) -> Self {
         let Some(target) = target else { return self };
-        let told = |cause: String| format!("{cause} (found at {})", target.name());
+        let with_place = |cause: String| format!("{cause} (found at {})", target.name());
         match self {
-            Self::Passing { cause, after } => Self::Passing { cause: told(cause), after },
-            Self::Final(kind, cause) => Self::Final(kind, told(cause)),
-            Self::Doubtful(said) => Self::Doubtful(told(said)),
+            Self::Passing { cause, after } => Self::Passing { cause: with_place(cause), after },
+            Self::Final(kind, cause) => Self::Final(kind, with_place(cause)),
+            Self::Doubtful(said) => Self::Doubtful(with_place(said)),
             // A state says itself where it was found, and this machine is nowhere else.
             failure @ (Self::Changed(_) | Self::Local(_)) => failure,
         }

@@ -202,13 +202,13 @@ impl Client {
             // Read to its end, the connection can be used again.
             while self.frame(&mut answer.body).await?.is_some() {}
             self.counters.latency(begun.elapsed());
-            return Ok(self.told(head, Some(sent.total), true));
+            return Ok(self.probe_of(head, Some(sent.total), true));
         }
         let len = response::content_length(&head.headers);
-        Ok(self.told(head, len, len == Some(0)))
+        Ok(self.probe_of(head, len, len == Some(0)))
     }
 
-    fn told(&self, head: &Head, len: Option<u64>, has_ranges: bool) -> Probe {
+    fn probe_of(&self, head: &Head, len: Option<u64>, has_ranges: bool) -> Probe {
         let state = head.state(len.unwrap_or(0));
         let proof = response::proof(&head.headers, &state.identity, self.transport.is_store());
         Probe { state, has_len: len.is_some(), has_ranges, proof }

@@ -54,7 +54,7 @@ impl State {
     }
 
     /// The same for people: where it was found stands for the version.
-    pub(super) fn told(&self) -> Identity {
+    pub(super) fn for_people(&self) -> Identity {
         let found = self.target.as_ref().map(|target| format!("found at {}", target.name()).into());
         Identity { version: found.or_else(|| self.identity.version.clone()), ..self.identity.clone() }
     }
@@ -65,7 +65,7 @@ pub(super) fn changed(path: &Path, before: &State, after: &State) -> Error {
     if before.target == after.target {
         return Error::changed(path, before.identity.clone(), after.identity.clone());
     }
-    Error::changed(path, before.told(), after.told())
+    Error::changed(path, before.for_people(), after.for_people())
 }
 
 /// The head of an answer.

@@ -68,7 +68,7 @@ impl Tries {
             Failure::Doubtful(cause) => return Err(self.error(RemoteErrorKind::Refused, cause)),
             Failure::Local(error) => return Err(error),
             Failure::Changed(after) => {
-                let cause = format!("it changed: it is now {}", after.told());
+                let cause = format!("it changed: it is now {}", after.for_people());
                 return Err(self.error(RemoteErrorKind::Protocol, cause));
             }
         };

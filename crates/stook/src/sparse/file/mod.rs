@@ -85,7 +85,7 @@ pub struct SparseFile {
     counted: Counted,
 }
 
-/// Tells what to fetch.
+/// Decides what to fetch.
 type Planner<'a> = dyn FnMut(&mut State, &Missing<'_>) -> Vec<ByteRange> + 'a;
 
 #[derive(Debug)]

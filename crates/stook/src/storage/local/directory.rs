@@ -85,7 +85,7 @@ impl Directory {
     /// A regular file that is there, and its length.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`], or what the system met.
+    /// [`Error::NotARegularFile`], or an I/O error.
     pub(super) fn open_file(
         &self,
         operation: &'static str,
@@ -230,7 +230,7 @@ fn kind_of_type(file_type: FileType) -> EntryKind {
 /// Bytes that may still be written to the file system of a directory, by those who are not root.
 ///
 /// # Errors
-/// What the system met.
+/// I/O errors.
 pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
     Directory::open(directory.as_ref())?.free_bytes()
 }
@@ -238,7 +238,7 @@ pub fn free_bytes(directory: impl AsRef<Path>) -> Result<u64> {
 /// The same where a path is, or will be made.
 ///
 /// # Errors
-/// What the system met.
+/// I/O errors.
 pub fn free_at(path: impl AsRef<Path>) -> Result<u64> {
     let there = path.as_ref().ancestors().find(|path| path.is_dir());
     free_bytes(there.unwrap_or(Path::new(".")))

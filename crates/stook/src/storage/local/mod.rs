@@ -121,7 +121,7 @@ impl LocalStorage {
     /// Bytes that may still be written to the file system of the directory.
     ///
     /// # Errors
-    /// What the system met.
+    /// I/O errors.
     pub fn free_bytes(&self) -> Result<u64> {
         self.directory.free_bytes()
     }

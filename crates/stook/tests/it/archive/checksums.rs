@@ -69,7 +69,7 @@ fn a_stream_ends_only_when_its_checksum_was_right() {
     }
 }
 
-/// Tells how many bytes were read.
+/// Reports how many bytes were read.
 struct Counted<R>(R, Arc<AtomicU64>);
 
 impl<R: Read> Read for Counted<R> {

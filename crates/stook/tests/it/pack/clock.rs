@@ -100,7 +100,7 @@ fn a_clock_that_was_ahead_is_told_at_each_opening_for_writing() {
     drop(writer);
     host.set_clock(now);
     let mut writer = PackWriter::open(shared.clone(), tiny_writer(host)).unwrap();
-    let told = writer.recovery().remarks().join("\n");
+    let told = writer.recovery().notes().join("\n");
     assert!(told.contains("2026-") && told.contains("2099-") && told.contains("--at"), "{told}");
     writer.put("", &Key::id(2), &Attributes::new(), b"two").unwrap();
     writer.finish(true).unwrap();

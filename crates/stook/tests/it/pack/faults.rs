@@ -477,8 +477,8 @@ fn what_a_generation_was_about_to_name_is_set_aside_and_nothing_is_said_of_it_th
     put_one_way(&mut writer, Way::Whole, "new").unwrap();
     writer.finish(true).unwrap_err();
     let next = PackWriter::open(Arc::new(medium.clone()), tiny_writer(ScriptedHost::new(3))).unwrap();
-    let remarks = next.recovery().remarks();
-    let remarks: Vec<_> = remarks.iter().filter(|remark| remark.contains("orphan-segment-")).collect();
-    assert_eq!(remarks.len(), 1, "{remarks:?}");
-    assert!(remarks[0].contains("named it or was about to"), "{remarks:?}");
+    let notes = next.recovery().notes();
+    let notes: Vec<_> = notes.iter().filter(|note| note.contains("orphan-segment-")).collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("named it or was about to"), "{notes:?}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stook::pack::format::attributes::{NAMES, Name, Value};
 use stook::pack::{
-    Attributes, CompactOptions, FileKind, FurtherName, Key, OpenOptions, Pack, PackWriter, Result,
+    Attributes, CompactOptions, FileKind, Key, LinkTarget, OpenOptions, Pack, PackWriter, Result,
     SharedWriter, WriterOptions,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
@@ -312,10 +312,10 @@ fn a_further_name_is_one_of_the_file_behind_all_links() {
     writer.put("", &key("s"), &Attributes::of_file(FileKind::Symlink, 0o777, 7, None), b"to").unwrap();
     writer.put("", &key("x"), &Attributes::of_file(FileKind::Directory, 0o755, 7, None), b"").unwrap();
     writer.put("", &key("r"), &link(), b"r").unwrap();
-    assert_eq!(writer.mark_further_names(&key("l")).unwrap(), FurtherName::Of(key("f")));
-    assert_eq!(writer.mark_further_names(&key("s")).unwrap(), FurtherName::Symlink(b"to".to_vec()));
+    assert_eq!(writer.mark_further_names(&key("l")).unwrap(), LinkTarget::File(key("f")));
+    assert_eq!(writer.mark_further_names(&key("s")).unwrap(), LinkTarget::Symlink(b"to".to_vec()));
     for nothing in ["x", "r", "absent"] {
-        assert_eq!(writer.mark_further_names(&key(nothing)).unwrap(), FurtherName::Nothing, "{nothing}");
+        assert_eq!(writer.mark_further_names(&key(nothing)).unwrap(), LinkTarget::Nothing, "{nothing}");
     }
     writer.finish(true).unwrap();
     assert!(place.pack().get(&key("f")).unwrap().unwrap().head.attributes.has_further_names());

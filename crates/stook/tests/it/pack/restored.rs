@@ -64,7 +64,7 @@ fn go_on(storage: &SimStorage) -> Vec<String> {
     let mut writer = PackWriter::open(shared(storage), options(7)).unwrap();
     let set_aside: Vec<String> =
         writer.recovery().set_aside.iter().map(|file| file.kept_as.clone()).collect();
-    assert_eq!(writer.recovery().remarks().len(), set_aside.len());
+    assert_eq!(writer.recovery().notes().len(), set_aside.len());
     writer.put("a", &Key::id(99), &Attributes::new(), b"newest").unwrap();
     writer.finish(true).unwrap();
     let again = PackWriter::open(shared(storage), options(8)).unwrap();

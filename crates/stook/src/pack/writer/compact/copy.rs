@@ -215,7 +215,7 @@ pub(super) fn origins<'a>(segments: impl Iterator<Item = &'a Segment>) -> Vec<Or
     segments.map(origin).collect()
 }
 
-/// Tells which records are to be copied, by key, the versions of one key together.
+/// Lists which records are to be copied, by key, the versions of one key together.
 pub(in crate::pack) trait Feed {
     /// Fills a window with the next records, whole keys at a time; whether more follow.
     fn fill(&mut self, window: &mut Window, memory_len: usize, copied: &mut Copied) -> Result<bool>;
@@ -538,21 +538,18 @@ impl<'a> Version<'a> {
             reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
             segment.salt,
         );
-        let told = |trouble| match trouble {
-            Trouble::Source(error) => Error::from(error),
-            Trouble::Broken(broken) => Error::Damaged(broken.into_damage(segment.source.path())),
-        };
+        let into_error = |trouble: Trouble| trouble.into_error(segment.source.path());
         match frames.step()? {
             Step::Frame => {}
-            Step::Invalid(broken) => return Err(told(Trouble::Broken(broken))),
+            Step::Invalid(broken) => return Err(into_error(Trouble::Broken(broken))),
             Step::End => {
                 let what = "the index names a place behind the last frame".into();
                 return Err(damaged(segment, self.place.offset, Some(self.key.clone()), what));
             }
         }
-        frames.begin_body().map_err(told)?;
+        frames.begin_body().map_err(into_error)?;
         loop {
-            match frames.next_chunk().map_err(told)? {
+            match frames.next_chunk().map_err(into_error)? {
                 // The only piece of an empty body has no chunk here.
                 Chunk::Bytes(span) if span.len == 0 => {}
                 Chunk::Bytes(span) => {

@@ -1,4 +1,4 @@
-//! What is told about sparse files, as the data classes of `stook._sparse`.
+//! Reports about sparse files, as the data classes of `stook._sparse`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -33,37 +33,37 @@ pub(crate) fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bo
     make(py, "SparseCounters", &fields)
 }
 
-pub(crate) fn statistics<'py>(py: Python<'py>, told: &SparseStatistics) -> PyResult<Bound<'py, PyAny>> {
-    let latency = &told.latency_ns;
+pub(crate) fn statistics<'py>(py: Python<'py>, statistics: &SparseStatistics) -> PyResult<Bound<'py, PyAny>> {
+    let latency = &statistics.latency_ns;
     let quantile = |share| (!latency.is_empty()).then(|| latency.value_at_quantile(share));
     let fields = PyDict::new(py);
-    fields.set_item("reads", told.reads)?;
-    fields.set_item("hits", told.hits)?;
-    fields.set_item("misses", told.misses)?;
-    fields.set_item("asked_bytes", told.asked_bytes)?;
-    fields.set_item("requests", told.requests)?;
-    fields.set_item("fetched_bytes", told.fetched_bytes)?;
-    fields.set_item("from_disk_bytes", told.from_disk_bytes)?;
-    fields.set_item("evicted_bytes", told.evicted_bytes)?;
-    fields.set_item("disk_failures", told.disk_failures)?;
-    fields.set_item("disk_failure", told.disk_failure.as_deref())?;
-    fields.set_item("disk_remark", told.disk_remark.as_deref())?;
+    fields.set_item("reads", statistics.reads)?;
+    fields.set_item("hits", statistics.hits)?;
+    fields.set_item("misses", statistics.misses)?;
+    fields.set_item("asked_bytes", statistics.asked_bytes)?;
+    fields.set_item("requests", statistics.requests)?;
+    fields.set_item("fetched_bytes", statistics.fetched_bytes)?;
+    fields.set_item("from_disk_bytes", statistics.from_disk_bytes)?;
+    fields.set_item("evicted_bytes", statistics.evicted_bytes)?;
+    fields.set_item("disk_failures", statistics.disk_failures)?;
+    fields.set_item("disk_failure", statistics.disk_failure.as_deref())?;
+    fields.set_item("disk_remark", statistics.disk_remark.as_deref())?;
     fields.set_item("latency_p50_ns", quantile(0.5))?;
     fields.set_item("latency_p99_ns", quantile(0.99))?;
     fields.set_item("latency_max_ns", quantile(1.0))?;
     make(py, "SparseStatistics", &fields)
 }
 
-pub(crate) fn disk<'py>(py: Python<'py>, told: &DiskStatistics) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn disk<'py>(py: Python<'py>, statistics: &DiskStatistics) -> PyResult<Bound<'py, PyAny>> {
     let fields = PyDict::new(py);
-    fields.set_item("read_bytes", told.read_bytes)?;
-    fields.set_item("written_bytes", told.written_bytes)?;
-    fields.set_item("evicted_bytes", told.evicted_bytes)?;
-    fields.set_item("unkept_bytes", told.unkept_bytes)?;
-    fields.set_item("damaged_ranges", told.damaged_ranges)?;
-    fields.set_item("discarded_entries", told.discarded_entries)?;
-    fields.set_item("failures", told.failures)?;
-    fields.set_item("first_failure", told.first_failure.as_deref())?;
+    fields.set_item("read_bytes", statistics.read_bytes)?;
+    fields.set_item("written_bytes", statistics.written_bytes)?;
+    fields.set_item("evicted_bytes", statistics.evicted_bytes)?;
+    fields.set_item("unkept_bytes", statistics.unkept_bytes)?;
+    fields.set_item("damaged_ranges", statistics.damaged_ranges)?;
+    fields.set_item("discarded_entries", statistics.discarded_entries)?;
+    fields.set_item("failures", statistics.failures)?;
+    fields.set_item("first_failure", statistics.first_failure.as_deref())?;
     make(py, "DiskStatistics", &fields)
 }
 
