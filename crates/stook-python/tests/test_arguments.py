@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any, Callable
 
@@ -212,3 +214,23 @@ def test_a_pack_that_was_there_stays_and_is_not_called_complete_when_its_selecti
     stook.pack_tree("tree", "data.stook")
     with stook.Pack("data.stook") as pack:
         assert pack["new"] == b"new" and pack.info().complete
+
+
+def test_an_archive_or_a_pack_is_not_packed_as_a_file_by_a_slip(tmp_path: Path) -> None:
+    # Before: one record with the bytes of the archive, or those of the segments of the pack.
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a").write_bytes(b"a")
+    archive = tmp_path / "t.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(tree / "a", "a")
+    stook.pack_tree(tree, tmp_path / "p.stook")
+    broken = tmp_path / "b.zip"
+    broken.write_bytes(b"none")
+    sources: list[list[Path]] = [[archive], [archive, tree], [broken], [tmp_path / "p.stook"]]
+    for source in sources:
+        with pytest.raises(stook.InvalidError, match=r"is an archive|called an archive|is a pack"):
+            stook.pack_tree(source, tmp_path / "new.stook")
+        assert not (tmp_path / "new.stook").exists()
+        assert stook.pack_tree(source, tmp_path / "new.stook", as_file=True).files >= 1
+        shutil.rmtree(tmp_path / "new.stook")

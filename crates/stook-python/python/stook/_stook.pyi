@@ -646,6 +646,7 @@ def pack_tree(
     checksum: bool = False,
     select: Union[Callable[[str], object], None] = None,
     exclude: Union[Callable[[str], object], None] = None,
+    as_file: bool = False,
     threads: int = 128,
     progress: Union[Callable[[int, int], object], bool, None] = None,
 ) -> PackTreeReport:
@@ -667,6 +668,7 @@ def pack_tree(
             Directories are entered all the same: ``lambda path: path.endswith(".jpg")`` finds pictures anywhere.
         exclude: Called with the same paths, before ``select``; what it says ``True`` to is left out, directories with all
             that is in them.
+        as_file: Whether a source that is an archive, or a pack, is packed as what it is, one file or several.
         threads: Threads that walk and read.
         progress: Called now and then with the entries and bytes so far. ``True`` shows a bar with tqdm.
 
@@ -676,7 +678,7 @@ def pack_tree(
     Raises:
         OSError: A source cannot be opened, or the pack cannot be written.
         stook.InvalidError: More records would have been deleted than may be, or the sources cannot be those that the pack was
-            made from. What is new is packed then, and nothing deleted. Or ``select`` took nothing.
+            made from: nothing is packed then. Or ``select`` took nothing, or a source is an archive or a pack.
 
     A pack that was made for this is removed again when ``select``, ``exclude`` or ``progress`` raises, or nothing is selected.
 

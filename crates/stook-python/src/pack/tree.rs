@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::prelude::*;
+use stook::import::{self, are_archives};
 use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
 use stook::pack::{Error, OpenOptions, Pack, PackWriter, Recovery, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
@@ -37,6 +38,7 @@ use crate::wait::{ProgressReporter, interruptible_with_progress};
 ///         Directories are entered all the same: ``lambda path: path.endswith(".jpg")`` finds pictures anywhere.
 ///     exclude: Called with the same paths, before ``select``; what it says ``True`` to is left out, directories with all
 ///         that is in them.
+///     as_file: Whether a source that is an archive, or a pack, is packed as what it is, one file or several.
 ///     threads: Threads that walk and read.
 ///     progress: Called now and then with the entries and bytes so far. ``True`` shows a bar with tqdm.
 ///
@@ -46,7 +48,7 @@ use crate::wait::{ProgressReporter, interruptible_with_progress};
 /// Raises:
 ///     OSError: A source cannot be opened, or the pack cannot be written.
 ///     stook.InvalidError: More records would have been deleted than may be, or the sources cannot be those that the pack was
-///         made from. What is new is packed then, and nothing deleted. Or ``select`` took nothing.
+///         made from: nothing is packed then. Or ``select`` took nothing, or a source is an archive or a pack.
 ///
 /// A pack that was made for this is removed again when ``select``, ``exclude`` or ``progress`` raises, or nothing is selected.
 ///
@@ -59,7 +61,7 @@ use crate::wait::{ProgressReporter, interruptible_with_progress};
 ///     >>> stook.Pack("photos.stook")["cat.jpg"]
 ///     b'...'
 #[pyfunction]
-#[pyo3(signature = (sources, pack, *, group=None, delete=false, max_delete=None, force=false, checksum=false, select=None, exclude=None, threads=128, progress=None))]
+#[pyo3(signature = (sources, pack, *, group=None, delete=false, max_delete=None, force=false, checksum=false, select=None, exclude=None, as_file=false, threads=128, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
@@ -72,6 +74,7 @@ pub(crate) fn pack_tree<'py>(
     checksum: bool,
     select: Option<&Bound<'py, PyAny>>,
     exclude: Option<&Bound<'py, PyAny>>,
+    as_file: bool,
     #[pyo3(from_py_with = numbers::threads)] threads: usize,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -80,6 +83,9 @@ pub(crate) fn pack_tree<'py>(
         return Err(invalid("at least one source and 1 to 1024 threads are wanted"));
     }
     let delete = delete_of(delete, max_delete, force)?;
+    if !as_file {
+        refuse_archives(&roots)?;
+    }
     let callback = progress_of(progress)?;
     let selected = Selecting::new(select, exclude)?;
     let mut reporter = ProgressReporter::new(callback);
@@ -94,6 +100,9 @@ pub(crate) fn pack_tree<'py>(
             delete,
             checksum,
         };
+        if !as_file {
+            tree.check_no_packs().or_raise()?;
+        }
         pack_into(&mut tree, &pack, &selected, &mut reporter)
     });
     if let Some(error) = selected.into_error() {
@@ -118,6 +127,25 @@ pub(crate) fn pack_tree<'py>(
         return Err(invalid(format!("{why}; max_delete or force deletes them")));
     }
     info::pack_report(py, &summary, &damages)
+}
+
+/// An archive would become one record, which is hardly what somebody wants.
+fn refuse_archives(roots: &[PathBuf]) -> PyResult<()> {
+    let instead = "`stook pack` on the command line packs what is in it, and as_file=True the file";
+    match are_archives(roots) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(invalid(format!("{} is an archive: {instead}", text_of_paths(roots)))),
+        Err(import::Error::Mixed) => {
+            Err(invalid(format!("one of {} is an archive: {instead}", text_of_paths(roots))))
+        }
+        Err(error @ import::Error::NotImported { .. }) => Err(invalid(format!("{error} with as_file=True"))),
+        Err(other) => Err(invalid(other.to_string())),
+    }
+}
+
+fn text_of_paths(paths: &[PathBuf]) -> String {
+    let all: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    all.join(", ")
 }
 
 /// How many records may be deleted. What is said of that without `delete` would be without effect.
@@ -251,7 +279,6 @@ fn pack_into(
         root.symlink_metadata().map_err(|error| stook::Error::io("read", root, error)).or_raise()?;
     }
     tree.check().or_raise()?;
-    tree.check_no_packs().or_raise()?;
     let Opened { mut writer, before, made } = open_for_tree(tree, path)?;
     let recovery = writer.recovery().clone();
     tree.own = Some(path.clone());
