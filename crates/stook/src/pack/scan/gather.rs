@@ -19,15 +19,15 @@ use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::FrameHeader;
 use crate::pack::format::index::Place;
-use crate::pack::frames::{BodySpan, Chunk, Frames, Head, Step};
 use crate::pack::key::Key;
-use crate::pack::open::Pack;
-use crate::pack::reader::read_if_cached;
-use crate::pack::record::{checked_head, verify_body};
-use crate::pack::route::Route;
-use crate::pack::segment::Segment;
-use crate::pack::snapshot::Found;
-use crate::pack::window::{Window, WindowOptions};
+use crate::pack::read::frames::{BodySpan, Chunk, Frames, Head, Step};
+use crate::pack::read::reader::read_if_cached;
+use crate::pack::read::record::{checked_head, verify_body};
+use crate::pack::read::route::Route;
+use crate::pack::read::window::{Window, WindowOptions};
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::Segment;
+use crate::pack::state::snapshot::Found;
 use crate::source::Session;
 
 /// Batches that are planned: the one that is handed out, and the next.

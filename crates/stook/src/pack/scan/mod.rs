@@ -20,10 +20,10 @@ use bytes::Bytes;
 
 use super::damages::Damages;
 use super::error::{Damage, Error, Result};
-use super::frames::{BodySpan, Head};
 use super::key::Key;
-use super::open::Pack;
-use super::segment::Segment;
+use crate::pack::read::frames::{BodySpan, Head};
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::Segment;
 pub use cursor::Cursor;
 use cursor::Position;
 use entries::Behind;

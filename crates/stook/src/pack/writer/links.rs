@@ -18,11 +18,11 @@ use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name as AttributeName, Value};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
 use crate::pack::format::segment::Salt;
-use crate::pack::frames::{Chunk, Frames, Step};
-use crate::pack::further_names::HOPS_MAX;
 use crate::pack::key::{KEY_LEN_MAX, Key};
-use crate::pack::names::Name;
-use crate::pack::open::{OpenOptions, Pack};
+use crate::pack::list::further_names::HOPS_MAX;
+use crate::pack::read::frames::{Chunk, Frames, Step};
+use crate::pack::state::names::Name;
+use crate::pack::state::open::{OpenOptions, Pack};
 use crate::source::Source;
 
 /// Read of a record to see whether it has further names, in bytes: nearly always all of its head.
