@@ -3,9 +3,9 @@
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::UNIT;
-use crate::pack::format::frame::{BodyLen, FrameKind};
+use crate::pack::format::frame::FrameKind;
 use crate::pack::read::frames::{Frames, Step, Trouble};
-use crate::pack::read::record::{RecordHead, decode_attributes};
+use crate::pack::read::record::{RecordHead, record_head};
 use crate::pack::state::names::Name;
 use crate::pack::state::open::Pack;
 use crate::pack::state::recover::skip_past_damage;
@@ -100,19 +100,7 @@ impl Pack {
             let refusal = self.snapshot.refusal(key.sort_form(), segment, head.offset, &self.reader)?;
             return refusal.map_or(Ok(None), |damage| Err(Error::Damaged(damage)));
         }
-        let attributes = decode_attributes(segment, &header, head.offset, &key, &head.attributes)?;
-        Ok(Some(RecordHead {
-            key,
-            attributes,
-            body_len: match header.body {
-                BodyLen::Known(len) => Some(len),
-                BodyLen::Framed => None,
-            },
-            sequence: header.sequence,
-            time_ns: header.time_ns,
-            segment: segment.entry.id,
-            offset: head.offset,
-        }))
+        record_head(segment, &header, head.offset, key, &head.attributes).map(Some)
     }
 
     /// The group of a segment, by its id.

@@ -75,12 +75,24 @@ impl Pack {
     /// # Errors
     /// As [`open_record`](Self::open_record), and [`Error::Invalid`] when the names lead to no file.
     pub fn open_file(&self, key: &Key) -> Result<Option<RecordReader<'_>>> {
-        let Some(mut reader) = self.open_record(key)? else { return Ok(None) };
+        self.open_record(key)?.map(|reader| self.open_named(key, reader)).transpose()
+    }
+
+    /// The same for a key that was [located](Self::locate): the index is not asked for it again.
+    ///
+    /// # Errors
+    /// As [`open_file`](Self::open_file).
+    pub fn open_located_file(&self, entry: &KeyEntry) -> Result<RecordReader<'_>> {
+        self.open_named(&entry.key, self.open_located(entry)?)
+    }
+
+    /// Goes from the record of a key to that of its file.
+    fn open_named<'p>(&'p self, key: &Key, mut reader: RecordReader<'p>) -> Result<RecordReader<'p>> {
         for _ in 0..HOPS_MAX {
             if !reader.head().is_hard_link() {
                 let head = reader.head();
                 return match head.key == *key || is_file(head) {
-                    true => Ok(Some(reader)),
+                    true => Ok(reader),
                     false => Err(no_file(key, &head.key)),
                 };
             }

@@ -315,6 +315,7 @@ impl Frames {
         }
         // Peeking again at what is in the window costs nothing, and lets the walk move on first.
         self.window.skip(rest)?;
+        self.body = BodyState::Done;
         let end = self.window.pos();
         Ok(Some(BodySpan { offset: end - rest, len }))
     }
@@ -325,14 +326,13 @@ impl Frames {
     }
 
     /// Prepares to hand out the body chunk by chunk.
-    pub(crate) fn begin_body(&mut self) -> Checked<()> {
+    pub(crate) fn begin_body(&mut self) {
         self.body = match self.head.header.body {
             BodyLen::Framed => BodyState::Framed { seen: 0, number: 0 },
             BodyLen::Known(len) => {
                 BodyState::Known { len, left: len, chunk: 0, sums: Bytes::new(), sums_from: 0 }
             }
         };
-        Ok(())
     }
 
     /// The next chunk of the body, verified, to be seen by [`view`](Self::view); or its end, and then the walk
@@ -464,7 +464,7 @@ impl Frames {
         if let Some(body) = self.whole_body()? {
             return Ok(Some(body.len as u64));
         }
-        self.begin_body()?;
+        self.begin_body();
         loop {
             if let Chunk::End { len, counts } = self.next_chunk()? {
                 return Ok(counts.then_some(len));

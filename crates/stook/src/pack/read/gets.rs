@@ -8,7 +8,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::key::Key;
 use crate::pack::read::around::read_again;
 use crate::pack::read::reader::{Batch, Read};
-use crate::pack::read::record::{Record, parse_record};
+use crate::pack::read::record::Record;
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::Found;
@@ -21,6 +21,8 @@ const WHOLE_FRAME_MAX: u64 = 64 << 20;
 pub(crate) struct Gets<'p> {
     pack: &'p Pack,
     keys: &'p [Key],
+    /// Where their records are, if they were looked up before.
+    known: Option<&'p [Found]>,
     /// Where the record of each key is, as far as they are looked up.
     found: Vec<Option<Found>>,
     /// For each read, which key it is for.
@@ -33,10 +35,12 @@ pub(crate) struct Gets<'p> {
 }
 
 impl<'p> Gets<'p> {
-    pub(crate) fn new(pack: &'p Pack, keys: &'p [Key]) -> Result<Self> {
+    /// Gets of keys. Those that were looked up are not looked up again: `known` is where their records are.
+    pub(crate) fn new(pack: &'p Pack, keys: &'p [Key], known: Option<&'p [Found]>) -> Result<Self> {
         let mut gets = Self {
             pack,
             keys,
+            known,
             found: Vec::with_capacity(keys.len()),
             reads: Vec::with_capacity(keys.len()),
             accesses: vec![None; pack.snapshot.segments.len()],
@@ -53,8 +57,8 @@ impl<'p> Gets<'p> {
             return Ok(());
         }
         let mut sampled = vec![Vec::new(); self.accesses.len()];
-        for key in self.keys.iter().step_by(self.keys.len() / SAMPLED_RANGES) {
-            let found = match self.pack.find(key) {
+        for number in (0..self.keys.len()).step_by(self.keys.len() / SAMPLED_RANGES) {
+            let found = match self.look_up(number) {
                 // It is told when it is looked up for itself.
                 Err(Error::Damaged(_)) => None,
                 found => found?,
@@ -75,6 +79,15 @@ impl<'p> Gets<'p> {
         Ok(())
     }
 
+    /// Where the record of a key is.
+    fn look_up(&self, number: usize) -> Result<Option<Found>> {
+        match (self.known, self.keys.get(number)) {
+            (Some(known), _) => Ok(known.get(number).copied()),
+            (None, Some(key)) => self.pack.find(key),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// Reads them; in the order of the keys.
     pub(crate) fn run(mut self) -> Result<Vec<Result<Option<Record>>>> {
         let pack = self.pack;
@@ -83,7 +96,7 @@ impl<'p> Gets<'p> {
             return Err(error);
         }
         for ((key, found), slot) in self.keys.iter().zip(&self.found).zip(&mut self.records) {
-            // Framed bodies and very long ones come in pieces.
+            // Very long ones come in pieces, and those whose length the index does not say.
             if let (Some(found), Ok(None)) = (found, &slot) {
                 *slot = pack.read_stream(key, *found);
             }
@@ -134,8 +147,10 @@ impl<'p> Batch<'p> for Gets<'p> {
     fn next(&mut self) -> Option<Read<'p>> {
         while self.failure.is_none() {
             let number = self.found.len();
-            let key = self.keys.get(number)?;
-            let found = match self.pack.find(key) {
+            if number >= self.keys.len() {
+                return None;
+            }
+            let found = match self.look_up(number) {
                 Ok(found) => found,
                 Err(error @ Error::Damaged(_)) => {
                     // It costs the keys that it hides, and no other.
@@ -166,7 +181,7 @@ impl<'p> Batch<'p> for Gets<'p> {
         if let (Some(slot), Some(key)) = (self.records.get_mut(key), self.keys.get(key)) {
             let read = read_again(segment.source.as_ref(), range, result);
             *slot = read
-                .and_then(|bytes| parse_record(segment, found.place, &bytes))
+                .and_then(|bytes| segment.record_in(found.place, &bytes, &self.pack.reader).map(Some))
                 .map_err(|error| error.of(key));
         }
     }

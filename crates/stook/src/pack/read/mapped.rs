@@ -13,6 +13,7 @@ use crate::pack::format::index::Place;
 use crate::pack::format::manifest::SegmentState;
 use crate::pack::index::run::{Newest, Run};
 use crate::pack::key::Key;
+use crate::pack::read::gets::Gets;
 use crate::pack::read::record::{RawHead, Record, decode_attributes, decode_head, raw_body, raw_head};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::{Life, Segment};
@@ -236,12 +237,12 @@ impl Pack {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn get_with<T>(&self, key: &Key, look: impl FnOnce(RecordView<'_>) -> T) -> Result<Option<T>> {
-        if let Some(found) = self.find_quickly(key)?
-            && let Some(verified) = self.verify_frame(key, found)?
-        {
+        let Some(found) = self.find_quickly(key)? else { return Ok(None) };
+        if let Some(verified) = self.verify_frame(key, found)? {
             return Ok(Some(look(verified.view(key))));
         }
-        Ok(self.get(key)?.as_ref().map(|record| look(RecordView::of(record))))
+        let record = Gets::new(self, std::slice::from_ref(key), Some(&[found]))?.run()?.pop();
+        Ok(record.transpose()?.flatten().as_ref().map(|record| look(RecordView::of(record))))
     }
 
     /// Has `each` look at the records with these keys, one after another and in no certain order: at the number of the key, and
@@ -258,14 +259,10 @@ impl Pack {
         let others = self.each_mapped(keys, &mut |number, key, verified| {
             each(number, verified.map(|verified| verified.map(|verified| verified.view(key))));
         })?;
-        let keys: Vec<Key> = others.iter().filter_map(|&number| keys.get(number).cloned()).collect();
-        for (&number, record) in others.iter().zip(self.read_many_records(&keys)?) {
-            match record {
-                Ok(record) => each(number, Ok(record.as_ref().map(RecordView::of))),
-                Err(error) => each(number, Err(error)),
-            }
-        }
-        Ok(())
+        self.read_others(keys, others, &mut |number, record| match record {
+            Ok(record) => each(number, Ok(record.as_ref().map(RecordView::of))),
+            Err(error) => each(number, Err(error)),
+        })
     }
 
     /// The records with these keys in their order: mapped ones from their mappings, the others read as one batch.
@@ -276,24 +273,43 @@ impl Pack {
                 *slot = verified.and_then(|verified| verified.map(|verified| verified.record()).transpose());
             }
         })?;
-        let keys: Vec<Key> = others.iter().filter_map(|&number| keys.get(number).cloned()).collect();
-        for (number, record) in others.into_iter().zip(self.read_many_records(&keys)?) {
+        self.read_others(keys, others, &mut |number, record| {
             if let Some(slot) = records.get_mut(number) {
                 *slot = record;
             }
-        }
+        })?;
         Ok(records)
     }
 
+    /// Reads the records that are not in mappings: see [`each_mapped`](Self::each_mapped).
+    fn read_others(
+        &self,
+        keys: &[Key],
+        others: Option<Vec<(usize, Found)>>,
+        take: &mut dyn FnMut(usize, Result<Option<Record>>),
+    ) -> Result<()> {
+        let Some(others) = others else {
+            let records = self.read_many_records(keys)?.into_iter().enumerate();
+            records.for_each(|(number, record)| take(number, record));
+            return Ok(());
+        };
+        let keys: Vec<Key> = others.iter().filter_map(|&(number, _)| keys.get(number).cloned()).collect();
+        let known: Vec<Found> = others.iter().map(|&(_, found)| found).collect();
+        let records = Gets::new(self, &keys, Some(&known))?.run()?;
+        others.iter().zip(records).for_each(|(&(number, _), record)| take(number, record));
+        Ok(())
+    }
+
     /// Looks keys up, and verifies the frames of those that are mapped while the next ones come from memory. Gives the
-    /// numbers of the keys that are to be read in another way.
+    /// numbers of the keys that are to be read in another way, and where their records are; `None` when nothing is mapped,
+    /// and no key was looked up.
     fn each_mapped<'a>(
         &'a self,
         keys: &'a [Key],
         each: &mut dyn FnMut(usize, &'a Key, Result<Option<VerifiedFrame<'a>>>),
-    ) -> Result<Vec<usize>> {
+    ) -> Result<Option<Vec<(usize, Found)>>> {
         if self.maps.iter().all(Option::is_none) {
-            return Ok((0..keys.len()).collect());
+            return Ok(None);
         }
         self.read_pages_for(keys)?;
         let (sole, slots) = (self.sole_run(), [Slot::default(); SLOTS]);
@@ -307,14 +323,16 @@ impl Pack {
                 each(number, key, Err(error));
                 continue;
             }
-            match line.slot(number).found.map(|found| self.verify_frame(key, found)) {
-                None => each(number, key, Ok(None)),
-                Some(Ok(None)) => others.push(number),
-                Some(Ok(verified)) => each(number, key, Ok(verified)),
-                Some(Err(error)) => each(number, key, Err(error)),
+            let Some(found) = line.slot(number).found else {
+                each(number, key, Ok(None));
+                continue;
+            };
+            match self.verify_frame(key, found) {
+                Ok(None) => others.push((number, found)),
+                verified => each(number, key, verified),
             }
         }
-        Ok(others)
+        Ok(Some(others))
     }
 
     /// The one run of a pack that has a single one, and the number of its segment.

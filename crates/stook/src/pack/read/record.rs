@@ -109,20 +109,25 @@ pub(crate) fn parse_head(segment: &Segment, place: Place, bytes: &[u8]) -> Resul
 
 /// Key and attributes of a head that was verified.
 pub(crate) fn decode_head(segment: &Segment, place: Place, raw: &RawHead<'_>) -> Result<RecordHead> {
-    let (header, key) = (raw.header, raw.decoded_key(segment)?);
-    let attributes = decode_attributes(segment, &header, place.offset, &key, raw.attributes)?;
-    Ok(RecordHead {
-        key,
-        attributes,
-        body_len: match header.body {
-            BodyLen::Known(len) => Some(len),
-            BodyLen::Framed => None,
-        },
-        sequence: header.sequence,
-        time_ns: header.time_ns,
-        segment: segment.entry.id,
-        offset: place.offset,
-    })
+    let key = raw.decoded_key(segment)?;
+    record_head(segment, &raw.header, place.offset, key, raw.attributes)
+}
+
+/// The head of the record of a frame that was verified up to its body.
+pub(crate) fn record_head(
+    segment: &Segment,
+    header: &FrameHeader,
+    offset: u64,
+    key: Key,
+    attributes: &[u8],
+) -> Result<RecordHead> {
+    let attributes = decode_attributes(segment, header, offset, &key, attributes)?;
+    let body_len = match header.body {
+        BodyLen::Known(len) => Some(len),
+        BodyLen::Framed => None,
+    };
+    let (sequence, time_ns, segment) = (header.sequence, header.time_ns, segment.entry.id);
+    Ok(RecordHead { key, attributes, body_len, sequence, time_ns, segment, offset })
 }
 
 /// The attributes of a record whose header has been verified.

@@ -2,11 +2,10 @@
 
 use crate::pack::damages::DamageLog;
 use crate::pack::error::{Damage, Error, Result};
-use crate::pack::format::frame::BodyLen;
 use crate::pack::key::Key;
-use crate::pack::read::frames::{Chunk, Frames};
+use crate::pack::read::frames::Frames;
 use crate::pack::read::reader::Reader;
-use crate::pack::read::record::{RecordHead, decode_attributes};
+use crate::pack::read::record::{Record, RecordHead, record_head};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
 
@@ -14,16 +13,15 @@ use crate::pack::state::segment::Segment;
 pub struct RecordReader<'p> {
     reader: &'p Reader,
     frames: Option<Frames>,
-    segment: &'p Segment,
     head: RecordHead,
     ended: bool,
 }
 
 impl<'p> RecordReader<'p> {
-    pub(crate) fn new(reader: &'p Reader, segment: &'p Segment, mut frames: Frames) -> Result<Self> {
+    /// Reads what [`Segment::open_record`] opened.
+    pub(crate) fn new(reader: &'p Reader, segment: &Segment, frames: Frames) -> Result<Self> {
         let head = head_of(segment, &frames)?;
-        frames.begin_body().map_err(|trouble| trouble.into_error(segment.source.path()))?;
-        Ok(Self { reader, frames: Some(frames), segment, head, ended: false })
+        Ok(Self { reader, frames: Some(frames), head, ended: false })
     }
 
     /// All but the body.
@@ -37,18 +35,25 @@ impl<'p> RecordReader<'p> {
     /// [`Error::Damaged`] when it is not what was written, what reading meets.
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
         let Some(frames) = self.frames.as_mut().filter(|_| !self.ended) else { return Ok(None) };
-        let segment = self.segment;
-        match frames.next_chunk() {
-            Ok(Chunk::Bytes(span)) => Ok(Some(frames.view(span).1)),
-            Ok(Chunk::End { counts, .. }) => {
+        match frames.next_of_record() {
+            Ok(Some(span)) => Ok(Some(frames.view(span).1)),
+            ended => {
                 self.ended = true;
-                if counts { Ok(None) } else { Err(abandoned(segment, &self.head)) }
-            }
-            Err(trouble) => {
-                self.ended = true;
-                Err(trouble.into_error(segment.source.path()))
+                ended.map(|_| None)
             }
         }
+    }
+
+    /// All of it, the body put together.
+    ///
+    /// # Errors
+    /// As [`next_chunk`](Self::next_chunk).
+    pub(crate) fn into_record(mut self) -> Result<Record> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.next_chunk()? {
+            body.extend_from_slice(chunk);
+        }
+        Ok(Record { head: self.head.clone(), body: body.into() })
     }
 
     /// The head, when the body has been read.
@@ -148,35 +153,13 @@ impl std::fmt::Debug for RecordReader<'_> {
     }
 }
 
-fn abandoned(segment: &Segment, head: &RecordHead) -> Error {
-    Error::Damaged(Damage {
-        file: segment.source.path().to_path_buf(),
-        offset: head.offset,
-        key: Some(head.key.clone()),
-        what: "the index names a record that was abandoned".into(),
-        cause: None,
-    })
-}
-
 /// What the frame at which a walk stands says of itself.
-pub(crate) fn head_of(segment: &Segment, frames: &Frames) -> Result<RecordHead> {
+fn head_of(segment: &Segment, frames: &Frames) -> Result<RecordHead> {
     let head = frames.head();
-    let damaged = |what: &str| {
+    let key = head.key().ok_or_else(|| {
         let file = segment.source.path().to_path_buf();
-        Error::Damaged(Damage { file, offset: head.offset, key: None, what: what.into(), cause: None })
-    };
-    let key = head.key().ok_or_else(|| damaged("this frame is no record"))?;
-    let attributes = decode_attributes(segment, &head.header, head.offset, &key, &head.attributes)?;
-    Ok(RecordHead {
-        key,
-        attributes,
-        body_len: match head.header.body {
-            BodyLen::Known(len) => Some(len),
-            BodyLen::Framed => None,
-        },
-        sequence: head.header.sequence,
-        time_ns: head.header.time_ns,
-        segment: segment.entry.id,
-        offset: head.offset,
-    })
+        let what = "the index names a frame that is no record".into();
+        Error::Damaged(Damage { file, offset: head.offset, key: None, what, cause: None })
+    })?;
+    record_head(segment, &head.header, head.offset, key, &head.attributes)
 }

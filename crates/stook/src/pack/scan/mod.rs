@@ -7,7 +7,6 @@ mod batch;
 mod cursor;
 mod entries;
 mod gather;
-mod held;
 mod range;
 mod split;
 mod token;

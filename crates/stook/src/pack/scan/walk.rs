@@ -211,7 +211,7 @@ impl<'p> Walk<'p> {
             self.frames.finish_frame()?;
             return Ok(Stepped::Over);
         }
-        self.frames.begin_body()?;
+        self.frames.begin_body();
         self.unfinished = true;
         Ok(Stepped::At(At::Long))
     }

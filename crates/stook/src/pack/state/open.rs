@@ -13,12 +13,10 @@ use crate::pack::format::footer::Tally;
 use crate::pack::format::index::Place;
 use crate::pack::format::manifest::{PackState, SegmentState};
 use crate::pack::key::Key;
-use crate::pack::read::frames::{Frames, Step};
 use crate::pack::read::gets::Gets;
 use crate::pack::read::mapped::{MapRule, map_segments};
 use crate::pack::read::reader::Reader;
 use crate::pack::read::record::{Record, RecordHead, parse_head};
-use crate::pack::read::route::Route;
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::{Entries, KeyRange};
 use crate::pack::state::recover::TornTail;
@@ -235,7 +233,7 @@ impl Pack {
     /// The records with these keys by reading them, in their order, as one batch at queue depth.
     pub(crate) fn read_many_records(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         self.read_pages_for(keys)?;
-        Gets::new(self, keys)?.run()
+        Gets::new(self, keys, None)?.run()
     }
 
     /// The records with these keys, in their order, read as one batch at queue depth.
@@ -306,14 +304,9 @@ impl Pack {
         Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what, cause: None })
     }
 
+    /// The record at a place where its key was found, read in pieces and put together.
     pub(crate) fn read_stream(&self, key: &Key, found: Found) -> Result<Option<Record>> {
-        let Some(mut stream) = self.stream(key, found)? else { return Ok(None) };
-        let mut body = Vec::new();
-        while let Some(chunk) = stream.next_chunk()? {
-            body.extend_from_slice(chunk);
-        }
-        let head = stream.into_head();
-        Ok(Some(Record { head, body: Bytes::from(body) }))
+        self.open_found(key, found)?.map(RecordReader::into_record).transpose()
     }
 
     /// The record with this key, its body to be read in verified pieces: for bodies of any length.
@@ -322,34 +315,26 @@ impl Pack {
     /// As [`get`](Self::get).
     pub fn open_record(&self, key: &Key) -> Result<Option<RecordReader<'_>>> {
         match self.find(key)? {
-            Some(found) => self.stream(key, found),
+            Some(found) => self.open_found(key, found),
             None => Ok(None),
         }
     }
 
-    fn stream(&self, key: &Key, found: Found) -> Result<Option<RecordReader<'_>>> {
+    /// The same for a key that was [located](Self::locate): the index is not asked again.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn open_located(&self, entry: &KeyEntry) -> Result<RecordReader<'_>> {
+        self.open_found(&entry.key, entry.found)?.ok_or_else(|| {
+            Error::Invalid(format!("the place of {} is of another state of the pack", entry.key))
+        })
+    }
+
+    fn open_found(&self, key: &Key, found: Found) -> Result<Option<RecordReader<'_>>> {
         let Some(segment) = self.snapshot.segments.get(found.segment) else { return Ok(None) };
-        let end = found.place.len.and_then(|len| found.place.offset.checked_add(len));
-        let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
-        let range = ByteRange::new(found.place.offset, end).unwrap_or_default();
-        let route = Route::new(self.access, segment.source.as_ref(), range);
-        let window = self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
-        let mut frames = Frames::new(window, segment.salt);
-        let broken = match frames.step()? {
-            Step::Frame => None,
-            Step::Invalid(broken) => Some(broken.into_damage(segment.source.path())),
-            Step::End => Some(Damage {
-                file: segment.source.path().to_path_buf(),
-                offset: range.start(),
-                key: Some(key.clone()),
-                what: "the index names a place behind the last frame".into(),
-                cause: None,
-            }),
-        };
-        match broken {
-            Some(damage) => Err(Error::Damaged(Damage { key: Some(key.clone()), ..damage })),
-            None => RecordReader::new(&self.reader, segment, frames).map(Some).map_err(|error| error.of(key)),
-        }
+        let record = segment.open_record(found.place, &self.reader, self.access);
+        let record = record.and_then(|frames| RecordReader::new(&self.reader, segment, frames));
+        record.map(Some).map_err(|error| error.of(key))
     }
 
     /// All live keys in order, from the first that begins with `prefix` (a sort form: see

@@ -1,4 +1,4 @@
-//! [`Held`]: a frame in memory, read as if it were in its place in its segment.
+//! [`HeldFrame`]: a frame in memory, read as if it were in its place in its segment.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::source::{Identity, Leaf, Source};
 
 /// Bytes from `base` on; what is before them reads as zeros.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) path: PathBuf,
-    pub(super) base: u64,
-    pub(super) bytes: Bytes,
+pub(crate) struct HeldFrame {
+    pub(crate) path: PathBuf,
+    pub(crate) base: u64,
+    pub(crate) bytes: Bytes,
 }
 
-impl Source for Held {
+impl Source for HeldFrame {
     fn path(&self) -> &Path {
         &self.path
     }
