@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, RwLock};
 
 use bytes::Bytes;
 use stook::pack::{self, Attributes, Durability, FileKind, Key, KeyValue, Pack, PackWriter, SharedWriter};
 
 use super::writing::last_id;
 use crate::errors::{Raise, closed, invalid};
+use crate::locks::{locked, read, written};
 
 /// So many bytes that were put are kept in memory for gets before the pack is opened anew.
 const RECENT_BYTES_MAX: usize = 32 << 20;
@@ -366,16 +367,4 @@ impl Recent {
             self.values.insert(key.clone(), body.map(Bytes::copy_from_slice));
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn written<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
