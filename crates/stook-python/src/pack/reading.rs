@@ -184,8 +184,10 @@ impl Pack {
                 Ok(near.memory.len())
             })?;
         } else {
-            let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
-            in_batches(&keys, &mut sizes, |keys| append_read(py, &reader, keys, &default, &values))?;
+            each_read(py, &reader, &keys, |record| match record {
+                Some(record) => values.append(bytes_of(py, &record.body)?),
+                None => values.append(&default),
+            })?;
         }
         Ok(values)
     }
@@ -259,16 +261,9 @@ impl Pack {
         let keys = keys_of(keys)?;
         let reader = self.reader(py)?;
         let mut records = Vec::with_capacity(keys.len());
-        let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
-        in_batches(&keys, &mut sizes, |keys| {
-            py.check_signals()?;
-            let mut bytes = 0;
-            for record in py.detach(|| reader.get_files(keys)).or_raise()? {
-                let record = record.or_raise()?.map(|record| with_group(&reader, record));
-                bytes += record.as_ref().map_or(0, |record| record.body.len());
-                records.push(record);
-            }
-            Ok(bytes)
+        each_read(py, &reader, &keys, |record| {
+            records.push(record.map(|record| with_group(&reader, record)));
+            Ok(())
         })?;
         Ok(records)
     }
@@ -634,24 +629,22 @@ fn in_batches(
     Ok(())
 }
 
-/// Values of records that are read.
-fn append_read<'py>(
-    py: Python<'py>,
+/// Reads records some at a time, and hands out one after another.
+fn each_read(
+    py: Python<'_>,
     pack: &Arc<pack::Pack>,
     keys: &[Key],
-    default: &Bound<'py, PyAny>,
-    values: &Bound<'py, PyList>,
-) -> PyResult<usize> {
-    py.check_signals()?;
-    let mut bytes = 0;
-    for record in py.detach(|| pack.get_files(keys)).or_raise()? {
-        match record.or_raise()? {
-            Some(record) => {
-                bytes += record.body.len();
-                values.append(bytes_of(py, &record.body)?)?;
-            }
-            None => values.append(default)?,
+    mut each: impl FnMut(Option<pack::Record>) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
+    in_batches(keys, &mut sizes, |keys| {
+        py.check_signals()?;
+        let mut bytes = 0;
+        for record in py.detach(|| pack.get_files(keys)).or_raise()? {
+            let record = record.or_raise()?;
+            bytes += record.as_ref().map_or(0, |record| record.body.len());
+            each(record)?;
         }
-    }
-    Ok(bytes)
+        Ok(bytes)
+    })
 }

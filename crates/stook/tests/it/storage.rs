@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use stook::Error;
 use stook::engine::{Backend, EngineFactory};
-use stook::source::Source;
 use stook::storage::{
     EntryKind, LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_at, free_bytes,
 };
