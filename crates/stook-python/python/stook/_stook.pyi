@@ -18,7 +18,21 @@ from ._stook_sparse import described as described
 from ._stook_sparse import shown_in as shown_in
 from ._stook_sparse import who_asks as who_asks
 from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, UnpackReport
-from ._typing import Access, AnyBuffer, Attribute, Attributes, Durability, Key, Kinds, Mode, OnDamage, Path, ScanOrder
+from ._typing import (
+    Access,
+    AnyBuffer,
+    Attribute,
+    Attributes,
+    Durability,
+    Key,
+    Kinds,
+    Mode,
+    OnDamage,
+    Path,
+    Progress,
+    ScanOrder,
+    SimpleProgress,
+)
 
 VERSION: Final[str]
 DEBUG: Final[bool]
@@ -467,11 +481,12 @@ class Pack:
         Returns:
             The parts. Every live record is in exactly one.
         """
-    def check(self, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport:
+    def check(self, progress: Progress = None) -> CheckReport:
         """Verifies every record, every index page, and that they agree.
 
         Args:
-            progress: Called now and then with the bytes gone through and all there are, on another thread.
+            progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+                bar with tqdm.
 
         Returns:
             A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -582,12 +597,14 @@ class Pack:
         ],
         *,
         group: str = "",
+        progress: SimpleProgress = None,
     ) -> None:
         """Puts many records.
 
         Args:
             records: A mapping, or pairs of keys and values.
             group: The group to put them into.
+            progress: Called now and then with the records so far; what it raises ends it. ``True`` shows a bar with tqdm.
         """
     def batch(self, *, group: str = "") -> Batch:
         """Puts and deletions that count together or not at all, whatever happens.
@@ -620,7 +637,7 @@ class Pack:
         max_dead: Union[float, None] = None,
         extra_bytes: int = 17179869184,
         group: Union[str, list[str], None] = None,
-        progress: Union[Callable[[int], object], None] = None,
+        progress: SimpleProgress = None,
     ) -> CompactReport:
         """Writes what counts once more, in the order of its keys, and lets go of the rest.
 
@@ -630,6 +647,7 @@ class Pack:
             extra_bytes: Room that a step may take on top of what is there.
             group: Only this group, or these.
             progress: Called now and then with the bytes written so far, on another thread. It may read the pack, not change it.
+                ``True`` shows a bar with tqdm.
 
         Returns:
             A `CompactReport`.

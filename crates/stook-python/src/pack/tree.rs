@@ -18,7 +18,7 @@ use crate::errors::{OrRaise as _, invalid, warn_of, warn_of_recovery};
 use crate::key::text_of;
 use crate::numbers;
 use crate::paths;
-use crate::wait::{ProgressReporter, interruptible_with_progress};
+use crate::wait::{ProgressReporter, callback_of, interruptible_with_progress};
 
 /// Packs trees of files; run again, adds only what is new or changed.
 ///
@@ -167,13 +167,7 @@ fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Del
 
 /// What `progress` says: a callable, or `True` for a bar.
 fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-    let Some(progress) = progress else { return Ok(None) };
-    match progress.extract::<bool>() {
-        Ok(false) => Ok(None),
-        Ok(true) => Ok(Some(progress.py().import("stook._progress")?.getattr("bar")?.call0()?.unbind())),
-        Err(_) if progress.is_callable() => Ok(Some(progress.clone().unbind())),
-        Err(_) => Err(invalid("progress is a callable, True or False")),
-    }
+    callback_of(progress, &["entries", "bytes"])
 }
 
 /// Callables that select what is packed or unpacked; threads of the walk call them.

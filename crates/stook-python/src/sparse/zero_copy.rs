@@ -1,13 +1,15 @@
 //! Memory of Python objects that sparse buffers hold without a copy.
 #![expect(unsafe_code, reason = "Python's buffer protocol is a matter of pointers")]
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
+
+use crate::locks::locked;
 
 /// Objects whose memory nobody needs any more.
 static DROPPED: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
@@ -37,18 +39,18 @@ impl Drop for Owner {
     fn drop(&mut self) {
         // This may be under the lock of a sparse buffer: nothing of Python may run here, and nobody may wait for the
         // interpreter.
-        DROPPED.lock().unwrap_or_else(PoisonError::into_inner).extend(self.object.take());
+        locked(&DROPPED).extend(self.object.take());
         IS_ANY_DROPPED.store(true, Ordering::Release);
     }
 }
 
-/// Lets go of what is not needed any more when it is dropped: the last field of classes that may hold such memory.
-pub(crate) struct LetGo;
+/// Releases dropped objects when it is dropped: the last field of classes that may hold such memory.
+pub(crate) struct ReleaseOnDrop;
 
-impl Drop for LetGo {
+impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
         // Where the interpreter is ending, or collects garbage, they are left.
-        Python::try_attach(let_go);
+        Python::try_attach(release);
     }
 }
 
@@ -73,10 +75,17 @@ pub(crate) fn shared(object: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     Ok(Some(Bytes::from_owner(Owner { object, start, len })))
 }
 
-/// Lets go of the objects whose memory is not needed any more.
-pub(crate) fn let_go(_py: Python<'_>) {
+/// Does work without the interpreter that may drop objects, then releases them.
+pub(crate) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    let done = py.detach(work);
+    release(py);
+    done
+}
+
+/// Releases the objects whose memory nobody needs any more.
+pub(crate) fn release(_py: Python<'_>) {
     if IS_ANY_DROPPED.load(Ordering::Acquire) && IS_ANY_DROPPED.swap(false, Ordering::AcqRel) {
-        let gone = std::mem::take(&mut *DROPPED.lock().unwrap_or_else(PoisonError::into_inner));
+        let gone = std::mem::take(&mut *locked(&DROPPED));
         drop(gone);
     }
 }
