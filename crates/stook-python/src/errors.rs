@@ -9,9 +9,9 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use stook::error::RemoteErrorKind;
-use stook::pack;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
+use stook::{archive, ops, pack};
 
 use crate::key;
 
@@ -173,6 +173,44 @@ impl Raise for pack::Error {
             E::Stopped => plain("StoppedError", chain(self)),
             E::Commit(cause) => cause.raise(),
             _ => PyRuntimeError::new_err(chain(self)),
+        }
+    }
+}
+
+impl Raise for archive::Error {
+    fn raise(&self) -> PyErr {
+        use archive::Error as E;
+        match self {
+            E::Core(error) => error.raise(),
+            E::Damaged { path, offset, what } => {
+                let (path, offset, what) = (path.clone(), *offset, what.clone());
+                exception("DamagedError", chain(self), move |fields| {
+                    set_damage(fields, path, offset, None, &what)
+                })
+            }
+            E::Unsupported { .. } => plain("UnsupportedError", self),
+            E::NotAnArchive { .. } | E::Invalid(_) => plain("InvalidError", self),
+            _ => PyRuntimeError::new_err(chain(self)),
+        }
+    }
+}
+
+impl Raise for ops::pack::Error {
+    fn raise(&self) -> PyErr {
+        use ops::pack::Error as E;
+        let invalid =
+            |instead: &str| exception("InvalidError", format!("{}{instead}", chain(self)), |_| Ok(()));
+        match self {
+            E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
+            E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
+            E::Archive(error) => error.raise(),
+            E::SegmentLen(error) => exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(())),
+            E::TakeBack { pack, source } => system(self, source, Some(pack)),
+            E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),
+            E::IsPack(error) => error.raise(),
+            E::NotImported(ops::import::Error::NotImported { .. }) => invalid(" with as_file=True"),
+            E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
+            _ => plain("InvalidError", self),
         }
     }
 }

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use stook::ops::pack::PackReport;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::tree::{Failure, PackSummary, UnpackSummary};
+use stook::pack::tree::{Failure, MoveSummary, UnpackSummary};
 use stook::pack::{CheckReport, Compacted, Damage, Pack, SegmentInfo};
 
 use crate::errors::{Raise as _, damaged};
@@ -84,19 +85,28 @@ fn keys<'py, 'k>(
 
 pub(crate) fn pack_report<'py>(
     py: Python<'py>,
-    summary: &PackSummary,
+    report: &PackReport,
     met: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
+    let summary = &report.summary;
+    let left_out = summary.special.iter().map(|(key, _)| key).chain(&report.left_out);
     report!(
         py, "stook._types", "PackTreeReport",
         summary {
             files, directories, symlinks, hard_links, replaced,
             unchanged, deleted, bytes, without_xattrs,
         },
-        special: keys(py, summary.special.iter().map(|(key, _)| key))?,
+        special: keys(py, left_out)?,
+        gone: keys(py, &summary.gone)?,
+        moved: report.moved.as_ref().map(|moved| move_report(py, moved)).transpose()?,
+        complete: report.complete,
         failures: failures(py, &summary.failures)?,
         damages: damages(py, met)?,
     )
+}
+
+fn move_report<'py>(py: Python<'py>, moved: &MoveSummary) -> PyResult<Bound<'py, PyAny>> {
+    report!(py, "stook._types", "MoveReport", moved { files, symlinks, directories, bytes })
 }
 
 pub(crate) fn unpack_report<'py>(

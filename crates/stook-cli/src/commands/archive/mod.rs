@@ -2,7 +2,6 @@
 
 pub(super) mod export;
 pub(super) mod get;
-pub(super) mod import;
 pub(super) mod info;
 pub(super) mod load;
 pub(super) mod ls;
