@@ -9,9 +9,9 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use stook::error::RemoteErrorKind;
-use stook::pack;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
+use stook::{archive, ops, pack};
 
 use crate::key;
 
@@ -139,7 +139,7 @@ pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> 
         1 => String::new(),
         many => format!(" (and {} more)", many - 1),
     };
-    let text = format!("{} is damaged: {first}{more}; Pack.check lists all damage", path.display());
+    let text = format!("{} is damaged: {first}{more}; stook.check lists all damage", path.display());
     // Zeros would end it.
     let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
     let class = py.import("stook._errors")?.getattr("DamageWarning")?;
@@ -186,6 +186,52 @@ impl Raise for pack::Error {
             E::Forked { .. } => plain("ForkedError", self),
             E::Stopped => plain("StoppedError", self),
             E::Commit(cause) => cause.raise(),
+            _ => PyRuntimeError::new_err(chain(self)),
+        }
+    }
+}
+
+impl Raise for archive::Error {
+    fn raise(&self) -> PyErr {
+        use archive::Error as E;
+        match self {
+            E::Core(error) => error.raise(),
+            E::NotAnArchive { .. } => plain("NotAPackError", self),
+            E::Damaged { path, offset, what } => {
+                let (file, offset, what) = (path.clone(), *offset, what.clone());
+                let message = chain(self);
+                exception("DamagedError", message, move |fields| {
+                    set_damage(fields, file, offset, None, &what)
+                })
+            }
+            E::Unsupported { .. } => plain("UnsupportedError", self),
+            E::Invalid(_) => plain("InvalidError", self),
+            _ => PyRuntimeError::new_err(chain(self)),
+        }
+    }
+}
+
+impl Raise for ops::unpack::Error {
+    fn raise(&self) -> PyErr {
+        use ops::unpack::Error as E;
+        match self {
+            E::Core(error) => error.raise(),
+            E::Pack(error) => error.raise(),
+            E::Archive(error) => error.raise(),
+            E::OnlyPacks { .. } => plain("InvalidError", self),
+            E::Write(source) => system(self, source, None),
+            _ => PyRuntimeError::new_err(chain(self)),
+        }
+    }
+}
+
+impl Raise for ops::repair::Error {
+    fn raise(&self) -> PyErr {
+        use ops::repair::Error as E;
+        match self {
+            E::Core(error) => error.raise(),
+            E::Pack(error) => error.raise(),
+            E::Exists { .. } => plain("ExistsError", self),
             _ => PyRuntimeError::new_err(chain(self)),
         }
     }

@@ -4,11 +4,14 @@ use std::path::Path;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use stook::ops::repair;
+use stook::ops::unpack::Unpacked;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::tree::{Failure, PackSummary, UnpackSummary};
+use stook::pack::tree::PackSummary;
 use stook::pack::{CheckReport, Compacted, Damage, Pack, SegmentInfo};
+use stook::tree::Failure;
 
-use crate::errors::{Raise as _, damaged};
+use crate::errors::{Raise, damaged};
 use crate::key::text_of;
 
 /// An object of a dataclass of `stook._types`.
@@ -32,6 +35,27 @@ pub(crate) fn check_report<'py>(py: Python<'py>, report: &CheckReport) -> PyResu
     fields.set_item("damages", damages(py, &report.damages)?)?;
     fields.set_item("notes", &report.notes)?;
     make(py, "CheckReport", &fields)
+}
+
+pub(crate) fn repair_report<'py>(py: Python<'py>, report: &repair::Report) -> PyResult<Bound<'py, PyAny>> {
+    let repaired = &report.repaired;
+    let quarantined = PyList::empty(py);
+    for aside in &repaired.quarantined {
+        let fields = PyDict::new(py);
+        fields.set_item("segment", aside.segment)?;
+        fields.set_item("offset", aside.range.start())?;
+        fields.set_item("size", aside.range.len())?;
+        fields.set_item("path", report.quarantine.join(&aside.file))?;
+        quarantined.append(make(py, "Quarantined", &fields)?)?;
+    }
+    let fields = PyDict::new(py);
+    fields.set_item("path", &report.new)?;
+    fields.set_item("records", repaired.records)?;
+    fields.set_item("bytes", repaired.bytes)?;
+    fields.set_item("damages", damages(py, &repaired.damages)?)?;
+    fields.set_item("quarantined", quarantined)?;
+    fields.set_item("notes", &repaired.notes)?;
+    make(py, "RepairReport", &fields)
 }
 
 pub(crate) fn compact_report<'py>(py: Python<'py>, done: &Compacted) -> PyResult<Bound<'py, PyAny>> {
@@ -79,7 +103,7 @@ fn segment_info<'py>(py: Python<'py>, segment: &SegmentInfo) -> PyResult<Bound<'
     make(py, "SegmentInfo", &fields)
 }
 
-fn failures<'py>(py: Python<'py>, failures: &[Failure]) -> PyResult<Bound<'py, PyList>> {
+fn failures<'py, E: Raise>(py: Python<'py>, failures: &[Failure<E>]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for failure in failures {
         let fields = PyDict::new(py);
@@ -124,9 +148,10 @@ pub(crate) fn pack_report<'py>(
 
 pub(crate) fn unpack_report<'py>(
     py: Python<'py>,
-    summary: &UnpackSummary,
+    unpacked: &Unpacked,
     met: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
+    let summary = &unpacked.summary;
     let fields = PyDict::new(py);
     fields.set_item("files", summary.files)?;
     fields.set_item("directories", summary.directories)?;
@@ -135,6 +160,7 @@ pub(crate) fn unpack_report<'py>(
     fields.set_item("bytes", summary.bytes)?;
     fields.set_item("unchanged", summary.unchanged)?;
     fields.set_item("kept", keys(py, &summary.kept)?)?;
+    fields.set_item("complete", unpacked.is_complete)?;
     fields.set_item("failures", failures(py, &summary.failures)?)?;
     fields.set_item("damages", damages(py, met)?)?;
     make(py, "UnpackReport", &fields)

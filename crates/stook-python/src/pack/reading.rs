@@ -6,6 +6,7 @@ use bytes::Bytes;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySequence, PyString};
+use stook::ops::check::check_pack;
 use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, RecordView, ScanOptions, ScanOrder};
 
 use super::info;
@@ -446,11 +447,8 @@ impl Pack {
     ) -> PyResult<Bound<'py, PyAny>> {
         let progress = callable(progress)?;
         let reader = self.reader(py)?;
-        let total = reader.file_bytes();
         let report = interruptible_with_progress(py, progress, move |report_progress| {
-            reader.check(|bytes| {
-                report_progress(&[bytes, total]);
-            })
+            check_pack(&reader, &mut |done, total| report_progress(&[done, total]))
         })?;
         info::check_report(py, &report.or_raise()?)
     }

@@ -1,4 +1,4 @@
-//! `stook.pack_tree` and `stook.unpack`: trees of files into packs and out of them.
+//! `stook.pack_tree`: trees of files into packs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,19 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 use stook::import::{self, are_archives};
-use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree, UnpackTree};
+use stook::pack::tree::{Delete, Grouping, PackSummary, PackTree};
 use stook::pack::{Error, OpenOptions, Pack, PackWriter, Recovery, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook::tree::Overwrite;
 use stook::walk::Decision;
 
 use super::info;
-use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid, warn_of, warn_of_recovery};
 use crate::key::text_of;
 use crate::numbers;
 use crate::paths;
-use crate::wait::{ProgressReporter, interruptible_with_progress};
+use crate::wait::ProgressReporter;
 
 /// Packs trees of files; run again, adds only what is new or changed.
 ///
@@ -166,7 +164,7 @@ fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Del
 }
 
 /// What `progress` says: a callable, or `True` for a bar.
-fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+pub(super) fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
     let Some(progress) = progress else { return Ok(None) };
     match progress.extract::<bool>() {
         Ok(false) => Ok(None),
@@ -176,7 +174,7 @@ fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>
     }
 }
 
-/// Callables that select what is packed or unpacked; threads of the walk call them.
+/// Callables that select what is packed; threads of the walk call them.
 struct Selecting {
     select: Option<Py<PyAny>>,
     exclude: Option<Py<PyAny>>,
@@ -349,83 +347,4 @@ fn open_for_tree(tree: &PackTree<'_>, path: &PathBuf) -> PyResult<Opened> {
     let roots = tree.roots.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
     writer.set_roots(roots.collect());
     Ok(Opened { writer, before: None, made: Some(Made { with_directory: !there }) })
-}
-
-fn overwrite_of(text: &str) -> PyResult<Overwrite> {
-    Ok(match text {
-        "never" => Overwrite::Never,
-        "older" => Overwrite::Older,
-        "different" => Overwrite::Different,
-        "always" => Overwrite::Always,
-        _ => return Err(invalid("overwrite is one of 'never', 'older', 'different', 'always'")),
-    })
-}
-
-/// Unpacks a pack into a directory: every file is whole or absent, and nothing leads out of it.
-///
-/// Args:
-///     pack: The pack.
-///     target: The directory: made if it is not there.
-///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
-///         ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
-///     group: Only this group, or these.
-///     select: Called with each key; what it says ``False`` to is left out.
-///     threads: Threads that write small files.
-///     force: Write what fits, even where there is less room than all of it needs.
-///     progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
-///
-/// Returns:
-///     An `UnpackReport`. What could not be unpacked is in its ``failures``.
-///
-/// Raises:
-///     OSError: The target cannot be made, or reading the pack fails.
-///     stook.InvalidError: ``select`` took nothing.
-#[pyfunction]
-#[pyo3(signature = (pack, target, *, overwrite="never", group=None, select=None, threads=4, force=false, progress=None))]
-#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
-pub(crate) fn unpack<'py>(
-    py: Python<'py>,
-    #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
-    #[pyo3(from_py_with = paths::target)] target: PathBuf,
-    overwrite: &str,
-    group: Option<&Bound<'py, PyAny>>,
-    select: Option<&Bound<'py, PyAny>>,
-    #[pyo3(from_py_with = numbers::threads)] threads: usize,
-    force: bool,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    if !(1..=1024).contains(&threads) {
-        return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
-    }
-    let selected = Selecting::new(select, None)?;
-    let (groups, overwrite) = (groups_of(group)?, overwrite_of(overwrite)?);
-    let (unpacked, selected, pack) =
-        interruptible_with_progress(py, progress_of(progress)?, move |report_progress| {
-            let select = |key: &[u8]| selected.decide(key) == Decision::Take;
-            let tree = UnpackTree {
-                target,
-                overwrite,
-                with_owner: rustix::process::geteuid().is_root(),
-                groups,
-                threads,
-                force,
-                select: Box::new(select),
-            };
-            let unpacked = Pack::open_path(&pack, OpenOptions::default()).and_then(|pack| {
-                let damages = pack.damages().to_vec();
-                Ok((tree.run(&pack, &mut |records, bytes| report_progress(&[records, bytes]))?, damages))
-            });
-            drop(tree);
-            (unpacked, selected, pack)
-        })?;
-    let is_in_vain = selected.took_none_of().is_some();
-    if let Some(error) = selected.into_error() {
-        return Err(error);
-    }
-    let (summary, damages) = unpacked.or_raise()?;
-    warn_of(py, &pack, &damages)?;
-    if is_in_vain && !summary.interrupted && summary.failures.is_empty() {
-        return Err(invalid(format!("select took none of the keys of {}", pack.display())));
-    }
-    info::unpack_report(py, &summary, &damages)
 }

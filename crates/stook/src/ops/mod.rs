@@ -1,0 +1,11 @@
+//! Operations that need several capabilities, as one call each: what the surfaces offer, without a
+//! terminal or an interpreter.
+
+pub mod check;
+mod choice;
+pub mod export;
+pub mod json;
+pub mod repair;
+pub mod unpack;
+
+pub use choice::{NothingSelected, Predicate};
