@@ -55,7 +55,9 @@ from ._stook import (
     SparseStore,
     Split,
     Stat,
+    check,
     pack_tree,
+    repair,
     unpack,
 )
 from ._types import (
@@ -64,6 +66,8 @@ from ._types import (
     Failure,
     PackInfo,
     PackTreeReport,
+    Quarantined,
+    RepairReport,
     SegmentInfo,
     UnpackReport,
 )
@@ -124,11 +128,13 @@ __all__ = [
     "PackInfo",
     "PackTreeReport",
     "Pin",
+    "Quarantined",
     "Record",
     "RecoveryWarning",
     "RemoteError",
     "RemoteNotFoundError",
     "RemotePermissionError",
+    "RepairReport",
     "Scan",
     "ScanOrder",
     "SegmentInfo",
@@ -147,8 +153,10 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "bench",
+    "check",
     "open",
     "pack_tree",
+    "repair",
     "study",
     "unpack",
 ]
