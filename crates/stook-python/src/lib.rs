@@ -22,8 +22,8 @@ mod _stook {
     use super::memory::Buffer;
     #[pymodule_export]
     use super::pack::{
-        batch::Batch, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan, split::Split,
-        stat::Stat,
+        batch::Batch, follow::Follow, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan,
+        split::Split, stat::Stat,
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};

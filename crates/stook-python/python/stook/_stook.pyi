@@ -89,6 +89,12 @@ class Items(Iterator[_Item]):
     def __next__(self) -> _Item: ...
 
 @final
+class Follow:
+    """Records that are put into a pack from now on, each as a `Record`."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Record: ...
+
+@final
 class Scan:
     """Live records of a pack, one after another, each as a `Record`."""
     def __iter__(self) -> Self: ...
@@ -489,6 +495,37 @@ class Pack:
 
         Returns:
             Whether there was anything new.
+        """
+    def follow(
+        self,
+        *,
+        prefix: Union[str, bytes, None] = None,
+        group: Union[str, list[str], None] = None,
+        timeout: Union[float, None] = None,
+    ) -> Follow:
+        """Goes through records that are put from now on, by whomever, in the order in which they are put. A record that was
+        replaced or deleted before it was looked at is passed over.
+
+        Args:
+            prefix: Only keys that begin with this.
+            group: Only this group, or these.
+            timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is closed.
+
+        Returns:
+            An iterator over records.
+
+        Raises:
+            stook.DamagedError: A record is not what was written; from the iterator, which goes on behind it.
+            stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the past does not grow.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     put = pack.follow(timeout=1)
+            ...     pack["one"] = b"first"
+            ...     pack.sync()
+            ...     next(put).key
+            'one'
         """
     def snapshot(self) -> Pack:
         """The state that is shown now, to be read: what is written later does not change it.

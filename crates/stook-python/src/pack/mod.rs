@@ -3,6 +3,7 @@
 pub(crate) mod attributes;
 pub(crate) mod batch;
 pub(crate) mod check;
+pub(crate) mod follow;
 pub(crate) mod info;
 pub(crate) mod keys;
 pub(crate) mod kinds;

@@ -4,6 +4,7 @@
 pub mod check;
 mod choice;
 pub mod export;
+pub mod follow;
 pub mod json;
 pub mod repair;
 pub mod unpack;
