@@ -103,12 +103,15 @@ impl PathFilter<'_> {
     }
 }
 
+/// Whether a path is that of a directory.
+type IsDirectory<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
 /// A filter at work, and what it has come to so far.
 pub(crate) struct Filtering<'a> {
     filter: &'a PathFilter<'a>,
     choice: Choice<'a>,
     /// Called only where a pattern makes it decide.
-    is_directory: Box<dyn Fn(&[u8]) -> bool + 'a>,
+    is_directory: IsDirectory<'a>,
     /// Whether there was a path that begins as it should.
     has_met: Cell<bool>,
 }
