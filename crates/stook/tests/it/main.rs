@@ -7,7 +7,7 @@ mod bench_runs;
 mod engine;
 mod extent;
 #[cfg(unix)]
-mod ops;
+mod ops_out;
 mod pack;
 mod plan;
 mod source;
