@@ -1,9 +1,13 @@
 //! Failures of single paths, while a command goes on with the others.
 
+use std::error::Error;
+
 use serde::Serialize;
-use stook::pack::tree::Failure;
+use stook::ops::unpack;
+use stook::pack::{self, Damage};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
+use stook::tree::Failure;
 
 use crate::context::{Context, SHOWN_MAX};
 use crate::exit::chain;
@@ -19,9 +23,11 @@ pub struct Failed<'a> {
 
 impl<'a> Failed<'a> {
     /// All of them.
-    pub fn all(failures: &'a [Failure]) -> Vec<Self> {
-        let one =
-            |failure: &'a Failure| Self { key: TextOrBytes::key(&failure.key), error: chain(&failure.error) };
+    pub fn all<E: Error + 'static>(failures: &'a [Failure<E>]) -> Vec<Self> {
+        let one = |failure: &'a Failure<E>| Self {
+            key: TextOrBytes::key(&failure.key),
+            error: chain(&failure.error),
+        };
         failures.iter().map(one).collect()
     }
 }
@@ -41,15 +47,21 @@ pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
     (told, (more > 0).then(|| units::count(more as u64)))
 }
 
+/// The damage that an error of the library is, if it is one.
+fn damage_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Damage> {
+    let of_pack = error.downcast_ref().and_then(pack::Error::damage);
+    of_pack.or_else(|| error.downcast_ref().and_then(unpack::Error::damage))
+}
+
 /// Prints them on stderr, the first ten or all.
-pub fn print(context: &Context, failures: &[Failure], verbose: bool) {
+pub fn print<E: Error + 'static>(context: &Context, failures: &[Failure<E>], verbose: bool) {
     let (told, more) = few(failures, verbose);
     // How much is damaged is told with these.
-    for damage in failures.iter().skip(told.len()).filter_map(|failure| failure.error.damage()) {
+    for damage in failures.iter().skip(told.len()).filter_map(|failure| damage_of(&failure.error)) {
         context.mark_reported(std::slice::from_ref(damage));
     }
     for failure in told {
-        let error = match failure.error.damage() {
+        let error = match damage_of(&failure.error) {
             Some(damage) if failure.key.is_empty() => {
                 // No path is known: it is told with all that is known of the pack.
                 context.damaged(std::slice::from_ref(damage));

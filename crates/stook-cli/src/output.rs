@@ -121,6 +121,16 @@ impl<W: Write> Output<W> {
     }
 }
 
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 /// Rows of text in aligned columns.
 #[derive(Debug, Clone)]
 pub struct Table {

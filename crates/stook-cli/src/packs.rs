@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use serde::ser::{SerializeMap as _, Serializer};
-use stook::pack::{Damage, Error, Key, KeyValue, OpenOptions, Pack, PackWriter, WriterOptions};
+pub use stook::ops::json::{JsonDamage, JsonKey};
+use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::{Document, TextOrBytes};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
@@ -25,17 +25,6 @@ use crate::output::{Output, OutputError};
 /// When there is none, or it cannot be read.
 pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
-}
-
-/// Opens what is left of a pack, to check it.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_what_is_left(path: &Path, context: &Context) -> anyhow::Result<Pack> {
-    let storage = Arc::new(LocalStorage::open(path, LocalStorageOptions::default())?);
-    let pack = Pack::open_what_is_left(storage, OpenOptions::default())?;
-    context.watch(pack.damage_log());
-    Ok(pack)
 }
 
 /// Opens a pack in some way. Every command comes by here, so that none ends as if damage were not known.
@@ -175,50 +164,9 @@ pub fn parse_key(text: &OsStr) -> Result<Key, UsageError> {
     Key::parse(text.as_bytes()).map_err(|error| UsageError::new(error.to_string()))
 }
 
-/// A key in JSON, to be flattened into its object: `key`, `key_b64`, or `key_id` for a numeric one.
-#[derive(Debug, Clone, Copy)]
-pub struct JsonKey<'a>(pub &'a Key);
-
-impl Serialize for JsonKey<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.value() {
-            KeyValue::Bytes(bytes) => TextOrBytes::key(bytes).serialize(serializer),
-            KeyValue::Id(id) => {
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry("key_id", &id)?;
-                map.end()
-            }
-        }
-    }
-}
-
 /// A path in JSON: `NAME`, or `NAME_b64` where it is not UTF-8.
 pub fn json_path<'a>(name: &'static str, path: &'a Path) -> TextOrBytes<'a> {
     TextOrBytes::new(name, path.as_os_str().as_bytes())
-}
-
-/// A damage in JSON.
-#[derive(Debug, Serialize)]
-pub struct JsonDamage<'a> {
-    #[serde(flatten)]
-    file: TextOrBytes<'a>,
-    offset_bytes: u64,
-    #[serde(flatten)]
-    key: Option<JsonKey<'a>>,
-    what: &'a str,
-}
-
-impl<'a> JsonDamage<'a> {
-    /// All of a list.
-    pub fn all(damages: &'a [Damage]) -> Vec<Self> {
-        let one = |damage: &'a Damage| Self {
-            file: json_path("file", &damage.file),
-            offset_bytes: damage.offset,
-            key: damage.key.as_ref().map(JsonKey),
-            what: &damage.what,
-        };
-        damages.iter().map(one).collect()
-    }
 }
 
 #[derive(Serialize)]
@@ -313,13 +261,5 @@ mod tests {
             assert_eq!(told, "expected a whole number from 1 to 1024", "{wrong}");
         }
         assert_eq!(number::<u64>(1..=u64::MAX)("-1").unwrap_err(), "expected a whole number from 1 on");
-    }
-
-    #[test]
-    fn keys_are_text_base64_or_a_number() {
-        let json = |key: Key| serde_json::to_string(&JsonKey(&key)).unwrap();
-        assert_eq!(json(Key::bytes("a").unwrap()), r#"{"key":"a"}"#);
-        assert_eq!(json(Key::bytes(b"\xff").unwrap()), r#"{"key_b64":"/w=="}"#);
-        assert_eq!(json(Key::id(u64::MAX)), r#"{"key_id":18446744073709551615}"#);
     }
 }

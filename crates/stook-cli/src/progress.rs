@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::interrupt::interrupted;
+
 /// Work shorter than this shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 /// Redraws per second, at most.
@@ -55,6 +57,16 @@ impl Progress {
     pub fn set_total(&self, unit: Unit, total: u64) {
         self.bar.set_style(style(unit, true, columns()));
         self.bar.set_length(total);
+    }
+
+    /// So many bytes, of so many where that is known, are done: whether the program is to go on. What is taken back leaves
+    /// the bar where it is.
+    pub fn go_on(&self, done: u64, total: Option<u64>) -> bool {
+        if let Some(total) = total.filter(|total| self.bar.length() != Some(*total)) {
+            self.set_total(Unit::Bytes, total);
+        }
+        self.add(done.saturating_sub(self.done()));
+        !interrupted()
     }
 
     /// Units done so far.

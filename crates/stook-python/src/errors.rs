@@ -140,7 +140,7 @@ pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> 
         1 => String::new(),
         many => format!(" (and {} more)", many - 1),
     };
-    let text = format!("{} is damaged: {first}{more}; Pack.check lists all damage", path.display());
+    let text = format!("{} is damaged: {first}{more}; stook.check lists all damage", path.display());
     warn(&py.import("stook._errors")?.getattr("DamageWarning")?, &text)
 }
 
@@ -189,7 +189,8 @@ impl Raise for archive::Error {
                 })
             }
             E::Unsupported { .. } => plain("UnsupportedError", self),
-            E::NotAnArchive { .. } | E::Invalid(_) => plain("InvalidError", self),
+            E::NotAnArchive { .. } => plain("NotAPackError", self),
+            E::Invalid(_) => plain("InvalidError", self),
             _ => PyRuntimeError::new_err(chain(self)),
         }
     }
@@ -211,6 +212,32 @@ impl Raise for ops::pack::Error {
             E::NotImported(ops::import::Error::NotImported { .. }) => invalid(" with as_file=True"),
             E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
             _ => plain("InvalidError", self),
+        }
+    }
+}
+
+impl Raise for ops::unpack::Error {
+    fn raise(&self) -> PyErr {
+        use ops::unpack::Error as E;
+        match self {
+            E::Core(error) => error.raise(),
+            E::Pack(error) => error.raise(),
+            E::Archive(error) => error.raise(),
+            E::OnlyPacks { .. } => plain("InvalidError", self),
+            E::Write(source) => system(self, source, None),
+            _ => PyRuntimeError::new_err(chain(self)),
+        }
+    }
+}
+
+impl Raise for ops::repair::Error {
+    fn raise(&self) -> PyErr {
+        use ops::repair::Error as E;
+        match self {
+            E::Core(error) => error.raise(),
+            E::Pack(error) => error.raise(),
+            E::Exists { .. } => plain("ExistsError", self),
+            _ => PyRuntimeError::new_err(chain(self)),
         }
     }
 }

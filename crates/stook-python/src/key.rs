@@ -54,6 +54,15 @@ pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py,
     PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape"))
 }
 
+/// The key that a prefix would be: one of bytes.
+pub(crate) fn prefix(prefix: &Bound<'_, PyAny>) -> PyResult<Key> {
+    let key = from_python(prefix)?;
+    match key.value() {
+        KeyValue::Bytes(_) => Ok(key),
+        KeyValue::Id(_) => Err(PyTypeError::new_err("a prefix is str or bytes, not int")),
+    }
+}
+
 /// The range of keys that begin with a prefix, and lie between two.
 pub(crate) fn range(
     prefix: Option<&Bound<'_, PyAny>>,
@@ -64,10 +73,7 @@ pub(crate) fn range(
         return Err(invalid("either a prefix, or start and end"));
     }
     if let Some(prefix) = prefix {
-        if prefix.is_instance_of::<PyInt>() {
-            return Err(PyTypeError::new_err("a prefix is str or bytes, not int"));
-        }
-        return Ok(KeyRange::prefix(from_python(prefix)?.sort_form()));
+        return Ok(KeyRange::prefix(self::prefix(prefix)?.sort_form()));
     }
     let mut range = KeyRange::all();
     if let Some(start) = start {

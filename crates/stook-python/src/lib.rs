@@ -24,12 +24,12 @@ mod _stook {
     #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]
-    use super::pack::tree::{pack_tree, unpack};
-    #[pymodule_export]
     use super::pack::{
-        batch::Batch, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan, split::Split,
-        stat::Stat,
+        batch::Batch, follow::Follow, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan,
+        split::Split, stat::Stat,
     };
+    #[pymodule_export]
+    use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
     #[pymodule_export]
     use super::sparse::fsspec::{check_sparse_options, described, shown_in, who_asks};
     #[pymodule_export]

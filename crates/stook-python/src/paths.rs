@@ -40,7 +40,7 @@ macro_rules! arguments {
 
 arguments! {
     directory
+    new
     pack
     path
-    target
 }

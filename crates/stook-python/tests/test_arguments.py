@@ -67,6 +67,10 @@ def test_an_empty_path_is_refused_and_not_taken_for_the_working_directory() -> N
         lambda path: stook.pack_tree(["tree", path], "new.stook"),
         lambda path: stook.unpack(path, "out"),
         lambda path: stook.unpack("data.stook", path),
+        lambda path: stook.unpack("data.stook", tar=path),
+        stook.check,
+        lambda path: stook.repair(path, "new.stook"),
+        lambda path: stook.repair("data.stook", path),
         stook.DiskCache,
         lambda path: stook.SparseFile("file", cache=path),
     ]

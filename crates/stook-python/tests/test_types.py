@@ -34,6 +34,10 @@ def test_types_of_packs(filled: Path) -> None:
         with pack.batch() as batch:
             assert_type(batch, stook.Batch)
         assert_type(pack.snapshot(), stook.Pack)
+        assert_type(list(pack.follow(timeout=0)), list[stook.Record])
+    assert_type(stook.check(filled), stook.CheckReport)
+    assert_type(stook.repair(filled, "saved.stook").quarantined, list[stook.Quarantined])
+    assert_type(stook.unpack(filled, include=["*"], tar="filled.tar"), stook.UnpackReport)
 
 
 def test_types_of_sparse_files(tmp_path: Path) -> None:

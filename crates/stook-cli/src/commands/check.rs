@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::pack::CheckReport;
+use stook::ops::check::check;
+use stook::pack::{CheckReport, Error};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count, count_of};
 
 use crate::context::Context;
 use crate::output::printable;
 use crate::progress::Unit;
-use crate::{exit, interrupt, packs};
+use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
 What is looked at: every record, live or dead, every page of the indexes,
@@ -60,19 +61,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(new) = &args.repair {
         return repair::run(&args.pack, new, context);
     }
-    let pack = packs::open_what_is_left(&args.pack, context)?;
-    let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
-    let bar = context.progress("checking", Unit::Bytes, Some(total));
-    let report = pack.check(|passed| {
-        if interrupt::interrupted() {
-            // A check cannot be stopped half-way, and has nothing to tidy up.
-            context.note("");
-            context.failure(&interrupt::Interrupted);
-            std::process::exit(i32::from(exit::INTERRUPTED));
-        }
-        bar.add(passed.saturating_sub(bar.done()));
-    })?;
+    let bar = context.progress("checking", Unit::Bytes, None);
+    let report =
+        check(&args.pack, &mut |log| context.watch(log), &mut |done, total| bar.go_on(done, Some(total)));
     drop(bar);
+    let report = match report {
+        Err(Error::Stopped) => return Err(interrupt::Interrupted.into()),
+        report => report?,
+    };
     context.mark_reported(&report.damages);
     if context.json() {
         print_json(context, &report)?;

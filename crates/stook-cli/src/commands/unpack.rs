@@ -1,16 +1,15 @@
 //! `stook unpack PACK DIR`: the tree of files that is in a pack.
 
-use std::cell::Cell;
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
-use stook::archive::{Archive, MemberKind};
-use stook::pack::tree::{UnpackSummary, UnpackTree};
-use stook::pack::{FileKind, Pack, RecordHead};
+use stook::archive::Archive;
+use stook::ops::export::Export;
+use stook::ops::unpack::{Error, Packed, PathFilter, Prefix, Summary, Unpack, Unpacked};
+use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 use stook::tree::Overwrite;
@@ -18,15 +17,12 @@ use stook::tree::Overwrite;
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
-use crate::interrupt::{self, interrupted};
+use crate::interrupt::Interrupted;
 use crate::keys::{self, Asked};
-use crate::output::printable;
+use crate::output::{OutputError, printable};
 use crate::progress::Unit;
-use crate::select::{SelectArgs, Selection};
+use crate::select::SelectArgs;
 use crate::{archives, packs};
-
-/// Heads read in one batch.
-const BATCH: usize = 4096;
 
 /// Writes the files of a pack into a directory
 #[derive(Debug, clap::Args)]
@@ -62,19 +58,19 @@ pub struct Args {
     prefix: Option<OsString>,
     /// Take only this group; may be given more than once
     #[arg(long, value_name = "NAME")]
-    pub(super) group: Vec<String>,
+    group: Vec<String>,
     /// Which files that are there are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
-    pub(super) overwrite: Which,
+    overwrite: Which,
     /// Write what fits, even where there is less room than all of it needs
     #[arg(long)]
-    pub(super) force: bool,
+    force: bool,
     /// Name all that failed and every file that is there with other content, not the first ten of each
     #[arg(long)]
-    pub(super) verbose: bool,
+    verbose: bool,
     /// Do not restore owners (only root does)
     #[arg(long)]
-    pub(super) no_owner: bool,
+    no_owner: bool,
     /// Threads that write small files
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<u64>(1..=256))]
     threads: u64,
@@ -126,165 +122,132 @@ struct Report<'a> {
 /// # Errors
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let selection = args.select.selection()?;
-    let prefix = keys::bytes_prefix(args.prefix.as_deref())?;
-    let wanted = Wanted { selection: &selection, prefix, taken: Cell::new(false) };
-    let target = args.target.as_deref().unwrap_or(Path::new("."));
-    let is_new = args.tar.is_none() && !target.exists();
-    let code = match archives::open(&args.pack, context)? {
-        Some(archive) => from_archive(&args, &archive, target, &wanted, context)?,
-        None => from_pack(&args, target, &wanted, context)?,
+    let filter = args.filter()?;
+    let (filter, unpacked) = match archives::open(&args.pack, context)? {
+        Some(archive) => from_archive(&args, &archive, filter, context)?,
+        None => from_pack(&args, filter, context)?,
     };
-    if code == ExitCode::from(INTERRUPTED) {
-        return Ok(code);
+    if unpacked.summary.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
     }
-    keys::note_unmatched(&selection, context);
-    if wanted.taken.get() || code != ExitCode::SUCCESS {
-        return Ok(code);
-    }
-    let nothing = args.asked().report_nothing_to("unpack", &selection, &args.pack, context);
-    if is_new && nothing > 0 {
-        stook::tree::remove_if_empty(target).map_err(|error| stook::Error::io("remove", target, error))?;
-    }
-    Ok(code_for(nothing))
+    keys::note_unmatched(&filter.patterns, context);
+    Ok(match unpacked.nothing {
+        None => code_for(unpacked.undone),
+        Some(_) => code_for(args.asked().report_nothing_to("unpack", &filter.patterns, &args.pack, context)),
+    })
 }
 
-/// Which paths are unpacked, and whether any was.
-struct Wanted<'a> {
-    selection: &'a Selection,
-    /// `None` where only numbers are meant, which are no paths.
-    prefix: Option<Vec<u8>>,
-    taken: Cell<bool>,
-}
-
-impl Wanted<'_> {
-    /// Whether a path is wanted. `is_directory` is called only where a pattern makes that decide.
-    fn takes(&self, path: &[u8], is_directory: impl FnOnce() -> bool) -> bool {
-        // The root is unpacked whatever is asked for, and is nothing that somebody asks for.
-        if path.is_empty() {
-            return true;
-        }
-        let takes = self.prefix.as_ref().is_some_and(|prefix| path.starts_with(prefix))
-            && self.selection.takes_below(path, is_directory);
-        self.taken.set(self.taken.get() || takes);
-        takes
-    }
-}
+/// What was taken, and what became of it.
+type Done = (PathFilter<'static>, Unpacked);
 
 fn from_archive(
     args: &Args,
     archive: &Archive,
-    target: &Path,
-    wanted: &Wanted<'_>,
+    filter: PathFilter<'static>,
     context: &Context,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Done> {
     args.view.refuse_for_archive()?;
     if args.tar.is_some() {
         return Err(UsageError::new("--tar is for packs").into());
     }
-    let is_directory =
-        |path: &[u8]| archive.find(path).is_some_and(|found| found.kind == MemberKind::Directory);
-    let select = |path: &[u8]| wanted.takes(path, || is_directory(path));
-    super::archive::unpack::run(args, archive, target, &select, context)
+    archives::without(archive, "--group", !args.group.is_empty())?;
+    into_directory(args, Packed::Archive(archive), filter, context)
 }
 
-/// The directories in a pack of which their kind decides whether they are wanted.
-fn directories(pack: &Pack, args: &Args, selection: &Selection) -> anyhow::Result<HashSet<Vec<u8>>> {
-    let (mut found, mut batch) = (HashSet::new(), Vec::new());
-    if !selection.asks_for_kinds() {
-        return Ok(found);
-    }
-    let mut entries = pack.keys(&keys::prefix(args.prefix.as_deref())?)?;
-    loop {
-        interrupt::check()?;
-        let next = match entries.next().transpose() {
-            // What is damaged is told when it is met on the way out.
-            Err(error) if error.damage().is_some() => continue,
-            next => next?,
-        };
-        let is_last = next.is_none();
-        batch.extend(next.filter(|entry| {
-            let path = entry.key.as_bytes();
-            keys::is_in(&args.group, pack.group_of_entry(entry))
-                && path.is_some_and(|path| selection.depends_on_kind(path))
-        }));
-        if batch.len() == BATCH || is_last {
-            for (entry, head) in batch.iter().zip(pack.heads(&batch)?) {
-                let is_directory =
-                    |head: RecordHead| head.attributes.file_kind() == Some(FileKind::Directory);
-                if head.is_ok_and(is_directory) {
-                    found.extend(entry.key.as_bytes().map(<[u8]>::to_vec));
-                }
-            }
-            batch.clear();
-        }
-        if is_last {
-            return Ok(found);
-        }
-    }
-}
-
-fn from_pack(args: &Args, target: &Path, wanted: &Wanted<'_>, context: &Context) -> anyhow::Result<ExitCode> {
+fn from_pack(args: &Args, filter: PathFilter<'static>, context: &Context) -> anyhow::Result<Done> {
     let pack = args.view.open(&args.pack, context)?;
     packs::check_groups(&pack, &args.pack, &args.group)?;
     if !pack.is_complete() {
         let text = format!("{} is incomplete: this is what is in it so far", args.pack.display());
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
-    let directories = directories(&pack, args, wanted.selection)?;
-    let select = |path: &[u8]| wanted.takes(path, || directories.contains(path));
-    if let Some(tar) = &args.tar {
-        return super::archive::export::run(args, &pack, tar, &select, context);
+    match &args.tar {
+        Some(tar) => into_tar(args, &pack, tar, filter, context),
+        None => into_directory(args, Packed::Pack(&pack), filter, context),
     }
-    let tree = UnpackTree {
-        target: target.to_path_buf(),
+}
+
+fn into_directory(
+    args: &Args,
+    packed: Packed<'_>,
+    filter: PathFilter<'static>,
+    context: &Context,
+) -> anyhow::Result<Done> {
+    let unpack = Unpack {
+        target: args.target.clone().unwrap_or_else(|| PathBuf::from(".")),
+        filter,
         overwrite: args.overwrite.into(),
-        with_owner: !args.no_owner && rustix::process::geteuid().is_root(),
-        groups: args.group.clone(),
+        with_owner: !args.no_owner,
         threads: args.threads as usize,
         force: args.force,
-        select: Box::new(select),
     };
-    let total = pack.segments().iter().map(|segment| segment.tally.body_bytes).sum();
-    let progress = context.progress("unpacking", Unit::Bytes, Some(total));
+    let bar = context.progress("unpacking", Unit::Bytes, None);
     let started = Instant::now();
-    let mut told = 0;
-    let summary = tree.run(&pack, &mut |_, bytes| {
-        // What was begun and could not be finished is taken back; a bar only goes forward.
-        let more = bytes.saturating_sub(told);
-        progress.add(more);
-        told += more;
-        !interrupted()
-    })?;
-    drop(progress);
-    let (seconds, complete) = (started.elapsed().as_secs_f64(), pack.is_complete());
-    print(&summary, args.verbose, seconds, complete, context)?;
-    Ok(code(&summary, complete))
+    let unpacked = unpack.run(packed, &mut |progress| bar.go_on(progress.bytes, Some(progress.total_bytes)));
+    let unpacked = unpacked.map_err(error_of)?;
+    drop(bar);
+    print(&unpacked, args.verbose, started.elapsed().as_secs_f64(), context)?;
+    Ok((unpack.filter, unpacked))
+}
+
+fn into_tar(
+    args: &Args,
+    pack: &Pack,
+    tar: &Path,
+    filter: PathFilter<'static>,
+    context: &Context,
+) -> anyhow::Result<Done> {
+    let export = Export { filter };
+    let bar = context.progress("writing", Unit::Bytes, None);
+    let mut progress = |_, bytes| bar.go_on(bytes, None);
+    let started = Instant::now();
+    let unpacked = if tar == Path::new("-") {
+        let mut output = context.output();
+        let unpacked = export.run(pack, &mut output, &mut progress).map_err(error_of)?;
+        output.finish()?;
+        drop(bar);
+        failures::print(context, &unpacked.summary.failures, args.verbose);
+        unpacked
+    } else {
+        let unpacked = export.run_to_file(pack, tar, &mut progress).map_err(error_of)?;
+        drop(bar);
+        print(&unpacked, args.verbose, started.elapsed().as_secs_f64(), context)?;
+        unpacked
+    };
+    Ok((export.filter, unpacked))
+}
+
+/// Of the library's errors those that the command line has its own for.
+fn error_of(error: Error) -> anyhow::Error {
+    match error {
+        Error::Interrupted => Interrupted.into(),
+        // Nothing but stdout is handed out to be written to.
+        Error::Write(error) => OutputError::from(error).into(),
+        error => error.into(),
+    }
 }
 
 impl Args {
-    /// What is unpacked, where that is not everything.
+    /// What is unpacked.
+    fn filter(&self) -> Result<PathFilter<'static>, UsageError> {
+        let patterns = self.select.selection()?;
+        let prefix = match keys::bytes_prefix(self.prefix.as_deref())? {
+            None => Prefix::Numbers,
+            Some(_) if self.prefix.is_none() => Prefix::Any,
+            Some(prefix) => Prefix::Path(prefix),
+        };
+        Ok(PathFilter { groups: self.group.clone(), prefix, patterns, ..PathFilter::default() })
+    }
+
+    /// The same as it was given.
     fn asked(&self) -> Asked {
         let asked = Asked::default().with_patterns(&self.select);
         asked.with("--prefix", &self.prefix).with("--group", &self.group)
     }
 }
 
-/// 0 when the directory has what was to be unpacked, and that was all there was to be.
-pub(super) fn code(summary: &UnpackSummary, complete: bool) -> ExitCode {
-    match summary.interrupted {
-        true => ExitCode::from(INTERRUPTED),
-        false => code_for((summary.failures.len() + summary.kept.len() + usize::from(!complete)) as u64),
-    }
-}
-
-pub(super) fn print(
-    summary: &UnpackSummary,
-    verbose: bool,
-    seconds: f64,
-    complete: bool,
-    context: &Context,
-) -> anyhow::Result<()> {
+fn print(unpacked: &Unpacked, verbose: bool, seconds: f64, context: &Context) -> anyhow::Result<()> {
+    let Unpacked { summary, is_complete, .. } = unpacked;
     failures::print(context, &summary.failures, verbose);
     report_kept(&summary.kept, verbose, context);
     let mut output = context.output();
@@ -297,7 +260,7 @@ pub(super) fn print(
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
-            complete,
+            complete: *is_complete,
             unchanged: summary.unchanged,
             kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
             failures: Failed::all(&summary.failures),
@@ -338,7 +301,7 @@ fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
     }
 }
 
-fn ending(summary: &UnpackSummary) -> String {
+fn ending(summary: &Summary) -> String {
     let mut text = String::new();
     if summary.unchanged > 0 {
         text.push_str(&format!("; {} unchanged", units::count(summary.unchanged)));

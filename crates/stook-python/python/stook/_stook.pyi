@@ -17,7 +17,7 @@ from ._stook_sparse import check_sparse_options as check_sparse_options
 from ._stook_sparse import described as described
 from ._stook_sparse import shown_in as shown_in
 from ._stook_sparse import who_asks as who_asks
-from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, UnpackReport
+from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, RepairReport, UnpackReport
 from ._typing import (
     Access,
     AnyBuffer,
@@ -101,6 +101,12 @@ class Items(Iterator[_Item]):
     """Keys and values of a pack in the order of the keys, or values alone."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> _Item: ...
+
+@final
+class Follow:
+    """Records that are put into a pack from now on, each as a `Record`."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Record: ...
 
 @final
 class Scan:
@@ -505,6 +511,37 @@ class Pack:
         Returns:
             Whether there was anything new.
         """
+    def follow(
+        self,
+        *,
+        prefix: Union[str, bytes, None] = None,
+        group: Union[str, list[str], None] = None,
+        timeout: Union[float, None] = None,
+    ) -> Follow:
+        """Goes through records that are put from now on, by whomever, in the order in which they are put. A record that was
+        replaced or deleted before it was looked at is passed over.
+
+        Args:
+            prefix: Only keys that begin with this.
+            group: Only this group, or these.
+            timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is closed.
+
+        Returns:
+            An iterator over records.
+
+        Raises:
+            stook.DamagedError: A record is not what was written; from the iterator, which goes on behind it.
+            stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the past does not grow.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     put = pack.follow(timeout=1)
+            ...     pack["one"] = b"first"
+            ...     pack.sync()
+            ...     next(put).key
+            'one'
+        """
     def snapshot(self) -> Pack:
         """The state that is shown now, to be read: what is written later does not change it.
 
@@ -741,26 +778,35 @@ def pack_tree(
     """
 def unpack(
     pack: Path,
-    target: Path,
+    target: Union[Path, None] = None,
     *,
     overwrite: str = "never",
     group: Union[str, list[str], None] = None,
+    prefix: Union[str, bytes, None] = None,
+    include: Union[Sequence[str], None] = None,
+    exclude: Union[Sequence[str], Callable[[str], object], None] = None,
     select: Union[Callable[[str], object], None] = None,
     threads: int = 4,
     force: bool = False,
+    tar: Union[Path, None] = None,
     progress: Union[Callable[[int, int], object], bool, None] = None,
 ) -> UnpackReport:
-    """Unpacks a pack into a directory: every file is whole or absent, and nothing leads out of it.
+    """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
 
     Args:
-        pack: The pack.
+        pack: The pack, or the archive.
         target: The directory: made if it is not there.
         overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
             ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
-        group: Only this group, or these.
-        select: Called with each key; what it says ``False`` to is left out.
-        threads: Threads that write small files.
+        group: Only this group of a pack, or these.
+        prefix: Only paths that begin so.
+        include: Only paths that one of these patterns matches, as ``stook unpack --include`` has them.
+        exclude: Patterns of what is left out, directories with all that is in them; or called with paths, those of
+            directories above them too, before ``select``: what it says ``True`` to is left out in the same way.
+        select: Called with each path that is left; what it says ``False`` to is left out.
+        threads: Threads that write small files of a pack.
         force: Write what fits, even where there is less room than all of it needs.
+        tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
         progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
 
     Returns:
@@ -768,5 +814,63 @@ def unpack(
 
     Raises:
         OSError: The target cannot be made, or reading the pack fails.
-        stook.InvalidError: ``select`` took nothing.
+        stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
+        stook.InvalidError: There is nothing of what was asked for; a directory that was made for it is removed again. Or
+            what is asked of an archive only packs have: groups, ``tar``.
+
+    Examples:
+        >>> import stook
+        >>> with stook.Pack("data.stook", "a") as pack:
+        ...     pack.update({"a/1.jpg": b"x", "a/2.txt": b"yy"})
+        >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
+        1
+    """
+def check(pack: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport:
+    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
+
+    Where a `Pack` is open, `Pack.check` checks the state that it shows.
+
+    Args:
+        pack: The pack.
+        progress: Called now and then with the bytes gone through and all there are, on another thread.
+
+    Returns:
+        A `CheckReport`. Damage is not an exception here; it is what the report is for.
+
+    Raises:
+        FileNotFoundError: There is nothing at ``pack``.
+        stook.NotAPackError: What is at ``pack`` is no pack.
+
+    Examples:
+        >>> import stook
+        >>> with stook.Pack("data.stook", "a") as pack:
+        ...     pack["one"] = b"first"
+        >>> stook.check("data.stook").ok
+        True
+    """
+def repair(pack: Path, new: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> RepairReport:
+    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack stays as it is.
+
+    What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it was.
+
+    Args:
+        pack: The pack.
+        new: The new pack. Nothing may be there.
+        progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
+            the repair, and nothing is left of it.
+
+    Returns:
+        A `RepairReport`.
+
+    Raises:
+        FileNotFoundError: There is nothing at ``pack``.
+        stook.NotAPackError: What is at ``pack`` is no pack.
+        stook.ExistsError: Something is at ``new``, or has the name of its quarantine.
+
+    Examples:
+        >>> import stook
+        >>> with stook.Pack("data.stook", "a") as pack:
+        ...     pack["one"] = b"first"
+        >>> stook.repair("data.stook", "saved.stook").records
+        1
     """

@@ -82,6 +82,44 @@ class CheckReport:
 
 
 @dataclass(frozen=True)
+class Quarantined:
+    """Bytes of a pack that are no whole record, and where a copy of them is.
+
+    Attributes:
+        segment: The segment that they are from.
+        offset: Where in it.
+        size: How many they are.
+        path: The file that holds the copy.
+    """
+
+    segment: int
+    offset: int
+    size: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class RepairReport:
+    """What a repair saved.
+
+    Attributes:
+        path: The new pack.
+        records: Records in it.
+        bytes: Bytes of them.
+        damages: All damage that was met, as exceptions.
+        quarantined: What could not be read.
+        notes: What the new pack may have that the old one had not, or the other way round, and why.
+    """
+
+    path: Path
+    records: int
+    bytes: int
+    damages: list[DamagedError]
+    quarantined: list[Quarantined]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
 class CompactReport:
     """What a compaction did.
 
@@ -180,6 +218,7 @@ class UnpackReport:
         bytes: Bytes of files written.
         unchanged: What was there already, with the same content.
         kept: What was there already with other content, and stayed as it was.
+        complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
         damages: Damage that was met when the pack was opened, as exceptions: files may be missing.
     """
@@ -191,5 +230,6 @@ class UnpackReport:
     bytes: int
     unchanged: int
     kept: list[str]
+    complete: bool
     failures: list[Failure]
     damages: list[DamagedError]

@@ -5,11 +5,14 @@ use std::path::Path;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::ops::pack::PackReport;
+use stook::ops::repair;
+use stook::ops::unpack::Unpacked;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::tree::{Failure, MoveSummary, UnpackSummary};
+use stook::pack::tree::MoveSummary;
 use stook::pack::{CheckReport, Compacted, Damage, Pack, SegmentInfo};
+use stook::tree::Failure;
 
-use crate::errors::{Raise as _, damaged};
+use crate::errors::{Raise, damaged};
 use crate::key::text_of;
 use crate::reports::report;
 
@@ -22,6 +25,30 @@ pub(crate) fn check_report<'py>(py: Python<'py>, report: &CheckReport) -> PyResu
         py, "stook._types", "CheckReport",
         report { records, live_records, body_bytes, notes },
         damages: damages(py, &report.damages)?,
+    )
+}
+
+pub(crate) fn repair_report<'py>(py: Python<'py>, done: &repair::Report) -> PyResult<Bound<'py, PyAny>> {
+    let repaired = &done.repaired;
+    let all: PyResult<Vec<_>> = repaired
+        .quarantined
+        .iter()
+        .map(|aside| {
+            report!(
+                py, "stook._types", "Quarantined",
+                aside { segment },
+                offset: aside.range.start(),
+                size: aside.range.len(),
+                path: done.quarantine.join(&aside.file),
+            )
+        })
+        .collect();
+    report!(
+        py, "stook._types", "RepairReport",
+        repaired { records, bytes, notes },
+        path: &done.new,
+        damages: damages(py, &repaired.damages)?,
+        quarantined: all?,
     )
 }
 
@@ -64,7 +91,7 @@ fn segment_info<'py>(py: Python<'py>, segment: &SegmentInfo) -> PyResult<Bound<'
     )
 }
 
-fn failures<'py>(py: Python<'py>, failures: &[Failure]) -> PyResult<Bound<'py, PyList>> {
+fn failures<'py, E: Raise>(py: Python<'py>, failures: &[Failure<E>]) -> PyResult<Bound<'py, PyList>> {
     let all: PyResult<Vec<_>> = failures
         .iter()
         .map(|failure| {
@@ -111,7 +138,7 @@ fn move_report<'py>(py: Python<'py>, moved: &MoveSummary) -> PyResult<Bound<'py,
 
 pub(crate) fn unpack_report<'py>(
     py: Python<'py>,
-    summary: &UnpackSummary,
+    unpacked: &Unpacked,
     met: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
     report!(

@@ -2,7 +2,8 @@
 
 pub(crate) mod attributes;
 pub(crate) mod batch;
-pub(crate) mod callables;
+pub(crate) mod check;
+pub(crate) mod follow;
 pub(crate) mod info;
 pub(crate) mod keys;
 pub(crate) mod kinds;
@@ -13,8 +14,10 @@ pub(crate) mod pack;
 pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod scan;
+pub(crate) mod selection;
 pub(crate) mod split;
 pub(crate) mod stat;
 pub(crate) mod tree;
+pub(crate) mod unpack;
 pub(crate) mod writer;
 pub(crate) mod writing;

@@ -1,13 +1,16 @@
 //! What a `Pack` is asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySequence, PyString};
+use stook::ops::check::check_pack;
 use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, RecordView, ScanOptions, ScanOrder};
 
+use super::follow::Follow;
 use super::info;
 use super::keys::{Items, Keys};
 use super::kinds::kinds_of;
@@ -427,11 +430,8 @@ impl Pack {
     ) -> PyResult<Bound<'py, PyAny>> {
         let progress = callback_of(progress, &["bytes", "total"])?;
         let reader = self.reader(py)?;
-        let total = reader.file_bytes();
         let report = interruptible_with_progress(py, progress, move |report_progress| {
-            reader.check(|bytes| {
-                report_progress(&[bytes, total]);
-            })
+            check_pack(&reader, &mut |done, total| report_progress(&[done, total]))
         })?;
         info::check_report(py, &report.or_raise()?)
     }
@@ -478,6 +478,50 @@ impl Pack {
         Ok(true)
     }
 
+    /// Goes through records that are put from now on, by whomever, in the order in which they are put. A record that was
+    /// replaced or deleted before it was looked at is passed over.
+    ///
+    /// Args:
+    ///     prefix: Only keys that begin with this.
+    ///     group: Only this group, or these.
+    ///     timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is closed.
+    ///
+    /// Returns:
+    ///     An iterator over records.
+    ///
+    /// Raises:
+    ///     stook.DamagedError: A record is not what was written; from the iterator, which goes on behind it.
+    ///     stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the past does not grow.
+    ///
+    /// Examples:
+    ///     >>> import stook
+    ///     >>> with stook.Pack("data.stook", "a") as pack:
+    ///     ...     put = pack.follow(timeout=1)
+    ///     ...     pack["one"] = b"first"
+    ///     ...     pack.sync()
+    ///     ...     next(put).key
+    ///     'one'
+    #[pyo3(signature = (*, prefix=None, group=None, timeout=None))]
+    fn follow(
+        slf: &Bound<'_, Self>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        group: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Follow> {
+        let settings = &slf.get().settings;
+        if settings.at_ns.is_some() || settings.generation.is_some() {
+            return Err(invalid(
+                "a state of the past does not grow: open the pack without at and generation",
+            ));
+        }
+        let timeout = timeout.map(Duration::try_from_secs_f64).transpose();
+        let timeout = timeout.map_err(|_| invalid("timeout is a number of seconds, 0 or more"))?;
+        let groups = groups_of(group)?;
+        let range = key::range(prefix, None, None)?;
+        let seen = slf.get().reader(slf.py())?;
+        Ok(Follow::new(slf.clone().unbind(), seen, groups, range, timeout))
+    }
+
     /// The state that is shown now, to be read: what is written later does not change it.
     ///
     /// Returns:
@@ -519,7 +563,7 @@ fn begin_scan<'p>(
     }
 }
 
-fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
+pub(super) fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
     let group = pack.group_of_segment(record.head.segment).into();
     Record::of(record, group)
 }

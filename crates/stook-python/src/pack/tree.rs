@@ -1,24 +1,18 @@
-//! `stook.pack_tree` and `stook.unpack`: trees of files into packs and out of them.
+//! `stook.pack_tree`: trees of files and archives into packs.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pyo3::prelude::*;
-use stook::names::{Patterns, Selection};
 use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
-use stook::pack::tree::{Delete, Grouping, UnpackTree};
-use stook::pack::{DamageLog, Damages, OpenOptions, Pack};
-use stook::tree::Overwrite;
-use stook::walk::Decision;
+use stook::pack::tree::{Delete, Grouping};
+use stook::pack::{DamageLog, Damages};
 
-use super::callables::{Callables, callable, patterns};
 use super::info;
-use super::reading::groups_of;
+use super::selection::Selecting;
 use crate::errors::{OrRaise as _, Raise as _, invalid, warn_of, warn_of_recovery};
-use crate::key::text_of;
 use crate::numbers;
 use crate::paths;
-use crate::wait::{ProgressReporter, callback_of, interruptible_with_progress};
+use crate::wait::{ProgressReporter, callback_of};
 
 /// Packs trees of files, or what is in archives; run again, adds only what is new or changed.
 ///
@@ -112,18 +106,15 @@ pub(crate) fn pack_tree<'py>(
     if roots.is_empty() || !(1..=1024).contains(&threads) {
         return Err(invalid("at least one source and 1 to 1024 threads are wanted"));
     }
-    let excludes = exclude.filter(|exclude| exclude.is_callable());
-    let left_out = match excludes {
-        Some(_) => Patterns::default(),
-        None => patterns("exclude", exclude)?,
-    };
-    let callables = Callables::default();
+    let selecting = Selecting::new(include, exclude, select)?;
+    let attributes = selecting.attributes(attributes)?;
+    let Selecting { patterns, exclude, select: selects, raised } = selecting;
     let all = PackSources::new(roots, pack);
     let packing = PackSources {
-        patterns: Selection::of(patterns("include", include)?, left_out),
-        exclude: callables.predicate(callable("exclude", excludes)?),
-        select: callables.predicate(callable("select", select)?),
-        attributes: callables.attributes(callable("attributes", attributes)?),
+        patterns,
+        exclude,
+        select: selects,
+        attributes,
         grouping: grouping_of(group, group_by)?,
         delete: delete_of(delete, max_delete, force)?,
         move_originals: r#move,
@@ -137,12 +128,11 @@ pub(crate) fn pack_tree<'py>(
     let mut watching = Watching::new(progress_of(progress)?);
     let packed = py.detach(|| packing.run(&mut watching));
     let (pack, sources) = (packing.pack.clone(), text_of_paths(&packing.sources));
-    drop(packing);
     let Watching { reporter, notes, logs, .. } = watching;
     // That it was given up is told by what was raised.
     let failed =
         packed.as_ref().err().filter(|error| !matches!(error, Error::Abandoned | Error::Interrupted));
-    if let Some(error) = callables.into_error() {
+    if let Some(error) = raised.take() {
         let Some(left) = failed.map(Error::raise) else { return Err(error) };
         left.set_cause(py, Some(error));
         return Err(left);
@@ -263,158 +253,6 @@ fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Del
 }
 
 /// What `progress` says: a callable, or `True` for a bar.
-fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+pub(super) fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
     callback_of(progress, &["entries", "bytes"])
-}
-
-/// Callables that select what is packed or unpacked; threads of the walk call them.
-struct Selecting {
-    select: Option<Py<PyAny>>,
-    exclude: Option<Py<PyAny>>,
-    error: std::sync::Mutex<Option<PyErr>>,
-    /// How many paths `select` was asked about.
-    asked: AtomicU64,
-    /// Whether it took one of them.
-    took: AtomicBool,
-}
-
-impl Selecting {
-    /// They must be callable before anything is made.
-    fn new(select: Option<&Bound<'_, PyAny>>, exclude: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        for (name, given) in [("select", select), ("exclude", exclude)] {
-            if given.is_some_and(|given| !given.is_callable()) {
-                return Err(invalid(format!("{name} is called with paths, and so must be a callable")));
-            }
-        }
-        let own = |given: Option<&Bound<'_, PyAny>>| given.map(|given| given.clone().unbind());
-        Ok(Self {
-            select: own(select),
-            exclude: own(exclude),
-            error: std::sync::Mutex::default(),
-            asked: AtomicU64::new(0),
-            took: AtomicBool::new(false),
-        })
-    }
-
-    /// As of the command line: an exclusion prunes; a selection cannot, for what it wants may be below.
-    fn decide(&self, key: &[u8]) -> Decision {
-        if self.select.is_none() && self.exclude.is_none() {
-            return Decision::Take;
-        }
-        let decided = Python::attach(|py| {
-            let path = text_of(py, key)?;
-            let says = |callable: &Py<PyAny>| callable.call1(py, (&path,))?.is_truthy(py);
-            Ok(match (&self.exclude, &self.select) {
-                (Some(exclude), _) if says(exclude)? => Decision::Prune,
-                (_, Some(select)) => {
-                    self.asked.fetch_add(1, Ordering::Relaxed);
-                    if says(select)? { Decision::Take } else { Decision::Skip }
-                }
-                _ => Decision::Take,
-            })
-        });
-        if matches!(&decided, Ok(Decision::Take)) {
-            self.took.store(true, Ordering::Relaxed);
-        }
-        decided.unwrap_or_else(|error| {
-            let mut first = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            first.get_or_insert(error);
-            Decision::Prune
-        })
-    }
-
-    /// Whether one of them raised.
-    fn has_failed(&self) -> bool {
-        self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
-    }
-
-    /// How many paths `select` was asked about, if it took none of them: one that is misspelt, or gives nothing, looks just
-    /// like it. What is excluded is so on purpose, and not asked about.
-    fn took_none_of(&self) -> Option<u64> {
-        let asked = self.asked.load(Ordering::Relaxed);
-        (asked > 0 && !self.took.load(Ordering::Relaxed) && !self.has_failed()).then_some(asked)
-    }
-
-    fn into_error(self) -> Option<PyErr> {
-        self.error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-fn overwrite_of(text: &str) -> PyResult<Overwrite> {
-    Ok(match text {
-        "never" => Overwrite::Never,
-        "older" => Overwrite::Older,
-        "different" => Overwrite::Different,
-        "always" => Overwrite::Always,
-        _ => return Err(invalid("overwrite is one of 'never', 'older', 'different', 'always'")),
-    })
-}
-
-/// Unpacks a pack into a directory: every file is whole or absent, and nothing leads out of it.
-///
-/// Args:
-///     pack: The pack.
-///     target: The directory: made if it is not there.
-///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
-///         ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
-///     group: Only this group, or these.
-///     select: Called with each key; what it says ``False`` to is left out.
-///     threads: Threads that write small files.
-///     force: Write what fits, even where there is less room than all of it needs.
-///     progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
-///
-/// Returns:
-///     An `UnpackReport`. What could not be unpacked is in its ``failures``.
-///
-/// Raises:
-///     OSError: The target cannot be made, or reading the pack fails.
-///     stook.InvalidError: ``select`` took nothing.
-#[pyfunction]
-#[pyo3(signature = (pack, target, *, overwrite="never", group=None, select=None, threads=4, force=false, progress=None))]
-#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
-pub(crate) fn unpack<'py>(
-    py: Python<'py>,
-    #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
-    #[pyo3(from_py_with = paths::target)] target: PathBuf,
-    overwrite: &str,
-    group: Option<&Bound<'py, PyAny>>,
-    select: Option<&Bound<'py, PyAny>>,
-    #[pyo3(from_py_with = numbers::threads)] threads: usize,
-    force: bool,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    if !(1..=1024).contains(&threads) {
-        return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
-    }
-    let selected = Selecting::new(select, None)?;
-    let (groups, overwrite) = (groups_of(group)?, overwrite_of(overwrite)?);
-    let (unpacked, selected, pack) =
-        interruptible_with_progress(py, progress_of(progress)?, move |report_progress| {
-            let select = |key: &[u8]| selected.decide(key) == Decision::Take;
-            let tree = UnpackTree {
-                target,
-                overwrite,
-                with_owner: rustix::process::geteuid().is_root(),
-                groups,
-                threads,
-                force,
-                select: Box::new(select),
-            };
-            let unpacked = Pack::open_path(&pack, OpenOptions::default()).and_then(|pack| {
-                let damages = pack.damages().to_vec();
-                Ok((tree.run(&pack, &mut |records, bytes| report_progress(&[records, bytes]))?, damages))
-            });
-            drop(tree);
-            (unpacked, selected, pack)
-        })?;
-    let is_in_vain = selected.took_none_of().is_some();
-    if let Some(error) = selected.into_error() {
-        return Err(error);
-    }
-    let (summary, damages) = unpacked.or_raise()?;
-    warn_of(py, &pack, &damages)?;
-    if is_in_vain && !summary.interrupted && summary.failures.is_empty() {
-        return Err(invalid(format!("select took none of the keys of {}", pack.display())));
-    }
-    info::unpack_report(py, &summary, &damages)
 }

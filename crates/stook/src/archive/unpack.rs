@@ -27,36 +27,10 @@ use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
 const HOLE_LEN: usize = 64 << 10;
 
 /// A member that could not be unpacked, and why.
-#[derive(Debug)]
-pub struct Failure {
-    /// Its key.
-    pub key: Vec<u8>,
-    /// What was met.
-    pub error: Error,
-}
+pub type Failure = crate::tree::Failure<Error>;
 
 /// What unpacking did.
-#[derive(Debug, Default)]
-pub struct UnpackSummary {
-    /// Regular files written.
-    pub files: u64,
-    /// Directories made, or given mode and time anew.
-    pub directories: u64,
-    /// Symbolic links made.
-    pub symlinks: u64,
-    /// Hard links made.
-    pub hard_links: u64,
-    /// Bytes of files written.
-    pub bytes: u64,
-    /// What was there already, with the same content.
-    pub unchanged: u64,
-    /// What was there already with other content, and stayed as it was; directories that more may enter than was recorded.
-    pub kept: Vec<Vec<u8>>,
-    /// What could not be unpacked.
-    pub failures: Vec<Failure>,
-    /// Whether it was stopped by the caller before its end.
-    pub interrupted: bool,
-}
+pub type UnpackSummary = crate::tree::UnpackSummary<Error>;
 
 /// The hook that selects what is unpacked, by path.
 type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
@@ -83,15 +57,19 @@ impl std::fmt::Debug for Unpack<'_> {
 }
 
 impl Unpack<'_> {
-    /// Unpacks. `progress` is told the bytes so far; when it says no, unpacking stops, with every file either whole or
-    /// absent.
+    /// Unpacks. `progress` is called with members and bytes so far; when it returns `false`, unpacking stops, with every
+    /// file either whole or absent.
     ///
     /// Unsafe paths, damaged members and files that cannot be written are [failures](UnpackSummary::failures); the
     /// rest goes on.
     ///
     /// # Errors
     /// That the target cannot be made or synced, or that the archive changed meanwhile.
-    pub fn run(&self, archive: &Archive, progress: &mut dyn FnMut(u64) -> bool) -> Result<UnpackSummary> {
+    pub fn run(
+        &self,
+        archive: &Archive,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<UnpackSummary> {
         let io = |operation| move |error| Error::from(crate::Error::io(operation, &self.target, error));
         let chance = getrandom::u64().map_err(|error| io("choose names in")(io::Error::other(error)))?;
         let mut members: Vec<Member<'_>> = archive
@@ -111,6 +89,7 @@ impl Unpack<'_> {
             directories: Vec::new(),
             files: HashMap::new(),
             progress,
+            seen: 0,
         };
         unpacking.members(archive, &read, false)?;
         unpacking.members(archive, &links, true)?;
@@ -147,7 +126,8 @@ struct Unpacking<'a> {
     directories: Vec<(Vec<u8>, FileMetadata)>,
     /// Files with several names that were written, by where their bytes are.
     files: HashMap<u64, Vec<u8>>,
-    progress: &'a mut dyn FnMut(u64) -> bool,
+    progress: &'a mut dyn FnMut(u64, u64) -> bool,
+    seen: u64,
 }
 
 /// Where a member goes.
@@ -166,6 +146,7 @@ impl Unpacking<'_> {
                 return Ok(());
             }
             let Some(member) = reading.next()? else { break };
+            self.seen += 1;
             let done = match are_links && self.files.contains_key(&member.data_at) {
                 true => self.link(&member, &mut reading),
                 false => self.member(&member, &mut reading),
@@ -193,7 +174,7 @@ impl Unpacking<'_> {
     /// Whether the caller wants no more, which is noted.
     fn is_stopped(&mut self) -> bool {
         let summary = &mut self.summary;
-        summary.interrupted = summary.interrupted || !(self.progress)(summary.bytes);
+        summary.interrupted = summary.interrupted || !(self.progress)(self.seen, summary.bytes);
         summary.interrupted
     }
 
@@ -349,7 +330,7 @@ impl Unpacking<'_> {
                 file.write_all(bytes).map_err(failed_to("write")).map_err(io)?;
                 at = len;
             }
-            if !(self.progress)(self.summary.bytes.saturating_add(len)) {
+            if !(self.progress)(self.seen, self.summary.bytes.saturating_add(len)) {
                 return Ok(None);
             }
         }

@@ -1,5 +1,14 @@
 //! Operations that need several capabilities, as one call each: what the surfaces offer, without a
 //! terminal or an interpreter.
 
+pub mod check;
+mod choice;
+pub mod export;
+pub mod follow;
 pub mod import;
+pub mod json;
 pub mod pack;
+pub mod repair;
+pub mod unpack;
+
+pub use choice::{NothingSelected, Predicate};

@@ -5,7 +5,9 @@ mod draft;
 pub(crate) mod existing;
 pub(crate) mod room;
 pub(crate) mod target;
+mod unpacked;
 
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
 pub use target::{is_pack, remove_if_empty};
+pub use unpacked::{Failure, UnpackSummary};

@@ -8,6 +8,7 @@ mod engine;
 mod extent;
 #[cfg(unix)]
 mod ops;
+mod ops_out;
 mod pack;
 mod plan;
 mod source;

@@ -30,10 +30,7 @@ impl PackSources<'_> {
             group,
             with_owner: self.with_owner,
             checksum: self.checksum,
-            attributes: match self.attributes {
-                Some(_) => Some(Box::new(|key| choice.attributes(key))),
-                None => None,
-            },
+            attributes: self.attributes_noted(choice),
             takes: Box::new(|key, kind| choice.takes_below(key, kind)),
             progress: Box::new(|members, bytes| shared.borrow_mut().goes_on(Stage::Packing, members, bytes)),
         };
@@ -114,14 +111,14 @@ fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::choice::Choice;
+    use crate::ops::choice::Choice;
     use super::*;
 
     #[test]
     fn what_stops_being_a_file_is_an_error_that_names_it() {
         let directory = tempfile::tempdir().unwrap();
         let (packing, mut hooks) = (PackSources::new(Vec::new(), "p.stook".into()), ());
-        let choice = Choice::new(&packing);
+        let choice = Choice::new(&packing.patterns, packing.exclude.as_ref(), packing.select.as_ref());
         let mut reporting = Reporting::new(&mut hooks, &choice);
         for gone in [directory.path().to_path_buf(), directory.path().join("gone.tar")] {
             let error = open_archive(&gone, &mut reporting).unwrap_err().to_string();

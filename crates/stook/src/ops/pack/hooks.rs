@@ -1,6 +1,6 @@
 //! What a caller hears while sources are packed, and how it ends that.
 
-use super::choice::Choice;
+use crate::ops::choice::Choice;
 use crate::archive::Archive;
 use crate::pack::DamageLog;
 

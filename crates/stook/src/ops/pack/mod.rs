@@ -6,7 +6,6 @@
 //! becomes in [`import`](super::import).
 
 mod archives;
-mod choice;
 mod error;
 mod hooks;
 mod opening;
@@ -15,13 +14,13 @@ mod trees;
 use std::io::BufRead;
 use std::path::PathBuf;
 
-pub use choice::{NothingSelected, Predicate};
 pub use error::{Error, Result};
 pub use hooks::{Answer, Hooks, Stage};
 
-use self::choice::Choice;
 use self::hooks::Reporting;
+use super::choice::Choice;
 use super::import::are_archives;
+use super::{NothingSelected, Predicate};
 use crate::names::Selection;
 use crate::pack::WriterOptions;
 use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
@@ -129,7 +128,7 @@ impl<'a> PackSources<'a> {
     /// no room, or the pack cannot be written.
     pub fn run(&self, hooks: &mut dyn Hooks) -> Result<PackReport> {
         self.check()?;
-        let choice = Choice::new(self);
+        let choice = Choice::new(&self.patterns, self.exclude.as_ref(), self.select.as_ref());
         let mut reporting = Reporting::new(hooks, &choice);
         match !self.as_file && are_archives(&self.sources)? {
             true => self.pack_archives(&mut reporting),

@@ -1,9 +1,9 @@
 //! Trees of files into a pack.
 
-use super::choice::Choice;
+use crate::ops::choice::Choice;
 use super::hooks::{Reporting, Stage};
 use super::{Error, PackReport, PackSources, Result};
-use crate::pack::tree::{MoveSummary, PackSummary, PackTree};
+use crate::pack::tree::{MoveSummary, PackSummary, OwnAttributes, PackTree};
 use crate::pack::{self, AccessRule, OpenOptions, Pack};
 
 impl PackSources<'_> {
@@ -27,8 +27,14 @@ impl PackSources<'_> {
         Ok(PackReport { summary, left_out: Vec::new(), moved, complete, nothing })
     }
 
+    /// What the caller adds to the attributes of records. That it failed ends the run.
+    pub(super) fn attributes_noted<'t>(&'t self, choice: &'t Choice<'t>) -> Option<OwnAttributes<'t>> {
+        let attributes = self.attributes.as_ref()?;
+        Some(Box::new(move |key| choice.noted(attributes(key))))
+    }
+
     /// What is to be packed, checked before anything is made.
-    fn tree<'t>(&self, choice: &'t Choice<'t>) -> Result<PackTree<'t>> {
+    fn tree<'t>(&'t self, choice: &'t Choice<'t>) -> Result<PackTree<'t>> {
         for source in &self.sources {
             let into_error = |error| pack::Error::from(crate::Error::io("read", source, error));
             source.symlink_metadata().map_err(into_error)?;
@@ -42,10 +48,7 @@ impl PackSources<'_> {
             own: self.pack.exists().then(|| self.pack.clone()),
             delete: self.delete,
             checksum: self.checksum,
-            attributes: match self.attributes {
-                Some(_) => Some(Box::new(|key| choice.attributes(key))),
-                None => None,
-            },
+            attributes: self.attributes_noted(choice),
         };
         tree.check()?;
         if !self.as_file {

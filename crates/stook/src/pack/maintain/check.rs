@@ -94,6 +94,17 @@ impl Pack {
     /// # Errors
     /// What reading meets. Damage is not an error here; it is what the report is for.
     pub fn check(&self, mut progress: impl FnMut(u64)) -> Result<CheckReport> {
+        self.check_until(&mut |at| {
+            progress(at);
+            true
+        })
+    }
+
+    /// The same; `progress` ends it by returning `false`.
+    ///
+    /// # Errors
+    /// Those, and [`Error::Stopped`] when it was stopped.
+    pub fn check_until(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<CheckReport> {
         let mut report = CheckReport { damages: self.snapshot.log.damages(), ..CheckReport::default() };
         self.note_state(&mut report)?;
         let hasher = RandomState::new();
@@ -103,6 +114,9 @@ impl Pack {
             self.walk(segment, &hasher, &mut walked, &mut report, &mut |at| progress(passed + at))?;
             passed += segment.frames().len();
             self.check_index(segment, &hasher, &mut walked)?;
+            if !progress(passed) {
+                return Err(Error::Stopped);
+            }
             self.check_agreement(segment, &walked, &mut report)?;
             let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
             report.damages.extend(walked.lost.records(segment, &self.reader, &is_live)?);
@@ -161,7 +175,7 @@ impl Pack {
         hasher: &RandomState,
         walked: &mut Walked,
         report: &mut CheckReport,
-        progress: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
         let range = segment.frames();
         if range.is_empty() {
@@ -180,19 +194,24 @@ impl Pack {
             what,
             cause: None,
         };
+        let mut goes_on = true;
+        let mut report_progress = |at: u64| {
+            goes_on = goes_on && progress(at - range.start());
+            goes_on
+        };
         loop {
-            progress(frames.window.pos() - range.start());
+            if !report_progress(frames.window.pos()) {
+                return Err(Error::Stopped);
+            }
             let broken = match frames.step()? {
                 Step::End => break,
                 Step::Invalid(broken) => broken,
                 Step::Frame => {
                     let offset = frames.head().offset;
                     walked.span(offset).first.get_or_insert(offset);
-                    let mut within = |at| {
-                        progress(at - range.start());
-                        true
-                    };
-                    match frames.finish_frame_reporting(&mut within) {
+                    match frames.finish_frame_reporting(&mut report_progress) {
+                        // It was left where it stood.
+                        Ok(_) if !report_progress(frames.window.pos()) => return Err(Error::Stopped),
                         Ok(body_len) => {
                             report.damages.extend(batches.take(&frames).map(damage));
                             if let Some(body_len) = body_len {
@@ -208,13 +227,10 @@ impl Pack {
             let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
             batches.note_damage();
             report.damages.push(broken.into_damage(segment.source.path()));
-            let goes_on = skip_past_damage_reporting(&mut frames, frame, next, &mut |at| {
-                progress(at - range.start());
-                true
-            })?;
-            let end = if goes_on { frames.window.pos() } else { range.end() };
+            let is_more = skip_past_damage_reporting(&mut frames, frame, next, &mut report_progress)?;
+            let end = if is_more { frames.window.pos() } else { range.end() };
             walked.lost.note(frame, end, is_named);
-            if !goes_on {
+            if !is_more {
                 break;
             }
         }

@@ -56,13 +56,7 @@ impl Grouping {
 }
 
 /// An entry that was not packed, and why.
-#[derive(Debug)]
-pub struct Failure {
-    /// Its path relative to the root.
-    pub key: Vec<u8>,
-    /// What was met.
-    pub error: Error,
-}
+pub type Failure = crate::tree::Failure<Error>;
 
 impl Failure {
     /// Of the record with a key, which need not be a path.

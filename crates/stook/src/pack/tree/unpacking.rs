@@ -31,27 +31,7 @@ const QUEUE_LEN: usize = 64;
 const SMALL_MAX: usize = 1 << 20;
 
 /// What unpacking did.
-#[derive(Debug, Default)]
-pub struct UnpackSummary {
-    /// Regular files written.
-    pub files: u64,
-    /// Directories made, or given mode and time anew.
-    pub directories: u64,
-    /// Symbolic links made.
-    pub symlinks: u64,
-    /// Hard links made.
-    pub hard_links: u64,
-    /// Bytes of file bodies written.
-    pub bytes: u64,
-    /// What was there already, with the same content.
-    pub unchanged: u64,
-    /// What was there already with other content, and stayed as it was; directories that more may enter than was recorded.
-    pub kept: Vec<Vec<u8>>,
-    /// What could not be unpacked, damaged records included.
-    pub failures: Vec<Failure>,
-    /// Whether it was stopped by the caller before its end.
-    pub interrupted: bool,
-}
+pub type UnpackSummary = crate::tree::UnpackSummary<Error>;
 
 /// The hook that selects what is unpacked, by path.
 type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;

@@ -175,7 +175,7 @@ fn unpack(archive: &Archive, target: &Path, key: &[u8]) -> stook::archive::Unpac
         force: false,
         select: Box::new(|found| found == key),
     };
-    unpack.run(archive, &mut |_| true).unwrap()
+    unpack.run(archive, &mut |_, _| true).unwrap()
 }
 
 #[test]

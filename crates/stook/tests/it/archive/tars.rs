@@ -333,7 +333,7 @@ fn a_hole_of_a_terabyte_stays_one_and_costs_nothing() {
             let target = dir.path().join("out");
             let unpack = everything_to(&target);
             let mut asked = 0_u64;
-            let summary = unpack.run(&archive, &mut |_| {
+            let summary = unpack.run(&archive, &mut |_, _| {
                 asked += 1;
                 // A terabyte in pieces of a megabyte would be a million.
                 asked < 1_000
@@ -366,7 +366,7 @@ fn unpacking_stops_inside_a_long_member_and_leaves_nothing_of_it() {
         let target = dir.path().join("out");
         let unpack = everything_to(&target);
         let mut told = vec![0];
-        let summary = unpack.run(&archive, &mut |bytes| {
+        let summary = unpack.run(&archive, &mut |_, bytes| {
             told.push(bytes);
             bytes < 16_000_000
         });

@@ -68,6 +68,12 @@ fn a_check_and_a_repair_tell_where_they_are_where_no_frame_is_for_long() {
     pack.check(|at| told.push(at)).unwrap();
     told.dedup();
     assert!(told.len() > 8 && told.is_sorted(), "{told:?}");
+    let mut left = 4;
+    let stopped = pack.check_until(&mut |_| {
+        left -= 1;
+        left > 0
+    });
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
     let (new, aside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut left = 4;
     let repaired = repair(

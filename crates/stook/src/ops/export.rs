@@ -1,91 +1,103 @@
-//! `stook unpack PACK --tar FILE`: a pack as a tar, the same bytes for the same records.
+//! A pack as a tar: the same bytes for the same records.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
-use std::process::ExitCode;
-use std::time::Instant;
 
-use stook::archive::MemberKind;
-use stook::archive::tar::write::{Head, end, padding};
-use stook::pack::tree::{Failure, Paths, UnpackSummary, kind_of, symlink_target};
-use stook::pack::{Error, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
-
-use crate::commands::get::files::{Place, Target};
-use crate::commands::unpack::{Args, code, print};
-use crate::context::Context;
-use crate::keys;
-use crate::progress::{Progress, Unit};
-use crate::{failures, interrupt};
+use super::unpack::{Error, Failure, Filtering, PathFilter, Result, Summary, Unpacked};
+use crate::archive::MemberKind;
+use crate::archive::tar::write::{Head, end, padding};
+use crate::pack::tree::{self, Paths, kind_of, symlink_target};
+use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
+use crate::tree::Draft;
 
 /// Heads read in one batch.
 const BATCH: usize = 4096;
 
-/// Writes the tar.
-///
-/// # Errors
-/// When the pack cannot be read or the tar not written.
-pub(in crate::commands) fn run(
-    args: &Args,
-    pack: &Pack,
-    tar: &Path,
-    select: &dyn Fn(&[u8]) -> bool,
-    context: &Context,
-) -> anyhow::Result<ExitCode> {
-    let to_stdout = tar == Path::new("-");
-    let mut target = if to_stdout { Target::Stdout } else { Target::File(tar.to_path_buf()) };
-    let mut output = context.output();
-    let started = Instant::now();
-    let bar = context.progress("writing", Unit::Bytes, None);
-    let place = target.place(&Key::id(0), None, &mut output)?;
-    let mut export = Export {
-        pack,
-        groups: &args.group,
-        select,
-        place,
-        at: 0,
-        paths: Paths::default(),
-        failed: BTreeSet::new(),
-        summary: UnpackSummary::default(),
-        bar,
-    };
-    let links = export.links()?;
-    export.all(&links)?;
-    let at = export.at;
-    export.write(&end(at))?;
-    let Export { place, summary, .. } = export;
-    place.finish()?;
-    if to_stdout {
-        output.finish()?;
-        failures::print(context, &summary.failures, args.verbose);
-    } else {
-        drop(output);
-        print(&summary, args.verbose, started.elapsed().as_secs_f64(), pack.is_complete(), context)?;
+/// Bodies up to this length are held, and not read twice.
+const WHOLE_MAX: u64 = 16 << 20;
+
+/// How a pack is exported.
+#[derive(Debug, Default)]
+pub struct Export<'a> {
+    /// Which paths are.
+    pub filter: PathFilter<'a>,
+}
+
+/// Called with records and bytes of the tar so far; ends the work by returning `false`.
+pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+impl Export<'_> {
+    /// Writes the tar. Damaged records and keys that are no paths are [failures](Summary::failures), and not in it.
+    ///
+    /// # Errors
+    /// [`Error::Write`] where `to` fails, I/O errors of the pack, groups that are not there, [`Error::Interrupted`].
+    pub fn run(&self, pack: &Pack, to: &mut dyn io::Write, progress: OnProgress<'_>) -> Result<Unpacked> {
+        self.export(pack, &mut |bytes| to.write_all(bytes).map_err(Error::Write), progress)
     }
-    Ok(code(&summary, pack.is_complete()))
+
+    /// The same into a file, which appears when it is whole: see [`Draft::named`].
+    ///
+    /// # Errors
+    /// I/O errors, groups that are not there, [`Error::Interrupted`].
+    pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
+        let mut draft = Draft::named(path)?;
+        let exported = self.export(pack, &mut |bytes| Ok(draft.write(bytes)?), progress)?;
+        draft.finish()?;
+        Ok(exported)
+    }
+
+    fn export(
+        &self,
+        pack: &Pack,
+        to: &mut dyn FnMut(&[u8]) -> Result<()>,
+        progress: OnProgress<'_>,
+    ) -> Result<Unpacked> {
+        pack.check_groups(&self.filter.groups)?;
+        let directories = self.filter.directories(pack, &mut || progress(0, 0))?;
+        let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
+        let mut exporting = Exporting {
+            pack,
+            filter: &self.filter,
+            filtering: &filtering,
+            to,
+            progress,
+            seen: 0,
+            at: 0,
+            paths: Paths::default(),
+            failed: BTreeSet::new(),
+            summary: Summary::default(),
+        };
+        let links = exporting.links()?;
+        exporting.all(&links)?;
+        let at = exporting.at;
+        exporting.write(&end(at))?;
+        let summary = exporting.summary;
+        Ok(Unpacked::of_pack(summary, pack, &filtering))
+    }
 }
 
 /// The names of files that have several: of each name that is not the first, the first.
 type Links = BTreeMap<Key, Key>;
 
-struct Export<'a> {
+struct Exporting<'a> {
     pack: &'a Pack,
-    groups: &'a [String],
-    select: &'a dyn Fn(&[u8]) -> bool,
-    place: Place<'a>,
+    filter: &'a PathFilter<'a>,
+    filtering: &'a Filtering<'a>,
+    to: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+    progress: OnProgress<'a>,
+    /// Records and bytes written so far.
+    seen: u64,
     at: u64,
     paths: Paths,
     /// Keys of records that are not in the tar.
     failed: BTreeSet<Key>,
-    summary: UnpackSummary,
-    bar: Progress,
+    summary: Summary,
 }
 
-impl Export<'_> {
+impl Exporting<'_> {
     /// Goes through the heads of all records that are wanted, in the order of keys.
-    fn each(
-        &mut self,
-        take: &mut dyn FnMut(&mut Self, RecordHead) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    fn each(&mut self, take: &mut dyn FnMut(&mut Self, RecordHead) -> Result<()>) -> Result<()> {
         let pack = self.pack;
         let mut batch: Vec<KeyEntry> = Vec::new();
         let mut entries = pack.keys(&[])?;
@@ -102,15 +114,15 @@ impl Export<'_> {
             };
             let is_last = next.is_none();
             if let Some(entry) = next
-                && keys::is_in(self.groups, pack.group_of_entry(&entry))
-                && entry.key.as_bytes().is_none_or(|key| key.is_empty() || (self.select)(key))
+                && self.filter.has_group(pack.group_of_entry(&entry))
+                && entry.key.as_bytes().is_none_or(|path| self.filtering.takes(path))
             {
                 batch.push(entry);
             }
             if batch.len() == BATCH || is_last {
                 let heads = pack.heads(&batch)?;
                 for (entry, head) in batch.drain(..).zip(heads) {
-                    interrupt::check()?;
+                    self.check_progress()?;
                     match head {
                         Ok(head) => take(self, head)?,
                         Err(error) => self.fail(&entry.key, error),
@@ -124,18 +136,18 @@ impl Export<'_> {
     }
 
     /// Whether the record with a key is one of those that are wanted.
-    fn takes(&self, key: &Key) -> Result<bool, Error> {
+    fn takes(&self, key: &Key) -> Result<bool> {
         let Ok(path) = Paths::path(key) else { return Ok(false) };
         let entry = self.pack.locate(std::slice::from_ref(key))?.pop().transpose()?.flatten();
-        let is_in = |entry| keys::is_in(self.groups, self.pack.group_of_entry(&entry));
-        Ok((self.select)(path) && entry.is_some_and(is_in))
+        let is_in = |entry| self.filter.has_group(self.pack.group_of_entry(&entry));
+        Ok(self.filtering.takes(path) && entry.is_some_and(is_in))
     }
 
     /// In a tar a link stands behind its file, so the first of its names in the order of keys is the file.
-    fn links(&mut self) -> anyhow::Result<Links> {
+    fn links(&mut self) -> Result<Links> {
         let mut names: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
         self.each(&mut |export, head| {
-            // What cannot be read, or is no path, is told when its turn comes.
+            // What cannot be read, or is no path, fails when its turn comes.
             if head.is_hard_link()
                 && Paths::path(&head.key).is_ok()
                 && let Ok(Some(file)) = export.pack.open_file(&head.key)
@@ -157,27 +169,27 @@ impl Export<'_> {
         Ok(links)
     }
 
-    fn all(&mut self, links: &Links) -> anyhow::Result<()> {
+    fn all(&mut self, links: &Links) -> Result<()> {
         self.each(&mut |export, head| {
             let key = head.key.clone();
+            export.seen += 1;
             match export.record(&head, links) {
-                Err(error) => match error.downcast::<Error>() {
-                    Ok(error @ (Error::Damaged(_) | Error::Invalid(_))) => export.fail(&key, error),
-                    Ok(error) => return Err(error.into()),
-                    Err(error) => return Err(error),
-                },
-                Ok(()) => export.bar.add(export.at.saturating_sub(export.bar.done())),
+                Err(Error::Pack(error @ (pack::Error::Damaged(_) | pack::Error::Invalid(_)))) => {
+                    export.fail(&key, error);
+                    Ok(())
+                }
+                done => done,
             }
-            Ok(())
         })
     }
 
-    fn fail(&mut self, key: &Key, error: Error) {
+    fn fail(&mut self, key: &Key, error: pack::Error) {
         self.failed.insert(key.clone());
-        self.summary.failures.push(Failure::of(key, error));
+        let tree::Failure { key, error } = tree::Failure::of(key, error);
+        self.summary.failures.push(Failure { key, error: error.into() });
     }
 
-    fn record(&mut self, record: &RecordHead, links: &Links) -> anyhow::Result<()> {
+    fn record(&mut self, record: &RecordHead, links: &Links) -> Result<()> {
         let attributes = &record.attributes;
         let kind = kind_of(attributes)?;
         let head = Head {
@@ -192,7 +204,7 @@ impl Export<'_> {
         if let Some(first) = links.get(&record.key) {
             if self.failed.contains(first) {
                 let why = format!("it is one file with {first}, which could not be written");
-                return Err(Error::Invalid(why).into());
+                return Err(pack::Error::Invalid(why).into());
             }
             let link = first.as_bytes().unwrap_or_default();
             self.summary.hard_links += 1;
@@ -215,12 +227,12 @@ impl Export<'_> {
 
     /// A file with the bytes of a record. A tar says the length first, so a record that does not is read twice; and
     /// all checksums are looked at before anything is written, because a tar cannot take a member back.
-    fn file(&mut self, key: &Key, head: &Head<'_>) -> anyhow::Result<()> {
-        let absent = || Error::Invalid(format!("there is no record {key}"));
+    fn file(&mut self, key: &Key, head: &Head<'_>) -> Result<()> {
+        let absent = || pack::Error::Invalid(format!("there is no record {key}"));
         let mut reader = self.pack.open_file(key)?.ok_or_else(absent)?;
         let (mut len, mut whole) = (0_u64, Vec::new());
         while let Some(chunk) = reader.next_chunk()? {
-            interrupt::check()?;
+            self.check_progress()?;
             len += chunk.len() as u64;
             if len <= WHOLE_MAX {
                 whole.extend_from_slice(chunk);
@@ -232,7 +244,7 @@ impl Export<'_> {
         } else {
             let mut reader = self.pack.open_file(key)?.ok_or_else(absent)?;
             while let Some(chunk) = reader.next_chunk()? {
-                interrupt::check()?;
+                self.check_progress()?;
                 self.write(chunk)?;
             }
         }
@@ -241,11 +253,15 @@ impl Export<'_> {
         self.write(&padding(len))
     }
 
-    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    fn check_progress(&mut self) -> Result<()> {
+        match !self.filtering.has_failed() && (self.progress)(self.seen, self.at) {
+            true => Ok(()),
+            false => Err(Error::Interrupted),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        self.place.write(bytes)
+        (self.to)(bytes)
     }
 }
-
-/// Bodies up to this length are held, and not read twice.
-const WHOLE_MAX: u64 = 16 << 20;

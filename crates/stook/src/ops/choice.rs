@@ -1,10 +1,8 @@
-//! Which paths of the sources are taken, and whether any was.
+//! Which paths are taken, by patterns and predicates, and whether any was.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use super::PackSources;
-use crate::names::directories_above;
-use crate::pack::Attributes;
+use crate::names::{Selection, directories_above};
 use crate::walk::{Decision, Kind};
 
 /// A predicate on paths, each relative to its root; `None` when it failed, which ends the run.
@@ -20,24 +18,24 @@ pub struct NothingSelected {
     pub is_error: bool,
 }
 
-/// What a caller selects, and adds to what is selected, in one run.
+/// The patterns and predicates of a run.
 pub(super) struct Choice<'a> {
-    packing: &'a PackSources<'a>,
+    patterns: &'a Selection,
+    exclude: Option<&'a Predicate<'a>>,
+    select: Option<&'a Predicate<'a>>,
     asked: AtomicU64,
     has_taken: AtomicBool,
     has_failed: AtomicBool,
 }
 
 impl<'a> Choice<'a> {
-    pub(super) fn new(packing: &'a PackSources<'a>) -> Self {
+    pub(super) fn new(
+        patterns: &'a Selection,
+        exclude: Option<&'a Predicate<'a>>,
+        select: Option<&'a Predicate<'a>>,
+    ) -> Self {
         let (asked, has_taken, has_failed) = Default::default();
-        Self { packing, asked, has_taken, has_failed }
-    }
-
-    /// Whether there is anything that could leave a path out.
-    pub(super) fn is_selective(&self) -> bool {
-        let PackSources { patterns, exclude, select, .. } = self.packing;
-        !patterns.is_all() || exclude.is_some() || select.is_some()
+        Self { patterns, exclude, select, asked, has_taken, has_failed }
     }
 
     /// An exclusion prunes; an inclusion cannot, for what it asks for may be below.
@@ -48,10 +46,10 @@ impl<'a> Choice<'a> {
         }
         let is_root = path.is_empty() && is_directory;
         self.asked.fetch_add(u64::from(!is_root), Relaxed);
-        if !self.packing.patterns.includes(path, is_directory) {
+        if !self.patterns.includes(path, is_directory) {
             return Decision::Skip;
         }
-        match self.says(self.packing.select.as_ref(), path) {
+        match self.says(self.select, path) {
             Some(Some(false)) => return Decision::Skip,
             Some(None) => return Decision::Prune,
             Some(Some(true)) | None => {}
@@ -70,38 +68,37 @@ impl<'a> Choice<'a> {
 
     fn prunes(&self, path: &[u8], is_directory: bool) -> bool {
         self.has_failed()
-            || self.packing.patterns.excludes(path, is_directory)
-            || matches!(self.says(self.packing.exclude.as_ref(), path), Some(None | Some(true)))
+            || self.patterns.excludes(path, is_directory)
+            || matches!(self.says(self.exclude, path), Some(None | Some(true)))
     }
 
     /// What a predicate says, if there is one.
     fn says(&self, predicate: Option<&Predicate<'_>>, path: &[u8]) -> Option<Option<bool>> {
-        let said = predicate.map(|predicate| predicate(path));
-        if said == Some(None) {
-            self.has_failed.store(true, Relaxed);
-        }
-        said
+        predicate.map(|predicate| self.noted(predicate(path)))
     }
 
-    /// What the caller adds to the attributes of a record.
-    pub(super) fn attributes(&self, path: &[u8]) -> Option<Attributes> {
-        let Some(attributes) = &self.packing.attributes else { return Some(Attributes::new()) };
-        let own = attributes(path);
-        if own.is_none() {
-            self.has_failed.store(true, Relaxed);
-        }
-        own
+    /// Whether there is anything that could leave a path out.
+    pub(super) fn is_selective(&self) -> bool {
+        !self.patterns.is_all() || self.exclude.is_some() || self.select.is_some()
     }
 
-    /// Whether a callback failed.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed.load(Relaxed)
+    /// What a callback of the caller gave; `None` when it failed, which ends the run.
+    pub(super) fn noted<T>(&self, given: Option<T>) -> Option<T> {
+        if given.is_none() {
+            self.has_failed.store(true, Relaxed);
+        }
+        given
     }
 
     /// Forgets what was asked about and taken so far.
     pub(super) fn forget(&self) {
         self.asked.store(0, Relaxed);
         self.has_taken.store(false, Relaxed);
+    }
+
+    /// Whether a callback of the caller failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Relaxed)
     }
 
     /// What there is to say where nothing was taken.
@@ -111,7 +108,7 @@ impl<'a> Choice<'a> {
         }
         let asked = self.asked.load(Relaxed);
         // A predicate that was asked about nothing took all that there was.
-        let is_error = self.packing.patterns.has_inclusions() || (self.packing.select.is_some() && asked > 0);
+        let is_error = self.patterns.has_inclusions() || (self.select.is_some() && asked > 0);
         Some(NothingSelected { asked, is_error })
     }
 }
@@ -119,25 +116,22 @@ impl<'a> Choice<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{Patterns, Selection};
+    use crate::names::Patterns;
 
-    fn selecting<'a>(include: &[&str], exclude: &[&str]) -> PackSources<'a> {
-        let patterns = Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap());
-        PackSources { patterns, ..PackSources::new(Vec::new(), "p.stook".into()) }
+    fn selection(include: &[&str], exclude: &[&str]) -> Selection {
+        Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap())
     }
 
     #[test]
     fn patterns_and_predicates_select_together_and_exclusions_come_first() {
+        let patterns = selection(&["*.jpg"], &["tmp"]);
         let asked = std::sync::Mutex::new(Vec::new());
-        let packing = PackSources {
-            exclude: Some(Box::new(|path| Some(path.ends_with(b"no.jpg")))),
-            select: Some(Box::new(|path| {
-                asked.lock().unwrap().push(path.to_vec());
-                Some(!path.starts_with(b"b"))
-            })),
-            ..selecting(&["*.jpg"], &["tmp"])
-        };
-        let choice = Choice::new(&packing);
+        let exclude: Predicate<'_> = Box::new(|path| Some(path.ends_with(b"no.jpg")));
+        let select: Predicate<'_> = Box::new(|path| {
+            asked.lock().unwrap().push(path.to_vec());
+            Some(!path.starts_with(b"b"))
+        });
+        let choice = Choice::new(&patterns, Some(&exclude), Some(&select));
         for (path, decision) in [
             (&b"tmp"[..], Decision::Prune),
             (b"no.jpg", Decision::Prune),
@@ -152,18 +146,20 @@ mod tests {
         assert!(
             !choice.takes_below(b"x/tmp/a.jpg", Kind::File) && choice.takes_below(b"x/a.jpg", Kind::File)
         );
-        assert_eq!(*asked.lock().unwrap(), [&b"b.jpg"[..], b"a.jpg", b"x/a.jpg"]);
+        drop(choice);
+        drop(select);
+        assert_eq!(asked.into_inner().unwrap(), [&b"b.jpg"[..], b"a.jpg", b"x/a.jpg"]);
     }
 
     #[test]
     fn after_a_predicate_failed_nothing_is_asked_or_taken() {
+        let patterns = selection(&[], &[]);
         let calls = AtomicU64::new(0);
-        let fails = |_: &[u8]| {
+        let select: Predicate<'_> = Box::new(|_| {
             calls.fetch_add(1, Relaxed);
             None
-        };
-        let packing = PackSources { select: Some(Box::new(fails)), ..selecting(&[], &[]) };
-        let choice = Choice::new(&packing);
+        });
+        let choice = Choice::new(&patterns, None, Some(&select));
         assert_eq!([choice.decide(b"a", Kind::File), choice.decide(b"b", Kind::File)], [Decision::Prune; 2]);
         assert!(choice.has_failed() && calls.load(Relaxed) == 1);
     }
@@ -171,8 +167,8 @@ mod tests {
     #[test]
     fn that_nothing_was_taken_is_an_error_only_where_something_was_asked_for() {
         let is_error = |include: &[&str], exclude: &[&str], paths: &[&[u8]]| {
-            let packing = selecting(include, exclude);
-            let choice = Choice::new(&packing);
+            let patterns = selection(include, exclude);
+            let choice = Choice::new(&patterns, None, None);
             choice.decide(b"", Kind::Directory);
             for path in paths {
                 choice.decide(path, Kind::File);
@@ -183,8 +179,9 @@ mod tests {
         assert_eq!(is_error(&[], &["a"], &[b"a"]), Some(false), "left out on purpose");
         assert_eq!(is_error(&["b"], &["a"], &[b"a"]), Some(true));
         assert_eq!(is_error(&["b"], &[], &[b"b"]), None);
-        let packing = PackSources { select: Some(Box::new(|_| Some(false))), ..selecting(&[], &[]) };
-        let choice = Choice::new(&packing);
+        let patterns = selection(&[], &[]);
+        let none: Predicate<'_> = Box::new(|_| Some(false));
+        let choice = Choice::new(&patterns, None, Some(&none));
         assert_eq!(choice.nothing(), Some(NothingSelected { asked: 0, is_error: false }));
         choice.decide(b"a", Kind::File);
         assert_eq!(choice.nothing(), Some(NothingSelected { asked: 1, is_error: true }));

@@ -1,0 +1,84 @@
+//! `stook.check` and `stook.repair`: what is wrong with a pack, and all that is whole into a new one.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use stook::ops;
+
+use super::info;
+use super::reading::callable;
+use crate::errors::OrRaise as _;
+use crate::paths;
+use crate::wait::interruptible_with_progress;
+
+/// Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
+///
+/// Where a `Pack` is open, `Pack.check` checks the state that it shows.
+///
+/// Args:
+///     pack: The pack.
+///     progress: Called now and then with the bytes gone through and all there are, on another thread.
+///
+/// Returns:
+///     A `CheckReport`. Damage is not an exception here; it is what the report is for.
+///
+/// Raises:
+///     FileNotFoundError: There is nothing at ``pack``.
+///     stook.NotAPackError: What is at ``pack`` is no pack.
+///
+/// Examples:
+///     >>> import stook
+///     >>> with stook.Pack("data.stook", "a") as pack:
+///     ...     pack["one"] = b"first"
+///     >>> stook.check("data.stook").ok
+///     True
+#[pyfunction]
+#[pyo3(signature = (pack, *, progress=None))]
+pub(crate) fn check<'py>(
+    py: Python<'py>,
+    #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let report = interruptible_with_progress(py, callable(progress)?, move |report_progress| {
+        ops::check::check(&pack, &mut |_| {}, &mut |done, total| report_progress(&[done, total]))
+    })?;
+    info::check_report(py, &report.or_raise()?)
+}
+
+/// Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack stays as it is.
+///
+/// What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it was.
+///
+/// Args:
+///     pack: The pack.
+///     new: The new pack. Nothing may be there.
+///     progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
+///         the repair, and nothing is left of it.
+///
+/// Returns:
+///     A `RepairReport`.
+///
+/// Raises:
+///     FileNotFoundError: There is nothing at ``pack``.
+///     stook.NotAPackError: What is at ``pack`` is no pack.
+///     stook.ExistsError: Something is at ``new``, or has the name of its quarantine.
+///
+/// Examples:
+///     >>> import stook
+///     >>> with stook.Pack("data.stook", "a") as pack:
+///     ...     pack["one"] = b"first"
+///     >>> stook.repair("data.stook", "saved.stook").records
+///     1
+#[pyfunction]
+#[pyo3(signature = (pack, new, *, progress=None))]
+pub(crate) fn repair<'py>(
+    py: Python<'py>,
+    #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
+    #[pyo3(from_py_with = paths::new)] new: PathBuf,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let report = interruptible_with_progress(py, callable(progress)?, move |report_progress| {
+        ops::repair::repair(&pack, &new, &mut |done, total| report_progress(&[done, total]))
+    })?;
+    info::repair_report(py, &report.or_raise()?)
+}

@@ -1,0 +1,123 @@
+//! What `include`, `exclude`, `select` and `attributes` say: patterns, and callables that are asked about
+//! paths, by threads that read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyMapping, PyString};
+use stook::names::{Patterns, Selection};
+use stook::ops::Predicate;
+use stook::pack::tree::OwnAttributes;
+
+use super::attributes;
+use crate::errors::invalid;
+use crate::key::text_of;
+
+/// Patterns and predicates, and what a callable of them raised.
+pub(crate) struct Selecting {
+    pub(crate) patterns: Selection,
+    pub(crate) exclude: Option<Predicate<'static>>,
+    pub(crate) select: Option<Predicate<'static>>,
+    pub(crate) raised: Raised,
+}
+
+/// What the first callable that failed raised.
+#[derive(Clone, Default)]
+pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
+
+impl Raised {
+    /// It, if one failed.
+    pub(crate) fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What a callable gives for a path; `None` where that raised.
+    fn call<T>(
+        &self,
+        callable: &Py<PyAny>,
+        path: &[u8],
+        take: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Option<T> {
+        let called = Python::attach(|py| take(callable.call1(py, (text_of(py, path)?,))?.bind(py)));
+        let note = |error| {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        };
+        called.map_err(note).ok()
+    }
+}
+
+impl Selecting {
+    /// `include` is a pattern or a list of them, `select` a callable, `exclude` either.
+    ///
+    /// # Errors
+    /// One of them is something else, or a pattern is none.
+    pub(crate) fn new(
+        include: Option<&Bound<'_, PyAny>>,
+        exclude: Option<&Bound<'_, PyAny>>,
+        select: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let raised = Raised::default();
+        let called = exclude.filter(|exclude| exclude.is_callable());
+        let listed = exclude.filter(|exclude| !exclude.is_callable());
+        Ok(Self {
+            patterns: Selection::of(patterns("include", include)?, patterns("exclude", listed)?),
+            exclude: predicate("exclude", called, &raised)?,
+            select: predicate("select", select, &raised)?,
+            raised,
+        })
+    }
+
+    /// What `attributes` adds to records: called with paths, gives dicts or nothing.
+    ///
+    /// # Errors
+    /// It is not callable.
+    pub(crate) fn attributes(
+        &self,
+        given: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<OwnAttributes<'static>>> {
+        let Some(callable) = callable("attributes", given)? else { return Ok(None) };
+        let raised = self.raised.clone();
+        Ok(Some(Box::new(move |path| {
+            raised.call(&callable, path, |given| match given.is_none() {
+                true => attributes::from_python(None),
+                false => attributes::from_python(Some(given.cast::<PyMapping>()?)),
+            })
+        })))
+    }
+}
+
+fn patterns(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Patterns> {
+    let texts: Vec<String> = match given {
+        None => Vec::new(),
+        Some(one) if one.is_instance_of::<PyString>() => vec![one.extract()?],
+        // Bytes can be gone through, too: their numbers would be patterns.
+        Some(several) if !several.is_instance_of::<PyBytes>() => {
+            several.extract().map_err(|_| no_patterns(name))?
+        }
+        Some(_) => return Err(no_patterns(name)),
+    };
+    Patterns::new(&texts).map_err(|error| invalid(format!("{name}: {error}")))
+}
+
+fn no_patterns(name: &str) -> PyErr {
+    let callable = if name == "exclude" { ", or a callable that is asked about paths" } else { "" };
+    invalid(format!("{name} is a pattern, or a list of patterns{callable}"))
+}
+
+fn callable(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+    match given {
+        None => Ok(None),
+        Some(given) if given.is_callable() => Ok(Some(given.clone().unbind())),
+        Some(_) => Err(invalid(format!("{name} is called with paths, and so must be a callable"))),
+    }
+}
+
+fn predicate(
+    name: &str,
+    given: Option<&Bound<'_, PyAny>>,
+    raised: &Raised,
+) -> PyResult<Option<Predicate<'static>>> {
+    let Some(callable) = callable(name, given)? else { return Ok(None) };
+    let raised = raised.clone();
+    Ok(Some(Box::new(move |path| raised.call(&callable, path, |said| said.is_truthy()))))
+}

@@ -1,0 +1,172 @@
+//! `stook.unpack`: packs and archives into directories, and packs into tars.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use stook::archive::{self, Archive};
+use stook::ops::export::Export;
+use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unpacked};
+use stook::pack::{Damage, OpenOptions, Pack};
+use stook::tree::Overwrite;
+
+use super::info;
+use super::reading::groups_of;
+use super::selection::Selecting;
+use super::tree::progress_of;
+use crate::errors::{OrRaise as _, invalid, warn_of};
+use crate::key;
+use crate::numbers;
+use crate::paths;
+use crate::wait::interruptible_with_progress;
+
+/// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
+///
+/// Args:
+///     pack: The pack, or the archive.
+///     target: The directory: made if it is not there.
+///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
+///         ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
+///     group: Only this group of a pack, or these.
+///     prefix: Only paths that begin so.
+///     include: Only paths that one of these patterns matches, as ``stook unpack --include`` has them.
+///     exclude: Patterns of what is left out, directories with all that is in them; or called with paths, those of
+///         directories above them too, before ``select``: what it says ``True`` to is left out in the same way.
+///     select: Called with each path that is left; what it says ``False`` to is left out.
+///     threads: Threads that write small files of a pack.
+///     force: Write what fits, even where there is less room than all of it needs.
+///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
+///     progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
+///
+/// Returns:
+///     An `UnpackReport`. What could not be unpacked is in its ``failures``.
+///
+/// Raises:
+///     OSError: The target cannot be made, or reading the pack fails.
+///     stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
+///     stook.InvalidError: There is nothing of what was asked for; a directory that was made for it is removed again. Or
+///         what is asked of an archive only packs have: groups, ``tar``.
+///
+/// Examples:
+///     >>> import stook
+///     >>> with stook.Pack("data.stook", "a") as pack:
+///     ...     pack.update({"a/1.jpg": b"x", "a/2.txt": b"yy"})
+///     >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
+///     1
+#[pyfunction]
+#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=4, force=false, tar=None, progress=None))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn unpack<'py>(
+    py: Python<'py>,
+    #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
+    target: Option<&Bound<'py, PyAny>>,
+    overwrite: &str,
+    group: Option<&Bound<'py, PyAny>>,
+    prefix: Option<&Bound<'py, PyAny>>,
+    include: Option<&Bound<'py, PyAny>>,
+    exclude: Option<&Bound<'py, PyAny>>,
+    select: Option<&Bound<'py, PyAny>>,
+    #[pyo3(from_py_with = numbers::threads)] threads: usize,
+    force: bool,
+    tar: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !(1..=1024).contains(&threads) {
+        return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
+    }
+    let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
+    let (groups, has_select) = (groups_of(group)?, select.is_some());
+    let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
+    let overwrite = overwrite_of(overwrite)?;
+    let to = To::new(target, tar, filter, |target, filter| Unpack {
+        target,
+        filter,
+        overwrite,
+        with_owner: true,
+        threads,
+        force,
+    })?;
+    if matches!(&to, To::Tar(..)) && (force || overwrite != Overwrite::Never) {
+        return Err(invalid("overwrite and force are for a target: a tar is written anew"));
+    }
+    let (unpacked, pack) = interruptible_with_progress(py, progress_of(progress)?, move |report_progress| {
+        (to.write(&pack, &mut |entries, bytes| report_progress(&[entries, bytes])), pack)
+    })?;
+    if let Some(error) = raised.take() {
+        return Err(error);
+    }
+    let Written { unpacked, damages } = unpacked.or_raise()?;
+    warn_of(py, &pack, &damages)?;
+    if unpacked.nothing == Some(Nothing::Missing) {
+        let why = match has_select {
+            true => "select took none of the keys of",
+            false => "nothing that was asked for is in",
+        };
+        return Err(invalid(format!("{why} {}", pack.display())));
+    }
+    info::unpack_report(py, &unpacked, &damages)
+}
+
+fn overwrite_of(text: &str) -> PyResult<Overwrite> {
+    Ok(match text {
+        "never" => Overwrite::Never,
+        "older" => Overwrite::Older,
+        "different" => Overwrite::Different,
+        "always" => Overwrite::Always,
+        _ => return Err(invalid("overwrite is one of 'never', 'older', 'different', 'always'")),
+    })
+}
+
+fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
+    let Some(prefix) = prefix else { return Ok(Prefix::Any) };
+    Ok(key::prefix(prefix)?.as_bytes().map_or(Prefix::Numbers, |prefix| Prefix::Path(prefix.to_vec())))
+}
+
+/// Where it goes.
+enum To {
+    Directory(Unpack<'static>),
+    Tar(Export<'static>, PathBuf),
+}
+
+/// What was written, and the damage that was met when the pack was opened.
+struct Written {
+    unpacked: Unpacked,
+    damages: Vec<Damage>,
+}
+
+impl To {
+    fn new(
+        target: Option<&Bound<'_, PyAny>>,
+        tar: Option<&Bound<'_, PyAny>>,
+        filter: PathFilter<'static>,
+        unpack: impl FnOnce(PathBuf, PathFilter<'static>) -> Unpack<'static>,
+    ) -> PyResult<Self> {
+        match (target, tar) {
+            (Some(target), None) => Ok(Self::Directory(unpack(paths::argument("target", target)?, filter))),
+            (None, Some(tar)) => Ok(Self::Tar(Export { filter }, paths::argument("tar", tar)?)),
+            _ => Err(invalid("either a target or a tar is wanted")),
+        }
+    }
+
+    fn write(&self, path: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Written, Error> {
+        // What is not there is missed by whoever looks for a pack.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+            let archive = Archive::open_with(path, archive::OpenOptions::default(), &mut |_| progress(0, 0))?;
+            let unpacked = match self {
+                Self::Directory(unpack) => {
+                    unpack.run(Packed::Archive(&archive), &mut |at| progress(at.entries, at.bytes))?
+                }
+                Self::Tar(..) => return Err(Error::only_packs("tar", &archive)),
+            };
+            return Ok(Written { unpacked, damages: Vec::new() });
+        }
+        let pack = Pack::open_path(path, OpenOptions::default())?;
+        let damages = pack.damages().to_vec();
+        let unpacked = match self {
+            Self::Directory(unpack) => {
+                unpack.run(Packed::Pack(&pack), &mut |at| progress(at.entries, at.bytes))?
+            }
+            Self::Tar(export, path) => export.run_to_file(&pack, path, progress)?,
+        };
+        Ok(Written { unpacked, damages })
+    }
+}

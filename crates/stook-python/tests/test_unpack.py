@@ -1,0 +1,258 @@
+"""What comes out of packs and archives: the same as the command line gives, and all that is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any, Callable, Union
+
+import pytest
+
+import stook
+
+#: What a path is, and what is in it or where it leads.
+Tree = dict[str, tuple[str, int, Union[bytes, str]]]
+
+#: Options of the function, and the same on the command line.
+OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, []),
+    ({"prefix": "2023/"}, ["--prefix", "2023/"]),
+    ({"include": ["*.jpg"]}, ["--include", "*.jpg"]),
+    ({"include": ["/2024/**"], "exclude": ["*.txt", "raw/"]}, ["--include", "/2024/**", "--exclude", "*.txt", "--exclude", "raw/"]),
+    ({"exclude": ["2023"]}, ["--exclude", "2023"]),
+    ({"include": ["**/"]}, ["--include", "**/"]),
+    ({"prefix": b"2024", "exclude": ["*"]}, ["--prefix", "2024", "--exclude", "*"]),
+]
+
+
+def stook_command(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """The command-line tool of this installation."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-m", "stook", *arguments], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def tree_at(root: Path) -> Tree:
+    """Everything below a directory, by its path."""
+    found: Tree = {}
+    for path in sorted(root.rglob("*")):
+        kind = "link" if path.is_symlink() else "directory" if path.is_dir() else "file"
+        content = os.readlink(path) if path.is_symlink() else b"" if path.is_dir() else path.read_bytes()
+        mode = 0 if path.is_symlink() else path.stat().st_mode & 0o7777
+        found[str(path.relative_to(root))] = (kind, mode, content)
+    return found
+
+
+@pytest.fixture
+def sources() -> dict[str, Path]:
+    """The same tree as a pack, a tar and a zip."""
+    for year in ("2023", "2024"):
+        (Path("tree") / year / "raw").mkdir(parents=True)
+        (Path("tree") / year / "cat.jpg").write_bytes(year.encode())
+        (Path("tree") / year / "notes.txt").write_bytes(b"")
+        (Path("tree") / year / "raw" / "cat.jpg").write_bytes(b"raw" * 100_000)
+        (Path("tree") / year / "raw" / "latest").symlink_to("cat.jpg")
+    Path("tree/empty").mkdir()
+    Path("tree/2024/notes.txt").chmod(0o640)
+    stook.pack_tree("tree", "tree.stook")
+    assert stook.unpack("tree.stook", tar="tree.tar").files == 6
+    with zipfile.ZipFile("tree.zip", "w") as archive:
+        for path in sorted(Path("tree").rglob("*")):
+            if not path.is_symlink():
+                archive.write(path, path.relative_to("tree"))
+    return {name: Path(f"tree.{name}") for name in ("stook", "tar", "zip")}
+
+
+@pytest.mark.parametrize("name", ["stook", "tar", "zip"])
+@pytest.mark.parametrize(("options", "arguments"), OPTIONS)
+def test_the_same_tree_as_the_command_line_gives(
+    sources: dict[str, Path], name: str, options: dict[str, Any], arguments: list[str]
+) -> None:
+    report = stook.unpack(sources[name], "here", **options)
+    stook_command("unpack", str(sources[name]), "there", *arguments)
+    assert tree_at(Path("here")) == tree_at(Path("there"))
+    assert report.complete and not report.failures and not report.kept
+    if name != "zip" and not options:
+        assert tree_at(Path("here")) == tree_at(Path("tree"))
+    again = stook.unpack(sources[name], "here", **options)
+    assert (again.files, again.symlinks, again.unchanged) == (0, 0, report.files + report.symlinks)
+
+
+@pytest.mark.parametrize(("options", "arguments"), OPTIONS)
+def test_a_tar_has_the_bytes_that_the_command_line_gives(
+    sources: dict[str, Path], options: dict[str, Any], arguments: list[str]
+) -> None:
+    told: list[tuple[int, int]] = []
+    stook.unpack("tree.stook", tar="here.tar", progress=lambda entries, size: told.append((entries, size)), **options)
+    stook_command("unpack", "tree.stook", "--tar", "there.tar", *arguments)
+    assert Path("here.tar").read_bytes() == Path("there.tar").read_bytes()
+    assert told == sorted(told)
+
+
+def test_a_callable_excludes_as_a_pattern_does(sources: dict[str, Path]) -> None:
+    for name, source in sources.items():
+        stook.unpack(source, f"{name}-patterns", exclude=["raw"], include=["*.jpg"])
+        stook.unpack(source, f"{name}-callables", exclude=lambda path: path.endswith("raw"), include=["*.jpg"])
+        assert tree_at(Path(f"{name}-patterns")) == tree_at(Path(f"{name}-callables"))
+        selected: list[str] = []
+
+        def select(path: str) -> bool:
+            selected.append(path)
+            return path.endswith(".jpg")
+
+        report = stook.unpack(source, f"{name}-select", exclude=["raw"], select=select)
+        assert report.files == 2 and not [path for path in selected if "raw" in path]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"include": ["*.png"]},
+        {"prefix": "1999"},
+        {"select": lambda path: False},
+        {"include": ["*.jpg"], "exclude": ["*"]},
+    ],
+)
+def test_nothing_of_what_was_asked_for_is_an_error_and_leaves_no_directory(
+    sources: dict[str, Path], options: dict[str, Any]
+) -> None:
+    for source in sources.values():
+        with pytest.raises(stook.InvalidError, match=f"(none|nothing) .* {source}$"):
+            stook.unpack(source, "out", **options)
+        assert not Path("out").exists()
+    # What was there stays.
+    Path("out").mkdir()
+    with pytest.raises(stook.InvalidError):
+        stook.unpack("tree.stook", "out", **options)
+    assert Path("out").exists()
+
+
+def test_what_is_excluded_is_so_on_purpose(sources: dict[str, Path]) -> None:
+    for source in sources.values():
+        for exclude in (["*"], lambda path: True):
+            assert stook.unpack(source, "out", exclude=exclude).files == 0
+
+
+def test_what_only_packs_have_is_refused_of_archives(sources: dict[str, Path]) -> None:
+    for name in ("tar", "zip"):
+        with pytest.raises(stook.InvalidError, match="group is for packs, and tree"):
+            stook.unpack(sources[name], "out", group="g")
+        with pytest.raises(stook.InvalidError, match="tar is for packs, and tree"):
+            stook.unpack(sources[name], tar="out.tar")
+    assert not Path("out").exists() and not Path("out.tar").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({}, "either a target or a tar"),
+        ({"target": "out", "tar": "out.tar"}, "either a target or a tar"),
+        ({"tar": "out.tar", "force": True}, "overwrite and force are for a target"),
+        ({"tar": "out.tar", "overwrite": "always"}, "overwrite and force are for a target"),
+        ({"target": "out", "include": b"*.jpg"}, "include is a pattern, or a list"),
+        ({"target": "out", "exclude": b"*.jpg"}, "exclude is a pattern, or a list of patterns, or a callable"),
+        ({"target": "out", "exclude": 5}, "exclude is a pattern, or a list of patterns, or a callable"),
+        ({"target": "out", "include": ["[a"]}, r'include: "\[a" is not a pattern'),
+        ({"tar": ""}, "the path is empty"),
+    ],
+)
+def test_arguments_that_make_no_sense(sources: dict[str, Path], wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        stook.unpack("tree.stook", **wrong)
+    with pytest.raises(TypeError, match="a prefix is str or bytes, not int"):
+        stook.unpack("tree.stook", "out", prefix=5)  # type: ignore[arg-type]
+    assert not Path("out").exists() and not Path("out.tar").exists()
+
+
+def test_a_callable_that_raises_ends_it(sources: dict[str, Path]) -> None:
+    def refuse(*_: object) -> bool:
+        raise RuntimeError("enough")
+
+    for options in ({"select": refuse}, {"exclude": refuse}, {"progress": refuse}):
+        for source in sources.values():
+            with pytest.raises(RuntimeError, match="enough"):
+                stook.unpack(source, "out", **options)  # type: ignore[arg-type]
+        with pytest.raises(RuntimeError, match="enough"):
+            stook.unpack("tree.stook", tar="out.tar", **options)  # type: ignore[arg-type]
+        assert not Path("out.tar").exists()
+
+
+def test_damage_of_an_archive_is_a_failure_of_one_file(sources: dict[str, Path]) -> None:
+    data = bytearray(Path("tree.zip").read_bytes())
+    data[data.find(b"rawraw") + 1000] ^= 1
+    Path("tree.zip").write_bytes(data)
+    report = stook.unpack("tree.zip", "out")
+    assert [failure.key for failure in report.failures] == ["2023/raw/cat.jpg"]
+    assert isinstance(report.failures[0].error, stook.DamagedError) and report.files == 5
+    Path("no.tar").write_bytes(b"no archive")
+    with pytest.raises(stook.NotAPackError):
+        stook.unpack("no.tar", "other")
+
+
+def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
+    def refuse(_path: str) -> bool:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        stook.pack_tree("tree", "tree.stook", select=refuse)
+    report = stook.unpack("tree.stook", "out")
+    assert not report.complete and report.files == 6
+    # Without the blocks of zeroes at its end.
+    data = Path("tree.tar").read_bytes()
+    while data.endswith(bytes(512)):
+        data = data[:-512]
+    Path("cut.tar").write_bytes(data)
+    assert not stook.unpack("cut.tar", "other").complete
+
+
+def test_a_repair_saves_what_the_command_line_saves(filled: Path, damage: Callable[[Path, bytes], None]) -> None:
+    damage(filled, b"alpha")
+    told: list[tuple[int, int]] = []
+    report = stook.repair(filled, "new.stook", progress=lambda done, total: told.append((done, total)))
+    assert (report.path, report.records) == (Path("new.stook"), 2)
+    assert [error.key for error in report.damages] == ["a"]
+    (aside,) = report.quarantined
+    assert aside.path.parent == Path("new.stook.quarantine") and aside.path.stat().st_size == aside.size
+    assert told and all(0 <= done <= total for done, total in told)
+    with stook.Pack("new.stook") as pack:
+        assert list(pack) == ["g", 7] and pack["g"] == b"in a group"
+    written = json.loads(Path("new.stook.quarantine/report.json").read_text())
+    shown = json.loads(stook_command("check", str(filled), "--repair", "there.stook", "--json", code=1).stdout)
+    assert {**written, "new": "there.stook"} == shown
+    assert stook.check("new.stook").ok and not stook.check(filled).ok
+
+
+def test_a_repair_that_ends_leaves_nothing(filled: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        stook.check(filled, progress=refuse)
+    before = sorted(Path().iterdir())
+    with pytest.raises(RuntimeError, match="enough"):
+        stook.repair(filled, "new.stook", progress=refuse)
+    assert sorted(Path().iterdir()) == before
+    for there in ("there.stook", "other.stook.quarantine"):
+        Path(there).write_bytes(b"x")
+        with pytest.raises(stook.ExistsError, match=f"{there} is already there"):
+            stook.repair(filled, there.removesuffix(".quarantine"))
+        assert Path(there).read_bytes() == b"x"
+    with pytest.raises(FileNotFoundError):
+        stook.repair("none", "new.stook")
+    with pytest.raises(FileNotFoundError):
+        stook.check("none")
+    assert not Path("new.stook").exists()
+
+
+def test_a_pack_that_cannot_be_opened_is_checked_all_the_same(filled: Path) -> None:
+    for manifest in filled.glob("manifest-*"):
+        manifest.write_bytes(b"x" * manifest.stat().st_size)
+    with pytest.raises(stook.Error):
+        stook.Pack(filled)
+    report = stook.check(filled)
+    assert report.notes and report.records == 3
+    assert stook.repair(filled, "new.stook").records == 3

@@ -1,0 +1,32 @@
+//! Checks of packs: all that is wrong with one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::pack::{self, CheckReport, DamageLog, OpenOptions, Pack};
+use crate::storage::{LocalStorage, LocalStorageOptions};
+
+/// Checks what is left of the pack at a path, also where its newest manifest cannot be read. `opened` is called with the
+/// log of the damage that is met, `progress` with bytes so far and in all; when it returns `false`, the check ends.
+///
+/// # Errors
+/// [`pack::Error::NotAPack`], I/O errors, [`pack::Error::Stopped`] when it was stopped. Damage is no error: the report lists it.
+pub fn check(
+    path: &Path,
+    opened: &mut dyn FnMut(DamageLog),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> pack::Result<CheckReport> {
+    let storage = Arc::new(LocalStorage::open(path, LocalStorageOptions::default())?);
+    let pack = Pack::open_what_is_left(storage, OpenOptions::default())?;
+    opened(pack.damage_log());
+    check_pack(&pack, progress)
+}
+
+/// Checks a pack that is open.
+///
+/// # Errors
+/// I/O errors, [`pack::Error::Stopped`] when it was stopped.
+pub fn check_pack(pack: &Pack, progress: &mut dyn FnMut(u64, u64) -> bool) -> pack::Result<CheckReport> {
+    let total = pack.stretches(&[]).iter().map(|(_, range)| range.len()).sum();
+    pack.check_until(&mut |bytes| progress(bytes, total))
+}

@@ -1,0 +1,171 @@
+//! Repair of packs: all that is whole in a new pack, and the rest in a quarantine beside it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::json::JsonDamage;
+use crate::pack::{self, Repaired, WriterOptions};
+use crate::report::json::{Document, TextOrBytes};
+use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
+
+/// What is written beside the quarantined bytes.
+const REPORT: &str = "report.json";
+
+/// A result of repairing.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pack, or what is below it.
+    #[error(transparent)]
+    Pack(#[from] pack::Error),
+    /// The directories that are made.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// Something has the name of the new pack, or of its quarantine.
+    #[error("{} is already there: choose another name for the new pack", path.display())]
+    Exists {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// The caller ended it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What a repair saved, and where.
+#[derive(Debug)]
+pub struct Report {
+    /// The new pack.
+    pub new: PathBuf,
+    /// Where what cannot be read is, if there is any.
+    pub quarantine: PathBuf,
+    /// What was found and saved.
+    pub repaired: Repaired,
+}
+
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    new: TextOrBytes<'a>,
+    records: u64,
+    bytes: u64,
+    damages: Vec<JsonDamage<'a>>,
+    quarantined: Vec<Quarantined<'a>>,
+    notes: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+struct Quarantined<'a> {
+    segment_id: u64,
+    offset_bytes: u64,
+    len_bytes: u64,
+    quarantine_file: &'a str,
+}
+
+impl Report {
+    /// The document that also lies in the quarantine.
+    pub fn document(&self) -> Document<impl Serialize + '_> {
+        let Repaired { records, bytes, damages, quarantined, notes } = &self.repaired;
+        let quarantined = quarantined.iter().map(|aside| Quarantined {
+            segment_id: aside.segment,
+            offset_bytes: aside.range.start(),
+            len_bytes: aside.range.len(),
+            quarantine_file: &aside.file,
+        });
+        Document::new(
+            "check",
+            Json {
+                new: TextOrBytes::new("new", self.new.as_os_str().as_bytes()),
+                records: *records,
+                bytes: *bytes,
+                damages: JsonDamage::all(damages),
+                quarantined: quarantined.collect(),
+                notes,
+            },
+        )
+    }
+
+    /// Bytes in the quarantine.
+    pub fn quarantined_bytes(&self) -> u64 {
+        self.repaired.quarantined.iter().map(|aside| aside.range.len()).sum()
+    }
+}
+
+/// Writes all that is whole and counts into a new pack, and what cannot be read into a directory `NEW.quarantine` with a
+/// report. `progress` is called with bytes so far and in all, about twice those of the pack; when it returns `false`, the
+/// repair ends. Half a repair is of use to nobody, and is removed.
+///
+/// # Errors
+/// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no error: the report lists it.
+pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Report> {
+    let aside = quarantine_of(new);
+    for path in [new, &aside] {
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::Exists { path: path.to_path_buf() });
+        }
+    }
+    let from = LocalStorage::open(pack, LocalStorageOptions::default())?;
+    let total = from.list()?.iter().map(|file| file.len * 2).sum();
+    let to = Arc::new(LocalStorage::create(new, LocalStorageOptions::default())?);
+    let (mut quarantine, mut is_stopped) = (None, false);
+    let repaired = pack::repair(
+        &from,
+        to,
+        WriterOptions::default(),
+        &mut || open_quarantine(&aside, &mut quarantine),
+        &mut |done| {
+            is_stopped = is_stopped || !progress(done, total);
+            !is_stopped
+        },
+    );
+    let repaired = match repaired {
+        Ok(repaired) => repaired,
+        Err(error) => {
+            remove(new)?;
+            if quarantine.is_some() {
+                remove(&aside)?;
+            }
+            return Err(if is_stopped { Error::Interrupted } else { error.into() });
+        }
+    };
+    let report = Report { new: new.to_path_buf(), quarantine: aside, repaired };
+    if let Some(quarantine) = &quarantine {
+        let failed = |error: serde_json::Error| {
+            crate::Error::io("write", report.quarantine.join(REPORT), error.into())
+        };
+        let text = serde_json::to_string_pretty(&report.document()).map_err(failed)?;
+        quarantine.publish_if_absent(REPORT, text.as_bytes())?;
+    }
+    Ok(report)
+}
+
+fn remove(directory: &Path) -> Result<()> {
+    let failed = |error| crate::Error::io("remove", directory, error);
+    Ok(std::fs::remove_dir_all(directory).map_err(failed)?)
+}
+
+fn quarantine_of(new: &Path) -> PathBuf {
+    let mut name = OsString::from(new.as_os_str());
+    name.push(".quarantine");
+    PathBuf::from(name)
+}
+
+/// The quarantine, made when it is first asked for.
+fn open_quarantine(
+    path: &Path,
+    quarantine: &mut Option<Arc<LocalStorage>>,
+) -> pack::Result<Arc<dyn Storage>> {
+    let made = match quarantine.take() {
+        Some(made) => made,
+        None => Arc::new(LocalStorage::create(path, LocalStorageOptions::default())?),
+    };
+    *quarantine = Some(made.clone());
+    Ok(made)
+}

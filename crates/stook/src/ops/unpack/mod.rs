@@ -1,0 +1,217 @@
+//! A pack or an archive into a directory: which paths, what becomes of those that are there, and what is a failure.
+
+mod filter;
+
+use std::path::PathBuf;
+
+pub(crate) use filter::Filtering;
+pub use filter::{PathFilter, Prefix};
+
+use crate::archive::{self, Archive, MemberKind};
+use crate::pack::tree::UnpackTree;
+use crate::pack::{self, Damage, Pack};
+use crate::tree::{self, Overwrite};
+
+/// A result of unpacking.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A path that could not be unpacked, and why.
+pub type Failure = tree::Failure<Error>;
+
+/// What unpacking did.
+pub type Summary = tree::UnpackSummary<Error>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory or the file that is written.
+    #[error(transparent)]
+    Core(#[from] crate::Error),
+    /// The pack, or what is below it.
+    #[error(transparent)]
+    Pack(#[from] pack::Error),
+    /// The archive, or what is below it.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
+    /// What the caller gave to write to.
+    #[error("cannot write the tar")]
+    Write(#[source] std::io::Error),
+    /// What only packs have was asked of an archive.
+    #[error("{what} is for packs, and {} is a {format}", path.display())]
+    OnlyPacks {
+        /// The name of the option.
+        what: &'static str,
+        /// The archive.
+        path: PathBuf,
+        /// What it is.
+        format: archive::Format,
+    },
+    /// The caller ended it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// That an archive does not have what this option is about.
+    pub fn only_packs(what: &'static str, archive: &Archive) -> Self {
+        Self::OnlyPacks { what, path: archive.path().to_path_buf(), format: archive.format() }
+    }
+
+    /// The damage of a pack that this error reports, if it reports damage.
+    pub fn damage(&self) -> Option<&Damage> {
+        match self {
+            Self::Pack(error) => error.damage(),
+            _ => None,
+        }
+    }
+}
+
+/// What is unpacked.
+#[derive(Debug, Clone, Copy)]
+pub enum Packed<'a> {
+    /// A pack.
+    Pack(&'a Pack),
+    /// A tar or zip archive.
+    Archive(&'a Archive),
+}
+
+/// How a pack or an archive is unpacked.
+#[derive(Debug)]
+pub struct Unpack<'a> {
+    /// The directory, made if it is not there.
+    pub target: PathBuf,
+    /// Which paths are unpacked.
+    pub filter: PathFilter<'a>,
+    /// What becomes of files and links that are there.
+    pub overwrite: Overwrite,
+    /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would mean somebody else are
+    /// dropped.
+    pub with_owner: bool,
+    /// Threads that write small files of a pack.
+    pub threads: usize,
+    /// Writes what fits, even where there is less room than all of it needs.
+    pub force: bool,
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Records or members so far.
+    pub entries: u64,
+    /// Bytes of files so far. What was begun and could not be finished is taken back.
+    pub bytes: u64,
+    /// Bytes of files in all; of a pack, before anything is left out.
+    pub total_bytes: u64,
+}
+
+/// Called with the progress; ends the work by returning `false`.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> bool;
+
+/// Why nothing was unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nothing {
+    /// There is nothing.
+    Empty,
+    /// Exclusions leave nothing: that is what they are for.
+    Excluded,
+    /// There is nothing of what was asked for, which is misspelt more often than meant.
+    Missing,
+}
+
+/// What unpacking did.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// What was written, what was there, what failed.
+    pub summary: Summary,
+    /// Whether the pack is complete, or the archive ends as its format says.
+    pub is_complete: bool,
+    /// What keeps the result from being all that was asked for: failures, files that were kept with other content, that the
+    /// pack is incomplete.
+    pub undone: u64,
+    /// Why nothing was unpacked, where nothing was and nothing else is wrong.
+    pub nothing: Option<Nothing>,
+}
+
+impl Unpacked {
+    pub(super) fn of_pack(summary: Summary, pack: &Pack, filtering: &Filtering<'_>) -> Self {
+        let is_complete = pack.is_complete();
+        Self::new(summary, is_complete, u64::from(!is_complete), filtering)
+    }
+
+    fn new(summary: Summary, is_complete: bool, undone: u64, filtering: &Filtering<'_>) -> Self {
+        let undone = undone + (summary.failures.len() + summary.kept.len()) as u64;
+        let is_done = undone == 0 && !summary.interrupted;
+        let nothing = filtering.nothing().filter(|_| is_done);
+        Self { summary, is_complete, undone, nothing }
+    }
+}
+
+impl Unpack<'_> {
+    /// Unpacks. Unsafe paths, damage and files that cannot be written are [failures](Summary::failures); the rest goes on.
+    /// A directory that was made for what is [missing](Nothing::Missing) is removed again.
+    ///
+    /// # Errors
+    /// The target cannot be made or synced, I/O errors of what is unpacked, groups that are not there or of an archive,
+    /// [`Error::Interrupted`] before anything was written.
+    pub fn run(&self, packed: Packed<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {
+        let is_new = !self.target.exists();
+        let unpacked = match packed {
+            Packed::Pack(pack) => self.pack(pack, progress)?,
+            Packed::Archive(archive) => self.archive(archive, progress)?,
+        };
+        if is_new && unpacked.nothing == Some(Nothing::Missing) {
+            let failed = |error| crate::Error::io("remove", &self.target, error);
+            tree::remove_if_empty(&self.target).map_err(failed)?;
+        }
+        Ok(unpacked)
+    }
+
+    fn with_owner(&self) -> bool {
+        self.with_owner && rustix::process::geteuid().is_root()
+    }
+
+    fn pack(&self, pack: &Pack, progress: OnProgress<'_>) -> Result<Unpacked> {
+        pack.check_groups(&self.filter.groups)?;
+        let total_bytes = pack.segments().iter().map(|segment| segment.tally.body_bytes).sum();
+        let mut report = |entries, bytes| progress(Progress { entries, bytes, total_bytes });
+        let directories = self.filter.directories(pack, &mut || report(0, 0))?;
+        let filtering = Filtering::new(&self.filter, |path| directories.contains(path));
+        let tree = UnpackTree {
+            target: self.target.clone(),
+            overwrite: self.overwrite,
+            with_owner: self.with_owner(),
+            groups: self.filter.groups.clone(),
+            threads: self.threads,
+            select: Box::new(|path| filtering.takes(path)),
+            force: self.force,
+        };
+        let mut go_on = |entries, bytes| !filtering.has_failed() && report(entries, bytes);
+        let summary = tree.run(pack, &mut go_on)?.with_errors_as();
+        Ok(Unpacked::of_pack(summary, pack, &filtering))
+    }
+
+    fn archive(&self, archive: &Archive, progress: OnProgress<'_>) -> Result<Unpacked> {
+        if !self.filter.groups.is_empty() {
+            return Err(Error::only_packs("group", archive));
+        }
+        let is_directory =
+            |path: &[u8]| archive.find(path).is_some_and(|found| found.kind == MemberKind::Directory);
+        let filtering = Filtering::new(&self.filter, is_directory);
+        let taken = archive.members(b"").filter(|member| filtering.takes(member.key));
+        let total_bytes = taken.map(|member| member.len).fold(0, u64::saturating_add);
+        let unpack = archive::Unpack {
+            target: self.target.clone(),
+            overwrite: self.overwrite,
+            with_owner: self.with_owner(),
+            select: Box::new(|path| filtering.takes(path)),
+            force: self.force,
+        };
+        let mut go_on =
+            |entries, bytes| !filtering.has_failed() && progress(Progress { entries, bytes, total_bytes });
+        let summary = unpack.run(archive, &mut go_on)?.with_errors_as();
+        let has_end = archive.index().summary().has_end;
+        // That an archive was cut off is known when it is opened, and costs nothing that is in it.
+        Ok(Unpacked::new(summary, has_end, 0, &filtering))
+    }
+}

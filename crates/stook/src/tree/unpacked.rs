@@ -1,0 +1,67 @@
+//! What unpacking reports: the same for whatever is unpacked.
+
+/// An entry that was not packed or unpacked, and why.
+#[derive(Debug)]
+pub struct Failure<E> {
+    /// Its key; the path relative to the root.
+    pub key: Vec<u8>,
+    /// What was met.
+    pub error: E,
+}
+
+/// What unpacking did; `E` is the error of what was unpacked.
+#[derive(Debug)]
+pub struct UnpackSummary<E> {
+    /// Regular files written.
+    pub files: u64,
+    /// Directories made, or given mode and time anew.
+    pub directories: u64,
+    /// Symbolic links made.
+    pub symlinks: u64,
+    /// Hard links made.
+    pub hard_links: u64,
+    /// Bytes of files written.
+    pub bytes: u64,
+    /// What was there already, with the same content.
+    pub unchanged: u64,
+    /// What was there already with other content, and stayed as it was; directories that more may enter than was recorded.
+    pub kept: Vec<Vec<u8>>,
+    /// What could not be unpacked, damaged records included.
+    pub failures: Vec<Failure<E>>,
+    /// Whether it was stopped by the caller before its end.
+    pub interrupted: bool,
+}
+
+impl<E> Default for UnpackSummary<E> {
+    fn default() -> Self {
+        Self {
+            files: 0,
+            directories: 0,
+            symlinks: 0,
+            hard_links: 0,
+            bytes: 0,
+            unchanged: 0,
+            kept: Vec::new(),
+            failures: Vec::new(),
+            interrupted: false,
+        }
+    }
+}
+
+impl<E> UnpackSummary<E> {
+    /// The same, with the errors of failures as another type.
+    pub fn with_errors_as<F: From<E>>(self) -> UnpackSummary<F> {
+        let failure = |failure: Failure<E>| Failure { key: failure.key, error: failure.error.into() };
+        UnpackSummary {
+            files: self.files,
+            directories: self.directories,
+            symlinks: self.symlinks,
+            hard_links: self.hard_links,
+            bytes: self.bytes,
+            unchanged: self.unchanged,
+            kept: self.kept,
+            failures: self.failures.into_iter().map(failure).collect(),
+            interrupted: self.interrupted,
+        }
+    }
+}

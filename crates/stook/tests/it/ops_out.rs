@@ -1,0 +1,295 @@
+//! Operations: what comes out of packs and archives alike, and what ends them half-way.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stook::archive::{self, Archive};
+use stook::names::{Patterns, Selection};
+use stook::ops::check::check;
+use stook::ops::export::Export;
+use stook::ops::follow::wait_for_newer;
+use stook::ops::repair::{self, repair};
+use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unpacked};
+use stook::pack::tree::{Grouping, PackTree};
+use stook::pack::{self, Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::storage::{LocalStorage, LocalStorageOptions};
+use stook::tree::Overwrite;
+use stook::walk::Decision;
+
+/// A tree as a pack and as a tar.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { directory: tempfile::tempdir().unwrap() };
+        for (path, len) in [("a/1.jpg", 5), ("a/raw/2.jpg", 300_000), ("a/3.txt", 0), ("b/4.jpg", 70_000)] {
+            let path = place.path("tree").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![b'x'; len]).unwrap();
+        }
+        let tree = PackTree {
+            roots: vec![place.path("tree")],
+            grouping: Grouping::Top,
+            with_owner: false,
+            threads: 2,
+            select: Box::new(|_, _| Decision::Take),
+            own: None,
+            delete: Delete::Nothing,
+            checksum: false,
+            attributes: None,
+        };
+        let mut writer = PackWriter::create(place.storage("pack", true), WriterOptions::default()).unwrap();
+        tree.run(Some(&mut writer), None, &mut |_, _| true).unwrap();
+        writer.set_complete(true);
+        writer.finish(true).unwrap();
+        Export::default().run_to_file(&place.pack(), &place.path("tar"), &mut |_, _| true).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn storage(&self, name: &str, is_new: bool) -> Arc<LocalStorage> {
+        let open = if is_new { LocalStorage::create } else { LocalStorage::open };
+        Arc::new(open(&self.path(name), LocalStorageOptions::default()).unwrap())
+    }
+
+    fn pack(&self) -> Pack {
+        Pack::open_path(self.path("pack"), OpenOptions::default()).unwrap()
+    }
+
+    fn archive(&self) -> Archive {
+        Archive::open(self.path("tar"), archive::OpenOptions::default()).unwrap()
+    }
+
+    fn unpack<'a>(&self, target: &str, filter: PathFilter<'a>) -> Unpack<'a> {
+        Unpack {
+            target: self.path(target),
+            filter,
+            overwrite: Overwrite::Never,
+            with_owner: false,
+            threads: 2,
+            force: false,
+        }
+    }
+
+    /// What comes out of both, which is the same.
+    fn unpacked(&self, filter: impl Fn() -> PathFilter<'static>) -> (Vec<String>, Unpacked) {
+        let (pack, archive) = (self.pack(), self.archive());
+        let both = [("out-pack", Packed::Pack(&pack)), ("out-tar", Packed::Archive(&archive))];
+        let [(of_pack, told), (of_archive, _)] = both.map(|(target, packed)| {
+            let unpacked = self.unpack(target, filter()).run(packed, &mut |_| true).unwrap();
+            let tree = tree_at(&self.path(target));
+            let _ = fs::remove_dir_all(self.path(target));
+            (tree, unpacked)
+        });
+        assert_eq!(of_pack, of_archive);
+        (of_pack.into_keys().collect(), told)
+    }
+
+    fn names(&self) -> Vec<String> {
+        tree_at(self.directory.path()).into_keys().filter(|name| !name.contains('/')).collect()
+    }
+}
+
+/// The paths below a directory, with the bytes of files.
+fn tree_at(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let bytes = fs::read(&path).unwrap_or_default();
+            found.insert(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned(), bytes);
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn patterns(include: &[&str], exclude: &[&str]) -> PathFilter<'static> {
+    let patterns = Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap());
+    PathFilter { patterns, ..PathFilter::default() }
+}
+
+#[test]
+fn packs_and_archives_give_the_same_tree_for_the_same_filter() {
+    let place = Place::new();
+    let (all, told) = place.unpacked(PathFilter::default);
+    assert_eq!(all, tree_at(&place.path("tree")).into_keys().collect::<Vec<_>>());
+    assert_eq!((told.summary.files, told.undone, told.is_complete, told.nothing), (4, 0, true, None));
+    assert_eq!(place.unpacked(|| patterns(&["*.jpg"], &["raw/"])).0, ["a", "a/1.jpg", "b", "b/4.jpg"]);
+    let begins = || PathFilter { prefix: Prefix::Path(b"a/r".to_vec()), ..PathFilter::default() };
+    assert_eq!(place.unpacked(begins).0, ["a", "a/raw", "a/raw/2.jpg"]);
+    let called = || PathFilter {
+        exclude: Some(Box::new(|path| Some(path == b"a/raw"))),
+        select: Some(Box::new(|path| Some(path.ends_with(b".jpg")))),
+        ..PathFilter::default()
+    };
+    assert_eq!(place.unpacked(called).0, ["a", "a/1.jpg", "b", "b/4.jpg"]);
+}
+
+#[test]
+fn a_directory_that_was_made_for_what_is_missing_is_removed_again() {
+    let place = Place::new();
+    let pack = place.pack();
+    for (filter, nothing, stays) in [
+        (patterns(&["*.png"], &[]), Nothing::Missing, false),
+        (patterns(&[], &["*"]), Nothing::Excluded, true),
+    ] {
+        let unpacked = place.unpack("out", filter).run(Packed::Pack(&pack), &mut |_| true).unwrap();
+        assert_eq!((unpacked.nothing, place.path("out").exists()), (Some(nothing), stays));
+    }
+    // It was there this time.
+    let missing = place.unpack("out", patterns(&["*.png"], &[]));
+    missing.run(Packed::Pack(&pack), &mut |_| true).unwrap();
+    assert!(place.path("out").exists());
+}
+
+#[test]
+fn a_predicate_that_fails_ends_it_and_is_not_asked_again() {
+    let place = Place::new();
+    let (pack, asked) = (place.pack(), std::sync::atomic::AtomicU64::new(0));
+    let fails = || PathFilter {
+        select: Some(Box::new(|_| {
+            asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            None
+        })),
+        ..PathFilter::default()
+    };
+    let unpacked = place.unpack("out", fails()).run(Packed::Pack(&pack), &mut |_| true).unwrap();
+    assert!(unpacked.summary.interrupted && unpacked.summary.files == 0);
+    let exported = Export { filter: fails() }.run_to_file(&pack, &place.path("out.tar"), &mut |_, _| true);
+    assert!(matches!(exported, Err(Error::Interrupted)), "{exported:?}");
+    assert!(!place.path("out.tar").exists());
+    assert_eq!(asked.into_inner(), 2);
+}
+
+#[test]
+fn groups_are_of_packs_and_have_to_be_there() {
+    let place = Place::new();
+    let of = |group: &str| PathFilter { groups: vec![group.into()], ..PathFilter::default() };
+    let (pack, archive) = (place.pack(), place.archive());
+    let unpacked = place.unpack("out", of("b")).run(Packed::Pack(&pack), &mut |_| true).unwrap();
+    assert_eq!((unpacked.summary.files, tree_at(&place.path("out")).len()), (1, 2));
+    let refused = place.unpack("no", of("b")).run(Packed::Archive(&archive), &mut |_| true).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!("group is for packs, and {} is a tar", place.path("tar").display())
+    );
+    for refused in [
+        place.unpack("no", of("z")).run(Packed::Pack(&pack), &mut |_| true).unwrap_err(),
+        Export { filter: of("z") }.run(&pack, &mut Vec::new(), &mut |_, _| true).unwrap_err(),
+    ] {
+        assert!(refused.to_string().starts_with("the pack has no group \"z\""), "{refused}");
+    }
+    assert!(!place.path("no").exists());
+}
+
+#[test]
+fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_told_to() {
+    let place = Place::new();
+    let (pack, mut bytes) = (place.pack(), Vec::new());
+    Export::default().run(&pack, &mut bytes, &mut |_, _| true).unwrap();
+    assert_eq!(bytes, fs::read(place.path("tar")).unwrap());
+    let failed = Export::default().run(&pack, &mut &mut [0; 1000][..], &mut |_, _| true);
+    assert!(matches!(failed, Err(Error::Write(_))), "{failed:?}");
+    for calls in 0..20 {
+        let (mut left, mut bytes) = (calls, Vec::new());
+        let mut go_on = |_, _| {
+            left -= 1;
+            left > 0
+        };
+        let stopped = Export::default().run(&pack, &mut bytes, &mut go_on);
+        assert!(left > 0 || matches!(stopped, Err(Error::Interrupted)), "{calls}");
+        let _ = Export::default().run_to_file(&pack, &place.path("half"), &mut |_, _| false).unwrap_err();
+        assert!(!place.path("half").exists());
+    }
+}
+
+#[test]
+fn a_check_ends_when_it_is_told_to() {
+    let place = Place::new();
+    let mut opened = 0;
+    let mut told = Vec::new();
+    let report = check(&place.path("pack"), &mut |_| opened += 1, &mut |done, total| {
+        told.push((done, total));
+        true
+    });
+    assert_eq!((report.unwrap().damages.len(), opened), (0, 1));
+    assert!(told.is_sorted() && told.iter().all(|(done, total)| done <= total));
+    for calls in 1..told.len() {
+        let mut left = calls;
+        let stopped = check(&place.path("pack"), &mut |_| {}, &mut |_, _| {
+            left -= 1;
+            left > 0
+        });
+        assert!(matches!(stopped, Err(pack::Error::Stopped)), "{calls}: {stopped:?}");
+    }
+}
+
+#[test]
+fn a_repair_that_ends_half_way_leaves_nothing_and_one_that_does_not_says_what_it_saved() {
+    let place = Place::new();
+    let files = fs::read_dir(place.path("pack")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = files.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let len = bytes.len();
+    bytes[len / 2..len / 2 + 10].fill(0xA7);
+    fs::write(&segment, bytes).unwrap();
+    let (pack, new, before) = (place.path("pack"), place.path("new"), place.names());
+    let mut calls = 0_u32;
+    let report = repair(&pack, &place.path("saved"), &mut |done, total| {
+        calls += 1;
+        done <= total
+    });
+    let report = report.unwrap();
+    assert!(!report.repaired.damages.is_empty() && report.quarantined_bytes() > 0);
+    let written = fs::read_to_string(report.quarantine.join("report.json")).unwrap();
+    assert_eq!(written, serde_json::to_string_pretty(&report.document()).unwrap());
+    for name in ["saved", "saved.quarantine"] {
+        fs::remove_dir_all(place.path(name)).unwrap();
+    }
+    for calls in 1..calls {
+        let mut left = calls;
+        let stopped = repair(&pack, &new, &mut |_, _| {
+            left -= 1;
+            left > 0
+        });
+        assert!(matches!(stopped, Err(repair::Error::Interrupted)), "{calls}: {stopped:?}");
+        assert_eq!(place.names(), before, "{calls}");
+    }
+    for there in ["new", "new.quarantine"] {
+        fs::write(place.path(there), b"somebody else's").unwrap();
+        let refused = repair(&pack, &new, &mut |_, _| true).unwrap_err();
+        assert!(matches!(&refused, repair::Error::Exists { path } if *path == place.path(there)));
+        assert_eq!(fs::read(place.path(there)).unwrap(), b"somebody else's");
+        fs::remove_file(place.path(there)).unwrap();
+    }
+}
+
+#[test]
+fn whoever_follows_a_pack_waits_for_a_newer_state_or_until_it_is_told_to_end() {
+    let place = Place::new();
+    let seen = place.pack();
+    let open = || -> pack::Result<Pack> { Ok(place.pack()) };
+    assert!(wait_for_newer(&seen, &mut || false, open).unwrap().is_none());
+    let mut looks = 3;
+    let mut a_few = || {
+        looks -= 1;
+        looks > 0
+    };
+    assert!(wait_for_newer(&seen, &mut a_few, open).unwrap().is_none());
+    let mut writer = PackWriter::open(place.storage("pack", false), WriterOptions::default()).unwrap();
+    writer.put("", &Key::bytes("new").unwrap(), &Attributes::new(), b"x").unwrap();
+    writer.sync().unwrap();
+    let newer = wait_for_newer(&seen, &mut || true, open).unwrap().unwrap();
+    let put: Vec<Key> = newer.put_since(&seen).unwrap().into_iter().map(|head| head.key).collect();
+    assert_eq!(put, [Key::bytes("new").unwrap()]);
+}
