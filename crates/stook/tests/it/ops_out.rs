@@ -12,7 +12,7 @@ use stook::ops::export::Export;
 use stook::ops::follow::wait_for_newer;
 use stook::ops::repair::{self, repair};
 use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unpacked};
-use stook::pack::tree::{Grouping, PackTree};
+use stook::pack::tree::{Delete, Grouping, PackTree};
 use stook::pack::{self, Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::tree::Overwrite;
