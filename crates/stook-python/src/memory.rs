@@ -65,8 +65,9 @@ pub(crate) fn detach_if_long<T: Send>(py: Python<'_>, len: usize, work: impl FnO
     if len > RELEASE_MIN { py.detach(work) } else { work() }
 }
 
-/// The bytes of an object whose memory lies in one piece, of whatever items: arrays of floats are bytes, too. `wanted` says what
-/// the object was to be, `uncast` what is raised where its items cannot be taken for bytes.
+/// The bytes of an object whose memory lies in one piece, of whatever items: arrays of floats are
+/// bytes, too. `wanted` says what the object was to be, `uncast` what is raised where its items
+/// cannot be taken for bytes.
 pub(crate) fn contiguous(
     object: &Bound<'_, PyAny>,
     wanted: &str,

@@ -30,7 +30,7 @@ pub(crate) fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// An argument as a type of its own, which knows its name. What has a default that is a number cannot be one of these.
+/// An argument as a type of its own, which knows its name. Its default cannot be a number.
 macro_rules! named_numbers {
     ($($(#[$doc:meta])* $type:ident($number:ty) = $name:literal)+) => {$(
         $(#[$doc])*
@@ -66,7 +66,7 @@ named_numbers! {
     Generation(u64) = "generation"
 }
 
-/// What converts other arguments by their names: `from_py_with` does not know which one it converts.
+/// What converts other arguments: `from_py_with` does not know which one it converts.
 macro_rules! arguments {
     ($($name:ident)+) => {$(
         #[doc = concat!("The argument `", stringify!($name), "`.")]
