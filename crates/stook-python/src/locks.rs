@@ -1,4 +1,4 @@
-//! Locks that are taken whatever a thread that panicked left: what they guard is whole after every call.
+//! Locks that are taken even if a thread panicked under them: what they guard is always whole.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -65,13 +65,14 @@ pub(crate) fn detach_if_long<T: Send>(py: Python<'_>, len: usize, work: impl FnO
     if len > RELEASE_MIN { py.detach(work) } else { work() }
 }
 
-/// The bytes of an object whose memory lies in one piece, of whatever items: arrays of floats are bytes, too. `wanted` says what
-/// the object was to be, `uncast` what is raised where its items cannot be taken for bytes.
-pub(crate) fn contiguous(
-    object: &Bound<'_, PyAny>,
-    wanted: &str,
-    uncast: impl FnOnce(PyErr) -> PyErr,
-) -> PyResult<PyBuffer<u8>> {
+/// The bytes of an object whose memory lies in one piece, of whatever items: arrays of floats are
+/// bytes, too. `wanted` says what the object was to be.
+pub(crate) fn contiguous(object: &Bound<'_, PyAny>, wanted: &str) -> PyResult<PyBuffer<u8>> {
+    let uncast = match PyBuffer::get(object) {
+        Ok(buffer) if buffer.is_c_contiguous() => return Ok(buffer),
+        Ok(_) => return Err(in_pieces()),
+        Err(error) => error,
+    };
     let Ok(view) = PyMemoryView::from(object) else {
         return Err(PyTypeError::new_err(format!("{wanted} is wanted, not {}", object.get_type().name()?)));
     };
@@ -81,12 +82,11 @@ pub(crate) fn contiguous(
     match view.getattr("nbytes")?.extract::<usize>()? {
         // A view with a dimension of 0 cannot be cast.
         0 => PyBuffer::get(&PyByteArray::new(object.py(), b"")),
-        _ => PyBuffer::get(&view.call_method1("cast", ("B",)).map_err(uncast)?),
+        _ => PyBuffer::get(&view.call_method1("cast", ("B",)).map_err(|_| uncast)?),
     }
 }
 
-/// The exception for memory that is not contiguous.
-pub(crate) fn in_pieces() -> PyErr {
+fn in_pieces() -> PyErr {
     PyBufferError::new_err("the memory of this object does not lie in one piece")
 }
 
@@ -102,7 +102,7 @@ impl<'py> Given<'py> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self::Bytes(bytes.clone()));
         }
-        Ok(Self::Buffer(contiguous(object, "a bytes-like object", |error| error)?))
+        Ok(Self::Buffer(contiguous(object, "a bytes-like object")?))
     }
 
     /// The same bytes where nobody can change them: `bytes` as they are, anything else copied.

@@ -30,10 +30,10 @@ pub(crate) fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// An argument as a type of its own, which knows its name. What has a default that is a number cannot be one of these.
+/// An argument as a type of its own, which knows its name. Its default cannot be a number.
 macro_rules! named_numbers {
-    ($($(#[$doc:meta])* $type:ident($number:ty) = $name:literal)+) => {$(
-        $(#[$doc])*
+    ($($type:ident($number:ty) = $name:literal)+) => {$(
+        #[doc = concat!("The argument `", $name, "`.")]
         #[derive(Debug, Clone, Copy)]
         pub(crate) struct $type(pub(crate) $number);
 
@@ -48,25 +48,17 @@ macro_rules! named_numbers {
 }
 
 named_numbers! {
-    /// Where the first byte is.
     Position(u64) = "position"
-    /// How many bytes.
     Length(u64) = "length"
-    /// The length of a file, in bytes.
     Size(u64) = "size"
-    /// How many there are to be.
     Count(usize) = "count"
-    /// How many bytes may be held.
     Budget(u64) = "budget_bytes"
-    /// The longest read, in bytes.
     MaxLen(u64) = "max_len"
-    /// The length of what is read, in bytes.
     End(u64) = "end"
-    /// The generation of a pack.
     Generation(u64) = "generation"
 }
 
-/// What converts other arguments by their names: `from_py_with` does not know which one it converts.
+/// What converts other arguments: `from_py_with` does not know which one it converts.
 macro_rules! arguments {
     ($($name:ident)+) => {$(
         #[doc = concat!("The argument `", stringify!($name), "`.")]

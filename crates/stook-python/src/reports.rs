@@ -3,7 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// An object of a data class in a module of the package: with fields that the report has under the same names, and others.
+/// An object of a data class of the package: first the fields that the report has under the same
+/// names, then others.
 macro_rules! report {
     (
         $py:ident, $module:literal, $class:literal,

@@ -22,7 +22,8 @@ fn is_main_thread() -> bool {
     return true;
 }
 
-/// What to call for an argument `progress`: a callable, or a bar for `True`. `numbers` says what it is called with.
+/// What to call for an argument `progress`: a callable, or a bar for `True`. `numbers` are the
+/// names of what it is called with.
 ///
 /// # Errors
 /// `InvalidError` for anything else, before anything is done.
@@ -53,7 +54,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     watched(py, |_| Ok(()), work)
 }
 
-/// Does work on another thread, whatever this one is. Every 20 ms signals are looked for, and `look` is called.
+/// Does work on another thread. Every 20 ms signals are looked for, and `look` is called.
 ///
 /// # Errors
 /// What a signal handler or `look` raises; the work goes on to its end, and its result is dropped.

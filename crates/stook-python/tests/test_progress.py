@@ -18,7 +18,7 @@ LONG: dict[str, Callable[[Any], object]] = {
     "pack_tree": lambda progress: stook.pack_tree("tree", "t.stook", progress=progress),
     "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
     "check": lambda progress: stook.Pack("filled.stook").check(progress=progress),
-    "compact": lambda progress: writing(lambda pack: pack.compact(progress=progress)),
+    "compact": lambda progress: writing(lambda pack: compacted(pack, progress)),
     "update": lambda progress: writing(lambda pack: pack.update({"b": b"2"}, progress=progress)),
     "prefetch": lambda progress: stook.SparseFile("data").prefetch([(0, 5)], progress=progress),
     "fetch": lambda progress: given().prefetch([(0, 5)], progress=progress),
@@ -29,6 +29,11 @@ LONG: dict[str, Callable[[Any], object]] = {
 def writing(change: Callable[[stook.Pack], object]) -> None:
     with stook.Pack("filled.stook", "r+") as pack:
         change(pack)
+
+
+def compacted(pack: stook.Pack, progress: Any) -> None:
+    del pack["a"]
+    pack.compact(progress=progress)
 
 
 def given() -> stook.SparseFile:
@@ -91,7 +96,7 @@ def test_a_prefetch_says_how_much_of_what_was_missing_came(is_main: bool) -> Non
             may_end.set()
 
     def run() -> None:
-        file.read(0, 500)
+        file.prefetch([(0, 500)])
         # Twice the same counts once.
         file.prefetch([(0, 1500), (200, 1500), (1 << 20, (1 << 20) + 500)], progress=report)
 
@@ -151,8 +156,10 @@ def test_a_bar_shows_measure_total_and_the_rest(capsys: pytest.CaptureFixture[st
     checked = _progress.callback(True, "bytes", "total")
     assert checked is not None
     checked(500, 1000)
+    # Bars end with what they are of.
+    del report, checked
     shown = capsys.readouterr().err
-    assert "B/s" in shown and "1.00k" in shown
+    assert "3.00kB" in shown and "4 entries" in shown and "500/1.00k" in shown, shown
 
 
 def test_without_tqdm_a_bar_shows_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-//! Methods of doubles that call the same ones of what they wrap, so that a double shows only what it changes.
+//! Methods of doubles that call the same ones of what they wrap: a double shows what it changes.
 //!
 //! Engines have no such macro: their doubles change most methods, and each in its own way.
 

@@ -138,7 +138,10 @@ class LocalFile:
         return [self.read(start, end - start) for start, end in self._checked(ranges)]
 
     def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
-        """Advises the system that these ranges will be read soon. It waits for nothing: ``progress`` is called once."""
+        """Advises the system that these ranges will be read soon.
+
+        It waits for nothing, so ``progress`` is called once.
+        """
         report = callback(progress, "bytes", "total")
         descriptor = self._open_descriptor()
         checked = self._checked(ranges)
@@ -293,7 +296,10 @@ class File(io.BufferedIOBase):
         return self._base.read(position, length)
 
     def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
-        """Fetches these ranges, given as ``(start, end)``, all together; ``progress`` as for :class:`SparseFile`."""
+        """Fetches these ranges, given as ``(start, end)``, all together.
+
+        ``progress`` is as for :meth:`SparseFile.prefetch`.
+        """
         self._check()
         self._base.prefetch(ranges, progress=progress)
 

@@ -192,16 +192,16 @@ def _message(stderr: str) -> str:
 
 def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
     report = callback(progress, "seconds")
-    process = subprocess.Popen(
-        [find_binary(), *arguments, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        out, errors = _outputs(process, report)
-    except BaseException:
-        # Ctrl-C: it removes what it made before it ends.
-        process.terminate()
-        process.wait()
-        raise
+    command = [find_binary(), *arguments, "--json"]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            out, errors = _outputs(process, report)
+        except BaseException:
+            # Ctrl-C: it removes what it made before it ends.
+            process.terminate()
+            raise
     # 1: measured, and something in it did not pass its checks.
     if process.returncode not in (0, 1) or not out.strip():
         raise MeasurementError(_message(errors.decode(errors="replace")) or f"it ended with status {process.returncode}")
@@ -257,8 +257,8 @@ def bench(
         file_size: Length of the test file that is made.
         overwrite_file: Needed before an existing file is written.
         options: Anything else that ``stook bench`` takes.
-        progress: Called some times a second with the seconds since it began; what it raises ends the measurement. ``True``
-            shows them with tqdm.
+        progress: Called some times a second with the seconds since it began; what it raises ends
+            the measurement. ``True`` shows them with tqdm.
 
     Returns:
         Figures of every cell, with a table in notebooks.

@@ -15,7 +15,7 @@ def callback(progress: object, *numbers: str) -> Optional[Callable[..., object]]
 
     Args:
         progress: A callable, ``True``, ``False`` or ``None``.
-        numbers: What the numbers are: ``"bytes"``, ``"total"``, ``"seconds"``, or things that are counted.
+        numbers: What the numbers are: ``"bytes"``, ``"total"``, ``"seconds"``, or things.
 
     Raises:
         InvalidError: It is something else.
@@ -30,7 +30,7 @@ def callback(progress: object, *numbers: str) -> Optional[Callable[..., object]]
 
 
 def bar(*numbers: str) -> Callable[..., None]:
-    """A callback that shows these numbers in a tqdm bar; one that does nothing where there is no tqdm."""
+    """A callback that shows these numbers in a tqdm bar; without tqdm it does nothing."""
     try:
         from tqdm.auto import tqdm
     except ImportError:

@@ -491,8 +491,8 @@ class Pack:
         """Verifies every record, every index page, and that they agree.
 
         Args:
-            progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
-                bar with tqdm.
+            progress: Called now and then with the bytes gone through and all there are, on another
+                thread. ``True`` shows a bar with tqdm.
 
         Returns:
             A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -641,7 +641,8 @@ class Pack:
         Args:
             records: A mapping, or pairs of keys and values.
             group: The group to put them into.
-            progress: Called now and then with the records so far; what it raises ends it. ``True`` shows a bar with tqdm.
+            progress: Called now and then with the records so far; what it raises ends it. ``True``
+                shows a bar with tqdm.
         """
     def batch(self, *, group: str = "") -> Batch:
         """Puts and deletions that count together or not at all, whatever happens.
@@ -683,8 +684,8 @@ class Pack:
             max_dead: Only groups of which at least this share, 0 to 1, would go.
             extra_bytes: Room that a step may take on top of what is there.
             group: Only this group, or these.
-            progress: Called now and then with the bytes written so far, on another thread. It may read the pack, not change it.
-                ``True`` shows a bar with tqdm.
+            progress: Called now and then with the bytes written so far, on another thread. It may
+                read the pack, not change it. ``True`` shows a bar with tqdm.
 
         Returns:
             A `CompactReport`.

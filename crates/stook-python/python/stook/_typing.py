@@ -35,7 +35,7 @@ TimeProgress = Union[Callable[[float], object], bool, None]
 
 
 class SparseFileOptions(TypedDict, total=False):
-    """Options of :class:`stook.SparseFile`, which says what they mean; ``None`` is for the default."""
+    """Options of :class:`stook.SparseFile`, which documents them; ``None`` is the default."""
 
     cache: Union[Path, DiskCache, None]
     memory_bytes: Union[int, None]

@@ -1,17 +1,17 @@
 //! Keys of a pack, one after another, taken from its index some at a time.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use self_cell::self_cell;
 use stook::pack::{self, Key, KeyRange, Kinds};
 
-use super::scan::{Row, Scan, check_process};
+use super::begun::Begun;
+use super::scan::{Row, Scan};
 use crate::errors::OrRaise as _;
 use crate::key;
-use crate::locks::locked;
 use crate::memory::bytes_of;
 
 /// Keys that are taken from the index at once.
@@ -30,8 +30,7 @@ self_cell!(
 /// The keys of a pack in order, byte strings first, then ids.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Keys {
-    inner: Mutex<Inner>,
-    process: u32,
+    inner: Begun<Inner>,
 }
 
 struct Inner {
@@ -53,7 +52,7 @@ impl Keys {
     ) -> PyResult<Self> {
         let cell = py.detach(|| Cell::try_new(pack, |pack| pack.keys_in(range))).or_raise()?;
         let inner = Inner { cell, batch: VecDeque::new(), kinds, ended: false, error: None };
-        Ok(Self { inner: Mutex::new(inner), process: std::process::id() })
+        Ok(Self { inner: Begun::new(inner) })
     }
 }
 
@@ -91,16 +90,8 @@ impl Keys {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // Most keys are there already, and nobody else holds the lock.
-        if let Ok(mut inner) = self.inner.try_lock()
-            && let Some(key) = inner.batch.pop_front()
-        {
-            return key::to_python(py, &key).map(Some);
-        }
-        check_process(self.process)?;
-        py.check_signals()?;
-        let next = py.detach(|| locked(&self.inner).next());
-        next.or_raise()?.map(|key| key::to_python(py, &key)).transpose()
+        let next = self.inner.next(py, |inner| inner.batch.pop_front(), Inner::next)?;
+        next.map(|key| key::to_python(py, &key)).transpose()
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod batch;
+mod begun;
 pub(crate) mod check;
 pub(crate) mod follow;
 pub(crate) mod info;

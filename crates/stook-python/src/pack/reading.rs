@@ -417,8 +417,8 @@ impl Pack {
     /// Verifies every record, every index page, and that they agree.
     ///
     /// Args:
-    ///     progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
-    ///         bar with tqdm.
+    ///     progress: Called now and then with the bytes gone through and all there are, on another
+    ///         thread. ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     A `CheckReport`. Damage is not an exception here; it is what the report is for.

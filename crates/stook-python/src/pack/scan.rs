@@ -14,11 +14,12 @@ use pyo3::types::PyList;
 use self_cell::self_cell;
 use stook::pack::{self, Attributes, FileKind, Kinds, OnDamage};
 
+use super::begun::Begun;
 use super::info;
 use super::record::Record;
 use super::split::with_skipped;
 use crate::choices::chosen;
-use crate::errors::{OrRaise as _, invalid};
+use crate::errors::OrRaise as _;
 use crate::locks::locked;
 
 /// Bytes of records that are taken at once, and records.
@@ -73,8 +74,7 @@ struct Taken {
 /// Live records of a pack, one after another, each as a `Record`.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Scan {
-    inner: Mutex<Inner>,
-    process: u32,
+    inner: Begun<Inner>,
 }
 
 struct Inner {
@@ -155,20 +155,12 @@ impl Scan {
             groups: HashMap::new(),
             pool: Arc::default(),
         };
-        Ok(Self { inner: Mutex::new(inner), process: std::process::id() })
+        Ok(Self { inner: Begun::new(inner) })
     }
 
     /// The next row. Waits without the interpreter.
     pub(crate) fn next_row(&self, py: Python<'_>) -> PyResult<Option<Row>> {
-        // Most rows are there already, and nobody else holds the lock.
-        if let Ok(mut inner) = self.inner.try_lock()
-            && let Some(row) = inner.pop()
-        {
-            return Ok(Some(row));
-        }
-        check_process(self.process)?;
-        py.check_signals()?;
-        py.detach(|| locked(&self.inner).next_row()).or_raise()
+        self.inner.next(py, Inner::pop, Inner::next_row)
     }
 }
 
@@ -327,33 +319,19 @@ impl Scan {
     /// Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record, in another process too, as
     /// long as the pack has this generation.
     fn cursor(&self, py: Python<'_>) -> PyResult<String> {
-        check_process(self.process)?;
-        Ok(py.detach(|| {
-            let mut inner = locked(&self.inner);
+        self.inner.with(py, |inner| {
             let (begun, handed_out) = match &inner.begun {
                 Some(begun) => (begun.to_string(), inner.handed_out),
                 None => (inner.cell.with_dependent_mut(|_, scan| scan.cursor()).to_string(), 0),
             };
             with_skipped(&begun, handed_out + inner.to_skip)
-        }))
+        })
     }
 
     /// The damage that was passed over, as exceptions, with ``on_damage="skip"``.
     #[getter]
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        check_process(self.process)?;
-        let damages = py.detach(|| locked(&self.inner).damages.clone());
-        info::damages(py, &damages)
-    }
-}
-
-/// What was begun in one process does not go on in one that was forked from it: a thread that is not here may have been at it.
-pub(crate) fn check_process(process: u32) -> PyResult<()> {
-    match process == std::process::id() {
-        true => Ok(()),
-        false => {
-            Err(invalid("this was begun in the process that this one was forked from; begin it again here"))
-        }
+        info::damages(py, &self.inner.with(py, |inner| inner.damages.clone())?)
     }
 }
 

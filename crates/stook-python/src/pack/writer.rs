@@ -171,7 +171,8 @@ impl Writer {
         )
     }
 
-    /// Writes one change. What readers do not know of it yet is noted, unless many threads write at once: they look.
+    /// Writes one change. What readers do not know of it yet is noted; where threads share the
+    /// writer, readers look for themselves.
     fn write_one<T>(
         &self,
         plain: impl FnOnce(&mut PackWriter) -> pack::Result<T>,

@@ -157,7 +157,8 @@ impl Pack {
     /// Args:
     ///     records: A mapping, or pairs of keys and values.
     ///     group: The group to put them into.
-    ///     progress: Called now and then with the records so far; what it raises ends it. ``True`` shows a bar with tqdm.
+    ///     progress: Called now and then with the records so far; what it raises ends it. ``True``
+    ///         shows a bar with tqdm.
     #[pyo3(signature = (records, *, group="", progress=None))]
     fn update(
         &self,
@@ -220,8 +221,8 @@ impl Pack {
     ///     max_dead: Only groups of which at least this share, 0 to 1, would go.
     ///     extra_bytes: Room that a step may take on top of what is there.
     ///     group: Only this group, or these.
-    ///     progress: Called now and then with the bytes written so far, on another thread. It may read the pack, not change it.
-    ///         ``True`` shows a bar with tqdm.
+    ///     progress: Called now and then with the bytes written so far, on another thread. It may
+    ///         read the pack, not change it. ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     A `CompactReport`.

@@ -12,7 +12,7 @@ use super::zero_copy::{self, ReleaseOnDrop};
 use super::{ranges, reports};
 use crate::choices::chosen;
 use crate::errors::OrRaise as _;
-use crate::memory::{Given, RELEASE_MIN, bytes_of, detach_if_long, view_of};
+use crate::memory::{Given, bytes_of, detach_if_long, view_of};
 use crate::numbers::{self, Budget, End, Length, MaxLen, Position};
 
 /// Bytes at any positions in memory, with gaps between them.
@@ -125,12 +125,9 @@ impl SparseBuffer {
         on_difference: &str,
     ) -> PyResult<u64> {
         let policy = policy(on_difference)?;
-        let written = match data.cast_exact::<PyBytes>() {
-            Ok(bytes) if bytes.as_bytes().len() <= RELEASE_MIN => {
-                self.buffer.write(position.0, bytes.as_bytes(), policy)
-            }
-            _ => copies::write(py, &self.buffer, position.0, data, policy)?,
-        };
+        let given = Given::new(data)?;
+        let bytes = given.as_slice();
+        let written = detach_if_long(py, bytes.len(), || self.buffer.write(position.0, bytes, policy));
         zero_copy::release(py);
         Ok(written.or_raise()?.added)
     }

@@ -5,12 +5,12 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::types::PyBytes;
 use stook::extent::ByteRange;
-use stook::sparse::{OnDifference, SparseBuffer, SparseError, SparseFile, Written};
+use stook::sparse::{SparseBuffer, SparseError, SparseFile};
 
 use crate::errors::OrRaise as _;
-use crate::memory::{Given, RELEASE_MIN, contiguous, detach_if_long, in_pieces};
+use crate::memory::{RELEASE_MIN, contiguous, detach_if_long};
 use crate::numbers::{Length, Position};
 
 /// Reads up to this go through the stack: Python copies so few bytes faster than it hands out memory to be filled, and
@@ -108,45 +108,16 @@ unsafe fn copy_pieces(buffer: &SparseBuffer, range: ByteRange, to: Start) -> Res
     })
 }
 
-/// Writes what is not a short `bytes`.
-pub(crate) fn write(
-    py: Python<'_>,
-    buffer: &SparseBuffer,
-    position: u64,
-    data: &Bound<'_, PyAny>,
-    policy: OnDifference,
-) -> PyResult<Result<Written, SparseError>> {
-    if let Ok(array) = data.cast_exact::<PyByteArray>()
-        && array.len() <= RELEASE_MIN
-    {
-        // Whoever has a view keeps the array from moving, which others could make it do where there is no global lock. That
-        // nobody writes into it meanwhile is the caller's to see to, as below.
-        let view = PyBuffer::<u8>::get(array)?;
-        if view.len_bytes() > 0 {
-            // SAFETY: a `bytearray` lies in one piece, of `len_bytes` bytes, and stays where it is as long as `view`.
-            let bytes = unsafe { std::slice::from_raw_parts(view.buf_ptr().cast::<u8>(), view.len_bytes()) };
-            return Ok(buffer.write(position, bytes, policy));
-        }
-    }
-    let given = Given::new(data)?;
-    let bytes = given.as_slice();
-    Ok(detach_if_long(py, bytes.len(), || buffer.write(position, bytes, policy)))
-}
-
 /// Memory of a Python object that may be written to.
 pub(crate) struct Out(PyBuffer<u8>);
 
 impl Out {
     /// Takes `bytearray`, writable `memoryview`s and arrays: anything contiguous.
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = PyBuffer::get(object)
-            .or_else(|error| contiguous(object, "a writable bytes-like object", |_| error))?;
-        if buffer.readonly() {
-            return Err(PyBufferError::new_err("the memory of this object may not be written to"));
-        }
-        match buffer.is_c_contiguous() {
-            true => Ok(Self(buffer)),
-            false => Err(in_pieces()),
+        let buffer = contiguous(object, "a writable bytes-like object")?;
+        match buffer.readonly() {
+            false => Ok(Self(buffer)),
+            true => Err(PyBufferError::new_err("the memory of this object may not be written to")),
         }
     }
 

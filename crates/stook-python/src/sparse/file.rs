@@ -303,8 +303,8 @@ impl SparseFile {
     ///
     /// Args:
     ///     ranges: An iterable of ``(start, end)``.
-    ///     progress: Called now and then with the bytes that came and all that were missing. What it raises is raised, and what
-    ///         was begun goes on. ``True`` shows a bar with tqdm.
+    ///     progress: Called now and then with the bytes that came and all that were missing. What it
+    ///         raises is raised, and what was begun goes on. ``True`` shows a bar with tqdm.
     ///
     /// Raises:
     ///     OutOfBoundsError: A range reaches past the end.

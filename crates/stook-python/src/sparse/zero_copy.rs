@@ -44,7 +44,7 @@ impl Drop for Owner {
     }
 }
 
-/// Releases dropped objects when it is dropped: the last field of classes that may hold such memory.
+/// Releases dropped objects when it is dropped: last field of classes that may hold such memory.
 pub(crate) struct ReleaseOnDrop;
 
 impl Drop for ReleaseOnDrop {

@@ -1,4 +1,4 @@
-//! What charts share: the figure around a drawing, axes, marks across it, and the numbers as a table.
+//! What charts share: the figure around a drawing, axes, marks, and the numbers as a table.
 
 use super::super::html::{append, escape, prose};
 use super::super::table::Table;
@@ -205,7 +205,7 @@ pub(super) fn unit_note(unit: &str) -> String {
     format!(" <span class=\"unit\">{}</span>", escape(unit))
 }
 
-/// The end of a drawing, and the name of the axis below it; then come legend, numbers, and [`CLOSE`].
+/// The end of a drawing, and the axis below it; then come legend, numbers, and [`CLOSE`].
 pub(super) fn below(across: &str, html: &mut String) {
     html.push_str("</svg></div>\n");
     append(html, format_args!("<p class=\"axis below\">{}</p>\n", escape(across)));
