@@ -8,7 +8,7 @@
 //!   small files), [`names`] (names as text, and patterns on them), [`report`] (numbers people
 //!   can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
-//!   [`mod@bench`], [`sparse`]. What joins two of them stands above both: [`import`].
+//!   [`mod@bench`], [`sparse`]. What joins them stands above: [`import`], [`ops`].
 //!
 //! `docs/ARCHITECTURE.md` is the map, `docs/internals/` says how it works.
 
@@ -20,6 +20,8 @@ pub mod extent;
 #[cfg(unix)]
 pub mod import;
 pub mod names;
+#[cfg(unix)]
+pub mod ops;
 pub mod pack;
 pub mod plan;
 pub mod report;

@@ -11,7 +11,7 @@ const LIBRARY: &str = "crates/stook/src/";
 const CORE: &[&str] =
     &["engine", "error", "extent", "names", "plan", "report", "source", "storage", "tree", "walk"];
 /// What joins capabilities, and is imported by neither them nor the core.
-const JOINTS: &[&str] = &["import"];
+const JOINTS: &[&str] = &["import", "ops"];
 const CAPABILITIES: &[&str] = &["archive", "bench", "copy", "pack", "sparse", "stitch"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {

@@ -1,9 +1,5 @@
 //! The commands on packs, given an archive: what is the same for both is in the commands, what differs is here.
 
 pub(super) mod export;
-pub(super) mod get;
 pub(super) mod import;
-pub(super) mod info;
-pub(super) mod load;
-pub(super) mod ls;
 pub(super) mod unpack;
