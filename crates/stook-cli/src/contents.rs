@@ -34,7 +34,8 @@ pub(crate) fn open(path: &Path, at_ns: Option<i64>, context: &Context) -> anyhow
     Ok(opened)
 }
 
-fn note_index(archive: &Archive, context: &Context) {
+/// Notes what is to be said of the index of an archive that was opened.
+pub(crate) fn note_index(archive: &Archive, context: &Context) {
     let index = archive.index_path();
     if let Origin::Made { useless, not_kept } = archive.origin() {
         if let Some(why) = useless {

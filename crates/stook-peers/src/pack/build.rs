@@ -9,7 +9,7 @@ use stook::pack::tree::{Delete, Grouping, PackTree};
 use stook::pack::{PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::walk::{Decision, WalkOptions};
-use stook_cli::study::sample;
+use stook_study::sample;
 
 use super::load::best_readers;
 use super::{Bench, SAMPLE, Way};
@@ -88,6 +88,7 @@ fn build(tree: &Path, path: &Path) -> anyhow::Result<()> {
         own: None,
         delete: Delete::Nothing,
         checksum: false,
+            attributes: None,
     };
     let summary = tree.run(Some(&mut writer), None, &mut |_, _| true)?;
     anyhow::ensure!(summary.failures.is_empty(), "{} files were not packed", summary.failures.len());

@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod batch;
+pub(crate) mod callables;
 pub(crate) mod info;
 pub(crate) mod keys;
 pub(crate) mod kinds;

@@ -9,4 +9,6 @@ mod patterns;
 
 pub use escape::{EscapeError, Escaped, escaped, escaped_controls, unescape};
 #[cfg(unix)]
+pub(crate) use patterns::directories_above;
+#[cfg(unix)]
 pub use patterns::{PatternError, Patterns, Selection};

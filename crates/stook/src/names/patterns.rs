@@ -37,7 +37,7 @@ impl std::error::Error for PatternError {}
 /// assert!(!patterns.matches(b"x/top") && !patterns.matches(b"a"));
 /// assert!(patterns.matches_directory(b"x/tmp") && patterns.matches(b"x/tmp/y") && !patterns.matches(b"x/tmp"));
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Patterns {
     texts: Vec<String>,
     /// For what has any kind.
@@ -49,7 +49,7 @@ pub struct Patterns {
 }
 
 /// Patterns of one kind.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Globs {
     set: GlobSet,
     /// Of which text each of them was made.
@@ -266,14 +266,14 @@ fn directories_of(path: &[u8], is_directory: bool) -> impl Iterator<Item = &[u8]
     directories_above(path).chain((is_directory && !path.is_empty()).then_some(path))
 }
 
-fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').filter_map(move |(at, _)| path.get(..at))
 }
 
 /// Which paths are taken: those that an inclusion matches (all, where there is none) and no exclusion does.
 ///
 /// A directory that is left out is left out with all that is in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Selection {
     include: Patterns,
     exclude: Patterns,
@@ -288,6 +288,11 @@ impl Selection {
     /// Whether all is taken.
     pub fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
+    }
+
+    /// Whether anything in particular is asked for.
+    pub fn has_inclusions(&self) -> bool {
+        !self.include.is_empty()
     }
 
     /// Whether a path is asked for, by itself: it may be left out all the same.

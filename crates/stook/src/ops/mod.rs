@@ -1,4 +1,6 @@
-//! Operations: what joins capabilities. They know no terminal: commands and the Python package call
-//! them.
+//! Operations that need several capabilities, as one call each: what the surfaces offer, without a
+//! terminal or an interpreter.
 
 pub mod contents;
+pub mod import;
+pub mod pack;

@@ -6,6 +6,8 @@ mod bench;
 mod bench_runs;
 mod engine;
 mod extent;
+#[cfg(unix)]
+mod ops;
 mod pack;
 mod plan;
 mod source;

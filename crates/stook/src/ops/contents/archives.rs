@@ -10,7 +10,7 @@ use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
 use super::load::{LoadEvents, LoadOptions, LoadReport, load_archive};
 use crate::archive::{self, Archive, Member, MemberKind, Reading};
 use crate::extent::ByteRange;
-use crate::import::{head, kind};
+use crate::ops::import::{head, kind};
 use crate::pack::{Key, KeyRange, KeyValue, Stop};
 use crate::source::Source;
 

@@ -1,0 +1,192 @@
+//! Which paths of the sources are taken, and whether any was.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use super::PackSources;
+use crate::names::directories_above;
+use crate::pack::Attributes;
+use crate::walk::{Decision, Kind};
+
+/// A predicate on paths, each relative to its root; `None` when it failed, which ends the run.
+pub type Predicate<'a> = Box<dyn Fn(&[u8]) -> Option<bool> + Send + Sync + 'a>;
+
+/// Nothing of the sources was selected, though all could be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NothingSelected {
+    /// Paths that were not excluded, and of which none was taken.
+    pub asked: u64,
+    /// Whether something in particular was asked for, so that a slip is likely. A pack that was
+    /// made for this was taken back then.
+    pub is_error: bool,
+}
+
+/// What a caller selects, and adds to what is selected, in one run.
+pub(super) struct Choice<'a> {
+    packing: &'a PackSources<'a>,
+    asked: AtomicU64,
+    has_taken: AtomicBool,
+    has_failed: AtomicBool,
+}
+
+impl<'a> Choice<'a> {
+    pub(super) fn new(packing: &'a PackSources<'a>) -> Self {
+        let (asked, has_taken, has_failed) = Default::default();
+        Self { packing, asked, has_taken, has_failed }
+    }
+
+    /// Whether there is anything that could leave a path out.
+    pub(super) fn is_selective(&self) -> bool {
+        let PackSources { patterns, exclude, select, .. } = self.packing;
+        !patterns.is_all() || exclude.is_some() || select.is_some()
+    }
+
+    /// An exclusion prunes; an inclusion cannot, for what it asks for may be below.
+    pub(super) fn decide(&self, path: &[u8], kind: Kind) -> Decision {
+        let is_directory = kind == Kind::Directory;
+        if self.prunes(path, is_directory) {
+            return Decision::Prune;
+        }
+        let is_root = path.is_empty() && is_directory;
+        self.asked.fetch_add(u64::from(!is_root), Relaxed);
+        if !self.packing.patterns.includes(path, is_directory) {
+            return Decision::Skip;
+        }
+        match self.says(self.packing.select.as_ref(), path) {
+            Some(Some(false)) => return Decision::Skip,
+            Some(None) => return Decision::Prune,
+            Some(Some(true)) | None => {}
+        }
+        if !is_root && !self.has_taken.load(Relaxed) {
+            self.has_taken.store(true, Relaxed);
+        }
+        Decision::Take
+    }
+
+    /// Whether a path is taken that no walk leads to: directories above it may be left out.
+    pub(super) fn takes_below(&self, path: &[u8], kind: Kind) -> bool {
+        !directories_above(path).any(|above| self.prunes(above, true))
+            && self.decide(path, kind) == Decision::Take
+    }
+
+    fn prunes(&self, path: &[u8], is_directory: bool) -> bool {
+        self.has_failed()
+            || self.packing.patterns.excludes(path, is_directory)
+            || matches!(self.says(self.packing.exclude.as_ref(), path), Some(None | Some(true)))
+    }
+
+    /// What a predicate says, if there is one.
+    fn says(&self, predicate: Option<&Predicate<'_>>, path: &[u8]) -> Option<Option<bool>> {
+        let said = predicate.map(|predicate| predicate(path));
+        if said == Some(None) {
+            self.has_failed.store(true, Relaxed);
+        }
+        said
+    }
+
+    /// What the caller adds to the attributes of a record.
+    pub(super) fn attributes(&self, path: &[u8]) -> Option<Attributes> {
+        let Some(attributes) = &self.packing.attributes else { return Some(Attributes::new()) };
+        let own = attributes(path);
+        if own.is_none() {
+            self.has_failed.store(true, Relaxed);
+        }
+        own
+    }
+
+    /// Whether a callback failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Relaxed)
+    }
+
+    /// Forgets what was asked about and taken so far.
+    pub(super) fn forget(&self) {
+        self.asked.store(0, Relaxed);
+        self.has_taken.store(false, Relaxed);
+    }
+
+    /// What there is to say where nothing was taken.
+    pub(super) fn nothing(&self) -> Option<NothingSelected> {
+        if self.has_taken.load(Relaxed) {
+            return None;
+        }
+        let asked = self.asked.load(Relaxed);
+        // A predicate that was asked about nothing took all that there was.
+        let is_error = self.packing.patterns.has_inclusions() || (self.packing.select.is_some() && asked > 0);
+        Some(NothingSelected { asked, is_error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{Patterns, Selection};
+
+    fn selecting<'a>(include: &[&str], exclude: &[&str]) -> PackSources<'a> {
+        let patterns = Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap());
+        PackSources { patterns, ..PackSources::new(Vec::new(), "p.stook".into()) }
+    }
+
+    #[test]
+    fn patterns_and_predicates_select_together_and_exclusions_come_first() {
+        let asked = std::sync::Mutex::new(Vec::new());
+        let packing = PackSources {
+            exclude: Some(Box::new(|path| Some(path.ends_with(b"no.jpg")))),
+            select: Some(Box::new(|path| {
+                asked.lock().unwrap().push(path.to_vec());
+                Some(!path.starts_with(b"b"))
+            })),
+            ..selecting(&["*.jpg"], &["tmp"])
+        };
+        let choice = Choice::new(&packing);
+        for (path, decision) in [
+            (&b"tmp"[..], Decision::Prune),
+            (b"no.jpg", Decision::Prune),
+            (b"a.txt", Decision::Skip),
+            (b"b.jpg", Decision::Skip),
+        ] {
+            assert_eq!(choice.decide(path, Kind::File), decision);
+        }
+        assert_eq!(choice.nothing(), Some(NothingSelected { asked: 2, is_error: true }));
+        assert_eq!(choice.decide(b"a.jpg", Kind::File), Decision::Take);
+        assert_eq!(choice.nothing(), None);
+        assert!(
+            !choice.takes_below(b"x/tmp/a.jpg", Kind::File) && choice.takes_below(b"x/a.jpg", Kind::File)
+        );
+        assert_eq!(*asked.lock().unwrap(), [&b"b.jpg"[..], b"a.jpg", b"x/a.jpg"]);
+    }
+
+    #[test]
+    fn after_a_predicate_failed_nothing_is_asked_or_taken() {
+        let calls = AtomicU64::new(0);
+        let fails = |_: &[u8]| {
+            calls.fetch_add(1, Relaxed);
+            None
+        };
+        let packing = PackSources { select: Some(Box::new(fails)), ..selecting(&[], &[]) };
+        let choice = Choice::new(&packing);
+        assert_eq!([choice.decide(b"a", Kind::File), choice.decide(b"b", Kind::File)], [Decision::Prune; 2]);
+        assert!(choice.has_failed() && calls.load(Relaxed) == 1);
+    }
+
+    #[test]
+    fn that_nothing_was_taken_is_an_error_only_where_something_was_asked_for() {
+        let is_error = |include: &[&str], exclude: &[&str], paths: &[&[u8]]| {
+            let packing = selecting(include, exclude);
+            let choice = Choice::new(&packing);
+            choice.decide(b"", Kind::Directory);
+            for path in paths {
+                choice.decide(path, Kind::File);
+            }
+            choice.nothing().map(|nothing| nothing.is_error)
+        };
+        assert_eq!(is_error(&[], &[], &[]), Some(false), "an empty tree");
+        assert_eq!(is_error(&[], &["a"], &[b"a"]), Some(false), "left out on purpose");
+        assert_eq!(is_error(&["b"], &["a"], &[b"a"]), Some(true));
+        assert_eq!(is_error(&["b"], &[], &[b"b"]), None);
+        let packing = PackSources { select: Some(Box::new(|_| Some(false))), ..selecting(&[], &[]) };
+        let choice = Choice::new(&packing);
+        assert_eq!(choice.nothing(), Some(NothingSelected { asked: 0, is_error: false }));
+        choice.decide(b"a", Kind::File);
+        assert_eq!(choice.nothing(), Some(NothingSelected { asked: 1, is_error: true }));
+    }
+}
