@@ -69,7 +69,10 @@ fn code_of(error: &anyhow::Error) -> u8 {
         let inner = e.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         inner.is_some_and(|inner| inner.is::<Interrupted>())
     };
-    if error.chain().any(|e| e.is::<Interrupted>() || carries(e)) {
+    let stopped = |e: &(dyn std::error::Error + 'static)| {
+        matches!(e.downcast_ref(), Some(stook::ops::contents::Error::Interrupted))
+    };
+    if error.chain().any(|e| e.is::<Interrupted>() || carries(e) || stopped(e)) {
         INTERRUPTED
     } else if error.chain().any(|e| e.is::<UsageError>()) {
         USAGE

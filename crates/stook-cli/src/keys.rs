@@ -1,21 +1,24 @@
-//! Which keys somebody means: typed ones, those of a list of any length, prefixes, patterns, groups.
+//! Which keys somebody means: typed ones, those of a list of any length, prefixes, patterns,
+//! groups.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use stook::names::Patterns;
-use stook::pack::{Error, FileKind, KEY_LEN_MAX, Key, KeyEntry, KeyRange, KeyValue, Pack, ScanOrder};
+use stook::ops::contents::KeyPatterns;
+pub(crate) use stook::ops::contents::is_in_groups as is_in;
+use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, ScanOrder};
 
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::interrupt::Interruptible;
 use crate::output::printable;
 use crate::packs;
-use crate::select::{SelectArgs, Selection, patterns};
+use crate::select::{SelectArgs, Selection};
 
-/// The longest line: a key of which every byte is escaped, with the longest form before it, and its end.
+/// The longest line: a key of which every byte is escaped, with the longest form before it, and its
+/// end.
 const LINE_LEN_MAX: u64 = 4 * KEY_LEN_MAX as u64 + 7;
 
 /// Keys, a batch at a time.
@@ -76,69 +79,16 @@ impl KeyList {
     }
 }
 
-/// Patterns that a key may match; all do where there is none. A key that one of them is, as keys are shown, matches, too.
-#[derive(Debug)]
-pub(crate) struct Globs {
-    patterns: Patterns,
-    keys: Vec<Key>,
+/// The patterns on keys that an option, or an argument, gave.
+///
+/// # Errors
+/// When a pattern is none.
+pub(crate) fn patterns(option: &str, texts: &[String]) -> Result<KeyPatterns, UsageError> {
+    KeyPatterns::new(texts).map_err(|error| UsageError::new(format!("{option}: {error}")))
 }
 
-impl Globs {
-    /// The patterns that an option, or an argument, gave.
-    ///
-    /// # Errors
-    /// When a pattern is none.
-    pub(crate) fn new(option: &str, texts: &[String]) -> Result<Self, UsageError> {
-        let patterns = patterns(option, texts)?;
-        // A pattern need not be a key; most are.
-        let keys = texts.iter().filter_map(|text| Key::parse(text.as_bytes()).ok()).collect();
-        Ok(Self { patterns, keys })
-    }
-
-    /// Whether the key of a record of this kind matches one of them; a numeric one as `id:N`.
-    pub(crate) fn match_key(&self, key: &Key, kind: Option<FileKind>) -> bool {
-        let patterns = &self.patterns;
-        patterns.is_empty()
-            || self.keys.contains(key)
-            || match key.value() {
-                KeyValue::Bytes(path) if kind == Some(FileKind::Directory) => {
-                    patterns.matches_directory(path)
-                }
-                KeyValue::Bytes(path) => patterns.matches(path),
-                KeyValue::Id(_) => patterns.matches(key.to_string().as_bytes()),
-            }
-    }
-
-    /// Of these entries, those that match, in their order. The heads of those whose kind decides are read, as one batch; the
-    /// damage of one stands in its place.
-    ///
-    /// # Errors
-    /// When reading is impossible at all.
-    pub(crate) fn matching(
-        &self,
-        pack: &Pack,
-        entries: Vec<KeyEntry>,
-    ) -> Result<Vec<Result<KeyEntry, Error>>, Error> {
-        let asks =
-            |entry: &KeyEntry| entry.key.as_bytes().is_some_and(|path| self.patterns.depend_on_kind(path));
-        let asked: Vec<KeyEntry> = entries.iter().filter(|entry| asks(entry)).cloned().collect();
-        let mut heads = pack.heads(&asked)?.into_iter();
-        let mut matching = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let head = if asks(&entry) { heads.next().transpose() } else { Ok(None) };
-            match head {
-                Ok(head) => {
-                    let kind = head.and_then(|head| head.attributes.file_kind());
-                    matching.extend(self.match_key(&entry.key, kind).then_some(Ok(entry)));
-                }
-                Err(damage) => matching.push(Err(damage)),
-            }
-        }
-        Ok(matching)
-    }
-}
-
-/// What was asked for, where there is nothing of it: an error, because a misspelt name looks just like it.
+/// What was asked for, where there is nothing of it: an error, because a misspelt name looks just
+/// like it.
 #[derive(Debug, Default)]
 pub(crate) struct Asked(Vec<String>);
 
@@ -150,14 +100,15 @@ impl Asked {
         self
     }
 
-    /// With patterns on paths. Exclusions alone ask for nothing; what they matched, or did not, is told apart.
+    /// With patterns on paths. Exclusions alone ask for nothing; what they matched, or did not, is
+    /// told apart.
     pub(crate) fn with_patterns(self, select: &SelectArgs) -> Self {
         let exclude: &[String] = if select.include.is_empty() { &[] } else { &select.exclude };
         self.with("--include", &select.include).with("--exclude", exclude)
     }
 
-    /// Reports that there was nothing to `verb`, of what is at a path: how many failures that makes. That everything is left
-    /// out is what exclusions are for, and makes none.
+    /// Reports that there was nothing to `verb`, of what is at a path: how many failures that
+    /// makes. That everything is left out is what exclusions are for, and makes none.
     pub(crate) fn report_nothing_to(
         &self,
         verb: &str,
@@ -172,7 +123,8 @@ impl Asked {
         self.report_nothing(path, "path", context)
     }
 
-    /// Reports that nothing was found, if anything in particular was asked for: how many failures that makes.
+    /// Reports that nothing was found, if anything in particular was asked for: how many failures
+    /// that makes.
     pub(crate) fn report_nothing(&self, path: &Path, what: &str, context: &Context) -> u64 {
         if self.0.is_empty() {
             context.note(format_args!("{} has no {what}s.", path.display()));
@@ -210,21 +162,23 @@ pub(crate) fn prefix(given: Option<&OsStr>) -> Result<Vec<u8>, UsageError> {
     })
 }
 
-/// The key that a prefix would be. One without text begins every key of bytes, though as a key it is refused.
+/// The key that a prefix would be. One without text begins every key of bytes, though as a key it
+/// is refused.
 fn begin(prefix: &OsStr) -> Result<Key, UsageError> {
     let text = if prefix.is_empty() { OsStr::new("bytes:") } else { prefix };
     packs::parse_key(text)
 }
 
-/// The refusal of an option that is empty, where that selects what is to be deleted: a variable that is not set gives just
-/// that. `instead` does it on purpose.
+/// The refusal of an option that is empty, where that selects what is to be deleted: a variable
+/// that is not set gives just that. `instead` does it on purpose.
 pub(crate) fn refuse_empty(option: &str, means: &str, instead: &str) -> UsageError {
     UsageError::new(format!(
         "{option} '' means {means} (is a variable not set?); {instead}, if that is meant"
     ))
 }
 
-/// The bytes that keys with a prefix begin with; `None` where only numbers are meant, which archives do not have.
+/// The bytes that keys with a prefix begin with; `None` where only numbers are meant, which
+/// archives do not have.
 ///
 /// # Errors
 /// When it is no prefix of a key.
@@ -251,11 +205,6 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// Whether not all keys are meant.
-    pub(crate) fn is_given(&self) -> bool {
-        self.prefix.is_some() || self.from.is_some() || self.to.is_some()
-    }
-
     /// What was asked for, to be told where there is nothing of it.
     pub(crate) fn asked(&self) -> Asked {
         Asked::default().with("--prefix", &self.prefix).with("--from", &self.from).with("--to", &self.to)
@@ -294,9 +243,4 @@ impl From<Order> for ScanOrder {
             Order::Key => Self::Key,
         }
     }
-}
-
-/// Whether a group is among those that were asked for; all are where none was.
-pub(crate) fn is_in(groups: &[String], group: &str) -> bool {
-    groups.is_empty() || groups.iter().any(|wanted| wanted == group)
 }

@@ -1,12 +1,15 @@
-//! `stook info`: what is in a pack, in what state it is, and what is to be done about it.
+//! `stook info`: what is in a pack or an archive, in what state it is, and what is to be done about it.
 //!
 //! It reads what opening a pack reads, and no record.
+
+mod archive;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use stook::ops::contents::Opened;
 use stook::pack::format::manifest::SegmentState;
 use stook::pack::{Damage, Pack, SegmentInfo, TornTail};
 use stook::report::json::{Document, TextOrBytes};
@@ -14,7 +17,7 @@ use stook::report::units::{bytes_decimal, count, count_of, percent, significant}
 
 use crate::context::Context;
 use crate::output::{Align, Output, Table, printable};
-use crate::{archives, failures, packs};
+use crate::{contents, failures, packs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,8 +39,9 @@ pub struct Args {
     pack: PathBuf,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
-    pub(super) groups: Vec<String>,
-    /// List all segments, not the first twenty, and all damage that opening the pack met, not the first ten
+    groups: Vec<String>,
+    /// List all segments, not the first twenty, and all damage that opening the pack met, not the
+    /// first ten
     #[arg(long)]
     verbose: bool,
 }
@@ -61,7 +65,8 @@ struct Info<'a> {
     action_text: String,
 }
 
-/// Counts of records and bytes; bytes are those of frames: heads, keys, attributes, bodies, checksums.
+/// Counts of records and bytes; bytes are those of frames: heads, keys, attributes, bodies,
+/// checksums.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Sums {
     live_records: u64,
@@ -136,19 +141,20 @@ impl Sums {
 /// # Errors
 /// When the pack cannot be opened.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if let Some(archive) = archives::open(&args.pack, context)? {
-        return super::archive::info::run(&args, &archive, context);
-    }
-    let pack = packs::open(&args.pack, context)?;
-    packs::check_groups(&pack, &args.pack, &args.groups)?;
+    let opened = contents::open(&args.pack, None, context)?;
+    contents::check(&opened, &[], &args.groups)?;
+    let pack = match &opened {
+        Opened::Pack(contents) => contents.pack(),
+        Opened::Archive(archive) => return archive::run(archive, context),
+    };
     let damages = pack.damages();
-    let info = gather(&pack, &args.groups, &damages);
+    let info = gather(pack, &args.groups, &damages);
     context.mark_reported(&damages);
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("info", info))?;
     } else {
-        print_text(&pack, &info, args.verbose, &mut output)?;
+        print_text(pack, &info, args.verbose, &mut output)?;
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)

@@ -1,9 +1,10 @@
-//! `stook load`: every live record of a pack, every checksum, and how fast that went.
+//! `stook load`: every live record of a pack or member of an archive, every checksum, and how fast that
+//! went.
 //!
-//! Bodies go nowhere: it proves that a pack is whole, and measures what a program that loads it gets.
+//! Bodies go nowhere: it proves that a pack is whole, and measures what a program that loads it
+//! gets.
 
 mod cursor_file;
-mod stream;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,18 +14,18 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
 use stook::extent::ByteRange;
-use stook::pack::{KeyRange, OnDamage, Pack, ScanOptions, Stop};
+use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Opened, Part};
+use stook::pack::{Pack, Stop};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
 use stook::source::{Leaf, Source};
 
-pub(super) use self::stream::Outcome;
-use self::stream::{Part, Way, stream};
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::keys::{KeyArgs, Order};
-use crate::progress::Unit;
-use crate::{archives, exit, interrupt, packs};
+use crate::output::printable;
+use crate::progress::{Progress, Unit};
+use crate::{contents, exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 The device's speed is measured on the same bytes, read past the page cache in
@@ -61,145 +62,209 @@ pub struct Args {
     pack: PathBuf,
     /// Keep all records in memory at once, rather than one after another
     #[arg(long)]
-    pub(super) in_memory: bool,
+    in_memory: bool,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
-    pub(super) groups: Vec<String>,
+    groups: Vec<String>,
     #[command(flatten)]
-    pub(super) keys: KeyArgs,
+    keys: KeyArgs,
     /// In which order
     #[arg(long, value_enum, default_value = "disk")]
-    pub(super) order: Order,
+    order: Order,
     /// Only the K-th of N parts of about equal length
     #[arg(long, value_name = "K/N", conflicts_with = "in_memory")]
-    pub(super) split: Option<Part>,
+    split: Option<Part>,
     /// Load parts of the pack at once, in so many threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = packs::number::<u16>(1..=1024),
         conflicts_with_all = ["in_memory", "split", "max_records", "cursor"])]
-    pub(super) threads: u16,
+    threads: u16,
     /// Stop after so many records
     #[arg(long, value_name = "N", conflicts_with = "in_memory", value_parser = packs::number::<u64>(1..=u64::MAX))]
-    pub(super) max_records: Option<u64>,
+    max_records: Option<u64>,
     /// Go on from where FILE says, if it is there, and write to it where the load stopped
     #[arg(long, value_name = "FILE", conflicts_with = "in_memory")]
-    pub(super) cursor: Option<PathBuf>,
+    cursor: Option<PathBuf>,
     /// Measure the device too, and tell the load's share of its speed
     #[arg(long)]
-    pub(super) device_share: bool,
+    device_share: bool,
     #[command(flatten)]
     view: packs::View,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-    pub(super) seconds: f64,
-    pub(super) device_share: Option<f64>,
-    pub(super) bytes_per_s: f64,
-    pub(super) segment_bytes: u64,
-    pub(super) device_bytes_per_s: Option<f64>,
-    pub(super) cached_share: Option<f64>,
-    pub(super) in_memory: bool,
-    pub(super) order: Order,
-    pub(super) threads: u16,
-    pub(super) at_end: bool,
-    pub(super) interrupted: bool,
-    pub(super) complete: bool,
-    pub(super) damages: Vec<packs::JsonDamage<'a>>,
+struct Report<'a> {
+    records: u64,
+    bytes: u64,
+    seconds: f64,
+    device_share: Option<f64>,
+    bytes_per_s: f64,
+    segment_bytes: u64,
+    device_bytes_per_s: Option<f64>,
+    cached_share: Option<f64>,
+    in_memory: bool,
+    order: Order,
+    threads: u16,
+    at_end: bool,
+    interrupted: bool,
+    complete: bool,
+    damages: Vec<packs::JsonDamage<'a>>,
 }
 
 /// Bytes of one source.
-pub(super) type SourceSpan = (Arc<dyn Source>, ByteRange);
+type SourceSpan = (Arc<dyn Source>, ByteRange);
 
 /// Runs it.
 ///
 /// # Errors
-/// When the pack cannot be opened or read.
+/// When the pack or the archive cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if let Some(archive) = archives::open(&args.pack, context)? {
-        args.view.refuse_for_archive()?;
-        return super::archive::load::run(&args, &archive, context);
-    }
-    let pack = args.view.open(&args.pack, context)?;
-    packs::check_groups(&pack, &args.pack, &args.groups)?;
+    let mut options = options(&args)?;
+    let opened = contents::open(&args.pack, args.view.at_ns(), context)?;
+    contents::check(&opened, &options.features(), &args.groups)?;
     if args.threads > 1 && args.order == Order::Key {
         return Err(UsageError::new(
             "threads that load at once know no order of keys: --order key takes one",
         )
         .into());
     }
-    let keys = args.keys.range()?;
-    let asked = args.keys.asked().with("--group", &args.groups);
-    // What was loaded before, or in another part, is not missing.
-    let is_whole = args.split.is_none() && args.cursor.is_none();
-    let stretches = pack.stretches(&args.groups);
-    let segment_bytes = stretches.iter().map(|(_, range)| range.len()).sum();
-    let cached_share = cached_share(&stretches)?;
+    options.from = args.cursor.as_deref().map(cursor_file::read).transpose()?.flatten();
+    let spans = opened.contents().spans(&args.groups);
+    let segment_bytes = spans.iter().map(|(_, range)| range.len()).sum();
+    let cached_share = cached_share(&spans)?;
     let mut device = Vec::new();
     if args.device_share {
-        device.push(read_raw(&stretches, context)?);
+        device.push(read_raw(&spans, context)?);
     }
     let started = Instant::now();
-    let mut outcome = load(&pack, &args, keys, segment_bytes, context)?;
+    let loaded = load(opened.contents(), &options, &args, context)?;
     let elapsed = started.elapsed();
     if args.device_share {
-        device.push(read_raw(&stretches, context)?);
+        device.push(read_raw(&spans, context)?);
     }
-    // Damage met when opening the pack counts too; what was met twice is told once.
-    outcome.damages = pack.damages().into_iter().chain(outcome.damages).collect();
     let device_s = device.iter().map(Duration::as_secs_f64).sum::<f64>() / device.len() as f64;
     let measured = args.device_share && segment_bytes > 0;
     let seconds = elapsed.as_secs_f64();
     let report = Report {
-        records: outcome.records,
-        bytes: outcome.bytes,
+        records: loaded.records,
+        bytes: loaded.bytes,
         seconds,
         device_share: measured.then_some(device_s / seconds),
-        bytes_per_s: outcome.bytes as f64 / seconds,
+        bytes_per_s: (loaded.bytes - loaded.hole_bytes) as f64 / seconds,
         segment_bytes,
         device_bytes_per_s: measured.then_some(segment_bytes as f64 / device_s),
         cached_share,
         in_memory: args.in_memory,
         order: args.order,
         threads: args.threads,
-        at_end: !outcome.is_partial && !outcome.interrupted,
-        interrupted: outcome.interrupted,
-        complete: pack.is_complete(),
-        damages: packs::JsonDamage::all(&outcome.damages),
+        at_end: !loaded.is_partial && !loaded.interrupted,
+        interrupted: loaded.interrupted,
+        complete: opened.contents().is_complete(),
+        damages: packs::JsonDamage::all(&loaded.damages),
     };
-    print_report(context, &report, &outcome, elapsed)?;
-    if !pack.is_complete() {
-        let error = anyhow::anyhow!(
-            "{} is incomplete: run the `stook pack` that was building it again",
-            args.pack.display()
-        );
-        context.failure(error.as_ref());
-    }
-    if outcome.interrupted {
+    print_report(context, &report, &loaded, elapsed)?;
+    let mut failures = loaded.damages.len() as u64 + loaded.failures + unfinished(&opened, &args, context);
+    if loaded.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    let mut failures = outcome.damages.len() as u64 + u64::from(!pack.is_complete());
-    if outcome.records == 0 && failures == 0 && is_whole {
+    // What was loaded before, or in another part, is not missing.
+    let is_whole = args.split.is_none() && args.cursor.is_none();
+    if loaded.records == 0 && failures == 0 && is_whole && opened.pack().is_some() {
+        let asked = args.keys.asked().with("--group", &args.groups);
         failures += asked.report_nothing(&args.pack, "record", context);
     }
     Ok(exit::code_for(failures))
 }
 
-pub(super) fn print_report(
+/// Reports that what built a pack did not come to its end: how many failures that makes. That
+/// something of an archive may have been cut off was noted when it was opened.
+fn unfinished(opened: &Opened, args: &Args, context: &Context) -> u64 {
+    if opened.pack().is_none_or(Pack::is_complete) {
+        return 0;
+    }
+    let error = anyhow::anyhow!(
+        "{} is incomplete: run the `stook pack` that was building it again",
+        args.pack.display()
+    );
+    context.failure(error.as_ref());
+    1
+}
+
+/// What the arguments say, but for the cursor to go on from.
+fn options(args: &Args) -> Result<LoadOptions, UsageError> {
+    Ok(LoadOptions {
+        groups: args.groups.clone(),
+        keys: args.keys.range()?,
+        order: args.order.into(),
+        in_memory: args.in_memory,
+        part: args.split,
+        threads: usize::from(args.threads),
+        records_max: args.max_records,
+        wants_cursor: args.cursor.is_some(),
+        from: None,
+        stop: Stop(interrupt::interrupted),
+    })
+}
+
+/// Loads, and keeps where that ended.
+fn load(
+    contents: &dyn Contents,
+    options: &LoadOptions,
+    args: &Args,
+    context: &Context,
+) -> anyhow::Result<LoadReport> {
+    let bar = context.progress("loading", Unit::Bytes, None);
+    let loaded = match (contents.load(options, &Shown { bar, context }), &args.cursor) {
+        (Err(Error::OtherCursor), Some(file)) => {
+            return Err(UsageError::new(format!(
+                "the cursor in {} is of a load with another order, other keys, groups or parts: give the same \
+                 as then, or another file",
+                file.display()
+            ))
+            .into());
+        }
+        (loaded, _) => loaded?,
+    };
+    if let (Some(cursor), Some(file)) = (&loaded.cursor, &args.cursor) {
+        cursor_file::write(file, cursor)?;
+    }
+    Ok(loaded)
+}
+
+/// A load as a bar, and what fails in it.
+struct Shown<'a> {
+    bar: Progress,
+    context: &'a Context,
+}
+
+impl LoadEvents for Shown<'_> {
+    fn total(&self, bytes: u64) {
+        self.bar.set_total(Unit::Bytes, bytes);
+    }
+
+    fn passed(&self, bytes: u64) {
+        self.bar.add(bytes);
+    }
+
+    fn failed(&self, key: &[u8], error: &stook::archive::Error) {
+        let error = anyhow::anyhow!("{}: {}", printable(key), exit::chain(error));
+        self.context.failure(error.as_ref());
+    }
+}
+
+fn print_report(
     context: &Context,
     report: &Report<'_>,
-    outcome: &Outcome,
+    loaded: &LoadReport,
     elapsed: Duration,
 ) -> anyhow::Result<()> {
-    context.damaged(&outcome.damages);
+    context.damaged(&loaded.damages);
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("load", report))?;
         return Ok(output.finish()?);
     }
     // Nobody reads a hole, however long it is.
-    let holes = match outcome.hole_bytes {
+    let holes = match loaded.hole_bytes {
         0 => String::new(),
         holes => format!(" ({} of them holes)", bytes_decimal(holes)),
     };
@@ -208,11 +273,11 @@ pub(super) fn print_report(
         count_of(report.records, "record", "records"),
         bytes_decimal(report.bytes),
         duration(elapsed),
-        rate_of(report.bytes - outcome.hole_bytes, elapsed)
+        rate_of(report.bytes - loaded.hole_bytes, elapsed)
     ))?;
-    if outcome.interrupted {
+    if loaded.interrupted {
         output.line("interrupted, run it again to go on")?;
-    } else if outcome.is_partial {
+    } else if loaded.is_partial {
         output.line("stopped after so many records; there may be more")?;
     }
     if let (Some(share), Some(device)) = (report.device_share, report.device_bytes_per_s) {
@@ -230,40 +295,10 @@ pub(super) fn print_report(
     Ok(output.finish()?)
 }
 
-fn load(
-    pack: &Pack,
-    args: &Args,
-    keys: KeyRange,
-    segment_bytes: u64,
-    context: &Context,
-) -> anyhow::Result<Outcome> {
-    let options = ScanOptions {
-        groups: args.groups.clone(),
-        on_damage: OnDamage::Skip,
-        order: args.order.into(),
-        keys,
-        stop: Stop(interrupt::interrupted),
-    };
-    if args.in_memory {
-        let loaded = pack.load(&options)?;
-        let damages = loaded.damages().iter().cloned().collect();
-        let (records, bytes) = (loaded.len() as u64, loaded.body_bytes());
-        return Ok(Outcome { records, bytes, damages, ..Outcome::default() });
-    }
-    let way = Way {
-        options,
-        split: args.split,
-        threads: usize::from(args.threads),
-        records_max: args.max_records.unwrap_or(u64::MAX),
-        cursor: args.cursor.as_deref(),
-    };
-    stream(pack, &way, segment_bytes, context)
-}
-
 /// The files behind a range of a source, and the ranges in them.
-fn files(stretches: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
+fn files(spans: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     let mut leaves = Vec::new();
-    for (source, range) in stretches {
+    for (source, range) in spans {
         source.resolve(*range, &mut leaves)?;
     }
     let file = |leaf| match leaf {
@@ -273,9 +308,9 @@ fn files(stretches: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>
     Ok(leaves.into_iter().filter_map(file).collect())
 }
 
-pub(super) fn cached_share(stretches: &[SourceSpan]) -> anyhow::Result<Option<f64>> {
+fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Option<f64>> {
     let (mut cached, mut total) = (0, 0);
-    for (file, range) in files(stretches)? {
+    for (file, range) in files(spans)? {
         let CacheResidency::Known { cached_bytes, .. } = CacheResidency::of(&file, range) else {
             return Ok(None);
         };
@@ -286,12 +321,12 @@ pub(super) fn cached_share(stretches: &[SourceSpan]) -> anyhow::Result<Option<f6
 }
 
 /// How long the device takes for these bytes when nobody looks at them.
-pub(super) fn read_raw(stretches: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
-    let total = stretches.iter().map(|(_, range)| range.len()).sum();
+fn read_raw(spans: &[SourceSpan], context: &Context) -> anyhow::Result<Duration> {
+    let total = spans.iter().map(|(_, range)| range.len()).sum();
     let bar = context.progress("measuring the device", Unit::Bytes, Some(total));
     let mut engine = Backend::Auto.build(READ_DEPTH)?;
     let mut reads = Vec::new();
-    for (file, range) in files(stretches)? {
+    for (file, range) in files(spans)? {
         let mut at = range.start() / READ_LEN * READ_LEN;
         while at < range.end() {
             reads.push((file.clone(), at, READ_LEN.min(range.end() - at) as usize));

@@ -1,7 +1,4 @@
-//! `stook ls`: the keys of a pack, in their order.
-//!
-//! Keys stream from the indexes; records are only looked at for `-l`, and where a pattern means directories, a batch of heads
-//! at a time.
+//! `stook ls`: the keys of a pack or an archive, in their order.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,15 +6,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stook::names::escaped;
-use stook::pack::{Error, FileKind, KEY_LEN_MAX, Key, KeyEntry, KeyRange, Pack, RecordHead};
+use stook::ops::contents::{Detail, Entry, ListOptions, Listed, Opened, PackContents};
+use stook::pack::{Error, FileKind, RecordHead, Stop};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::count_of;
 use time::OffsetDateTime;
 
 use crate::context::{Context, SHOWN_MAX};
-use crate::keys::{self, Asked, Globs, KeyArgs, Order};
+use crate::keys::{self, Asked, KeyArgs, Order};
 use crate::output::Output;
-use crate::{archives, exit, interrupt, packs};
+use crate::{contents, exit, interrupt, packs};
 
 const EXAMPLES: &str = "\
 Keys come in their order: byte strings, then numbers (id:1, id:2, …). Control
@@ -42,12 +40,6 @@ Examples:
 /// How often a pack that is followed is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
-/// Heads read in one batch.
-const BATCH: usize = 4096;
-
-/// Links read in one batch.
-const LINKS: usize = 256;
-
 /// What `stook ls` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -56,21 +48,21 @@ pub struct Args {
     pack: PathBuf,
     /// Only keys that match one of these patterns
     #[arg(value_name = "GLOB")]
-    pub(super) globs: Vec<String>,
+    globs: Vec<String>,
     /// Mode, owner, length, time and group beside each key
     #[arg(long, short)]
-    pub(super) long: bool,
+    long: bool,
     #[command(flatten)]
-    pub(super) keys: KeyArgs,
+    keys: KeyArgs,
     /// By key, or as records are on the medium
     #[arg(long, value_enum, default_value = "key")]
-    pub(super) order: Order,
+    order: Order,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
-    pub(super) groups: Vec<String>,
+    groups: Vec<String>,
     /// End each key with a NUL byte, and print it as it is
     #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
-    pub(super) null: bool,
+    null: bool,
     /// Go on and list what is put from now on, until stopped with Ctrl-C
     #[arg(long, conflicts_with_all = ["at", "null"])]
     follow: bool,
@@ -79,19 +71,19 @@ pub struct Args {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Line<'a> {
+struct Line<'a> {
     #[serde(flatten)]
-    pub(super) key: packs::JsonKey<'a>,
-    pub(super) group: &'a str,
-    pub(super) stored_bytes: Option<u64>,
+    key: packs::JsonKey<'a>,
+    group: &'a str,
+    stored_bytes: Option<u64>,
     #[serde(flatten)]
-    pub(super) head: Option<HeadFields>,
+    head: Option<HeadFields>,
     #[serde(flatten)]
-    pub(super) link: Option<TextOrBytes<'a>>,
+    link: Option<TextOrBytes<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct HeadFields {
+struct HeadFields {
     body_bytes: Option<u64>,
     kind: Option<&'static str>,
     mode: Option<u32>,
@@ -105,75 +97,67 @@ pub(super) struct HeadFields {
 /// Runs it.
 ///
 /// # Errors
-/// When the pack or its index cannot be read.
+/// When the pack, the archive or its index cannot be read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if let Some(archive) = archives::open(&args.pack, context)? {
-        args.view.refuse_for_archive()?;
-        return super::archive::ls::run(&args, &archive, context);
+    let options = ListOptions {
+        keys: args.keys.range()?,
+        groups: args.groups.clone(),
+        patterns: keys::patterns("GLOB", &args.globs)?,
+        order: Some(args.order.into()),
+        details: args.long,
+        stop: Stop(interrupt::interrupted),
+    };
+    let opened = contents::open(&args.pack, args.view.at_ns(), context)?;
+    contents::check(&opened, &options.features(), &args.groups)?;
+    let mut printer =
+        Printer { args: &args, context, output: context.output(), listed: 0, hidden: 0, failures: 0 };
+    printer.all(&opened, &options)?;
+    let mut failures = printer.hidden + printer.failures;
+    if args.follow
+        && let Opened::Pack(pack) = opened
+    {
+        printer.output.flush()?;
+        printer.follow(pack, options)?;
+    } else if printer.listed == 0 && failures == 0 {
+        let contents = opened.contents();
+        failures += args.asked().report_nothing(contents.path(), contents.entry_name(), context);
     }
-    let globs = Globs::new("GLOB", &args.globs)?;
-    let pack = args.view.open(&args.pack, context)?;
-    packs::check_groups(&pack, &args.pack, &args.groups)?;
-    let range = args.keys.range()?;
-    let mut output = context.output();
-    let (args, globs) = (&args, &globs);
-    let mut listing = Listing { pack: &pack, args, globs, context, listed: 0, hidden: 0, failures: 0 };
-    listing.all(&range, &mut output)?;
-    let mut failures = listing.hidden + listing.failures;
-    if listing.listed == 0 && failures == 0 && !args.follow {
-        failures += args.asked().report_nothing(&args.pack, "record", context);
-    }
-    if args.follow {
-        output.flush()?;
-        follow(pack, args, (globs, &range), context, &mut output)?;
-    }
-    packs::print_last_line(&mut output, context)?;
-    output.finish()?;
+    packs::print_last_line(&mut printer.output, context)?;
+    printer.output.finish()?;
     Ok(exit::code_for(failures))
 }
 
 impl Args {
     /// What is listed, where that is not everything.
-    pub(super) fn asked(&self) -> Asked {
+    fn asked(&self) -> Asked {
         self.keys.asked().with("--group", &self.groups).with("", &self.globs)
     }
 }
 
-/// A list on its way.
-struct Listing<'a> {
-    pack: &'a Pack,
+/// A list on its way to stdout.
+struct Printer<'a> {
     args: &'a Args,
-    globs: &'a Globs,
     context: &'a Context,
+    output: Output,
     listed: u64,
-    /// Records of which damage hides whether they are to be listed.
+    /// Entries of which damage hides whether they are to be listed.
     hidden: u64,
-    /// What could not be told of records that are listed.
+    /// What could not be read of entries that are listed.
     failures: u64,
 }
 
-impl Listing<'_> {
-    /// Lists what is wanted of a range of keys, a batch at a time.
-    fn all(&mut self, range: &KeyRange, output: &mut Output) -> anyhow::Result<()> {
-        let (pack, args) = (self.pack, self.args);
-        let entries: Box<dyn Iterator<Item = stook::pack::Result<KeyEntry>>> = match args.order {
-            Order::Key => Box::new(pack.keys_in(range.clone())?),
-            Order::Disk => Box::new(pack.keys_on_disk(range, &args.groups)),
-        };
-        let mut batch = Vec::new();
-        for entry in entries {
-            match entry {
-                Err(error) if error.damage().is_some() => self.hide(&error),
-                entry => {
-                    let wanted = |entry: &KeyEntry| keys::is_in(&args.groups, pack.group_of_entry(entry));
-                    batch.extend(Some(entry?).filter(wanted));
+impl Printer<'_> {
+    /// Prints all that is listed.
+    fn all(&mut self, opened: &Opened, options: &ListOptions) -> anyhow::Result<()> {
+        for batch in opened.contents().list(options)? {
+            for listed in batch? {
+                interrupt::check()?;
+                match listed {
+                    Listed::Hidden(error) => self.hide(&error),
+                    Listed::Entry(entry) => self.entry(entry)?,
                 }
             }
-            if batch.len() == BATCH {
-                self.print(std::mem::take(&mut batch), output)?;
-            }
         }
-        self.print(batch, output)?;
         if self.hidden > SHOWN_MAX as u64 {
             let more = count_of(self.hidden - SHOWN_MAX as u64, "more record", "more records");
             self.context.failure(anyhow::anyhow!("… and {more} that cannot be listed").as_ref());
@@ -184,165 +168,86 @@ impl Listing<'_> {
     /// Damage costs the record that it hides, and the exit code.
     fn hide(&mut self, error: &Error) {
         self.hidden += 1;
-        // All of them may be of one cause, which was told.
+        // All of them may be of one cause, which was reported.
         if self.hidden <= SHOWN_MAX as u64 {
             self.context.failure(error);
         }
     }
 
-    /// Prints those of these entries that match.
-    fn print(&mut self, entries: Vec<KeyEntry>, output: &mut Output) -> anyhow::Result<()> {
-        let mut matching = Vec::with_capacity(entries.len());
-        for entry in self.globs.matching(self.pack, entries)? {
-            match entry {
-                Err(error) if error.damage().is_some() => self.hide(&error),
-                entry => matching.push(entry?),
+    fn entry(&mut self, entry: Entry<'_>) -> anyhow::Result<()> {
+        self.listed += 1;
+        let (head, link) = match entry.detail.map(|detail| *detail) {
+            None => (None, None),
+            Some(Detail { head, link }) => {
+                let link = link.unwrap_or_else(|error| {
+                    self.failures += 1;
+                    self.context.failure(&error);
+                    Some(b"?".into())
+                });
+                match head {
+                    Ok(head) => (Some(head), link),
+                    Err(error) => {
+                        self.failures += 1;
+                        self.context.failure(&error);
+                        return Ok(());
+                    }
+                }
             }
-        }
-        self.listed += matching.len() as u64;
-        if self.args.long {
-            self.failures += print_long(self.pack, &matching, self.context, output)?;
-            return Ok(());
-        }
-        matching.iter().try_for_each(|entry| print_short(self.pack, entry, self.args, self.context, output))
+        };
+        self.line(&Entry { detail: None, ..entry }, head.as_ref(), link.as_deref())
     }
-}
 
-/// Lists records as they are put, until it is stopped.
-fn follow(
-    mut pack: Pack,
-    args: &Args,
-    (globs, range): (&Globs, &KeyRange),
-    context: &Context,
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    while !interrupt::interrupted() {
-        std::thread::sleep(FOLLOW_EVERY);
-        if pack.is_current()? {
-            continue;
+    fn line(
+        &mut self,
+        entry: &Entry<'_>,
+        head: Option<&RecordHead>,
+        link: Option<&[u8]>,
+    ) -> anyhow::Result<()> {
+        let Entry { key, group, stored_bytes, .. } = entry;
+        if self.context.json() {
+            let line = Line {
+                key: packs::JsonKey(key),
+                group,
+                stored_bytes: *stored_bytes,
+                head: head.map(fields),
+                link: link.map(|link| TextOrBytes::new("link", link)),
+            };
+            self.output.json_line(&Document::new("ls", line))?;
+        } else if self.args.null {
+            self.output.bytes(&key.to_plain())?;
+            self.output.bytes(b"\0")?;
+        } else if let Some(head) = head {
+            self.output.line(long_line(head, group, link))?;
+        } else {
+            self.output.line(key)?;
         }
-        let newer = args.view.open(&args.pack, context)?;
-        for head in newer.put_since(&pack)? {
-            let group = newer.group_of_segment(head.segment);
-            let kind = head.attributes.file_kind();
-            let is_wanted = keys::is_in(&args.groups, group) && globs.match_key(&head.key, kind);
-            if !is_wanted || !range.contains(&head.key) {
+        Ok(())
+    }
+
+    /// Lists records as they are put, until it is stopped.
+    fn follow(&mut self, mut seen: Box<PackContents>, mut options: ListOptions) -> anyhow::Result<()> {
+        options.details = self.args.long || self.context.json();
+        while !interrupt::interrupted() {
+            std::thread::sleep(FOLLOW_EVERY);
+            if seen.pack().is_current()? {
                 continue;
             }
-            let link = match context.json() || args.long {
-                true => link_targets(&newer, &[Ok(head.clone())])?.pop().transpose()?,
-                false => None,
-            };
-            if context.json() {
-                let key = packs::JsonKey(&head.key);
-                let link = link.as_deref().map(|link| TextOrBytes::new("link", link));
-                let line = Line { key, group, stored_bytes: None, head: Some(fields(&head)), link };
-                output.json_line(&Document::new("ls", line))?;
-            } else if args.long {
-                output.line(long_line(&head, group, link.as_deref()))?;
-            } else {
-                output.line(&head.key)?;
+            let newer = packs::open(&self.args.pack, self.context)?;
+            let newer = Box::new(PackContents::new(newer, &self.args.pack));
+            for Entry { key, group, stored_bytes, detail } in newer.put_since(&seen, &options)? {
+                let detail = detail.map(|detail| Ok::<_, Error>((detail.head?, detail.link?))).transpose()?;
+                let entry = Entry { key, group, stored_bytes, detail: None };
+                let (head, link) = detail.unzip();
+                self.line(&entry, head.as_ref(), link.flatten().as_deref())?;
             }
+            self.output.flush()?;
+            seen = newer;
         }
-        output.flush()?;
-        pack = newer;
+        Ok(())
     }
-    Ok(())
 }
 
-fn print_short(
-    pack: &Pack,
-    entry: &KeyEntry,
-    args: &Args,
-    context: &Context,
-    output: &mut Output,
-) -> anyhow::Result<()> {
-    interrupt::check()?;
-    if context.json() {
-        let group = pack.group_of_entry(entry);
-        let line = Line {
-            key: packs::JsonKey(&entry.key),
-            group,
-            stored_bytes: entry.stored_bytes,
-            head: None,
-            link: None,
-        };
-        output.json_line(&Document::new("ls", line))?;
-    } else if args.null {
-        output.bytes(&entry.key.to_plain())?;
-        output.bytes(b"\0")?;
-    } else {
-        output.line(&entry.key)?;
-    }
-    Ok(())
-}
-
-/// Prints a batch of entries with their heads, and tells how many of these could not be read.
-fn print_long(
-    pack: &Pack,
-    entries: &[KeyEntry],
-    context: &Context,
-    output: &mut Output,
-) -> anyhow::Result<u64> {
-    interrupt::check()?;
-    let mut failures = 0;
-    let heads = pack.heads(entries)?;
-    let mut links = link_targets(pack, &heads)?.into_iter();
-    for (entry, head) in entries.iter().zip(heads) {
-        let group = pack.group_of_entry(entry);
-        let link = match &head {
-            Ok(head) if leads_elsewhere(head) => links.next().transpose(),
-            _ => Ok(None),
-        };
-        let link = link.unwrap_or_else(|error| {
-            failures += 1;
-            context.failure(&error);
-            Some(b"?".into())
-        });
-        match head {
-            Ok(head) if context.json() => {
-                let line = Line {
-                    key: packs::JsonKey(&entry.key),
-                    group,
-                    stored_bytes: entry.stored_bytes,
-                    head: Some(fields(&head)),
-                    link: link.as_deref().map(|link| TextOrBytes::new("link", link)),
-                };
-                output.json_line(&Document::new("ls", line))?;
-            }
-            Ok(head) => output.line(long_line(&head, group, link.as_deref()))?,
-            Err(error) => {
-                failures += 1;
-                context.failure(&error);
-            }
-        }
-    }
-    Ok(failures)
-}
-
-/// Whether what a record holds is where it leads, and short enough to be shown.
-fn leads_elsewhere(head: &RecordHead) -> bool {
-    let is_link = matches!(head.attributes.file_kind(), Some(FileKind::Symlink | FileKind::HardLink));
-    is_link && head.body_len.is_some_and(|len| len <= KEY_LEN_MAX as u64)
-}
-
-type Links = Vec<stook::pack::Result<Vec<u8>>>;
-
-/// Where the links among these lead, in their order.
-fn link_targets(pack: &Pack, heads: &[stook::pack::Result<RecordHead>]) -> anyhow::Result<Links> {
-    let links = heads.iter().flatten().filter(|head| leads_elsewhere(head));
-    let keys: Vec<Key> = links.map(|head| head.key.clone()).collect();
-    let mut targets = Links::with_capacity(keys.len());
-    for keys in keys.chunks(LINKS) {
-        interrupt::check()?;
-        let got = pack.get_many(keys)?.into_iter();
-        targets
-            .extend(got.map(|got| got.map(|got| got.map_or(b"?".to_vec(), |record| record.body.to_vec()))));
-    }
-    Ok(targets)
-}
-
-pub(super) fn fields(head: &RecordHead) -> HeadFields {
+fn fields(head: &RecordHead) -> HeadFields {
     let attributes = &head.attributes;
     HeadFields {
         body_bytes: head.body_len,
@@ -362,7 +267,7 @@ pub(super) fn fields(head: &RecordHead) -> HeadFields {
 }
 
 /// Columns of fixed width, since a long list cannot be held back until its widest cell is known.
-pub(super) fn long_line(head: &RecordHead, group: &str, link: Option<&[u8]>) -> String {
+fn long_line(head: &RecordHead, group: &str, link: Option<&[u8]>) -> String {
     let attributes = &head.attributes;
     let owner = attributes.owner().map_or("-".to_owned(), |(user, group)| format!("{user}:{group}"));
     let len = head.body_len.map_or("?".to_owned(), |len| len.to_string());

@@ -4,7 +4,6 @@
 //! `after_help`) and `pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode>`, plus one
 //! variant and one line here. Its heading in `stook --help` is in [`crate::cli::HEADINGS`].
 
-mod archive;
 pub mod bench;
 pub mod cat;
 pub mod check;

@@ -14,7 +14,7 @@ use stook::pack::{DamageLog, Key, SEGMENT_LEN_MIN};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 
-use crate::archives;
+use crate::contents;
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::failures::{self, Failed};
@@ -341,7 +341,7 @@ impl Hooks for Screen<'_> {
     }
 
     fn archive_opened(&mut self, archive: &Archive) {
-        archives::note_index(archive, self.context);
+        contents::note_index(archive, self.context);
     }
 }
 

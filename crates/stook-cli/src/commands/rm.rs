@@ -10,12 +10,13 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use serde::Serialize;
+use stook::ops::contents::KeyPatterns;
 use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter};
 use stook::report::units::{bytes_decimal, count_of};
 
 use crate::context::Context;
 use crate::exit::UsageError;
-use crate::keys::{self, Asked, Globs, KeyList};
+use crate::keys::{self, Asked, KeyList};
 use crate::progress::Unit;
 use crate::{exit, interrupt, packs};
 
@@ -105,7 +106,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     // Wrong keys and patterns are told before anything is opened.
     let list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
-    let (globs, prefix) = (Globs::new("--glob", &args.globs)?, keys::prefix(args.prefix.as_deref())?);
+    let (globs, prefix) = (keys::patterns("--glob", &args.globs)?, keys::prefix(args.prefix.as_deref())?);
     // However it is written: it may be `bytes:`, too.
     if args.prefix.is_some() && prefix.len() <= 1 && args.prefix.as_deref() != Some("id:".as_ref()) {
         return Err(
@@ -196,7 +197,7 @@ impl Selected {
         &mut self,
         pack: &Pack,
         prefix: &[u8],
-        globs: &Globs,
+        globs: &KeyPatterns,
         args: &Args,
         context: &Context,
     ) -> anyhow::Result<bool> {

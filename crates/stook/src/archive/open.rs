@@ -187,6 +187,11 @@ impl Archive {
         Members { index: &self.index, prefix, next: self.index.first_from(prefix) }
     }
 
+    /// The members whose keys are not before this one, in the order of keys.
+    pub fn members_from(&self, first: &[u8]) -> Members<'_> {
+        Members { index: &self.index, prefix: b"", next: self.index.first_from(first) }
+    }
+
     /// The members with these keys, in the order of keys, as files of their own: a further name of a file that is not among
     /// them, or whose name a later member took, is the file itself, and names of it that come later are names of that one.
     pub fn selection(&self, select: impl Fn(&[u8]) -> bool) -> Vec<Member<'_>> {

@@ -3,6 +3,7 @@
 
 pub mod check;
 mod choice;
+pub mod contents;
 pub mod export;
 pub mod follow;
 pub mod import;

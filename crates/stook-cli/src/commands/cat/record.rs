@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::exit::UsageError;
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
-use crate::{archives, interrupt, packs};
+use crate::{contents, interrupt, packs};
 
 /// Runs it.
 ///
@@ -26,13 +26,13 @@ pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> a
             "--stats, --whole-file and --cache-dir are for what is fetched: a record is read from its pack";
         return Err(UsageError::new(text).into());
     }
-    if archives::open(path, context)?.is_some() {
+    let opened = contents::open(path, None, context)?;
+    let Some(pack) = opened.pack() else {
         let (path, key) = (path.display(), key.display());
         let hint = format!("a member of an archive is read with `stook get {path} {key}`");
         return Err(UsageError::new(hint).into());
-    }
-    let pack = packs::open(path, context)?;
-    let record = Record { pack: &pack, path, key: &packs::parse_key(key)?, address: &args.source };
+    };
+    let record = Record { pack, path, key: &packs::parse_key(key)?, address: &args.source };
     let ranges = record.within(&args.ranges)?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, (!args.ranges.is_empty()).then_some(total));

@@ -1,15 +1,16 @@
-//! `stook info` of an archive.
+//! `stook info` of an archive. It has other numbers than a pack: no generations, groups or segments, but
+//! kinds of members and an index that may lie beside it.
 
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::archive::{Archive, MemberKind, Origin};
+use stook::archive::{Archive, Origin};
+use stook::ops::contents::MemberCounts;
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count, count_of};
 
-use crate::commands::info::Args;
 use crate::context::Context;
-use crate::{archives, packs};
+use crate::packs;
 
 #[derive(Debug, Serialize)]
 struct Info<'a> {
@@ -36,13 +37,8 @@ struct Info<'a> {
 /// Shows what is in it.
 ///
 /// # Errors
-/// When stdout cannot be written, or the arguments make no sense.
-pub(in crate::commands) fn run(
-    args: &Args,
-    archive: &Archive,
-    context: &Context,
-) -> anyhow::Result<ExitCode> {
-    archives::without(archive, "--group", !args.groups.is_empty())?;
+/// When stdout cannot be written.
+pub(super) fn run(archive: &Archive, context: &Context) -> anyhow::Result<ExitCode> {
     let path = archive.index_path();
     let info = gather(archive, packs::json_path("index_path", &path));
     let mut output = context.output();
@@ -84,21 +80,21 @@ pub(in crate::commands) fn run(
 }
 
 fn gather<'a>(archive: &Archive, index_path: TextOrBytes<'a>) -> Info<'a> {
-    let summary = archive.index().summary();
-    let mut info = Info {
+    let (summary, counts) = (archive.index().summary(), MemberCounts::of(archive));
+    Info {
         format: archive.format().to_string(),
         sequential: archive.is_sequential(),
         complete: summary.has_end,
         file_bytes: archive.file_bytes(),
         members: archive.len(),
-        files: 0,
-        directories: 0,
-        symlinks: 0,
-        hard_links: 0,
-        other: 0,
-        sparse: 0,
-        body_bytes: 0,
-        stored_bytes: 0,
+        files: counts.files,
+        directories: counts.directories,
+        symlinks: counts.symlinks,
+        hard_links: counts.hard_links,
+        other: counts.other,
+        sparse: counts.sparse,
+        body_bytes: counts.body_bytes,
+        stored_bytes: counts.stored_bytes,
         replaced: summary.replaced,
         index: match archive.origin() {
             Origin::Directory => "directory",
@@ -108,22 +104,7 @@ fn gather<'a>(archive: &Archive, index_path: TextOrBytes<'a>) -> Info<'a> {
         },
         index_path,
         index_bytes: archive.index().bytes().len() as u64,
-    };
-    for member in archive.members(b"") {
-        *match member.kind {
-            MemberKind::File => &mut info.files,
-            MemberKind::Directory => &mut info.directories,
-            MemberKind::Symlink => &mut info.symlinks,
-            MemberKind::HardLink => &mut info.hard_links,
-            MemberKind::Other => &mut info.other,
-        } += 1;
-        info.sparse += u64::from(member.is_sparse);
-        if member.kind != MemberKind::HardLink {
-            info.body_bytes = info.body_bytes.saturating_add(member.len);
-            info.stored_bytes = info.stored_bytes.saturating_add(member.stored_len);
-        }
     }
-    info
 }
 
 fn index_text(archive: &Archive, len: u64) -> String {

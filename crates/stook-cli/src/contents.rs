@@ -1,0 +1,94 @@
+//! Packs and archives given to the commands that read either: opening, with notes, and what an
+//! archive lacks by the option that asked for it.
+
+use std::path::Path;
+
+use stook::archive::{Archive, Origin};
+use stook::ops::contents::{Error, Feature, OpenOptions, Opened, Unsupported, open as open_contents};
+
+use crate::context::Context;
+use crate::exit::UsageError;
+use crate::interrupt::interrupted;
+use crate::progress::Unit;
+
+/// Opens what a path is, at its state of a time (in ns) if one is given, and notes what is to be
+/// known of it. Damage of a pack is noted from now on.
+///
+/// # Errors
+/// When it is neither, or cannot be read; when an archive has no such state.
+pub(crate) fn open(path: &Path, at_ns: Option<i64>, context: &Context) -> anyhow::Result<Opened> {
+    let mut options = OpenOptions::default();
+    options.pack.at_ns = at_ns;
+    let len = std::fs::metadata(path).map_or(0, |found| found.len());
+    let bar = context.progress("indexing", Unit::Bytes, Some(len));
+    let opened = open_contents(path, options, &mut |bytes| {
+        bar.add(bytes.saturating_sub(bar.done()));
+        !interrupted()
+    });
+    drop(bar);
+    let opened = opened.map_err(by_option)?;
+    match &opened {
+        Opened::Pack(contents) => context.watch(contents.pack().damage_log()),
+        Opened::Archive(archive) => note_index(archive, context),
+    }
+    Ok(opened)
+}
+
+/// Notes what is to be said of the index of an archive that was opened.
+pub(crate) fn note_index(archive: &Archive, context: &Context) {
+    let index = archive.index_path();
+    if let Origin::Made { useless, not_kept } = archive.origin() {
+        if let Some(why) = useless {
+            context.note(format_args!("{} was not used, and made anew: {why}.", index.display()));
+        }
+        if let Some(why) = not_kept {
+            context.note(format_args!("The index could not be kept as {}: {why}.", index.display()));
+        }
+    }
+    if !archive.index().summary().has_end {
+        context.note(format_args!(
+            "{} does not end as a {} does; something may have been cut off.",
+            archive.path().display(),
+            archive.format()
+        ));
+    }
+}
+
+/// Checks that contents have what the options of a command ask for.
+///
+/// # Errors
+/// A [`UsageError`] that names the first option that is for packs; a group that is not there.
+pub(crate) fn check(opened: &Opened, features: &[Feature], groups: &[String]) -> anyhow::Result<()> {
+    let contents = opened.contents();
+    contents.check_groups(groups).map_err(by_option)?;
+    contents.check_features(features).map_err(|lacks| by_option(lacks.into()))
+}
+
+/// A note for whoever reads single members of what has no random access.
+pub(crate) fn note_if_sequential(opened: &Opened, context: &Context) {
+    if opened.contents().is_sequential() {
+        context.note(format_args!(
+            "{} is compressed as a whole, so it is read from its front; `stook pack` makes a pack of it.",
+            opened.contents().path().display()
+        ));
+    }
+}
+
+/// The error, with the option by which a feature was asked for.
+fn by_option(error: Error) -> anyhow::Error {
+    let Error::Unsupported(Unsupported { feature, path, format }) = error else { return error.into() };
+    let option = match feature {
+        Feature::EarlierStates => {
+            return UsageError::new("--at is for packs: an archive keeps no earlier states").into();
+        }
+        Feature::Groups => "--group",
+        Feature::ListByPlace => "--order disk",
+        Feature::LoadByKey => "--order key",
+        Feature::LoadOfKeys => "a range of keys",
+        Feature::Parts => "--split",
+        Feature::Threads => "--threads",
+        Feature::Limit => "--max-records",
+        Feature::Cursors => "--cursor",
+    };
+    UsageError::new(format!("{option} is for packs, and {} is a {format}", path.display())).into()
+}

@@ -1,0 +1,195 @@
+//! The contents of an archive.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Contents;
+use super::error::{Error, Feature, Result, Unsupported};
+use super::get::{Failure, Found, GetOptions, Getting, Missing, Piece};
+use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
+use super::load::{LoadEvents, LoadOptions, LoadReport, load_archive};
+use crate::archive::{self, Archive, Member, MemberKind, Reading};
+use crate::extent::ByteRange;
+use crate::ops::import::{head, kind};
+use crate::pack::{Key, KeyRange, KeyValue, Stop};
+use crate::source::Source;
+
+impl Contents for Archive {
+    fn path(&self) -> &Path {
+        self.path()
+    }
+
+    fn entry_name(&self) -> &'static str {
+        "member"
+    }
+
+    fn is_sequential(&self) -> bool {
+        self.is_sequential()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.index().summary().has_end
+    }
+
+    fn spans(&self, _groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {
+        vec![(self.file(), ByteRange::to(self.file_bytes()))]
+    }
+
+    fn check_features(&self, features: &[Feature]) -> Result<(), Unsupported> {
+        features.first().map_or(Ok(()), |&feature| {
+            Err(Unsupported { feature, path: self.path().to_path_buf(), format: self.format() })
+        })
+    }
+
+    fn check_groups(&self, groups: &[String]) -> Result<()> {
+        let features = if groups.is_empty() { &[][..] } else { &[Feature::Groups] };
+        Ok(self.check_features(features)?)
+    }
+
+    fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>> {
+        self.check_features(&options.features())?;
+        // Without a first key there are no members: behind all bytes there are numbers.
+        let members = first_key(&options.keys).into_iter().flat_map(|first| self.members_from(first));
+        let members = members.map(|member| Ok((Key::bytes(member.key)?, member)));
+        let is_before_end = |member: &Result<(Key, Member<'_>)>| {
+            member.as_ref().map_or(true, |(key, _)| !options.keys.is_past(key.sort_form()))
+        };
+        let mut entries = members.take_while(is_before_end).filter_map(|member| {
+            let member = options.stop.check().map_err(Error::from).and(member);
+            member.map(|(key, member)| entry_of(key, &member, options)).transpose()
+        });
+        let mut ended = false;
+        Ok(Box::new(std::iter::from_fn(move || {
+            let batch: Result<Vec<_>> = entries.by_ref().take(if ended { 0 } else { BATCH }).collect();
+            ended |= batch.is_err();
+            batch.map(|batch| (!batch.is_empty()).then_some(batch)).transpose()
+        })))
+    }
+
+    fn get<'a>(&'a self, keys: &'a [Key], options: &'a GetOptions) -> Result<Box<dyn Getting<'a> + 'a>> {
+        self.check_groups(&options.groups)?;
+        let find = |key: &'a Key| match key.value() {
+            KeyValue::Bytes(bytes) => (key, self.find(bytes)),
+            KeyValue::Id(_) => (key, None),
+        };
+        let mut found: Vec<(&Key, Option<Member<'_>>)> = keys.iter().map(find).collect();
+        // In the order of the archive one pass is enough for all.
+        if options.any_order && self.is_sequential() {
+            found.sort_by_key(|(_, member)| member.map(|member| member.data_at));
+        }
+        let numbers = found.iter().filter_map(|(_, member)| member.map(|member| member.number)).collect();
+        let reading = self.read(numbers)?;
+        Ok(Box::new(ArchiveGetting { archive: self, found: found.into_iter(), reading, stop: options.stop }))
+    }
+
+    fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport> {
+        self.check_features(&options.features())?;
+        load_archive(self, options, events)
+    }
+}
+
+/// Members of an archive by kind, and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemberCounts {
+    /// Regular files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Further names of files.
+    pub hard_links: u64,
+    /// Pipes, devices, and what only the program knows that made the archive.
+    pub other: u64,
+    /// Of all these, those of which not every byte is stored.
+    pub sparse: u64,
+    /// Bytes of all bodies; further names of a file count once.
+    pub body_bytes: u64,
+    /// Bytes that these take in the archive.
+    pub stored_bytes: u64,
+}
+
+impl MemberCounts {
+    /// The counts of an archive, of each key the last member.
+    pub fn of(archive: &Archive) -> Self {
+        let mut counts = Self::default();
+        for member in archive.members(b"") {
+            *match member.kind {
+                MemberKind::File => &mut counts.files,
+                MemberKind::Directory => &mut counts.directories,
+                MemberKind::Symlink => &mut counts.symlinks,
+                MemberKind::HardLink => &mut counts.hard_links,
+                MemberKind::Other => &mut counts.other,
+            } += 1;
+            counts.sparse += u64::from(member.is_sparse);
+            if member.kind != MemberKind::HardLink {
+                counts.body_bytes = counts.body_bytes.saturating_add(member.len);
+                counts.stored_bytes = counts.stored_bytes.saturating_add(member.stored_len);
+            }
+        }
+        counts
+    }
+}
+
+/// The least bytes with which keys of a range may begin; `None` where only numbers are meant, which
+/// archives do not have.
+fn first_key(range: &KeyRange) -> Option<&[u8]> {
+    let Some((kind, bytes)) = range.start().split_first() else { return Some(b"") };
+    (Key::id(0).sort_form().first() != Some(kind)).then_some(bytes)
+}
+
+/// A member of a list; `None` where it is not wanted.
+fn entry_of(key: Key, member: &Member<'_>, options: &ListOptions) -> Option<Listed<'static>> {
+    if !options.keys.contains(&key) || !options.patterns.matches(&key, kind(member)) {
+        return None;
+    }
+    let detail = options.details.then(|| {
+        let link = (!member.link.is_empty()).then(|| member.link.to_vec());
+        Box::new(Detail { head: head(member), link: Ok(link) })
+    });
+    Some(Listed::Entry(Entry { key, group: "", stored_bytes: Some(member.stored_len), detail }))
+}
+
+/// Members on their way.
+struct ArchiveGetting<'a> {
+    archive: &'a Archive,
+    found: std::vec::IntoIter<(&'a Key, Option<Member<'a>>)>,
+    reading: Reading<'a>,
+    stop: Stop,
+}
+
+impl<'a> Getting<'a> for ArchiveGetting<'a> {
+    fn next(&mut self) -> Result<Option<(&'a Key, Found)>> {
+        self.stop.check()?;
+        let Some((key, member)) = self.found.next() else {
+            while self.reading.verify()? {
+                self.stop.check()?;
+            }
+            // What was read of a file that was being written might be neither the old nor the new.
+            self.archive.check_unchanged()?;
+            return Ok(None);
+        };
+        let missing = || Missing {
+            path: self.archive.path().to_path_buf(),
+            entry_name: self.archive.entry_name(),
+            key: key.clone(),
+            groups: Vec::new(),
+            may_be_lost: false,
+        };
+        let member = if member.is_some() { self.reading.next()? } else { None };
+        let found = match member {
+            Some(member) => Found::Body(kind(&member)),
+            None => Found::Failed(Failure::Missing(missing())),
+        };
+        Ok(Some((key, found)))
+    }
+
+    fn piece(&mut self) -> Result<Piece<'_>> {
+        match self.reading.piece() {
+            Ok(Some(archive::Piece::Bytes(bytes))) => Ok(Piece::Bytes(bytes)),
+            Ok(Some(archive::Piece::Hole(len))) => Ok(Piece::Hole(len)),
+            Ok(None) => Ok(Piece::End),
+            Err(error) => Ok(Piece::Failed(Failure::of_member(error)?)),
+        }
+    }
+}

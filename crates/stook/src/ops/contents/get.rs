@@ -1,0 +1,142 @@
+//! What getting entries by key gives.
+
+use std::path::PathBuf;
+
+use super::error::Result;
+use crate::pack::{FileKind, Key, Stop};
+use crate::{archive, pack};
+
+/// Which entries are got, and how.
+#[derive(Debug, Default)]
+pub struct GetOptions {
+    /// Only entries of these groups; all if empty.
+    pub groups: Vec<String>,
+    /// Whether they may come in another order than that of the keys, where that saves reads.
+    pub any_order: bool,
+    /// Asked whether to end.
+    pub stop: Stop,
+}
+
+/// Entries on their way: what became of one key after another, and the body of the last one.
+pub trait Getting<'a> {
+    /// What became of the next key; `None` after the last, once all that was read is verified. What
+    /// was not taken of the body before is passed over.
+    ///
+    /// # Errors
+    /// What reading meets, and [`Error::Interrupted`](super::Error::Interrupted). What is wrong
+    /// with one entry is [`Found::Failed`].
+    fn next(&mut self) -> Result<Option<(&'a Key, Found)>>;
+
+    /// What comes next of the body that was found last. Its bytes are right as a whole only when
+    /// [`Piece::End`] has come.
+    ///
+    /// # Errors
+    /// What reading meets. What is wrong with this entry alone is [`Piece::Failed`].
+    fn piece(&mut self) -> Result<Piece<'_>>;
+}
+
+/// What became of a key.
+#[derive(Debug)]
+pub enum Found {
+    /// An entry of this kind, if that is known, whose body comes in pieces. A further name of a
+    /// file has the content of the file.
+    Body(Option<FileKind>),
+    /// There is none, or none that can be had.
+    Failed(Failure),
+}
+
+/// What comes next of a body.
+#[derive(Debug)]
+pub enum Piece<'a> {
+    /// Bytes. There may be none where much had to be passed over first.
+    Bytes(&'a [u8]),
+    /// So many zeroes, which are stored nowhere.
+    Hole(u64),
+    /// Nothing more: all of it has come.
+    End,
+    /// The rest of it cannot be had, and what came of it may not be right.
+    Failed(Failure),
+}
+
+/// Why one entry cannot be had, while the others can.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// There is none with this key.
+    #[error(transparent)]
+    Missing(Missing),
+    /// A record is damaged, or a link that leads nowhere.
+    #[error(transparent)]
+    Record(pack::Error),
+    /// A member is damaged, or cannot be read.
+    #[error(transparent)]
+    Member(archive::Error),
+}
+
+/// There is no entry with a key.
+#[derive(Debug, thiserror::Error)]
+#[error("{} has no {entry_name} {key}{}{}", path.display(), within(groups), lost(*may_be_lost))]
+pub struct Missing {
+    pub(super) path: PathBuf,
+    pub(super) entry_name: &'static str,
+    pub(super) key: Key,
+    pub(super) groups: Vec<String>,
+    /// Whether there is damage that may have taken it.
+    pub(super) may_be_lost: bool,
+}
+
+fn within(groups: &[String]) -> String {
+    match groups {
+        [] => String::new(),
+        groups => format!(" in {}", groups.join(", ")),
+    }
+}
+
+fn lost(may_be_lost: bool) -> &'static str {
+    match may_be_lost {
+        true => "; the pack is damaged, and it may have been lost: `stook check` tells more",
+        false => "",
+    }
+}
+
+impl Failure {
+    /// It in one word, as reports have it: `missing`, `damaged` or `refused`.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Missing(_) => "missing",
+            Self::Record(_) | Self::Member(archive::Error::Damaged { .. }) => "damaged",
+            Self::Member(_) => "refused",
+        }
+    }
+
+    /// The error that it is.
+    pub fn error(&self) -> &(dyn std::error::Error + 'static) {
+        match self {
+            Self::Missing(error) => error,
+            Self::Record(error) => error,
+            Self::Member(error) => error,
+        }
+    }
+
+    /// The failure that an error of a pack is, where it costs one record only.
+    ///
+    /// # Errors
+    /// The error as it was, where nothing more can be read.
+    pub(super) fn of_record(error: pack::Error) -> Result<Self> {
+        match error {
+            // A link that leads nowhere is of no use, and no reason to do without the others.
+            pack::Error::Damaged(_) | pack::Error::Invalid(_) => Ok(Self::Record(error)),
+            error => Err(error.into()),
+        }
+    }
+
+    /// The same of an archive.
+    pub(super) fn of_member(error: archive::Error) -> Result<Self> {
+        match error {
+            archive::Error::Damaged { .. }
+            | archive::Error::Invalid(_)
+            | archive::Error::Unsupported { .. } => Ok(Self::Member(error)),
+            error => Err(error.into()),
+        }
+    }
+}

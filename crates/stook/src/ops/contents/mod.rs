@@ -1,0 +1,177 @@
+//! What is in a pack or an archive: listed, got by key and loaded in one way.
+//!
+//! [`open`] decides which of the two a path is, and nothing behind it decides again. [`Contents`] is
+//! what both can do; what an archive lacks is a [`Feature`], and asking for it is an error. Lists
+//! and bodies are pulled: callers keep their own errors, and stop between two of anything.
+//!
+//! ```no_run
+//! use stook::ops::contents::{self, ListOptions, Listed};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let opened = contents::open("photos.tar", Default::default(), &mut |_| true)?;
+//! for batch in opened.contents().list(&ListOptions::default())? {
+//!     for listed in batch? {
+//!         match listed {
+//!             Listed::Entry(entry) => println!("{}", entry.key),
+//!             Listed::Hidden(damage) => eprintln!("{damage}"),
+//!         }
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+
+mod archives;
+mod error;
+mod get;
+mod list;
+mod load;
+mod packs;
+mod patterns;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use archives::MemberCounts;
+pub use error::{Error, Feature, Result, Unsupported};
+pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
+pub use list::{Detail, Entry, ListOptions, Listed, Listing};
+pub use load::{LoadEvents, LoadOptions, LoadReport, Part};
+pub use packs::PackContents;
+pub use patterns::KeyPatterns;
+
+use crate::archive::{self, Archive};
+use crate::extent::ByteRange;
+use crate::pack::{self, Key, Pack};
+use crate::source::Source;
+
+/// Keys that are looked up together.
+const KEYS_PER_GET: usize = 4096;
+
+/// Something whose entries are listed and read by key.
+pub trait Contents: fmt::Debug + Sync {
+    /// The path by which it was opened.
+    fn path(&self) -> &Path;
+
+    /// What one of its entries is called: a record, a member.
+    fn entry_name(&self) -> &'static str;
+
+    /// Whether entries can only be read in their order, from the first one on.
+    fn is_sequential(&self) -> bool;
+
+    /// Whether what made it came to its end.
+    fn is_complete(&self) -> bool;
+
+    /// The sources, and the ranges of them, that loading these groups (all if empty) reads.
+    fn spans(&self, groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)>;
+
+    /// Checks that it has these features.
+    ///
+    /// # Errors
+    /// [`Unsupported`], with the first that it lacks.
+    fn check_features(&self, features: &[Feature]) -> Result<(), Unsupported>;
+
+    /// Checks that every group somebody asks for is there: a misspelt one would look empty.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchGroup`]; [`Unsupported`] where there are no groups.
+    fn check_groups(&self, groups: &[String]) -> Result<()>;
+
+    /// Lists entries, a batch at a time.
+    ///
+    /// # Errors
+    /// Options that it lacks, groups that it has not, and what reading the first of the index
+    /// meets.
+    fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>>;
+
+    /// Gets entries by their keys: short ones many at a time, long ones in verified pieces.
+    /// [`keys_per_get`](Self::keys_per_get) says how many keys to give at once.
+    ///
+    /// # Errors
+    /// Options that it lacks, groups that it has not, and what looking the keys up meets.
+    fn get<'a>(&'a self, keys: &'a [Key], options: &'a GetOptions) -> Result<Box<dyn Getting<'a> + 'a>>;
+
+    /// How many keys to give to [`get`](Self::get) at once: all, where that saves passes.
+    fn keys_per_get(&self, options: &GetOptions) -> usize {
+        match options.any_order && self.is_sequential() {
+            true => usize::MAX,
+            false => KEYS_PER_GET,
+        }
+    }
+
+    /// Reads all that the options want, and verifies it.
+    ///
+    /// # Errors
+    /// Options that it lacks, groups that it has not, what reading meets, and
+    /// [`Error::Interrupted`]. Damage is in the report.
+    fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport>;
+}
+
+/// How a path is opened, whatever it is.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// For a pack.
+    pub pack: pack::OpenOptions,
+    /// For an archive.
+    pub archive: archive::OpenOptions,
+}
+
+/// What a path turned out to be.
+#[derive(Debug)]
+pub enum Opened {
+    /// A pack.
+    Pack(Box<PackContents>),
+    /// A tar or zip archive.
+    Archive(Box<Archive>),
+}
+
+impl Opened {
+    /// What both kinds can do.
+    pub fn contents(&self) -> &dyn Contents {
+        match self {
+            Self::Pack(contents) => &**contents,
+            Self::Archive(archive) => &**archive,
+        }
+    }
+
+    /// The pack, if it is one.
+    pub fn pack(&self) -> Option<&Pack> {
+        match self {
+            Self::Pack(contents) => Some(contents.pack()),
+            Self::Archive(_) => None,
+        }
+    }
+}
+
+/// Opens a pack, or what is no directory as an archive. `progress` is called with the bytes passed
+/// so far while an index is made of an archive; that ends where it returns `false`.
+///
+/// # Errors
+/// What opening either meets; [`Unsupported`] where an earlier state of an archive is asked for,
+/// and
+/// [`Error::Interrupted`].
+pub fn open(
+    path: impl Into<PathBuf>,
+    options: OpenOptions,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Opened> {
+    let path = path.into();
+    // Whoever looks for a pack says that nothing is there.
+    if !std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) {
+        let pack = Pack::open_path(&path, options.pack)?;
+        return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
+    }
+    let archive = Archive::open_with(&path, options.archive, progress)?;
+    if options.pack.at_ns.is_some() || options.pack.generation.is_some() {
+        archive.check_features(&[Feature::EarlierStates])?;
+    }
+    Ok(Opened::Archive(Box::new(archive)))
+}
+
+/// Whether a group is among those that were asked for; all are where none was.
+pub fn is_in_groups(groups: &[String], group: &str) -> bool {
+    groups.is_empty() || groups.iter().any(|wanted| wanted == group)
+}
+
+#[cfg(test)]
+mod tests;

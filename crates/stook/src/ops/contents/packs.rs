@@ -1,0 +1,356 @@
+//! The contents of a pack.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{Error, Feature, Result, Unsupported};
+use super::get::{Failure, Found, GetOptions, Getting, Missing, Piece};
+use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
+use super::load::{LoadEvents, LoadOptions, LoadReport, load_pack};
+use super::{Contents, is_in_groups};
+use crate::extent::ByteRange;
+use crate::pack::{
+    self, FileKind, KEY_LEN_MAX, Key, KeyEntry, Pack, Record, RecordHead, RecordReader, ScanOrder,
+};
+use crate::source::Source;
+
+/// Links read in one batch.
+const LINKS: usize = 256;
+
+/// Bytes of records read in one batch, and the longest record among them.
+const BATCH_LEN: u64 = 64 << 20;
+const SHORT_LEN: u64 = 4 << 20;
+
+/// A pack, and the path by which it was opened.
+#[derive(Debug)]
+pub struct PackContents {
+    pack: Pack,
+    path: PathBuf,
+}
+
+impl PackContents {
+    /// The contents of an open pack.
+    pub fn new(pack: Pack, path: impl Into<PathBuf>) -> Self {
+        Self { pack, path: path.into() }
+    }
+
+    /// The pack.
+    pub fn pack(&self) -> &Pack {
+        &self.pack
+    }
+
+    /// What was put since an earlier state of the same pack was opened, in the order in which it
+    /// was put, as a list with these options has it.
+    ///
+    /// # Errors
+    /// What reading meets. Damage is left to whoever reads the entry.
+    pub fn put_since(&self, earlier: &Self, options: &ListOptions) -> Result<Vec<Entry<'_>>> {
+        let mut heads = self.pack.put_since(&earlier.pack)?;
+        heads.retain(|head| {
+            is_in_groups(&options.groups, self.pack.group_of_segment(head.segment))
+                && options.patterns.matches(&head.key, head.attributes.file_kind())
+                && options.keys.contains(&head.key)
+        });
+        let groups: Vec<&str> = heads.iter().map(|head| self.pack.group_of_segment(head.segment)).collect();
+        let keys: Vec<Key> = heads.iter().map(|head| head.key.clone()).collect();
+        let details: Vec<Option<Box<Detail>>> = match options.details {
+            true => self.details(heads.into_iter().map(Ok).collect(), options)?,
+            false => keys.iter().map(|_| None).collect(),
+        };
+        let entries = keys.into_iter().zip(groups).zip(details);
+        let entry = |((key, group), detail)| Entry { key, group, stored_bytes: None, detail };
+        Ok(entries.map(entry).collect())
+    }
+
+    /// These heads, with what the links among them lead to.
+    fn details(
+        &self,
+        heads: Vec<pack::Result<RecordHead>>,
+        options: &ListOptions,
+    ) -> Result<Vec<Option<Box<Detail>>>> {
+        let links = heads.iter().flatten().filter(|head| has_short_target(head));
+        let keys: Vec<Key> = links.map(|head| head.key.clone()).collect();
+        let mut targets = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(LINKS) {
+            options.stop.check()?;
+            let target = |record: Option<Record>| record.map_or(b"?".to_vec(), |record| record.body.to_vec());
+            targets.extend(self.pack.get_many(keys)?.into_iter().map(|got| got.map(target)));
+        }
+        let mut targets = targets.into_iter();
+        let detail = |head: pack::Result<RecordHead>| {
+            let link = match &head {
+                Ok(head) if has_short_target(head) => targets.next().transpose(),
+                _ => Ok(None),
+            };
+            Some(Box::new(Detail { head, link }))
+        };
+        Ok(heads.into_iter().map(detail).collect())
+    }
+}
+
+/// Whether what a record holds is where it leads, and short enough to be shown.
+fn has_short_target(head: &RecordHead) -> bool {
+    let is_link = matches!(head.attributes.file_kind(), Some(FileKind::Symlink | FileKind::HardLink));
+    is_link && head.body_len.is_some_and(|len| len <= KEY_LEN_MAX as u64)
+}
+
+impl Contents for PackContents {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn entry_name(&self) -> &'static str {
+        "record"
+    }
+
+    fn is_sequential(&self) -> bool {
+        false
+    }
+
+    fn is_complete(&self) -> bool {
+        self.pack.is_complete()
+    }
+
+    fn spans(&self, groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {
+        self.pack.stretches(groups)
+    }
+
+    fn check_features(&self, _features: &[Feature]) -> Result<(), Unsupported> {
+        Ok(())
+    }
+
+    fn check_groups(&self, groups: &[String]) -> Result<()> {
+        let found = self.pack.check_groups(groups);
+        found.map_err(|source| Error::NoSuchGroup { path: self.path.clone(), source })
+    }
+
+    fn list<'a>(&'a self, options: &'a ListOptions) -> Result<Listing<'a>> {
+        self.check_groups(&options.groups)?;
+        let entries: Box<dyn Iterator<Item = pack::Result<KeyEntry>>> = match options.order {
+            Some(ScanOrder::Disk) => Box::new(self.pack.keys_on_disk(&options.keys, &options.groups)),
+            Some(ScanOrder::Key) | None => Box::new(self.pack.keys_in(options.keys.clone())?),
+        };
+        Ok(Box::new(PackListing { contents: self, options, entries, failure: None, ended: false }))
+    }
+
+    fn get<'a>(&'a self, keys: &'a [Key], options: &'a GetOptions) -> Result<Box<dyn Getting<'a> + 'a>> {
+        self.check_groups(&options.groups)?;
+        let is_wanted = |entry: &KeyEntry| is_in_groups(&options.groups, self.pack.group_of_entry(entry));
+        let located = self.pack.locate(keys)?.into_iter();
+        let lens = located.map(|entry| match entry {
+            Ok(entry) => entry.filter(is_wanted).map(|entry| entry.stored_bytes.unwrap_or(u64::MAX)),
+            // Asking for it by itself says what hides it.
+            Err(_) => Some(u64::MAX),
+        });
+        let lens = lens.collect();
+        let short = Vec::new().into_iter();
+        Ok(Box::new(PackGetting { contents: self, keys, lens, options, at: 0, short, body: None }))
+    }
+
+    fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport> {
+        self.check_groups(&options.groups)?;
+        load_pack(&self.pack, options, events)
+    }
+}
+
+/// A list of a pack on its way.
+struct PackListing<'a> {
+    contents: &'a PackContents,
+    options: &'a ListOptions,
+    entries: Box<dyn Iterator<Item = pack::Result<KeyEntry>> + 'a>,
+    /// What ended it, to be given behind what was listed before.
+    failure: Option<Error>,
+    ended: bool,
+}
+
+impl<'a> PackListing<'a> {
+    /// Takes the next entries that are in the groups; damage among them is listed at once.
+    fn take(&mut self, listed: &mut Vec<Listed<'a>>) -> Result<Vec<KeyEntry>> {
+        let (pack, options) = (&self.contents.pack, self.options);
+        let mut batch = Vec::new();
+        while batch.len() + listed.len() < BATCH {
+            options.stop.check()?;
+            match self.entries.next() {
+                None => {
+                    self.ended = true;
+                    break;
+                }
+                Some(Err(error)) if error.damage().is_some() => listed.push(Listed::Hidden(Box::new(error))),
+                Some(entry) => {
+                    let is_wanted =
+                        |entry: &KeyEntry| is_in_groups(&options.groups, pack.group_of_entry(entry));
+                    batch.extend(Some(entry?).filter(is_wanted));
+                }
+            }
+        }
+        Ok(batch)
+    }
+
+    fn batch(&mut self, listed: &mut Vec<Listed<'a>>) -> Result<()> {
+        let batch = self.take(listed)?;
+        let (contents, options) = (self.contents, self.options);
+        let mut entries = Vec::with_capacity(batch.len());
+        for entry in options.patterns.matching(&contents.pack, batch)? {
+            match entry {
+                Err(error) if error.damage().is_some() => listed.push(Listed::Hidden(Box::new(error))),
+                entry => entries.push(entry?),
+            }
+        }
+        let details = match options.details {
+            true => contents.details(contents.pack.heads(&entries)?, options)?,
+            false => Vec::new(),
+        };
+        let mut details = details.into_iter();
+        listed.extend(entries.into_iter().map(|entry| {
+            let group = contents.pack.group_of_entry(&entry);
+            let detail = details.next().flatten();
+            Listed::Entry(Entry { group, stored_bytes: entry.stored_bytes, key: entry.key, detail })
+        }));
+        Ok(())
+    }
+}
+
+impl<'a> Iterator for PackListing<'a> {
+    type Item = Result<Vec<Listed<'a>>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(error) = self.failure.take() {
+                return Some(Err(error));
+            }
+            if self.ended {
+                return None;
+            }
+            let mut listed = Vec::new();
+            if let Err(error) = self.batch(&mut listed) {
+                (self.failure, self.ended) = (Some(error), true);
+            }
+            if !listed.is_empty() {
+                return Some(Ok(listed));
+            }
+        }
+    }
+}
+
+/// Records on their way.
+struct PackGetting<'a> {
+    contents: &'a PackContents,
+    keys: &'a [Key],
+    /// Bytes that each takes; `None` where there is no such record in the groups.
+    lens: Vec<Option<u64>>,
+    options: &'a GetOptions,
+    /// The first key that was not asked for yet.
+    at: usize,
+    /// Short records that were read as one batch.
+    short: std::vec::IntoIter<(&'a Key, pack::Result<Option<Record>>)>,
+    body: Option<Body<'a>>,
+}
+
+/// A body, at once or in pieces. All it gives has been verified.
+enum Body<'a> {
+    Whole { record: Record, given: bool },
+    Pieces(Box<RecordReader<'a>>),
+}
+
+impl<'a> PackGetting<'a> {
+    /// Many short records in one batch of reads, or else one.
+    fn read_on(&mut self) -> Result<Option<(&'a Key, Found)>> {
+        let lens = self.lens.get(self.at..).unwrap_or_default();
+        let (run, is_missing) = (short_run(lens), lens.first() == Some(&None));
+        let Some(part) = self.keys.get(self.at..self.at + run.max(1)) else { return Ok(None) };
+        self.at += part.len();
+        match part {
+            [key] if is_missing => self.missing(key).map(|found| Some((key, found))),
+            [key] => self.long(key).map(|found| Some((key, found))),
+            _ => {
+                let records: Vec<_> = part.iter().zip(self.contents.pack.get_many(part)?).collect();
+                self.short = records.into_iter();
+                self.short_one()
+            }
+        }
+    }
+
+    /// The next of the short records, if there is one.
+    fn short_one(&mut self) -> Result<Option<(&'a Key, Found)>> {
+        let Some((key, record)) = self.short.next() else { return Ok(None) };
+        let found = match record {
+            Ok(Some(record)) if record.head.is_hard_link() => self.long(key)?,
+            Ok(Some(record)) => {
+                let kind = record.head.attributes.file_kind();
+                self.body = Some(Body::Whole { record, given: false });
+                Found::Body(kind)
+            }
+            Ok(None) => self.missing(key)?,
+            Err(error) => Found::Failed(Failure::of_record(error)?),
+        };
+        Ok(Some((key, found)))
+    }
+
+    /// One record in pieces.
+    fn long(&mut self, key: &'a Key) -> Result<Found> {
+        match self.contents.pack.open_file(key) {
+            Ok(Some(reader)) => {
+                let kind = reader.head().attributes.file_kind();
+                self.body = Some(Body::Pieces(Box::new(reader)));
+                Ok(Found::Body(kind))
+            }
+            Ok(None) => self.missing(key),
+            Err(error) => Ok(Found::Failed(Failure::of_record(error)?)),
+        }
+    }
+
+    fn missing(&self, key: &Key) -> Result<Found> {
+        let damages = self.contents.pack.damages();
+        let may_be_lost = !damages.is_empty();
+        // A record that was hit where no index stands behind it yet is met only when the pack is
+        // opened.
+        let hit = damages.into_iter().find(|damage| damage.key.as_ref() == Some(key));
+        Ok(Found::Failed(match hit {
+            Some(damage) => Failure::Record(pack::Error::Damaged(damage)),
+            None => Failure::Missing(Missing {
+                path: self.contents.path.clone(),
+                entry_name: self.contents.entry_name(),
+                key: key.clone(),
+                groups: self.options.groups.clone(),
+                may_be_lost,
+            }),
+        }))
+    }
+}
+
+impl<'a> Getting<'a> for PackGetting<'a> {
+    fn next(&mut self) -> Result<Option<(&'a Key, Found)>> {
+        self.options.stop.check()?;
+        self.body = None;
+        match self.short_one()? {
+            Some(found) => Ok(Some(found)),
+            None => self.read_on(),
+        }
+    }
+
+    fn piece(&mut self) -> Result<Piece<'_>> {
+        let chunk = match &mut self.body {
+            None => Ok(None),
+            Some(Body::Whole { record, given }) => {
+                Ok((!std::mem::replace(given, true)).then_some(&*record.body))
+            }
+            Some(Body::Pieces(reader)) => reader.next_chunk(),
+        };
+        match chunk {
+            Ok(Some(bytes)) => Ok(Piece::Bytes(bytes)),
+            Ok(None) => Ok(Piece::End),
+            Err(error) => Ok(Piece::Failed(Failure::of_record(error)?)),
+        }
+    }
+}
+
+/// How many of the first records are short and fit into a batch together.
+fn short_run(lens: &[Option<u64>]) -> usize {
+    let mut left = BATCH_LEN;
+    let mut fits = |len: &Option<u64>| {
+        let len = len.filter(|&len| len <= SHORT_LEN && len <= left);
+        left -= len.unwrap_or(0);
+        len.is_some()
+    };
+    lens.iter().take_while(|len| fits(len)).count()
+}
