@@ -183,14 +183,18 @@ impl Raise for archive::Error {
         match self {
             E::Core(error) => error.raise(),
             E::Damaged { path, offset, what } => {
-                let (path, offset, what) = (path.clone(), *offset, what.clone());
-                exception("DamagedError", chain(self), move |fields| {
-                    set_damage(fields, path, offset, None, &what)
-                })
+                let damage = pack::Damage {
+                    file: path.clone(),
+                    offset: *offset,
+                    key: None,
+                    what: what.clone(),
+                    cause: None,
+                };
+                damaged(&damage, chain(self))
             }
-            E::Unsupported { .. } => plain("UnsupportedError", self),
-            E::NotAnArchive { .. } => plain("NotAPackError", self),
-            E::Invalid(_) => plain("InvalidError", self),
+            E::Unsupported { .. } => plain("UnsupportedError", chain(self)),
+            E::NotAnArchive { .. } => plain("NotAPackError", chain(self)),
+            E::Invalid(_) => plain("InvalidError", chain(self)),
             _ => PyRuntimeError::new_err(chain(self)),
         }
     }
@@ -199,19 +203,18 @@ impl Raise for archive::Error {
 impl Raise for ops::pack::Error {
     fn raise(&self) -> PyErr {
         use ops::pack::Error as E;
-        let invalid =
-            |instead: &str| exception("InvalidError", format!("{}{instead}", chain(self)), |_| Ok(()));
+        let invalid = |instead: &str| plain("InvalidError", format!("{}{instead}", chain(self)));
         match self {
             E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
             E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
             E::Archive(error) => error.raise(),
-            E::SegmentLen(error) => exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(())),
+            E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
             E::TakeBack { pack, source } => system(self, source, Some(pack)),
             E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),
             E::IsPack(error) => error.raise(),
             E::NotImported(ops::import::Error::NotImported { .. }) => invalid(" with as_file=True"),
             E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
-            _ => plain("InvalidError", self),
+            _ => plain("InvalidError", chain(self)),
         }
     }
 }
@@ -223,7 +226,7 @@ impl Raise for ops::unpack::Error {
             E::Core(error) => error.raise(),
             E::Pack(error) => error.raise(),
             E::Archive(error) => error.raise(),
-            E::OnlyPacks { .. } => plain("InvalidError", self),
+            E::OnlyPacks { .. } => plain("InvalidError", chain(self)),
             E::Write(source) => system(self, source, None),
             _ => PyRuntimeError::new_err(chain(self)),
         }
@@ -236,7 +239,7 @@ impl Raise for ops::repair::Error {
         match self {
             E::Core(error) => error.raise(),
             E::Pack(error) => error.raise(),
-            E::Exists { .. } => plain("ExistsError", self),
+            E::Exists { .. } => plain("ExistsError", chain(self)),
             _ => PyRuntimeError::new_err(chain(self)),
         }
     }

@@ -6,10 +6,9 @@ use pyo3::prelude::*;
 use stook::ops;
 
 use super::info;
-use super::reading::callable;
 use crate::errors::OrRaise as _;
 use crate::paths;
-use crate::wait::interruptible_with_progress;
+use crate::wait::{callback_of, interruptible_with_progress};
 
 /// Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
 ///
@@ -37,11 +36,15 @@ use crate::wait::interruptible_with_progress;
 pub(crate) fn check<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = interruptible_with_progress(py, callable(progress)?, move |report_progress| {
-        ops::check::check(&pack, &mut |_| {}, &mut |done, total| report_progress(&[done, total]))
-    })?;
+    let report = interruptible_with_progress(
+        py,
+        callback_of(progress, &["bytes", "total"])?,
+        move |report_progress| {
+            ops::check::check(&pack, &mut |_| {}, &mut |done, total| report_progress(&[done, total]))
+        },
+    )?;
     info::check_report(py, &report.or_raise()?)
 }
 
@@ -75,10 +78,14 @@ pub(crate) fn repair<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
     #[pyo3(from_py_with = paths::new)] new: PathBuf,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = interruptible_with_progress(py, callable(progress)?, move |report_progress| {
-        ops::repair::repair(&pack, &new, &mut |done, total| report_progress(&[done, total]))
-    })?;
+    let report = interruptible_with_progress(
+        py,
+        callback_of(progress, &["bytes", "total"])?,
+        move |report_progress| {
+            ops::repair::repair(&pack, &new, &mut |done, total| report_progress(&[done, total]))
+        },
+    )?;
     info::repair_report(py, &report.or_raise()?)
 }

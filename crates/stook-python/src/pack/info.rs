@@ -141,10 +141,12 @@ pub(crate) fn unpack_report<'py>(
     unpacked: &Unpacked,
     met: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
+    let summary = &unpacked.summary;
     report!(
         py, "stook._types", "UnpackReport",
         summary { files, directories, symlinks, hard_links, bytes, unchanged },
         kept: keys(py, &summary.kept)?,
+        complete: unpacked.is_complete,
         failures: failures(py, &summary.failures)?,
         damages: damages(py, met)?,
     )

@@ -125,7 +125,7 @@ pub(crate) fn pack_tree<'py>(
         segment_len: segment_bytes.unwrap_or(all.segment_len),
         ..all
     };
-    let mut watching = Watching::new(progress_of(progress)?);
+    let mut watching = Watching::new(callback_of(progress, &["entries", "bytes"])?);
     let packed = py.detach(|| packing.run(&mut watching));
     let (pack, sources) = (packing.pack.clone(), text_of_paths(&packing.sources));
     let Watching { reporter, notes, logs, .. } = watching;
@@ -250,9 +250,4 @@ fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Del
         (true, Some(max), false) => Delete::UpTo(max),
         (true, None, false) => Delete::UpToHalf,
     })
-}
-
-/// What `progress` says: a callable, or `True` for a bar.
-pub(super) fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-    callback_of(progress, &["entries", "bytes"])
 }

@@ -12,12 +12,11 @@ use stook::tree::Overwrite;
 use super::info;
 use super::reading::groups_of;
 use super::selection::Selecting;
-use super::tree::progress_of;
 use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
 use crate::paths;
-use crate::wait::interruptible_with_progress;
+use crate::wait::{callback_of, interruptible_with_progress};
 
 /// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
 ///
@@ -88,9 +87,13 @@ pub(crate) fn unpack<'py>(
     if matches!(&to, To::Tar(..)) && (force || overwrite != Overwrite::Never) {
         return Err(invalid("overwrite and force are for a target: a tar is written anew"));
     }
-    let (unpacked, pack) = interruptible_with_progress(py, progress_of(progress)?, move |report_progress| {
-        (to.write(&pack, &mut |entries, bytes| report_progress(&[entries, bytes])), pack)
-    })?;
+    let (unpacked, pack) = interruptible_with_progress(
+        py,
+        callback_of(progress, &["records", "bytes"])?,
+        move |report_progress| {
+            (to.write(&pack, &mut |entries, bytes| report_progress(&[entries, bytes])), pack)
+        },
+    )?;
     if let Some(error) = raised.take() {
         return Err(error);
     }

@@ -111,8 +111,8 @@ fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::choice::Choice;
     use super::*;
+    use crate::ops::choice::Choice;
 
     #[test]
     fn what_stops_being_a_file_is_an_error_that_names_it() {

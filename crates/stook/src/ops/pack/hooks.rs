@@ -1,7 +1,7 @@
 //! What a caller hears while sources are packed, and how it ends that.
 
-use crate::ops::choice::Choice;
 use crate::archive::Archive;
+use crate::ops::choice::Choice;
 use crate::pack::DamageLog;
 
 /// What of packing takes long.

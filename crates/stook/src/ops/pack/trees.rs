@@ -1,9 +1,9 @@
 //! Trees of files into a pack.
 
-use crate::ops::choice::Choice;
 use super::hooks::{Reporting, Stage};
 use super::{Error, PackReport, PackSources, Result};
-use crate::pack::tree::{MoveSummary, PackSummary, OwnAttributes, PackTree};
+use crate::ops::choice::Choice;
+use crate::pack::tree::{MoveSummary, OwnAttributes, PackSummary, PackTree};
 use crate::pack::{self, AccessRule, OpenOptions, Pack};
 
 impl PackSources<'_> {
