@@ -4,11 +4,10 @@ use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::UNIT;
 use crate::pack::format::frame::FrameKind;
-use crate::pack::read::frames::{Frames, Step, Trouble};
+use crate::pack::read::frames::Frames;
 use crate::pack::read::record::{RecordHead, record_head};
 use crate::pack::state::names::Name;
 use crate::pack::state::open::Pack;
-use crate::pack::state::recover::skip_past_damage;
 use crate::pack::state::segment::{Life, Segment};
 use crate::source::AccessRule;
 use crate::storage::Entry;
@@ -58,33 +57,12 @@ impl Pack {
         heads: &mut Vec<RecordHead>,
     ) -> Result<()> {
         let access = AccessRule::default().decide(segment.source.as_ref(), range);
-        let mut frames = Frames::new(
-            self.reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
-            segment.salt,
-        );
-        loop {
-            match frames.step()? {
-                Step::End => break,
-                Step::Invalid(broken) => {
-                    if !skip_past_damage(&mut frames, broken.frame, broken.next)? {
-                        break;
-                    }
-                    continue;
-                }
-                Step::Frame => heads.extend(self.head_here(segment, &frames, seen)?),
-            }
-            if !frames.skip_frame()? {
-                match frames.finish_frame() {
-                    Ok(_) => {}
-                    Err(Trouble::Source(error)) => return Err(error.into()),
-                    Err(Trouble::Broken(broken))
-                        if skip_past_damage(&mut frames, broken.frame, broken.next)? => {}
-                    Err(Trouble::Broken(_)) => break,
-                }
-            }
-        }
-        self.reader.give_back(frames.window.into_engine()?);
-        Ok(())
+        let mut frames = self.reader.frames(&segment.source, segment.salt, range, access)?;
+        frames.visit(&mut |frames: &mut Frames| {
+            heads.extend(self.head_here(segment, frames, seen)?);
+            frames.step_over()
+        })?;
+        self.reader.take_back(frames)
     }
 
     /// The head of the frame at hand, if it is that of a live record that was put since.

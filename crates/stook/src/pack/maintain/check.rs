@@ -14,11 +14,11 @@ use crate::pack::index::lost::Lost;
 use crate::pack::index::run::MergeCursor;
 use crate::pack::key::Key;
 use crate::pack::maintain::batches::BatchWatch;
-use crate::pack::read::frames::{Frames, Step, Trouble};
+use crate::pack::read::frames::{Broken, Checked, Frames};
 use crate::pack::read::reader::Reader;
 use crate::pack::read::route::Route;
+use crate::pack::read::walker::FrameVisitor;
 use crate::pack::state::open::{OpenOptions, Pack};
-use crate::pack::state::recover::skip_past_damage_reporting;
 use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Snapshot;
 use crate::pack::writer::host::{Host as _, SystemHost};
@@ -182,64 +182,20 @@ impl Pack {
             return Ok(());
         }
         let route = Route::new(self.access, segment.source.as_ref(), range);
-        let mut frames = Frames::new(
-            self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?,
-            segment.salt,
-        );
-        let mut batches = BatchWatch::default();
-        let damage = |(offset, what)| Damage {
-            file: segment.source.path().to_path_buf(),
-            offset,
-            key: None,
-            what,
-            cause: None,
-        };
-        let mut goes_on = true;
-        let mut report_progress = |at: u64| {
-            goes_on = goes_on && progress(at - range.start());
-            goes_on
-        };
-        loop {
-            if !report_progress(frames.window.pos()) {
-                return Err(Error::Stopped);
-            }
-            let broken = match frames.step()? {
-                Step::End => break,
-                Step::Invalid(broken) => broken,
-                Step::Frame => {
-                    let offset = frames.head().offset;
-                    walked.span(offset).first.get_or_insert(offset);
-                    match frames.finish_frame_reporting(&mut report_progress) {
-                        // It was left where it stood.
-                        Ok(_) if !report_progress(frames.window.pos()) => return Err(Error::Stopped),
-                        Ok(body_len) => {
-                            report.damages.extend(batches.take(&frames).map(damage));
-                            if let Some(body_len) = body_len {
-                                note_record(segment, &frames, body_len, hasher, walked, report);
-                            }
-                            continue;
-                        }
-                        Err(Trouble::Source(error)) => return Err(error.into()),
-                        Err(Trouble::Broken(broken)) => broken,
-                    }
-                }
-            };
-            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
-            batches.note_damage();
-            report.damages.push(broken.into_damage(segment.source.path()));
-            let is_more = skip_past_damage_reporting(&mut frames, frame, next, &mut report_progress)?;
-            let end = if is_more { frames.window.pos() } else { range.end() };
-            walked.lost.note(frame, end, is_named);
-            if !is_more {
-                break;
-            }
+        let mut frames = self.reader.frames(&segment.source, segment.salt, range, route)?;
+        let batches = BatchWatch::default();
+        let start = range.start();
+        let mut looking =
+            Looking { segment, hasher, batches, walked, report, start, progress, is_stopped: false };
+        if !frames.visit(&mut looking)? {
+            return Err(Error::Stopped);
         }
-        report.damages.extend(batches.end().map(damage));
+        let unended = looking.batches.end();
+        looking.report_batch(unended);
         let path = segment.source.path();
         let unreported = frames.window.holes().unreported(path, &report.damages);
         report.damages.extend(unreported);
-        self.reader.give_back(frames.window.into_engine()?);
-        Ok(())
+        self.reader.take_back(frames)
     }
 
     /// Every page of the index, whose entries are added up.
@@ -343,38 +299,9 @@ impl Pack {
             return Ok(records);
         };
         let route = Route::new(self.access, segment.source.as_ref(), range);
-        let mut frames = Frames::new(
-            self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?,
-            segment.salt,
-        );
-        while frames.window.pos() < span.end() {
-            let broken = match frames.step()? {
-                Step::End => break,
-                Step::Invalid(broken) => broken,
-                Step::Frame => match frames.finish_frame() {
-                    Ok(None) => continue,
-                    Ok(Some(_)) => {
-                        let head = frames.head();
-                        let Some(key) = head.key() else { continue };
-                        let len = Place::new(head.offset, frames.window.pos() - head.offset).len;
-                        let seen = Seen { form: key.sort_form().into(), len, listed: false };
-                        records.insert(head.offset, seen);
-                        continue;
-                    }
-                    Err(Trouble::Source(error)) => return Err(error.into()),
-                    Err(Trouble::Broken(broken)) => broken,
-                },
-            };
-            // What is behind the span is not asked for.
-            match skip_past_damage_reporting(&mut frames, broken.frame, broken.next, &mut |at| {
-                at < span.end()
-            }) {
-                Ok(true) => {}
-                Ok(false) | Err(Error::Stopped) => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.reader.give_back(frames.window.into_engine()?);
+        let mut frames = self.reader.frames(&segment.source, segment.salt, range, route)?;
+        frames.visit(&mut Listing { records: &mut records, end: span.end() })?;
+        self.reader.take_back(frames)?;
         Ok(records)
     }
 
@@ -413,6 +340,85 @@ struct Seen {
     form: Box<[u8]>,
     len: Option<u64>,
     listed: bool,
+}
+
+/// Collects the records that begin before `end`.
+struct Listing<'a> {
+    records: &'a mut BTreeMap<u64, Seen>,
+    end: u64,
+}
+
+impl FrameVisitor for Listing<'_> {
+    fn goes_on(&mut self, at: u64) -> bool {
+        at < self.end
+    }
+
+    fn take(&mut self, frames: &mut Frames) -> Checked<()> {
+        let is_record = frames.finish_frame()?.is_some();
+        let head = frames.head();
+        if let Some(key) = head.key().filter(|_| is_record) {
+            let len = Place::new(head.offset, frames.window.pos() - head.offset).len;
+            self.records.insert(head.offset, Seen { form: key.sort_form().into(), len, listed: false });
+        }
+        Ok(())
+    }
+}
+
+/// Looks at every frame of a segment, and reports what is damaged.
+struct Looking<'a> {
+    segment: &'a Segment,
+    hasher: &'a RandomState,
+    batches: BatchWatch,
+    walked: &'a mut Walked,
+    report: &'a mut CheckReport,
+    /// Where the frames begin.
+    start: u64,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+    is_stopped: bool,
+}
+
+impl Looking<'_> {
+    /// Reports a batch that is none.
+    fn report_batch(&mut self, batch: Option<(u64, String)>) {
+        let file = self.segment.source.path();
+        self.report.damages.extend(batch.map(|(offset, what)| Damage {
+            file: file.to_path_buf(),
+            offset,
+            key: None,
+            what,
+            cause: None,
+        }));
+    }
+}
+
+impl FrameVisitor for Looking<'_> {
+    fn goes_on(&mut self, at: u64) -> bool {
+        self.is_stopped = self.is_stopped || !(self.progress)(at - self.start);
+        !self.is_stopped
+    }
+
+    fn take(&mut self, frames: &mut Frames) -> Checked<()> {
+        let offset = frames.head().offset;
+        self.walked.span(offset).first.get_or_insert(offset);
+        let body_len = frames.finish_frame_reporting(&mut |at| self.goes_on(at))?;
+        if self.is_stopped {
+            // The frame was left where it stood.
+            return Err(Error::Stopped.into());
+        }
+        let batch = self.batches.take(frames);
+        self.report_batch(batch);
+        if let Some(body_len) = body_len {
+            note_record(self.segment, frames, body_len, self.hasher, self.walked, self.report);
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, broken: Broken, end: u64) -> Result<()> {
+        self.batches.note_damage();
+        self.walked.lost.note(broken.frame, end, broken.key.is_some());
+        self.report.damages.push(broken.into_damage(self.segment.source.path()));
+        Ok(())
+    }
 }
 
 fn note_record(

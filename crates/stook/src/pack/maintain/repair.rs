@@ -18,11 +18,11 @@ use crate::pack::format::index::Place;
 use crate::pack::format::manifest::PackState;
 use crate::pack::index::lost::Lost;
 use crate::pack::key::Key;
-use crate::pack::read::frames::{Frames, Step, Trouble};
+use crate::pack::read::frames::{Broken, Checked, Frames};
 use crate::pack::read::reader::Reader;
+use crate::pack::read::walker::FrameVisitor;
 use crate::pack::state::names::Name;
 use crate::pack::state::open::{OpenOptions, Pack};
-use crate::pack::state::recover::skip_past_damage_reporting;
 use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Snapshot;
 use crate::pack::writer::{Copied, Feed, PackWriter, Window, WriterOptions};
@@ -292,55 +292,29 @@ impl Survey {
             return Ok(());
         }
         let access = AccessRule::default().decide(segment.source.as_ref(), range);
-        let mut frames = Frames::new(
-            reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
-            segment.salt,
-        );
-        let (mut goes_on, mut lost) = (true, Lost::default());
-        let mut report_progress = |at: u64| {
-            goes_on = goes_on && progress(at.saturating_sub(range.start()));
-            goes_on
+        let mut frames = reader.frames(&segment.source, segment.salt, range, access)?;
+        let (is_first, start) = (self.is_first, range.start());
+        let mut walk = SurveyWalk {
+            survey: self,
+            number,
+            segment,
+            lost: Lost::default(),
+            start,
+            goes_on: true,
+            progress,
         };
-        loop {
-            if !report_progress(frames.window.pos()) {
-                return Err(Error::Stopped);
-            }
-            let broken = match frames.step()? {
-                Step::End => break,
-                Step::Invalid(broken) => broken,
-                // The first walk verified it, and another one takes it.
-                Step::Frame if !self.is_first && !self.wants(&frames) && frames.skip_frame()? => continue,
-                Step::Frame => match frames.finish_frame_reporting(&mut report_progress) {
-                    // It was left where it stood.
-                    Ok(_) if !report_progress(frames.window.pos()) => return Err(Error::Stopped),
-                    Ok(body_len) => {
-                        self.take(number, segment, &frames, body_len.is_some());
-                        continue;
-                    }
-                    Err(Trouble::Source(error)) => return Err(error.into()),
-                    Err(Trouble::Broken(broken)) => broken,
-                },
-            };
-            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
-            let goes_on = skip_past_damage_reporting(&mut frames, frame, next, &mut report_progress)?;
-            if self.is_first {
-                self.damages.push(broken.into_damage(segment.source.path()));
-                let end = if goes_on { frames.window.pos() } else { range.end() };
-                lost.note(frame, end, is_named);
-            }
-            if !goes_on {
-                break;
-            }
+        if !frames.visit(&mut walk)? {
+            return Err(Error::Stopped);
         }
-        if self.is_first {
+        let lost = walk.lost;
+        if is_first {
             let unreported = frames.window.holes().unreported(segment.source.path(), &self.damages);
             self.damages.extend(unreported);
             let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
             self.damages.extend(lost.records(segment, reader, &is_live)?);
             self.broken.extend(lost.stretches().iter().map(|range| (number, *range)));
         }
-        reader.give_back(frames.window.into_engine()?);
-        Ok(())
+        reader.take_back(frames)
     }
 
     /// Whether the key of the frame at hand is in the range.
@@ -388,6 +362,48 @@ impl Survey {
             self.len = self.len.saturating_sub(KEY_LEN + form.len());
             self.to = Some(form);
         }
+    }
+}
+
+/// The survey of one segment.
+struct SurveyWalk<'a> {
+    survey: &'a mut Survey,
+    number: usize,
+    segment: &'a Segment,
+    lost: Lost,
+    /// Where the frames begin.
+    start: u64,
+    /// Whether it was not stopped: once it was, nobody is asked again.
+    goes_on: bool,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+}
+
+impl FrameVisitor for SurveyWalk<'_> {
+    fn goes_on(&mut self, at: u64) -> bool {
+        self.goes_on = self.goes_on && (self.progress)(at.saturating_sub(self.start));
+        self.goes_on
+    }
+
+    fn take(&mut self, frames: &mut Frames) -> Checked<()> {
+        // The first walk verified it, and another one takes it.
+        if !self.survey.is_first && !self.survey.wants(frames) && frames.skip_frame()? {
+            return Ok(());
+        }
+        let body_len = frames.finish_frame_reporting(&mut |at| self.goes_on(at))?;
+        if !self.goes_on {
+            // It was left where it stood.
+            return Err(Error::Stopped.into());
+        }
+        self.survey.take(self.number, self.segment, frames, body_len.is_some());
+        Ok(())
+    }
+
+    fn pass(&mut self, broken: Broken, end: u64) -> Result<()> {
+        if self.survey.is_first {
+            self.lost.note(broken.frame, end, broken.key.is_some());
+            self.survey.damages.push(broken.into_damage(self.segment.source.path()));
+        }
+        Ok(())
     }
 }
 

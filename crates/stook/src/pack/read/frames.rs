@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::extent::ByteRange;
+use crate::pack::error::Error;
 use crate::pack::format::Invalid;
 use crate::pack::format::batch::{digest, digest_more};
 use crate::pack::format::frame::{
@@ -36,7 +37,7 @@ pub(crate) enum Step {
 }
 
 /// Where and how the bytes are wrong.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Broken {
     /// Offset of the frame in the segment.
     pub(crate) frame: u64,
@@ -104,15 +105,21 @@ pub(crate) type Checked<T> = Result<T, Trouble>;
 /// Why a walk could not go on in this frame.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The source refused.
-    Source(crate::Error),
+    /// Something else went wrong than these bytes: the walk ends.
+    Failed(Error),
     /// The bytes are not what was written.
     Broken(Broken),
 }
 
 impl From<crate::Error> for Trouble {
     fn from(error: crate::Error) -> Self {
-        Self::Source(error)
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 

@@ -9,11 +9,11 @@ use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::{BodyLen, FrameKind, HEADER_LEN};
 use crate::pack::index::lost::Lost;
 use crate::pack::key::Key;
-use crate::pack::read::frames::{Broken, Chunk, Frames, Step, Trouble};
+use crate::pack::read::frames::{Broken, Checked, Chunk, Frames, Trouble};
 use crate::pack::read::route::Route;
-use crate::pack::scan::{KeyRange, OnDamage, ScanOptions, ScanOrder};
+use crate::pack::read::walker::FrameVisitor;
+use crate::pack::scan::{OnDamage, ScanOptions, ScanOrder};
 use crate::pack::state::open::Pack;
-use crate::pack::state::recover::skip_past_damage_reporting;
 use crate::pack::state::segment::{Life, Segment};
 
 /// All live records of a pack in memory, verified. Bodies are slices of the memory into which the segments were
@@ -21,7 +21,7 @@ use crate::pack::state::segment::{Life, Segment};
 #[derive(Debug)]
 pub struct Loaded {
     segments: Vec<Bytes>,
-    records: Vec<Slot>,
+    records: Vec<LoadedSlot>,
     /// Bodies that were put together, by segment and offset of their record.
     joined: HashMap<(u32, u64), Bytes>,
     /// What was not what was written, and is not here.
@@ -31,7 +31,7 @@ pub struct Loaded {
 
 /// Where a record is in memory.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct LoadedSlot {
     offset: u64,
     body_len: u64,
     segment: u32,
@@ -82,7 +82,7 @@ impl Pack {
             }
         }
         if options.order == ScanOrder::Key {
-            let key = |slot: &Slot| {
+            let key = |slot: &LoadedSlot| {
                 let (kind, stored, _) = loaded_parts(&loaded.segments, slot)?;
                 Key::from_stored(kind, &stored)
             };
@@ -98,31 +98,12 @@ impl Loaded {
     fn add(&mut self, pack: &Pack, segment: &Segment, options: &ScanOptions) -> Result<()> {
         let route = Route::new(pack.access, segment.source.as_ref(), segment.frames());
         let window = pack.reader.whole_window(segment.source.clone(), segment.frames(), route)?;
-        let (mut frames, mut lost) = (Frames::new(window, segment.salt), Lost::default());
-        loop {
-            options.stop.check()?;
-            let broken = match self.step(pack, segment, &mut frames, &options.keys) {
-                Ok(true) => continue,
-                Ok(false) => break,
-                Err(Trouble::Source(error)) => return Err(error.into()),
-                Err(Trouble::Broken(broken)) => broken,
-            };
-            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
-            let damage = broken.into_damage(segment.source.path());
-            if damage.key.as_ref().is_none_or(|key| options.keys.contains(key)) {
-                if options.on_damage == OnDamage::Stop {
-                    return Err(Error::Damaged(damage));
-                }
-                self.damages.push(damage);
-            }
-            let goes_on =
-                skip_past_damage_reporting(&mut frames, frame, next, &mut |_| options.stop.goes_on())?;
-            let end = if goes_on { frames.window.pos() } else { segment.frames().end() };
-            lost.note(frame, end, is_named);
-            if !goes_on {
-                break;
-            }
+        let mut frames = Frames::new(window, segment.salt);
+        let mut walk = LoadWalk { loaded: self, pack, segment, options, lost: Lost::default() };
+        if !frames.visit(&mut walk)? {
+            return Err(Error::Stopped);
         }
+        let lost = walk.lost;
         let wanted = |key: &Key, offset| segment.life(offset) != Life::Dead && options.keys.contains(key);
         self.damages.extend(lost.records(segment, &pack.reader, &wanted)?);
         if options.on_damage == OnDamage::Stop
@@ -134,61 +115,6 @@ impl Loaded {
         pack.reader.give_back(engine);
         self.segments.push(bytes);
         Ok(())
-    }
-
-    fn step(
-        &mut self,
-        pack: &Pack,
-        segment: &Segment,
-        frames: &mut Frames,
-        keys: &KeyRange,
-    ) -> Result<bool, Trouble> {
-        match frames.step()? {
-            Step::End => return Ok(false),
-            Step::Invalid(broken) => return Err(Trouble::Broken(broken)),
-            Step::Frame => {}
-        }
-        let header = frames.head().header;
-        let offset = frames.head().offset;
-        let life = segment.life(offset);
-        let counts = header.kind == FrameKind::Record
-            && header.live
-            && life != Life::Dead
-            && (keys.is_all() || frames.head().key().is_some_and(|key| keys.contains(&key)));
-        if !counts || life == Life::Untold {
-            let refusal = if counts { frames.refusal(pack, segment)? } else { None };
-            if !frames.skip_frame()? {
-                frames.finish_frame()?;
-            }
-            if let Some(damage) = refusal {
-                let Damage { offset, key, what, .. } = damage;
-                let next = Some(frames.window.pos());
-                let broken = Broken { frame: offset, offset, key, what, next, unreadable: false };
-                return Err(Trouble::Broken(broken));
-            }
-            return Ok(true);
-        }
-        // The memory begins where the frames do.
-        let (segment_number, offset) = (self.segments.len() as u32, offset - segment.frames().start());
-        let body_len = match (header.body, frames.whole_body()?) {
-            (BodyLen::Known(len), Some(_)) => len,
-            _ => {
-                let Some(body) = joined_body(frames)? else { return Ok(true) };
-                let len = body.len() as u64;
-                self.joined.insert((segment_number, offset), body);
-                len
-            }
-        };
-        self.body_bytes += body_len;
-        self.records.push(Slot {
-            offset,
-            body_len,
-            segment: segment_number,
-            key_len: header.key_len,
-            attributes_len: header.attributes_len,
-            key_kind: header.key_kind,
-        });
-        Ok(true)
     }
 
     /// Records in memory.
@@ -229,8 +155,85 @@ impl Loaded {
     }
 }
 
+/// Takes the records of one segment into memory.
+struct LoadWalk<'a> {
+    loaded: &'a mut Loaded,
+    pack: &'a Pack,
+    segment: &'a Segment,
+    options: &'a ScanOptions,
+    lost: Lost,
+}
+
+impl LoadWalk<'_> {
+    /// Steps over the frame at hand, which does not count; a record that is refused is damage.
+    fn leave(&mut self, frames: &mut Frames, is_refused: bool) -> Checked<()> {
+        let refusal = if is_refused { frames.refusal(self.pack, self.segment)? } else { None };
+        frames.step_over()?;
+        match refusal {
+            None => Ok(()),
+            Some(Damage { offset, key, what, .. }) => {
+                let next = Some(frames.window.pos());
+                Err(Trouble::Broken(Broken { frame: offset, offset, key, what, next, unreadable: false }))
+            }
+        }
+    }
+}
+
+impl FrameVisitor for LoadWalk<'_> {
+    fn goes_on(&mut self, _: u64) -> bool {
+        self.options.stop.goes_on()
+    }
+
+    fn take(&mut self, frames: &mut Frames) -> Checked<()> {
+        let (header, offset, keys) = (frames.head().header, frames.head().offset, &self.options.keys);
+        let life = self.segment.life(offset);
+        let counts = header.kind == FrameKind::Record
+            && header.live
+            && life != Life::Dead
+            && (keys.is_all() || frames.head().key().is_some_and(|key| keys.contains(&key)));
+        if !counts || life == Life::Untold {
+            return self.leave(frames, counts);
+        }
+        // The memory begins where the frames do.
+        let offset = offset - self.segment.frames().start();
+        let segment = self.loaded.segments.len() as u32;
+        let body_len = match (header.body, frames.whole_body()?) {
+            (BodyLen::Known(len), Some(_)) => len,
+            _ => {
+                let Some(body) = joined_body(frames)? else { return Ok(()) };
+                let len = body.len() as u64;
+                self.loaded.joined.insert((segment, offset), body);
+                len
+            }
+        };
+        self.loaded.body_bytes += body_len;
+        let (key_len, attributes_len, key_kind) = (header.key_len, header.attributes_len, header.key_kind);
+        let slot = LoadedSlot { offset, body_len, segment, key_len, attributes_len, key_kind };
+        self.loaded.records.push(slot);
+        Ok(())
+    }
+
+    fn meet(&mut self, _: &Frames, broken: &Broken) -> Result<()> {
+        let is_wanted = broken.key.as_ref().is_none_or(|key| self.options.keys.contains(key));
+        if !is_wanted {
+            return Ok(());
+        }
+        let damage = broken.clone().into_damage(self.segment.source.path());
+        if self.options.on_damage == OnDamage::Stop {
+            return Err(Error::Damaged(damage));
+        }
+        self.loaded.damages.push(damage);
+        Ok(())
+    }
+
+    fn pass(&mut self, broken: Broken, end: u64) -> Result<()> {
+        self.lost.note(broken.frame, end, broken.key.is_some());
+        Ok(())
+    }
+}
+
 /// Kind and bytes of the key of a record in memory, and everything behind them.
-fn loaded_parts(segments: &[Bytes], slot: &Slot) -> Option<(u8, Bytes, Bytes)> {
+fn loaded_parts(segments: &[Bytes], slot: &LoadedSlot) -> Option<(u8, Bytes, Bytes)> {
     let bytes = segments.get(slot.segment as usize)?;
     let key_at = slot.offset as usize + HEADER_LEN;
     let rest_at = key_at + usize::from(slot.key_len);

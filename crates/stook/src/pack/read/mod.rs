@@ -15,4 +15,5 @@ pub(crate) mod reader;
 pub(crate) mod record;
 pub(crate) mod route;
 pub(crate) mod stream;
+pub(crate) mod walker;
 pub(crate) mod window;

@@ -108,3 +108,115 @@ impl Frames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::engine::{Backend, Engine, EngineFactory};
+    use crate::pack::state::open::{KeyEntry, Pack};
+    use crate::pack::{Attributes, Key, OpenOptions, PackWriter, WriterOptions};
+    use crate::source::{Identity, Leaf, Source};
+    use crate::storage::{LocalStorage, LocalStorageOptions};
+
+    /// Notes which ranges are read.
+    #[derive(Debug)]
+    struct Watched {
+        inner: Arc<dyn Source>,
+        asked: Arc<Mutex<Vec<ByteRange>>>,
+    }
+
+    impl Source for Watched {
+        fn path(&self) -> &Path {
+            self.inner.path()
+        }
+        fn len(&self) -> u64 {
+            self.inner.len()
+        }
+        fn identity(&self) -> Identity {
+            self.inner.identity()
+        }
+        fn current_identity(&self) -> crate::Result<Identity> {
+            self.inner.current_identity()
+        }
+        fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> crate::Result<()> {
+            self.asked.lock().unwrap().push(range);
+            self.inner.resolve(range, leaves)
+        }
+    }
+
+    /// Engines that nothing goes around: each read is resolved once.
+    #[derive(Debug)]
+    struct Engines;
+
+    impl EngineFactory for Engines {
+        fn build(&self, depth: usize) -> crate::Result<Box<dyn Engine>> {
+            Backend::Auto.build(depth)
+        }
+    }
+
+    type Asked = Arc<Mutex<Vec<ByteRange>>>;
+
+    /// A pack with a record in pieces, whose frames say when they are read; where the record is, and its body.
+    fn pack_with_pieces(directory: &Path) -> (Pack, Asked, KeyEntry, Vec<u8>) {
+        let storage = LocalStorage::open(directory, LocalStorageOptions::default()).unwrap();
+        let mut writer = PackWriter::create(Arc::new(storage), WriterOptions::default()).unwrap();
+        let body: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+        let mut record = writer.begin("", &Key::id(2), &Attributes::new(), None).unwrap();
+        record.write(&body).unwrap();
+        record.finish().unwrap();
+        writer.put("", &Key::id(1), &Attributes::new(), b"short").unwrap();
+        writer.finish(true).unwrap();
+        let options =
+            OpenOptions { engines: Arc::new(Engines), access: AccessRule::Cached, ..OpenOptions::default() };
+        let mut pack = Pack::open_path(directory, options).unwrap();
+        let asked = Asked::default();
+        let segment = &mut pack.snapshot.segments[0];
+        segment.source = Arc::new(Watched { inner: segment.source.clone(), asked: asked.clone() });
+        let entry = pack.locate(&[Key::id(2)]).unwrap().remove(0).unwrap().unwrap();
+        (pack, asked, entry, body)
+    }
+
+    #[test]
+    fn a_record_in_pieces_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let (pack, asked, entry, body) = pack_with_pieces(directory.path());
+        let record = pack.get(&Key::id(2)).unwrap().unwrap();
+        assert_eq!((record.head.body_len, record.body.len()), (None, body.len()));
+        assert!(record.body == body);
+        let frame = entry.found.place.range_to(u64::MAX);
+        assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), [frame]);
+        let len = pack.get_with(&Key::id(2), |view| view.body.len()).unwrap();
+        assert_eq!((len, &**asked.lock().unwrap()), (Some(body.len()), &[frame][..]));
+    }
+
+    #[test]
+    fn a_place_that_is_known_is_not_looked_up_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut pack, _, entry, body) = pack_with_pieces(directory.path());
+        // Without an index nothing can be looked up.
+        pack.snapshot.segments[0].runs.clear();
+        assert!(pack.get(&Key::id(2)).unwrap().is_none() && pack.open_record(&Key::id(2)).unwrap().is_none());
+        for reader in [pack.open_located(&entry).unwrap(), pack.open_located_file(&entry).unwrap()] {
+            assert!(reader.into_record().unwrap().body == body);
+        }
+    }
+
+    #[test]
+    fn a_place_without_a_record_is_damage_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (pack, ..) = pack_with_pieces(directory.path());
+        let segment = &pack.snapshot.segments[0];
+        let open = |offset| {
+            let frames = segment.open_record(Place::new(offset, 64), &pack.reader, AccessRule::Cached);
+            frames.err().unwrap().to_string()
+        };
+        let (mark, end) = (segment.frames().start(), segment.frames_end);
+        let what = open(end);
+        assert!(what.contains("the index names a place behind the last frame"), "{what}");
+        let what = open(mark + 8);
+        assert!(what.contains(&format!("is damaged at offset {}", mark + 8)), "{what}");
+    }
+}

@@ -183,7 +183,7 @@ impl<'p> Gather<'p> {
 
     fn drop_current(&mut self) -> Result<()> {
         if let Current::Framed(_, frames, _) = std::mem::replace(&mut self.current, Current::None) {
-            self.pack.reader.give_back(frames.window.into_engine()?);
+            self.pack.reader.take_back(*frames)?;
         }
         Ok(())
     }

@@ -184,7 +184,7 @@ impl Pack {
                 stands = frames.resync_within(here + 8, limit)?;
             }
         }
-        self.reader.give_back(frames.window.into_engine()?);
+        self.reader.take_back(frames)?;
         Ok(found)
     }
 

@@ -12,7 +12,6 @@ use crate::pack::read::frames::{Broken, Chunk, Frames, Head, Step, Trouble};
 use crate::pack::read::route::Route;
 use crate::pack::scan::KeyRange;
 use crate::pack::state::open::Pack;
-use crate::pack::state::recover::skip_past_damage_reporting;
 use crate::pack::state::segment::{Life, Segment};
 
 /// A span of a segment that begins and ends where frames do.
@@ -35,7 +34,8 @@ pub(super) struct ScanFilter {
     pub(super) stop: Stop,
 }
 
-/// A walk over the live records of a span.
+/// A walk over the live records of a span. This is no [`Frames::visit`]: records are asked for one at a time, their bodies are
+/// lent out between two steps, and behind damage no frame is believed before the index confirms one.
 pub(super) struct Walk<'p> {
     pack: &'p Pack,
     span: SegmentSpan<'p>,
@@ -55,8 +55,7 @@ impl<'p> Walk<'p> {
         let from = behind.unwrap_or(range.start()).clamp(range.start(), range.end());
         let range = ByteRange::new(from, range.end()).unwrap_or_default();
         let route = Route::new(pack.access, segment.source.as_ref(), range);
-        let window = pack.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
-        let frames = Frames::new(window, segment.salt);
+        let frames = pack.reader.frames(&segment.source, segment.salt, range, route)?;
         Ok(Self {
             pack,
             span,
@@ -69,8 +68,7 @@ impl<'p> Walk<'p> {
     }
 
     pub(super) fn close(self) -> Result<()> {
-        self.pack.reader.give_back(self.frames.window.into_engine()?);
-        Ok(())
+        self.pack.reader.take_back(self.frames)
     }
 
     pub(super) fn segment(&self) -> &'p Segment {
@@ -98,7 +96,7 @@ impl<'p> Walk<'p> {
                 Ok(Stepped::Over) => {}
                 Ok(Stepped::Astray(at)) => {
                     let goes_on = &mut |_| filter.stop.goes_on();
-                    if !skip_past_damage_reporting(&mut self.frames, at, None, goes_on)? {
+                    if !self.frames.skip_past_damage(at, None, goes_on)? {
                         return self.report_lost(filter, damages);
                     }
                 }
@@ -106,7 +104,7 @@ impl<'p> Walk<'p> {
                 Ok(Stepped::Refused(damage)) => return Err(Error::Damaged(damage)),
                 Ok(Stepped::End) => return self.report_lost(filter, damages),
                 Err(trouble) => {
-                    let broken = self.damage(trouble)?;
+                    let broken = trouble.into_broken()?;
                     // There may be no whole record for long.
                     filter.stop.check()?;
                     if !self.skip_past_damage(broken, filter, damages)? {
@@ -114,13 +112,6 @@ impl<'p> Walk<'p> {
                     }
                 }
             }
-        }
-    }
-
-    fn damage(&self, trouble: Trouble) -> Result<Broken> {
-        match trouble {
-            Trouble::Source(error) => Err(error.into()),
-            Trouble::Broken(broken) => Ok(broken),
         }
     }
 
@@ -174,7 +165,7 @@ impl<'p> Walk<'p> {
             damages.push(damage);
         }
         self.resynced = true;
-        skip_past_damage_reporting(&mut self.frames, frame, next, &mut |_| filter.stop.goes_on())
+        self.frames.skip_past_damage(frame, next, &mut |_| filter.stop.goes_on())
     }
 
     /// One frame further: a live record, or nothing to show.
@@ -200,7 +191,7 @@ impl<'p> Walk<'p> {
                 }
                 _ => None,
             };
-            self.step_over()?;
+            self.frames.step_over()?;
             return Ok(refusal.map_or(Stepped::Over, Stepped::Refused));
         }
         if let Some(span) = self.frames.whole_body()? {
@@ -214,14 +205,6 @@ impl<'p> Walk<'p> {
         self.frames.begin_body();
         self.unfinished = true;
         Ok(Stepped::At(At::Long))
-    }
-
-    /// Steps over a frame without looking at its body.
-    fn step_over(&mut self) -> Result<(), Trouble> {
-        if !self.frames.skip_frame()? {
-            self.frames.finish_frame()?;
-        }
-        Ok(())
     }
 
     fn is_wanted(&self, filter: &ScanFilter) -> bool {
@@ -271,14 +254,14 @@ impl<'p> Walk<'p> {
             }
             Err(trouble) => {
                 self.unfinished = false;
-                let broken = self.damage(trouble)?;
+                let broken = trouble.into_broken()?;
                 let damage = (broken.frame, broken.next);
                 self.begin_lost(&broken);
                 let error = Error::Damaged(broken.into_damage(self.span.segment.source.path()));
                 if filter.on_damage == OnDamage::Skip {
                     self.resynced = true;
                     let goes_on = &mut |_| filter.stop.goes_on();
-                    if !skip_past_damage_reporting(&mut self.frames, damage.0, damage.1, goes_on)? {
+                    if !self.frames.skip_past_damage(damage.0, damage.1, goes_on)? {
                         let end = self.frames.window.end();
                         self.frames.window.seek(end)?;
                     }
@@ -302,9 +285,7 @@ enum Stepped {
 /// The error of something else than the frame at hand, as trouble of the walk: never skipped as damage of a record.
 fn into_trouble(error: Error) -> Trouble {
     match error {
-        Error::Core(error) => Trouble::Source(error),
-        other => {
-            Trouble::Source(crate::Error::io("read", "the index of a pack", std::io::Error::other(other)))
-        }
+        Error::Core(_) => Trouble::Failed(error),
+        other => crate::Error::io("read", "the index of a pack", std::io::Error::other(other)).into(),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
-use crate::pack::error::{Damage, Error, Result};
+use crate::pack::error::{Damage, Result};
 use crate::pack::format::batch::BatchSum;
 use crate::pack::format::footer::{LastFrame, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind};
@@ -14,7 +14,7 @@ use crate::pack::format::mark::{Edition, SyncMark};
 use crate::pack::index::run::Run;
 use crate::pack::index::tail::Tail;
 use crate::pack::key::Key;
-use crate::pack::read::frames::{Broken, Frames, Step, Trouble};
+use crate::pack::read::frames::{Frames, Step, Trouble};
 
 /// What a writer that died had not yet made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +99,9 @@ pub(crate) struct RecoverySpan<'a> {
 
 /// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
 /// that a later sync mark vouches for, is damage; else it is a torn tail.
+///
+/// This is no [`Frames::visit`]: it may end before a frame that is whole, it goes back to look at one again once a batch is
+/// given up, and what ends it is what comes behind the damage.
 pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Recovered> {
     let RecoverySpan { segment, path, last_frame, committed_len, run_len, .. } = span;
     let mut found = Recovered {
@@ -135,7 +138,7 @@ pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Rec
                     frames.window.seek(frame)?;
                     continue;
                 }
-                Err(Trouble::Source(error)) => return Err(error.into()),
+                Err(Trouble::Failed(error)) => return Err(error),
                 Err(Trouble::Broken(broken)) => broken,
             },
             Step::Invalid(broken) => broken,
@@ -151,7 +154,7 @@ pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Rec
         let next = broken.next;
         found.note_broken(broken.into_damage(path), header.as_ref().map(|(_, header)| header));
         found.unlisted |= at >= committed_len;
-        let goes_on = skip_past_damage(frames, at, next)?;
+        let goes_on = frames.skip_past_damage(at, next, &mut |_| true)?;
         let end = if goes_on { frames.window.pos() } else { frames.window.end() };
         if let Some((key, header)) = header {
             found.add_broken(key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
@@ -383,59 +386,8 @@ impl Recovered {
     }
 }
 
-impl Broken {
-    /// The damage of the file at `path`.
-    pub(crate) fn into_damage(self, path: &Path) -> Damage {
-        Damage { file: path.to_path_buf(), offset: self.offset, key: self.key, what: self.what, cause: None }
-    }
-}
-
-impl Trouble {
-    /// The error of reading the file at `path`.
-    pub(crate) fn into_error(self, path: &Path) -> Error {
-        match self {
-            Self::Source(error) => error.into(),
-            Self::Broken(broken) => Error::Damaged(broken.into_damage(path)),
-        }
-    }
-}
-
-/// Skips past a broken frame: where it ends, if that is known and a frame is there, else at the next
-/// frame to be found. `false` when there is none.
-pub(crate) fn skip_past_damage(frames: &mut Frames, at: u64, next: Option<u64>) -> Result<bool> {
-    skip_past_damage_reporting(frames, at, next, &mut |_| true)
-}
-
-/// The same, however far that is. `report_progress` is called with the position, and stops it by giving
-/// `false`.
-///
-/// # Errors
-/// [`Error::Stopped`] when it was stopped.
-pub(crate) fn skip_past_damage_reporting(
-    frames: &mut Frames,
-    at: u64,
-    next: Option<u64>,
-    report_progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<bool> {
-    if let Some(next) = next.filter(|next| *next > at && *next <= frames.window.end()) {
-        frames.window.seek(next)?;
-        if next == frames.window.end() {
-            return Ok(true);
-        }
-        if let Step::Frame = frames.step()? {
-            frames.window.seek(next)?;
-            return Ok(true);
-        }
-    }
-    let mut goes_on = true;
-    let found = frames.resync_reporting(at.saturating_add(8), &mut |at| {
-        goes_on = report_progress(at);
-        goes_on
-    })?;
-    if goes_on { Ok(found) } else { Err(Error::Stopped) }
-}
-
-/// Whether a sync mark behind `at` says that `at` had been durable.
+/// Whether a sync mark behind `at` says that `at` had been durable. It does not go past damage by the lengths that frames
+/// claim, as [`Frames::visit`] does: behind a torn tail there may be anything.
 fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
     let mut stands = frames.resync(at.saturating_add(8))?;
     while stands {

@@ -15,14 +15,12 @@ use crate::pack::format::mark::Edition;
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::format::{Invalid, UNIT};
 use crate::pack::index::run::{Run, Sealed, rebuild};
-use crate::pack::read::frames::{Frames, Head, Step, Trouble};
+use crate::pack::read::frames::{Frames, Head};
 use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Copies, Layout, read_copies};
 use crate::pack::state::later::beyond_generation;
 use crate::pack::state::names::Name;
-use crate::pack::state::recover::{
-    Beyond, Fresh, Recovered, RecoverySpan, TornTail, recover, skip_past_damage,
-};
+use crate::pack::state::recover::{Beyond, Fresh, Recovered, RecoverySpan, TornTail, recover};
 use crate::pack::state::snapshot::{Behind, Opening};
 use crate::report::units;
 use crate::source::{AccessRule, Source};
@@ -246,34 +244,19 @@ impl Segment {
     /// compacted they do not stand in the order of their times.
     pub(crate) fn hide_later(&mut self, reader: &Reader, at_ns: i64) -> Result<()> {
         let access = AccessRule::default().decide(self.source.as_ref(), self.frames());
-        let mut frames = Frames::new(
-            reader.window(self.source.clone(), self.frames(), access, self.salt.chunk_len)?,
-            self.salt,
-        );
-        loop {
-            let step = frames.step()?;
-            match step {
-                Step::End => break,
-                Step::Invalid(broken) => {
-                    // It stays what it is to whoever asks for it: damaged.
-                    if !skip_past_damage(&mut frames, broken.frame, broken.next)? {
-                        break;
-                    }
-                    continue;
-                }
-                Step::Frame => {}
-            }
+        let mut frames = reader.frames(&self.source, self.salt, self.frames(), access)?;
+        let mut later = Vec::new();
+        // What is damaged stays what it is to whoever asks for it.
+        frames.visit(&mut |frames: &mut Frames| {
             let (offset, header) = (frames.head().offset, frames.head().header);
             let is_later = header.kind == FrameKind::Record && header.time_ns > at_ns;
             if is_later && self.lists(frames.head(), reader)? {
-                self.deaths.insert(offset, Death { sequence: header.sequence, time_ns: header.time_ns });
+                later.push((offset, Death { sequence: header.sequence, time_ns: header.time_ns }));
             }
-            if !frames.skip_frame()? && !stands_behind(&mut frames)? {
-                break;
-            }
-        }
-        reader.give_back(frames.window.into_engine()?);
-        Ok(())
+            frames.step_over()
+        })?;
+        self.deaths.extend(later);
+        reader.take_back(frames)
     }
 
     fn read_header(
@@ -501,9 +484,7 @@ impl Segment {
         let last_frame = if from == UNIT as u64 { LastFrame::default() } else { self.last_frame };
         Ok(match ByteRange::new(from, end) {
             Some(range) if !range.is_empty() => {
-                let window =
-                    reader.window(self.source.clone(), range, Access::Cached, self.salt.chunk_len)?;
-                let mut frames = Frames::new(window, self.salt);
+                let mut frames = reader.frames(&self.source, self.salt, range, Access::Cached)?;
                 let committed_len = self.entry.frames_end;
                 // The tail of a segment that grows is one run, which its writer goes on with.
                 let is_sealed = self.entry.state == SegmentState::Sealed;
@@ -511,7 +492,7 @@ impl Segment {
                 let (segment, path) = (self.entry.id, self.source.path());
                 let span = RecoverySpan { segment, path, last_frame, committed_len, edition, run_len };
                 let recovered = recover(&mut frames, span);
-                reader.give_back(frames.window.into_engine()?);
+                reader.take_back(frames)?;
                 recovered?
             }
             _ => {
@@ -614,15 +595,6 @@ struct Scanned {
     /// The last frame in it that ends at or below the committed length.
     last_committed: LastFrame,
     beyond: Option<Beyond>,
-}
-
-/// Goes behind a frame whose end only its pieces tell, or to the next one after damage.
-fn stands_behind(frames: &mut Frames) -> Result<bool> {
-    match frames.finish_frame() {
-        Ok(_) => Ok(true),
-        Err(Trouble::Source(error)) => Err(error.into()),
-        Err(Trouble::Broken(broken)) => skip_past_damage(frames, broken.frame, broken.next),
-    }
 }
 
 fn source_is_short(segment: &Segment) -> bool {

@@ -332,11 +332,7 @@ impl Frames {
                 let file = segment.source.path().to_path_buf();
                 Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what, cause: None }))
             }
-            Err(Error::Core(error)) => Err(Trouble::Source(error)),
-            Err(other) => {
-                let other = std::io::Error::other(other);
-                Err(Trouble::Source(crate::Error::io("read", segment.source.path(), other)))
-            }
+            Err(other) => Err(Trouble::Failed(other)),
         }
     }
 }

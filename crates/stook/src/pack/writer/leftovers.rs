@@ -16,7 +16,7 @@ use crate::pack::format::footer::{FOOTER_LEN, Footer, FooterKind};
 use crate::pack::format::frame::FrameKind;
 use crate::pack::format::manifest::Manifest;
 use crate::pack::format::segment::SegmentHeader;
-use crate::pack::read::frames::{Frames, Step};
+use crate::pack::read::frames::Step;
 use crate::pack::state::names::{Name, named_by};
 use crate::pack::state::snapshot::read_manifest;
 use crate::source::Source;
@@ -214,11 +214,11 @@ impl PackWriter {
     }
 
     /// A segment that was growing. Before a manifest names one for the first time, a mark is written into it: without any,
-    /// nothing in it was ever acknowledged.
+    /// nothing in it was ever acknowledged. Of a file that nobody vouches for only heads are believed: no damage is passed
+    /// by a length, as [`Frames::visit`](crate::pack::read::frames::Frames::visit) does.
     fn fate_of_unsealed(&self, source: &Arc<dyn Source>, header: &SegmentHeader) -> Result<Fate> {
         let range = ByteRange::new(UNIT as u64, source.len()).unwrap_or_default();
-        let window = self.reader.window(source.clone(), range, Access::Cached, header.salt().chunk_len)?;
-        let mut frames = Frames::new(window, header.salt());
+        let mut frames = self.reader.frames(source, header.salt(), range, Access::Cached)?;
         let (mut is_marked, mut last) = (false, None);
         loop {
             let goes_on = match frames.step()? {
@@ -235,7 +235,7 @@ impl PackWriter {
                 break;
             }
         }
-        self.reader.give_back(frames.window.into_engine()?);
+        self.reader.take_back(frames)?;
         Ok(last.filter(|_| is_marked).map_or(Fate::Remove, Fate::SetAside))
     }
 

@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -16,14 +17,14 @@ use crate::extent::ByteRange;
 use crate::pack::damages::DamageLog;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::footer::Tally;
-use crate::pack::format::frame::FrameKind;
+use crate::pack::format::frame::{FrameHeader, FrameKind};
 use crate::pack::format::index::{IndexBuilder, Place};
 use crate::pack::format::page::Page;
 use crate::pack::format::segment::Salt;
-use crate::pack::read::frames::{Broken, Frames, Step, Trouble};
+use crate::pack::read::frames::{Broken, Checked, Frames};
 use crate::pack::read::reader::Reader;
 use crate::pack::read::route::Route;
-use crate::pack::state::recover::skip_past_damage;
+use crate::pack::read::walker::FrameVisitor;
 use crate::source::AccessRule;
 
 /// Lost pages that follow one another are made anew by one walk, so many at once: their records are in memory for that.
@@ -220,70 +221,62 @@ fn walk(
     bounds: &Bounds<'_>,
 ) -> Result<Found> {
     let route = Route::new(AccessRule::default(), home.source.as_ref(), range);
-    let window = reader.window(home.source.clone(), range, route, mending.salt.chunk_len)?;
-    let mut frames = Frames::new(window, mending.salt);
-    let mut found = Found::default();
-    loop {
-        let broken = match frames.step()? {
-            Step::End => break,
-            Step::Invalid(broken) => broken,
-            Step::Frame => match found.take(&mut frames, bounds) {
-                Ok(()) => continue,
-                Err(Trouble::Source(error)) => return Err(error.into()),
-                Err(Trouble::Broken(broken)) => broken,
-            },
-        };
-        if !found.skip_past_damage(&mut frames, broken, home, bounds)? {
-            break;
-        }
-    }
-    reader.give_back(frames.window.into_engine()?);
-    Ok(found)
+    let mut frames = reader.frames(&home.source, mending.salt, range, route)?;
+    let mut collecting =
+        Collecting { found: Found::default(), bounds, path: home.source.path(), header: None };
+    frames.visit(&mut collecting)?;
+    reader.take_back(frames)?;
+    Ok(collecting.found)
 }
 
-impl Found {
+/// Collects what lost pages must have held.
+struct Collecting<'a> {
+    found: Found,
+    bounds: &'a Bounds<'a>,
+    /// The file, for messages.
+    path: &'a Path,
+    /// Of the broken frame, if that is whole.
+    header: Option<FrameHeader>,
+}
+
+impl FrameVisitor for Collecting<'_> {
     /// Takes the record at hand, if it is one of them, and steps over it.
-    fn take(&mut self, frames: &mut Frames, bounds: &Bounds<'_>) -> Result<(), Trouble> {
+    fn take(&mut self, frames: &mut Frames) -> Checked<()> {
         let head = frames.head();
         let offset = head.offset;
         let key = head.key().filter(|_| head.header.kind == FrameKind::Record);
-        let Some(key) = key.filter(|key| bounds.hold(key.sort_form(), offset)) else {
-            if !frames.skip_frame()? {
-                frames.finish_frame()?;
-            }
-            return Ok(());
+        let Some(key) = key.filter(|key| self.bounds.hold(key.sort_form(), offset)) else {
+            return frames.step_over();
         };
         // Of a framed one only its end tells whether it was abandoned. Whether a body is whole is for who reads it.
         let counts = frames.skip_frame()? || frames.finish_frame()?.is_some();
         if counts {
             let place = Place::new(offset, frames.window.pos() - offset);
-            self.entries.push((key.sort_form().into(), place));
+            self.found.entries.push((key.sort_form().into(), place));
         }
         Ok(())
     }
 
-    /// Skips past a frame that is not what was written. One whose key is known is listed all the same: whoever asks for it
-    /// is told.
-    fn skip_past_damage(
-        &mut self,
-        frames: &mut Frames,
-        broken: Broken,
-        home: &Home,
-        bounds: &Bounds<'_>,
-    ) -> Result<bool> {
-        let (at, next) = (broken.frame, broken.next);
-        let header = broken.key.is_some().then(|| frames.head().header);
-        let goes_on = skip_past_damage(frames, at, next)?;
-        let end = if goes_on { frames.window.pos() } else { frames.window.end() };
-        match (&broken.key, header) {
+    fn meet(&mut self, frames: &Frames, broken: &Broken) -> Result<()> {
+        self.header = broken.key.is_some().then(|| frames.head().header);
+        Ok(())
+    }
+
+    /// A frame whose key is known is listed all the same: whoever asks for it learns of the damage.
+    fn pass(&mut self, broken: Broken, end: u64) -> Result<()> {
+        let at = broken.frame;
+        match (&broken.key, self.header) {
             (Some(key), Some(header)) => {
-                if header.kind == FrameKind::Record && bounds.hold(key.sort_form(), at) {
+                if header.kind == FrameKind::Record && self.bounds.hold(key.sort_form(), at) {
                     let place = Place::new(at, (end - at) / 8 * 8);
-                    self.entries.push((key.sort_form().into(), place));
+                    self.found.entries.push((key.sort_form().into(), place));
                 }
             }
-            _ => self.doubt = self.doubt.take().or(Some(broken.into_damage(home.source.path()))),
+            _ => {
+                let doubt = self.found.doubt.take();
+                self.found.doubt = doubt.or_else(|| Some(broken.into_damage(self.path)));
+            }
         }
-        Ok(goes_on)
+        Ok(())
     }
 }

@@ -536,7 +536,7 @@ impl<'a> Version<'a> {
                 return Ok(false);
             }
         }
-        reader.give_back(frames.window.into_engine()?);
+        reader.take_back(frames)?;
         Ok(true)
     }
 }
