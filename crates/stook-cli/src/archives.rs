@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use stook::archive::{Archive, OpenOptions, Origin};
-pub use stook::import::{head, kind};
+pub use stook::ops::import::{head, kind};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -36,7 +36,8 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Option<Archive>> {
     Ok(Some(archive))
 }
 
-fn note_index(archive: &Archive, context: &Context) {
+/// Notes what is to be said of the index of an archive that was opened.
+pub fn note_index(archive: &Archive, context: &Context) {
     let index = archive.index_path();
     if let Origin::Made { useless, not_kept } = archive.origin() {
         if let Some(why) = useless {

@@ -37,16 +37,6 @@ pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result
     Ok(pack)
 }
 
-/// Opens the pack in a storage that is open for writing, too.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_in(storage: Arc<dyn Storage>, context: &Context) -> Result<Pack, Error> {
-    let pack = Pack::open(storage, OpenOptions::default())?;
-    context.watch(pack.damage_log());
-    Ok(pack)
-}
-
 /// A parser of whole numbers within a range, which it names where something else is given.
 pub fn number<T: TryFrom<u64> + 'static>(
     range: RangeInclusive<u64>,

@@ -237,6 +237,26 @@ impl Raise for ops::repair::Error {
     }
 }
 
+impl Raise for ops::pack::Error {
+    fn raise(&self) -> PyErr {
+        use ops::pack::Error as E;
+        let invalid =
+            |instead: &str| exception("InvalidError", format!("{}{instead}", chain(self)), |_| Ok(()));
+        match self {
+            E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
+            E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
+            E::Archive(error) => error.raise(),
+            E::SegmentLen(error) => exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(())),
+            E::TakeBack { pack, source } => system(self, source, Some(pack)),
+            E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),
+            E::IsPack(error) => error.raise(),
+            E::NotImported(ops::import::Error::NotImported { .. }) => invalid(" with as_file=True"),
+            E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
+            _ => plain("InvalidError", self),
+        }
+    }
+}
+
 impl Raise for SparseError {
     fn raise(&self) -> PyErr {
         use SparseError as E;

@@ -106,6 +106,15 @@ impl ProgressReporter {
         self.raised.is_none()
     }
 
+    /// Whether to go on, where there is nothing to tell the callable yet.
+    pub(crate) fn looks_for_signals(&mut self) -> bool {
+        if self.raised.is_none() && self.looked_at.elapsed() >= LOOK_EVERY {
+            self.raised = Python::attach(|py| py.check_signals()).err();
+            self.looked_at = Instant::now();
+        }
+        self.raised.is_none()
+    }
+
     fn look(&mut self, numbers: &[u64]) {
         let called = Python::attach(|py| {
             py.check_signals()?;

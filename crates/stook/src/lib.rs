@@ -8,7 +8,7 @@
 //!   small files), [`names`] (names as text, and patterns on them), [`report`] (numbers people
 //!   can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
-//!   [`mod@bench`], [`sparse`]. What joins two of them stands above both: [`import`], [`ops`].
+//!   [`mod@bench`], [`sparse`]. What knows several of them stands above them: [`ops`].
 //!
 //! `docs/ARCHITECTURE.md` is the map, `docs/internals/` says how it works.
 
@@ -17,8 +17,6 @@ pub mod bench;
 pub mod engine;
 pub mod error;
 pub mod extent;
-#[cfg(unix)]
-pub mod import;
 pub mod names;
 #[cfg(unix)]
 pub mod ops;

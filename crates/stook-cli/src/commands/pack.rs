@@ -1,32 +1,32 @@
 //! `stook pack DIR… PACK`: trees of files into a pack.
 
+use std::io::{self, BufRead, BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use serde::Serialize;
-use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary, PackTree};
-use stook::pack::{AccessRule, Error, Key, OpenOptions, Pack, PackWriter, SEGMENT_LEN_MIN, WriterOptions};
+use stook::archive::Archive;
+use stook::ops::import;
+use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
+use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary};
+use stook::pack::{DamageLog, Key, SEGMENT_LEN_MIN};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
-use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook::walk::{Decision, Kind};
 
+use crate::archives;
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, chain, code_for};
 use crate::failures::{self, Failed};
-use crate::interrupt::interrupted;
+use crate::interrupt::{Interrupted, Interruptible, interrupted};
 use crate::keys::{self, Asked, refuse_empty};
 use crate::output::printable;
 use crate::packs;
-use crate::progress::Unit;
-use crate::select::{SelectArgs, Selection};
+use crate::progress::{Progress, Unit};
+use crate::select::SelectArgs;
 
-/// Free space below which the tree is counted before anything is written, in bytes.
-const COUNT_FIRST_BELOW: u64 = 32 << 30;
+/// Bytes of stdin that are read at once.
+const STDIN_LEN: usize = 256 << 10;
 
 /// Packs trees of files; run again, adds only what is new or changed
 #[derive(Debug, clap::Args)]
@@ -51,10 +51,10 @@ directories and, as root, owners. Links are never followed. Pipes, sockets and d
 pub struct Args {
     /// Directories (or files) to pack; or archives, whose members become records, `-` for a tar from stdin
     #[arg(required = true, value_name = "DIR")]
-    pub(super) sources: Vec<PathBuf>,
+    sources: Vec<PathBuf>,
     /// The pack: made if it is not there
     #[arg(required = true, value_name = "PACK")]
-    pub(super) pack: PathBuf,
+    pack: PathBuf,
     #[command(flatten)]
     select: SelectArgs,
     /// Put everything into this group
@@ -65,7 +65,7 @@ pub struct Args {
     group_by: String,
     /// Seal segments when they are this long; for a new pack
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_segment_size)]
-    pub(super) segment_size: u64,
+    segment_size: u64,
     /// Threads that walk and read
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = packs::number::<u64>(1..=1024))]
     threads: u64,
@@ -84,13 +84,13 @@ pub struct Args {
     move_: bool,
     /// Compare the bytes of every file, whatever its times say; packs again what is damaged in the pack
     #[arg(long)]
-    pub(super) checksum: bool,
+    checksum: bool,
     /// Pack archives, and packs, as the files that they are, not what is in them
     #[arg(long)]
     as_file: bool,
     /// Say what would be done, and do nothing
     #[arg(long)]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     /// Name all that failed, not the first ten
     #[arg(long)]
     verbose: bool,
@@ -154,337 +154,14 @@ struct Special<'a> {
     kind: String,
 }
 
-impl<'a> Holding<'a> {
-    fn new(held: &'a Held) -> Self {
-        Self { key: TextOrBytes::key(&held.key), link: TextOrBytes::new("link", &held.link) }
-    }
-}
-
-/// Packs.
-///
-/// # Errors
-/// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
-pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let selection = args.select.selection()?;
-    // Before anything is made.
-    check(&args)?;
-    if !args.as_file && super::archive::import::is_wanted(&args.sources)? {
-        return import(&args, &selection, context);
-    }
-    let (started, taken) = (Instant::now(), AtomicBool::new(false));
-    let mut tree = tree_of(&args, &selection, &taken)?;
-    let is_new = !args.pack.exists();
-    let opened = if args.dry_run { dry(&args, &tree, context)? } else { open(&args, &tree, context)? };
-    tree.own = args.pack.exists().then(|| args.pack.clone());
-    let progress = context.progress("packing", Unit::Bytes, None);
-    let mut told = 0;
-    let mut on_progress = |_entries: u64, bytes: u64| {
-        // What was begun and could not be finished is taken back; a bar only goes forward.
-        let more = bytes.saturating_sub(told);
-        progress.add(more);
-        told += more;
-        !interrupted()
-    };
-    let (mut writer, before) = opened;
-    let packed = tree.run(writer.as_mut(), before.as_ref(), &mut on_progress);
-    drop(progress);
-    let was_complete = before.as_ref().is_some_and(Pack::is_complete);
-    let is_whole = |summary: &PackSummary| {
-        // Where deleting was refused nothing was packed: the pack is what it was.
-        let is_packed = summary.refused.is_none() || was_complete;
-        is_packed && !summary.interrupted && summary.failures.is_empty()
-    };
-    let complete = packed.as_ref().is_ok_and(is_whole);
-    // What was packed is kept even if the rest could not be: the next run goes on from there.
-    if let (Some(writer), Ok(_)) = (writer.take(), &packed) {
-        finish(writer, before.as_ref(), complete, args.move_)?;
-    }
-    let mut summary = packed.with_context(|| {
-        format!(
-            "packing into {} stopped; what is in it is safe, and running again goes on",
-            args.pack.display()
-        )
-    })?;
-    let moved = match args.move_ && !args.dry_run && !summary.interrupted {
-        true => Some(remove(&args, &tree, &mut summary, context)?),
-        false => None,
-    };
-    print(&args, &summary, moved.as_ref(), complete, started.elapsed().as_secs_f64(), context)?;
-    if summary.interrupted {
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    keys::note_unmatched(&selection, context);
-    let taken = taken.load(Ordering::Relaxed);
-    let failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
-    let nothing = if failures == 0 && !taken { report_nothing(&args, &selection, context) } else { 0 };
-    if is_new && nothing > 0 {
-        args.take_back(context)?;
-    }
-    Ok(code_for(failures + nothing))
-}
-
-/// What is to be packed, checked before anything is made; `taken` says whether the patterns took anything.
-fn tree_of<'a>(args: &Args, selection: &'a Selection, taken: &'a AtomicBool) -> anyhow::Result<PackTree<'a>> {
-    for source in &args.sources {
-        source.symlink_metadata().with_context(|| format!("cannot read {}", source.display()))?;
-    }
-    let tree = PackTree {
-        roots: args.sources.clone(),
-        grouping: grouping(args)?,
-        with_owner: rustix::process::geteuid().is_root(),
-        threads: args.threads as usize,
-        select: Box::new(|key, kind| {
-            let decided = select(selection, key, kind);
-            let is_root = key.is_empty() && kind == Kind::Directory;
-            taken.fetch_or(decided == Decision::Take && !is_root, Ordering::Relaxed);
-            decided
-        }),
-        own: args.pack.exists().then(|| args.pack.clone()),
-        delete: delete(args),
-        checksum: args.checksum,
-    };
-    tree.check()?;
-    if !args.as_file {
-        let slip = |error: Error| UsageError::new(format!("{error}; with --as-file its files are packed"));
-        tree.check_no_packs().map_err(slip)?;
-    }
-    Ok(tree)
-}
-
-/// What can be told without looking at anything.
-fn check(args: &Args) -> Result<(), UsageError> {
-    writer_options(args).check().map_err(|error| UsageError::new(format!("--segment-size: {error}")))?;
-    let is_bounded = args.max_delete.is_some() || args.force;
-    if args.delete && args.group.as_deref() == Some("") && !is_bounded {
-        let instead = "`--max-delete N` or `--force` deletes records of it";
-        return Err(refuse_empty("--group", "the default group", instead));
-    }
-    Ok(())
-}
-
-/// Reports that patterns took nothing of the trees.
-fn report_nothing(args: &Args, selection: &Selection, context: &Context) -> u64 {
-    // A file that is named itself is taken without being asked for.
-    match args.sources.iter().all(|source| source.is_dir()) {
-        true => args.report_nothing(selection, context),
-        false => 0,
-    }
-}
-
-impl Args {
-    /// Removes the pack that was made for paths of which there was none.
-    pub(super) fn take_back(&self, context: &Context) -> anyhow::Result<()> {
-        if self.dry_run {
-            return Ok(());
-        }
-        let storage = Arc::new(LocalStorage::open(&self.pack, LocalStorageOptions::default())?);
-        if packs::writer_in(storage, WriterOptions::default(), context)?.discard()? {
-            stook::tree::remove_if_empty(&self.pack)
-                .with_context(|| format!("cannot remove {}, which has no file", self.pack.display()))?;
-        }
-        Ok(())
-    }
-
-    /// Reports that patterns took nothing: how many failures that makes.
-    pub(super) fn report_nothing(&self, selection: &Selection, context: &Context) -> u64 {
-        let sources: Vec<String> = self.sources.iter().map(|source| source.display().to_string()).collect();
-        let sources = sources.join(" and ");
-        let asked = Asked::default().with_patterns(&self.select);
-        asked.report_nothing_to("pack", selection, Path::new(&sources), context)
-    }
-}
-
-/// Ends the writing; `complete` where nothing is missing.
-fn finish(mut writer: PackWriter, before: Option<&Pack>, complete: bool, moves: bool) -> anyhow::Result<()> {
-    if complete {
-        writer.set_complete(true);
-    }
-    if moves {
-        writer.set_moved();
-    }
-    // What a build leaves is sealed; what later runs add stays open for the next.
-    let building = before.is_none_or(|before| !before.is_complete());
-    writer.finish(building && complete).context("cannot finish the pack")
-}
-
-/// Packs what is in archives.
-fn import(args: &Args, selection: &Selection, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.delete || args.move_ {
-        return Err(UsageError::new("--delete and --move are for trees of files, not for archives").into());
-    }
-    let group = match grouping(args)? {
-        Grouping::Default => String::new(),
-        Grouping::Named(group) => group,
-        Grouping::Top | Grouping::Hash(_) => {
-            return Err(UsageError::new("--group-by is for directories; archives go into one --group").into());
-        }
-    };
-    super::archive::import::run(args, selection, &group, context)
-}
-
-/// Removes what the pack holds. What stays because of a failure, and an interruption, are added to what packing met.
-fn remove(
-    args: &Args,
-    tree: &PackTree<'_>,
-    summary: &mut PackSummary,
-    context: &Context,
-) -> anyhow::Result<MoveSummary> {
-    // From the medium: what is in the page cache says nothing of what is there.
-    let options = OpenOptions { access: AccessRule::Direct, ..OpenOptions::default() };
-    let pack = packs::open_with(&args.pack, options, context)?;
-    let progress = context.progress("verifying and removing", Unit::Bytes, None);
-    let mut told = 0;
-    let mut on_progress = |_entries: u64, bytes: u64| {
-        let more = bytes.saturating_sub(told);
-        progress.add(more);
-        told += more;
-        !interrupted()
-    };
-    let mut moved = tree.remove_packed(&pack, &summary.failures, &mut on_progress).with_context(|| {
-        format!("removing what was packed stopped; all of it is in {}", args.pack.display())
-    })?;
-    summary.failures.append(&mut moved.failures);
-    summary.interrupted = moved.interrupted;
-    Ok(moved)
-}
-
-/// An exclusion prunes; an inclusion cannot, for what it wants may be below.
-pub(super) fn select(selection: &Selection, key: &[u8], kind: Kind) -> Decision {
-    let is_directory = kind == Kind::Directory;
-    match (selection.excludes(key, is_directory), selection.includes(key, is_directory)) {
-        (true, _) => Decision::Prune,
-        (false, true) => Decision::Take,
-        (false, false) => Decision::Skip,
-    }
-}
-
-fn grouping(args: &Args) -> Result<Grouping, UsageError> {
-    let wrong =
-        || UsageError::new(format!("--group-by {} is none of `none`, `top`, `hash:N`", args.group_by));
-    Ok(match args.group_by.as_str() {
-        "none" => args.group.clone().map_or(Grouping::Default, Grouping::Named),
-        "top" => Grouping::Top,
-        other => {
-            let groups = other.strip_prefix("hash:").and_then(|count| count.parse().ok());
-            Grouping::Hash(groups.filter(|count| (1..=10_000).contains(count)).ok_or_else(wrong)?)
-        }
-    })
-}
-
-fn delete(args: &Args) -> Delete {
-    match (args.delete, args.max_delete) {
-        (false, _) => Delete::Nothing,
-        (true, _) if args.force => Delete::Any,
-        (true, Some(max)) => Delete::UpTo(max),
-        (true, None) => Delete::UpToHalf,
-    }
-}
-
-fn writer_options(args: &Args) -> WriterOptions {
-    WriterOptions { segment_len: args.segment_size, ..WriterOptions::bulk() }
-}
-
-type Opened = (Option<PackWriter>, Option<Pack>);
-
-/// What cannot be deleted is told before anything is packed.
-fn check_roots(tree: &PackTree<'_>, before: &Pack) -> anyhow::Result<()> {
-    match tree.delete {
-        Delete::Nothing => Ok(()),
-        _ => tree.check_roots(before).map_err(|error| UsageError::new(error.to_string()).into()),
-    }
-}
-
-fn dry(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<Opened> {
-    match args.pack.exists() {
-        true => {
-            let before = packs::open(&args.pack, context)?;
-            before.check_writable()?;
-            check_roots(tree, &before)?;
-            Ok((None, Some(before)))
-        }
-        false => Ok((None, None)),
-    }
-}
-
-fn open(args: &Args, tree: &PackTree<'_>, context: &Context) -> anyhow::Result<Opened> {
-    let parent = match args.pack.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    let there = args.pack.exists();
-    if !there {
-        check_space(parent, tree, None)?;
-    }
-    let options = writer_options(args);
-    let storage = match there {
-        true => LocalStorage::open(&args.pack, LocalStorageOptions::default())?,
-        false => LocalStorage::create(&args.pack, LocalStorageOptions::default())?,
-    };
-    let storage = Arc::new(storage);
-    if there {
-        match packs::writer_in(storage.clone(), options.clone(), context) {
-            Ok(mut writer) => {
-                // Through the same opening of the directory: another may have taken its place.
-                let before = packs::open_in(storage, context)?;
-                check_roots(tree, &before)?;
-                // Not earlier: what a run that was cut off left in the pack is known only now.
-                check_space(parent, tree, Some(&before))?;
-                writer.set_complete(false);
-                writer.publish()?;
-                return Ok((Some(writer), Some(before)));
-            }
-            // Making one tells whether it can be made there.
-            Err(Error::NotAPack { .. }) => check_space(parent, tree, None)?,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let mut writer = PackWriter::create(storage, options)?;
-    let roots = args.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
-    writer.set_roots(roots.collect());
-    Ok((Some(writer), None))
-}
-
-/// Where space is scarce, counts the bytes of the tree first.
-fn check_space(parent: &Path, tree: &PackTree<'_>, before: Option<&Pack>) -> anyhow::Result<()> {
-    let free = stook::storage::free_bytes(parent)?;
-    if free >= COUNT_FIRST_BELOW {
-        return Ok(());
-    }
-    let counted = tree.run(None, before, &mut |_, _| !interrupted())?;
-    crate::interrupt::check()?;
-    // Heads, checksums and index take about 150 bytes a record.
-    let needed = counted.bytes + 150 * counted.added();
-    if needed > free {
-        anyhow::bail!(
-            "{} would be needed in {}, and {} are free: make room, or choose another place",
-            units::bytes_decimal(needed),
-            parent.display(),
-            units::bytes_decimal(free)
-        );
-    }
-    Ok(())
-}
-
-pub(super) fn print(
-    args: &Args,
-    summary: &PackSummary,
-    moved: Option<&MoveSummary>,
-    complete: bool,
-    seconds: f64,
-    context: &Context,
-) -> anyhow::Result<()> {
-    failures::print(context, &summary.failures, args.verbose);
-    if let Some(why) = &summary.refused {
-        let more = "`--max-delete N` or `--force` deletes them";
-        context.failure(anyhow::anyhow!("{why}; {more}").as_ref());
-    }
-    let mut output = context.output();
-    if context.json() {
+impl<'a> Report<'a> {
+    fn new(args: &'a Args, report: &'a PackReport, seconds: f64) -> Self {
+        let summary = &report.summary;
         let special = summary.special.iter();
-        let report = Report {
+        Self {
             pack: TextOrBytes::new("pack", args.pack.as_os_str().as_encoded_bytes()),
             dry_run: args.dry_run,
-            complete: complete && !args.dry_run,
+            complete: report.complete && !args.dry_run,
             files: summary.files,
             directories: summary.directories,
             symlinks: summary.symlinks,
@@ -496,12 +173,7 @@ pub(super) fn print(
             refused: summary.refused.as_deref(),
             held: summary.held.iter().map(Holding::new).collect(),
             uncertain: summary.uncertain,
-            moved: moved.map(|moved| Moved {
-                files: moved.files,
-                symlinks: moved.symlinks,
-                directories: moved.directories,
-                bytes: moved.bytes,
-            }),
+            moved: report.moved.as_ref().map(Moved::new),
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
@@ -510,8 +182,179 @@ pub(super) fn print(
                 .map(|(key, kind)| Special { key: TextOrBytes::key(key), kind: kind.to_string() })
                 .collect(),
             failures: Failed::all(&summary.failures),
-        };
-        packs::print_json(&mut output, "pack", report, context)?;
+        }
+    }
+}
+
+impl Moved {
+    fn new(moved: &MoveSummary) -> Self {
+        let MoveSummary { files, symlinks, directories, bytes, .. } = *moved;
+        Self { files, symlinks, directories, bytes }
+    }
+}
+
+impl<'a> Holding<'a> {
+    fn new(held: &'a Held) -> Self {
+        Self { key: TextOrBytes::key(&held.key), link: TextOrBytes::new("link", &held.link) }
+    }
+}
+
+/// Packs.
+///
+/// # Errors
+/// What writing the pack meets, a root that cannot be opened, arguments that make no sense.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let started = Instant::now();
+    let packing = args.packing(context)?;
+    let mut screen = Screen { context, shown: None };
+    let packed = packing.run(&mut screen);
+    drop(screen);
+    let report = packed.map_err(into_error)?;
+    for key in &report.left_out {
+        context.note(format_args!("Left out: {} is a pipe, a device or the like.", printable(key)));
+    }
+    print(&args, &report, started.elapsed(), context)?;
+    let summary = &report.summary;
+    if summary.interrupted {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    keys::note_unmatched(&packing.patterns, context);
+    let mut failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
+    if report.nothing.is_some() {
+        let sources: Vec<String> = args.sources.iter().map(|path| path.display().to_string()).collect();
+        let sources = sources.join(" and ");
+        let asked = Asked::default().with_patterns(&args.select);
+        failures += asked.report_nothing_to("pack", &packing.patterns, Path::new(&sources), context);
+    }
+    Ok(code_for(failures))
+}
+
+impl Args {
+    fn packing<'a>(&self, context: &'a Context) -> Result<PackSources<'a>, UsageError> {
+        Ok(PackSources {
+            patterns: self.select.selection()?,
+            grouping: self.grouping()?,
+            delete: match (self.delete, self.max_delete) {
+                (false, _) => Delete::Nothing,
+                (true, _) if self.force => Delete::Any,
+                (true, Some(max)) => Delete::UpTo(max),
+                (true, None) => Delete::UpToHalf,
+            },
+            move_originals: self.move_,
+            checksum: self.checksum,
+            as_file: self.as_file,
+            dry_run: self.dry_run,
+            threads: self.threads as usize,
+            segment_len: self.segment_size,
+            stream: Some(Box::new(|| stdin(context))),
+            ..PackSources::new(self.sources.clone(), self.pack.clone())
+        })
+    }
+
+    fn grouping(&self) -> Result<Grouping, UsageError> {
+        match (&self.group, parse_grouping(&self.group_by)) {
+            (Some(group), _) => Ok(Grouping::Named(group.clone())),
+            (None, Some(grouping)) => Ok(grouping),
+            (None, None) => {
+                let given = &self.group_by;
+                Err(UsageError::new(format!("--group-by {given} is none of `none`, `top`, `hash:N`")))
+            }
+        }
+    }
+}
+
+/// What comes through stdin.
+fn stdin(context: &Context) -> Result<Box<dyn BufRead + Send>, stook::Error> {
+    if io::stdin().is_terminal() {
+        context.note("reading a tar from this terminal; Ctrl-D ends it");
+    }
+    Ok(Box::new(BufReader::with_capacity(STDIN_LEN, Interruptible::stdin()?)))
+}
+
+/// What ended the packing, in words of the command line.
+fn into_error(error: Error) -> anyhow::Error {
+    let usage = match &error {
+        Error::NotImported(import::Error::NotImported { .. }) => format!("{error} with --as-file"),
+        Error::IsPack(_) => format!("{error}; with --as-file its files are packed"),
+        Error::SegmentLen(_) => format!("--segment-size: {error}"),
+        Error::TreesOnly => "--delete and --move are for trees of files, not for archives".into(),
+        Error::OneGroup => "--group-by is for directories; archives go into one --group".into(),
+        Error::EmptyGroup => {
+            let instead = "`--max-delete N` or `--force` deletes records of it";
+            return refuse_empty("--group", "the default group", instead).into();
+        }
+        _ if error.is_usage() => error.to_string(),
+        _ => {
+            return match error {
+                Error::Pack(error) => error.into(),
+                Error::Archive(error) => error.into(),
+                Error::Interrupted => Interrupted.into(),
+                other => other.into(),
+            };
+        }
+    };
+    UsageError::new(usage).into()
+}
+
+/// Shows on stderr how far packing is, and what it notes.
+struct Screen<'c> {
+    context: &'c Context,
+    shown: Option<(Stage, Progress)>,
+}
+
+impl Screen<'_> {
+    /// The bar of a stage, if it has one.
+    fn bar(&mut self, stage: Stage) -> Option<&Progress> {
+        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != stage) {
+            let (what, len) = match stage {
+                Stage::Counting => return None,
+                Stage::Indexing { len } => ("indexing", Some(len)),
+                Stage::Packing => ("packing", None),
+                Stage::Removing => ("verifying and removing", None),
+            };
+            self.shown = Some((stage, self.context.progress(what, Unit::Bytes, len)));
+        }
+        self.shown.as_ref().map(|(_, bar)| bar)
+    }
+}
+
+impl Hooks for Screen<'_> {
+    fn progress(&mut self, stage: Stage, _entries: u64, bytes: u64) -> Answer {
+        if let Some(bar) = self.bar(stage) {
+            // What was begun and could not be finished is taken back; a bar only goes forward.
+            bar.add(bytes.saturating_sub(bar.done()));
+        }
+        if interrupted() { Answer::Stop } else { Answer::GoOn }
+    }
+
+    fn finished(&mut self, _stage: Stage) -> Answer {
+        self.shown = None;
+        Answer::GoOn
+    }
+
+    fn note(&mut self, note: &str) {
+        self.context.note(note);
+    }
+
+    fn watch(&mut self, log: DamageLog) {
+        self.context.watch(log);
+    }
+
+    fn archive_opened(&mut self, archive: &Archive) {
+        archives::note_index(archive, self.context);
+    }
+}
+
+fn print(args: &Args, report: &PackReport, took: Duration, context: &Context) -> anyhow::Result<()> {
+    let (summary, seconds) = (&report.summary, took.as_secs_f64());
+    failures::print(context, &summary.failures, args.verbose);
+    if let Some(why) = &summary.refused {
+        let more = "`--max-delete N` or `--force` deletes them";
+        context.failure(anyhow::anyhow!("{why}; {more}").as_ref());
+    }
+    let mut output = context.output();
+    if context.json() {
+        packs::print_json(&mut output, "pack", Report::new(args, report, seconds), context)?;
         return Ok(output.finish()?);
     }
     for key in &summary.own {
@@ -531,7 +374,7 @@ pub(super) fn print(
         output.line(Key::bytes(key)?)?;
     }
     if !context.quiet() {
-        output.line(sentence(args, summary, moved, seconds))?;
+        output.line(sentence(args, report, seconds))?;
     }
     Ok(output.finish()?)
 }
@@ -553,7 +396,8 @@ fn note_kept(summary: &PackSummary, context: &Context) {
     }
 }
 
-fn sentence(args: &Args, summary: &PackSummary, moved: Option<&MoveSummary>, seconds: f64) -> String {
+fn sentence(args: &Args, report: &PackReport, seconds: f64) -> String {
+    let summary = &report.summary;
     let verb = if args.dry_run { "Would pack" } else { "Packed" };
     let mut text = format!(
         "{verb} {}, {}, {}: {}",
@@ -576,7 +420,7 @@ fn sentence(args: &Args, summary: &PackSummary, moved: Option<&MoveSummary>, sec
     if summary.deleted > 0 {
         text.push_str(&format!("; {} deleted", units::count(summary.deleted)));
     }
-    if let Some(moved) = moved {
+    if let Some(moved) = &report.moved {
         let files = units::count_of(moved.files, "file", "files");
         let links = units::count_of(moved.symlinks, "symbolic link", "symbolic links");
         let directories = units::count_of(moved.directories, "directory", "directories");

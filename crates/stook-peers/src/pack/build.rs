@@ -88,6 +88,7 @@ fn build(tree: &Path, path: &Path) -> anyhow::Result<()> {
         own: None,
         delete: Delete::Nothing,
         checksum: false,
+            attributes: None,
     };
     let summary = tree.run(Some(&mut writer), None, &mut |_, _| true)?;
     anyhow::ensure!(summary.failures.is_empty(), "{} files were not packed", summary.failures.len());

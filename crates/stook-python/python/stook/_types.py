@@ -151,8 +151,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class MoveReport:
+    """What was removed from trees, because the pack holds the same.
+
+    Attributes:
+        files: Names of regular files.
+        symlinks: Symbolic links.
+        directories: Directories that were empty then.
+        bytes: Bytes of files that were compared with their records; of a file with several names once.
+    """
+
+    files: int
+    symlinks: int
+    directories: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class PackTreeReport:
-    """What packing trees did.
+    """What packing did, or with ``dry_run`` would do.
 
     Attributes:
         files: Regular files that were added.
@@ -165,7 +182,10 @@ class PackTreeReport:
         bytes: Bytes of what was added.
         without_xattrs: Files and directories that were added without their extended attributes, which packs do not hold.
         special: Pipes, sockets and devices, which are left out.
-        failures: What could not be packed.
+        gone: With ``dry_run`` and ``delete``: the keys of what is gone, in order.
+        moved: With ``move``: what was removed. Why something stays is in ``failures``.
+        complete: Whether nothing is missing from the pack.
+        failures: What could not be packed, or removed.
         damages: Damage of the pack that was met, as exceptions. What was packed is in it nevertheless.
     """
 
@@ -179,6 +199,9 @@ class PackTreeReport:
     bytes: int
     without_xattrs: int
     special: list[str]
+    gone: list[str]
+    moved: Union[MoveReport, None]
+    complete: bool
     failures: list[Failure]
     damages: list[DamagedError]
 

@@ -58,7 +58,7 @@ impl Follow {
         // A signal ends the wait, and with it what waits on the other thread.
         let wanted = Arc::new(());
         let waiting = Arc::downgrade(&wanted);
-        let newer = interruptible(py, move || {
+        let newer = interruptible(py, move || -> pack::Result<_> {
             let mut go_on = || {
                 let is_open = of.get().reader_now().is_some();
                 is_open && waiting.strong_count() > 0 && until.is_none_or(|until| Instant::now() < until)
@@ -66,7 +66,7 @@ impl Follow {
             let newer = wait_for_newer(&seen, &mut go_on, || settings.open_reader())?;
             let Some(newer) = newer else { return Ok(None) };
             let heads = newer.put_since(&seen)?;
-            pack::Result::Ok(Some((newer, heads)))
+            Ok(Some((newer, heads)))
         })?;
         drop(wanted);
         let Some((newer, heads)) = newer.or_raise()? else { return Ok(false) };

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use stook::ops::pack::PackReport;
 use stook::ops::repair;
 use stook::ops::unpack::Unpacked;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::tree::PackSummary;
+use stook::pack::tree::MoveSummary;
 use stook::pack::{CheckReport, Compacted, Damage, Pack, SegmentInfo};
 use stook::tree::Failure;
 
@@ -127,9 +128,11 @@ fn keys<'py, 'k>(
 
 pub(crate) fn pack_report<'py>(
     py: Python<'py>,
-    summary: &PackSummary,
+    report: &PackReport,
     met: &[Damage],
 ) -> PyResult<Bound<'py, PyAny>> {
+    let summary = &report.summary;
+    let left_out = summary.special.iter().map(|(key, _)| key).chain(&report.left_out);
     let fields = PyDict::new(py);
     fields.set_item("files", summary.files)?;
     fields.set_item("directories", summary.directories)?;
@@ -140,10 +143,22 @@ pub(crate) fn pack_report<'py>(
     fields.set_item("deleted", summary.deleted)?;
     fields.set_item("bytes", summary.bytes)?;
     fields.set_item("without_xattrs", summary.without_xattrs)?;
-    fields.set_item("special", keys(py, summary.special.iter().map(|(key, _)| key))?)?;
+    fields.set_item("special", keys(py, left_out)?)?;
+    fields.set_item("gone", keys(py, &summary.gone)?)?;
+    fields.set_item("moved", report.moved.as_ref().map(|moved| move_report(py, moved)).transpose()?)?;
+    fields.set_item("complete", report.complete)?;
     fields.set_item("failures", failures(py, &summary.failures)?)?;
     fields.set_item("damages", damages(py, met)?)?;
     make(py, "PackTreeReport", &fields)
+}
+
+fn move_report<'py>(py: Python<'py>, moved: &MoveSummary) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(py);
+    fields.set_item("files", moved.files)?;
+    fields.set_item("symlinks", moved.symlinks)?;
+    fields.set_item("directories", moved.directories)?;
+    fields.set_item("bytes", moved.bytes)?;
+    make(py, "MoveReport", &fields)
 }
 
 pub(crate) fn unpack_report<'py>(

@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod batch;
+pub(crate) mod callables;
 pub(crate) mod check;
 pub(crate) mod follow;
 pub(crate) mod info;
@@ -14,7 +15,6 @@ pub(crate) mod pack;
 pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod scan;
-pub(crate) mod selection;
 pub(crate) mod split;
 pub(crate) mod stat;
 pub(crate) mod tree;

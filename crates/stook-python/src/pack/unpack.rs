@@ -9,9 +9,9 @@ use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unp
 use stook::pack::{Damage, OpenOptions, Pack};
 use stook::tree::Overwrite;
 
+use super::callables::{Callables, Selecting};
 use super::info;
 use super::reading::groups_of;
-use super::selection::Selecting;
 use super::tree::progress_of;
 use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
@@ -28,9 +28,9 @@ use crate::wait::interruptible_with_progress;
 ///         ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
 ///     group: Only this group of a pack, or these.
 ///     prefix: Only paths that begin so.
-///     include: Only paths that one of these patterns matches, as ``stook unpack --include`` has them.
-///     exclude: Patterns of what is left out, directories with all that is in them; or called with paths, those of
-///         directories above them too, before ``select``: what it says ``True`` to is left out in the same way.
+///     include: A pattern, or several: only paths that one of them matches, as ``stook unpack --include`` has them.
+///     exclude: A pattern, or several, of what is left out, directories with all that is in them. Or a callable, called with
+///         paths and those of directories above them: what it says ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
 ///     threads: Threads that write small files of a pack.
 ///     force: Write what fits, even where there is less room than all of it needs.
@@ -73,28 +73,33 @@ pub(crate) fn unpack<'py>(
     if !(1..=1024).contains(&threads) {
         return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
     }
-    let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
-    let (groups, has_select) = (groups_of(group)?, select.is_some());
-    let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
-    let overwrite = overwrite_of(overwrite)?;
-    let to = To::new(target, tar, filter, |target, filter| Unpack {
-        target,
-        filter,
-        overwrite,
-        with_owner: true,
-        threads,
-        force,
-    })?;
-    if matches!(&to, To::Tar(..)) && (force || overwrite != Overwrite::Never) {
+    let selecting = Selecting::new(include, exclude, select)?;
+    let (groups, prefix, overwrite) = (groups_of(group)?, prefix_of(prefix)?, overwrite_of(overwrite)?);
+    let to = To::new(target, tar)?;
+    if matches!(to, To::Tar(_)) && (force || overwrite != Overwrite::Never) {
         return Err(invalid("overwrite and force are for a target: a tar is written anew"));
     }
-    let (unpacked, pack) = interruptible_with_progress(py, progress_of(progress)?, move |report_progress| {
-        (to.write(&pack, &mut |entries, bytes| report_progress(&[entries, bytes])), pack)
-    })?;
-    if let Some(error) = raised.take() {
+    let has_select = select.is_some();
+    let (written, callables, pack) =
+        interruptible_with_progress(py, progress_of(progress)?, move |report_progress| {
+            let callables = Callables::default();
+            let Selecting { patterns, exclude, select } = selecting;
+            let (exclude, select) = (callables.predicate(exclude), callables.predicate(select));
+            let filter = PathFilter { groups, prefix, patterns, exclude, select };
+            let mut progress = |entries, bytes| report_progress(&[entries, bytes]);
+            let written = match to {
+                To::Directory(target) => {
+                    let unpack = Unpack { target, filter, overwrite, with_owner: true, threads, force };
+                    into_directory(&pack, &unpack, &mut progress)
+                }
+                To::Tar(tar) => into_tar(&pack, &Export { filter }, &tar, &mut progress),
+            };
+            (written, callables, pack)
+        })?;
+    if let Some(error) = callables.into_error() {
         return Err(error);
     }
-    let Written { unpacked, damages } = unpacked.or_raise()?;
+    let Written { unpacked, damages } = written.or_raise()?;
     warn_of(py, &pack, &damages)?;
     if unpacked.nothing == Some(Nothing::Missing) {
         let why = match has_select {
@@ -123,8 +128,18 @@ fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
 
 /// Where it goes.
 enum To {
-    Directory(Unpack<'static>),
-    Tar(Export<'static>, PathBuf),
+    Directory(PathBuf),
+    Tar(PathBuf),
+}
+
+impl To {
+    fn new(target: Option<&Bound<'_, PyAny>>, tar: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        match (target, tar) {
+            (Some(target), None) => Ok(Self::Directory(paths::argument("target", target)?)),
+            (None, Some(tar)) => Ok(Self::Tar(paths::argument("tar", tar)?)),
+            _ => Err(invalid("either a target or a tar is wanted")),
+        }
+    }
 }
 
 /// What was written, and the damage that was met when the pack was opened.
@@ -133,40 +148,56 @@ struct Written {
     damages: Vec<Damage>,
 }
 
-impl To {
-    fn new(
-        target: Option<&Bound<'_, PyAny>>,
-        tar: Option<&Bound<'_, PyAny>>,
-        filter: PathFilter<'static>,
-        unpack: impl FnOnce(PathBuf, PathFilter<'static>) -> Unpack<'static>,
-    ) -> PyResult<Self> {
-        match (target, tar) {
-            (Some(target), None) => Ok(Self::Directory(unpack(paths::argument("target", target)?, filter))),
-            (None, Some(tar)) => Ok(Self::Tar(Export { filter }, paths::argument("tar", tar)?)),
-            _ => Err(invalid("either a target or a tar is wanted")),
-        }
-    }
+/// Called with entries and bytes; ends the work by returning `false`.
+type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-    fn write(&self, path: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Written, Error> {
-        // What is not there is missed by whoever looks for a pack.
-        if std::fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
-            let archive = Archive::open_with(path, archive::OpenOptions::default(), &mut |_| progress(0, 0))?;
-            let unpacked = match self {
-                Self::Directory(unpack) => {
-                    unpack.run(Packed::Archive(&archive), &mut |at| progress(at.entries, at.bytes))?
-                }
-                Self::Tar(..) => return Err(Error::only_packs("tar", &archive)),
-            };
-            return Ok(Written { unpacked, damages: Vec::new() });
+fn into_directory(path: &Path, unpack: &Unpack<'_>, progress: OnProgress<'_>) -> Result<Written, Error> {
+    let opened = open(path, progress)?;
+    let damages = opened.damages();
+    let packed = match &opened {
+        Opened::Pack(pack) => Packed::Pack(pack),
+        Opened::Archive(archive) => Packed::Archive(archive),
+    };
+    let unpacked = unpack.run(packed, &mut |at| progress(at.entries, at.bytes))?;
+    Ok(Written { unpacked, damages })
+}
+
+fn into_tar(
+    path: &Path,
+    export: &Export<'_>,
+    tar: &Path,
+    progress: OnProgress<'_>,
+) -> Result<Written, Error> {
+    match open(path, progress)? {
+        Opened::Archive(archive) => Err(Error::only_packs("tar", &archive)),
+        Opened::Pack(pack) => {
+            let damages = pack.damages().to_vec();
+            let unpacked = export.run_to_file(&pack, tar, progress)?;
+            Ok(Written { unpacked, damages })
         }
-        let pack = Pack::open_path(path, OpenOptions::default())?;
-        let damages = pack.damages().to_vec();
-        let unpacked = match self {
-            Self::Directory(unpack) => {
-                unpack.run(Packed::Pack(&pack), &mut |at| progress(at.entries, at.bytes))?
-            }
-            Self::Tar(export, path) => export.run_to_file(&pack, path, progress)?,
-        };
-        Ok(Written { unpacked, damages })
     }
+}
+
+/// What a path turned out to be.
+enum Opened {
+    Pack(Box<Pack>),
+    Archive(Box<Archive>),
+}
+
+impl Opened {
+    fn damages(&self) -> Vec<Damage> {
+        match self {
+            Self::Pack(pack) => pack.damages().to_vec(),
+            Self::Archive(_) => Vec::new(),
+        }
+    }
+}
+
+fn open(path: &Path, progress: OnProgress<'_>) -> Result<Opened, Error> {
+    // What is not there is missed by whoever looks for a pack.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+        let archive = Archive::open_with(path, archive::OpenOptions::default(), &mut |_| progress(0, 0))?;
+        return Ok(Opened::Archive(Box::new(archive)));
+    }
+    Ok(Opened::Pack(Box::new(Pack::open_path(path, OpenOptions::default())?)))
 }

@@ -1,8 +1,10 @@
-//! Which paths are taken, by patterns and predicates, and whether any was.
+//! Which paths are taken, by patterns and callbacks, and whether any was.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::names::{Selection, directories_above};
+use crate::pack::Attributes;
+use crate::pack::tree::OwnAttributes;
 use crate::walk::{Decision, Kind};
 
 /// A predicate on paths, each relative to its root; `None` when it failed, which ends the run.
@@ -18,11 +20,12 @@ pub struct NothingSelected {
     pub is_error: bool,
 }
 
-/// The patterns and predicates of a run.
+/// What a caller selects, and adds to what is selected, in one run.
 pub(super) struct Choice<'a> {
     patterns: &'a Selection,
     exclude: Option<&'a Predicate<'a>>,
     select: Option<&'a Predicate<'a>>,
+    attributes: Option<&'a OwnAttributes<'a>>,
     asked: AtomicU64,
     has_taken: AtomicBool,
     has_failed: AtomicBool,
@@ -33,9 +36,15 @@ impl<'a> Choice<'a> {
         patterns: &'a Selection,
         exclude: Option<&'a Predicate<'a>>,
         select: Option<&'a Predicate<'a>>,
+        attributes: Option<&'a OwnAttributes<'a>>,
     ) -> Self {
         let (asked, has_taken, has_failed) = Default::default();
-        Self { patterns, exclude, select, asked, has_taken, has_failed }
+        Self { patterns, exclude, select, attributes, asked, has_taken, has_failed }
+    }
+
+    /// Whether there is anything that could leave a path out.
+    pub(super) fn is_selective(&self) -> bool {
+        !self.patterns.is_all() || self.exclude.is_some() || self.select.is_some()
     }
 
     /// An exclusion prunes; an inclusion cannot, for what it asks for may be below.
@@ -81,9 +90,25 @@ impl<'a> Choice<'a> {
         said
     }
 
-    /// Whether a predicate failed.
+    /// What the caller adds to the attributes of a record.
+    pub(super) fn attributes(&self, path: &[u8]) -> Option<Attributes> {
+        let Some(attributes) = self.attributes else { return Some(Attributes::new()) };
+        let own = attributes(path);
+        if own.is_none() {
+            self.has_failed.store(true, Relaxed);
+        }
+        own
+    }
+
+    /// Whether a callback failed.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Relaxed)
+    }
+
+    /// Forgets what was asked about and taken so far.
+    pub(super) fn forget(&self) {
+        self.asked.store(0, Relaxed);
+        self.has_taken.store(false, Relaxed);
     }
 
     /// What there is to say where nothing was taken.
@@ -102,21 +127,25 @@ impl<'a> Choice<'a> {
 mod tests {
     use super::*;
     use crate::names::Patterns;
+    use crate::ops::pack::PackSources;
 
-    fn selection(include: &[&str], exclude: &[&str]) -> Selection {
-        Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap())
+    fn selecting<'a>(include: &[&str], exclude: &[&str]) -> PackSources<'a> {
+        let patterns = Selection::of(Patterns::new(include).unwrap(), Patterns::new(exclude).unwrap());
+        PackSources { patterns, ..PackSources::new(Vec::new(), "p.stook".into()) }
     }
 
     #[test]
     fn patterns_and_predicates_select_together_and_exclusions_come_first() {
-        let patterns = selection(&["*.jpg"], &["tmp"]);
         let asked = std::sync::Mutex::new(Vec::new());
-        let exclude: Predicate<'_> = Box::new(|path| Some(path.ends_with(b"no.jpg")));
-        let select: Predicate<'_> = Box::new(|path| {
-            asked.lock().unwrap().push(path.to_vec());
-            Some(!path.starts_with(b"b"))
-        });
-        let choice = Choice::new(&patterns, Some(&exclude), Some(&select));
+        let packing = PackSources {
+            exclude: Some(Box::new(|path| Some(path.ends_with(b"no.jpg")))),
+            select: Some(Box::new(|path| {
+                asked.lock().unwrap().push(path.to_vec());
+                Some(!path.starts_with(b"b"))
+            })),
+            ..selecting(&["*.jpg"], &["tmp"])
+        };
+        let choice = packing.choice();
         for (path, decision) in [
             (&b"tmp"[..], Decision::Prune),
             (b"no.jpg", Decision::Prune),
@@ -131,20 +160,18 @@ mod tests {
         assert!(
             !choice.takes_below(b"x/tmp/a.jpg", Kind::File) && choice.takes_below(b"x/a.jpg", Kind::File)
         );
-        drop(choice);
-        drop(select);
-        assert_eq!(asked.into_inner().unwrap(), [&b"b.jpg"[..], b"a.jpg", b"x/a.jpg"]);
+        assert_eq!(*asked.lock().unwrap(), [&b"b.jpg"[..], b"a.jpg", b"x/a.jpg"]);
     }
 
     #[test]
     fn after_a_predicate_failed_nothing_is_asked_or_taken() {
-        let patterns = selection(&[], &[]);
         let calls = AtomicU64::new(0);
-        let select: Predicate<'_> = Box::new(|_| {
+        let fails = |_: &[u8]| {
             calls.fetch_add(1, Relaxed);
             None
-        });
-        let choice = Choice::new(&patterns, None, Some(&select));
+        };
+        let packing = PackSources { select: Some(Box::new(fails)), ..selecting(&[], &[]) };
+        let choice = packing.choice();
         assert_eq!([choice.decide(b"a", Kind::File), choice.decide(b"b", Kind::File)], [Decision::Prune; 2]);
         assert!(choice.has_failed() && calls.load(Relaxed) == 1);
     }
@@ -152,8 +179,8 @@ mod tests {
     #[test]
     fn that_nothing_was_taken_is_an_error_only_where_something_was_asked_for() {
         let is_error = |include: &[&str], exclude: &[&str], paths: &[&[u8]]| {
-            let patterns = selection(include, exclude);
-            let choice = Choice::new(&patterns, None, None);
+            let packing = selecting(include, exclude);
+            let choice = packing.choice();
             choice.decide(b"", Kind::Directory);
             for path in paths {
                 choice.decide(path, Kind::File);
@@ -164,9 +191,8 @@ mod tests {
         assert_eq!(is_error(&[], &["a"], &[b"a"]), Some(false), "left out on purpose");
         assert_eq!(is_error(&["b"], &["a"], &[b"a"]), Some(true));
         assert_eq!(is_error(&["b"], &[], &[b"b"]), None);
-        let patterns = selection(&[], &[]);
-        let none: Predicate<'_> = Box::new(|_| Some(false));
-        let choice = Choice::new(&patterns, None, Some(&none));
+        let packing = PackSources { select: Some(Box::new(|_| Some(false))), ..selecting(&[], &[]) };
+        let choice = packing.choice();
         assert_eq!(choice.nothing(), Some(NothingSelected { asked: 0, is_error: false }));
         choice.decide(b"a", Kind::File);
         assert_eq!(choice.nothing(), Some(NothingSelected { asked: 1, is_error: true }));

@@ -5,8 +5,8 @@ pub mod check;
 mod choice;
 pub mod export;
 pub mod follow;
+pub mod import;
 pub mod json;
+pub mod pack;
 pub mod repair;
 pub mod unpack;
-
-pub use choice::{NothingSelected, Predicate};

@@ -7,6 +7,8 @@ mod bench_runs;
 mod engine;
 mod extent;
 #[cfg(unix)]
+mod ops;
+#[cfg(unix)]
 mod ops_out;
 mod pack;
 mod plan;

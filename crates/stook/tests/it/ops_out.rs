@@ -10,13 +10,13 @@ use stook::names::{Patterns, Selection};
 use stook::ops::check::check;
 use stook::ops::export::Export;
 use stook::ops::follow::wait_for_newer;
+use stook::ops::pack::PackSources;
 use stook::ops::repair::{self, repair};
 use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unpacked};
-use stook::pack::tree::{Grouping, PackTree};
+use stook::pack::tree::Grouping;
 use stook::pack::{self, Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::tree::Overwrite;
-use stook::walk::Decision;
 
 /// A tree as a pack and as a tar.
 struct Place {
@@ -31,31 +31,14 @@ impl Place {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, vec![b'x'; len]).unwrap();
         }
-        let tree = PackTree {
-            roots: vec![place.path("tree")],
-            grouping: Grouping::Top,
-            with_owner: false,
-            threads: 2,
-            select: Box::new(|_, _| Decision::Take),
-            own: None,
-            delete: stook::pack::tree::Delete::Nothing,
-            checksum: false,
-        };
-        let mut writer = PackWriter::create(place.storage("pack", true), WriterOptions::default()).unwrap();
-        tree.run(Some(&mut writer), None, &mut |_, _| true).unwrap();
-        writer.set_complete(true);
-        writer.finish(true).unwrap();
+        let sources = PackSources::new(vec![place.path("tree")], place.path("pack"));
+        PackSources { grouping: Grouping::Top, ..sources }.run(&mut ()).unwrap();
         Export::default().run_to_file(&place.pack(), &place.path("tar"), &mut |_, _| true).unwrap();
         place
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
-    }
-
-    fn storage(&self, name: &str, is_new: bool) -> Arc<LocalStorage> {
-        let open = if is_new { LocalStorage::create } else { LocalStorage::open };
-        Arc::new(open(&self.path(name), LocalStorageOptions::default()).unwrap())
     }
 
     fn pack(&self) -> Pack {
@@ -285,7 +268,8 @@ fn whoever_follows_a_pack_waits_for_a_newer_state_or_until_it_is_told_to_end() {
         looks > 0
     };
     assert!(wait_for_newer(&seen, &mut a_few, open).unwrap().is_none());
-    let mut writer = PackWriter::open(place.storage("pack", false), WriterOptions::default()).unwrap();
+    let storage = LocalStorage::open(place.path("pack"), LocalStorageOptions::default()).unwrap();
+    let mut writer = PackWriter::open(Arc::new(storage), WriterOptions::default()).unwrap();
     writer.put("", &Key::bytes("new").unwrap(), &Attributes::new(), b"x").unwrap();
     writer.sync().unwrap();
     let newer = wait_for_newer(&seen, &mut || true, open).unwrap().unwrap();

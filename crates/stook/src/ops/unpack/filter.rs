@@ -118,7 +118,7 @@ pub(crate) struct Filtering<'a> {
 
 impl<'a> Filtering<'a> {
     pub(crate) fn new(filter: &'a PathFilter<'a>, is_directory: impl Fn(&[u8]) -> bool + 'a) -> Self {
-        let choice = Choice::new(&filter.patterns, filter.exclude.as_ref(), filter.select.as_ref());
+        let choice = Choice::new(&filter.patterns, filter.exclude.as_ref(), filter.select.as_ref(), None);
         Self { filter, choice, is_directory: Box::new(is_directory), has_met: Cell::new(false) }
     }
 

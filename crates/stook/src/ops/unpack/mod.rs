@@ -4,6 +4,7 @@ mod filter;
 
 use std::path::PathBuf;
 
+pub use super::choice::Predicate;
 pub(crate) use filter::Filtering;
 pub use filter::{PathFilter, Prefix};
 

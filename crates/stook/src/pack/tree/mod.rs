@@ -9,6 +9,7 @@ mod gone;
 mod links;
 mod moving;
 mod names;
+mod own_attributes;
 mod packing;
 mod paths;
 mod roots;
@@ -17,6 +18,8 @@ mod writing;
 
 pub use gone::{Delete, Held};
 pub use moving::MoveSummary;
+pub use own_attributes::OwnAttributes;
+pub(crate) use own_attributes::add as add_own_attributes;
 pub use packing::{Failure, Grouping, PackSummary, PackTree};
 pub use paths::{Paths, kind_of, symlink_target};
 pub use unpacking::{UnpackSummary, UnpackTree};

@@ -8,6 +8,7 @@ use super::comparing::{Doubt, Doubts};
 use super::existing::{Existing, Holds, Rule, recorded_owner};
 use super::gone::{Delete, Held};
 use super::names::{Claims, HardLink, Names, Unread};
+use super::own_attributes::{self, OwnAttributes};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
@@ -133,6 +134,9 @@ pub struct PackTree<'a> {
     /// Whether the bytes of every file are compared with its record, whatever times and inode say. What is damaged in the
     /// pack is packed again.
     pub checksum: bool,
+    /// What the caller adds to the attributes of each record that is put. What is unchanged keeps
+    /// what it has.
+    pub attributes: Option<OwnAttributes<'a>>,
 }
 
 impl std::fmt::Debug for PackTree<'_> {
@@ -613,7 +617,13 @@ impl Packing<'_, '_> {
         self.summary.bytes += metadata.len;
     }
 
-    fn attributes(&self, kind: FileKind, metadata: &Metadata) -> Attributes {
+    /// The attributes of a record. What is wrong with those that the caller adds is a failure of it.
+    fn attributes(
+        &self,
+        key: &[u8],
+        kind: FileKind,
+        metadata: &Metadata,
+    ) -> Result<Result<Attributes>, Stop> {
         let owner = recorded_owner(metadata, self.tree.with_owner);
         let mut attributes = Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner);
         if kind == FileKind::File && metadata.links > 1 {
@@ -624,7 +634,12 @@ impl Packing<'_, '_> {
         if kind == FileKind::File && metadata.identity().unsettled_for(self.began_ns).is_zero() {
             attributes.set_inode(metadata.ctime_ns, metadata.inode);
         }
-        attributes
+        let own = self.tree.attributes.as_ref().filter(|_| self.writer.is_some());
+        if let Some(own) = own {
+            let own = own(key).ok_or(Stop::Interrupted)?;
+            return Ok(own_attributes::add(own, &mut attributes).map(|()| attributes));
+        }
+        Ok(Ok(attributes))
     }
 
     /// Puts an entry, its chunk checksums given where the walk has made them. Whether it was put: what is wrong with this
@@ -636,14 +651,20 @@ impl Packing<'_, '_> {
         metadata: &Metadata,
         body: &[u8],
         sums: Option<&[u8]>,
-    ) -> Result<bool> {
-        let attributes = self.attributes(kind, metadata).encode()?;
+    ) -> Result<bool, Stop> {
+        let attributes = match self.attributes(key, kind, metadata)? {
+            Ok(attributes) => attributes.encode()?,
+            Err(error) => {
+                self.summary.failures.push(Failure { key: key.to_vec(), error });
+                return Ok(false);
+            }
+        };
         let group = self.tree.grouping.of(key, kind == FileKind::Directory);
         if let Some(writer) = self.writer.as_deref_mut() {
             let sums = sums.map_or_else(|| chunk_sums(body, writer.chunk_log2()).into(), Cow::Borrowed);
             match writer.put_encoded(&group, &Key::bytes(key)?, &attributes, body, &sums) {
                 Ok(_) => {}
-                Err(error) if writer.is_stopped() => return Err(error),
+                Err(error) if writer.is_stopped() => return Err(error.into()),
                 Err(error) => {
                     self.summary.failures.push(Failure { key: key.to_vec(), error });
                     return Ok(false);
@@ -662,7 +683,10 @@ impl Packing<'_, '_> {
         metadata: &Metadata,
         file: &LargeFile,
     ) -> Result<Option<Error>, Stop> {
-        let attributes = self.attributes(FileKind::File, metadata);
+        let attributes = match self.attributes(key, FileKind::File, metadata)? {
+            Ok(attributes) => attributes,
+            Err(error) => return Ok(Some(error)),
+        };
         let group = self.tree.grouping.of(key, false);
         self.buffer.resize(STREAM_LEN, 0);
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };

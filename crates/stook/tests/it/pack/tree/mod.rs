@@ -119,6 +119,7 @@ impl Place {
             own: None,
             delete: Delete::Nothing,
             checksum: false,
+            attributes: None,
         }
     }
 

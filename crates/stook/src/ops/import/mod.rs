@@ -1,7 +1,8 @@
 //! Archives into packs: the members become records, as if they had been unpacked and packed again.
 //!
 //! It joins two capabilities, [`archive`] and [`pack`], and so stands above both. Which files are
-//! taken for archives, what a member becomes, which names of files lead to what, and what is a failure: these rules are here.
+//! taken for archives, what a member becomes, which names of files lead to what, and what is a
+//! failure: these rules are here.
 
 mod members;
 mod met;
@@ -15,9 +16,9 @@ pub use members::{attributes, head, kind};
 pub use names::are_archives;
 
 use crate::archive::{self, Archive, TarStream};
-use crate::pack::tree::PackSummary;
-use crate::pack::{self, Pack, PackWriter, Stop};
-use crate::walk::{Decision, Kind};
+use crate::pack::tree::{OwnAttributes, PackSummary};
+use crate::pack::{self, Pack, PackWriter};
+use crate::walk::Kind;
 
 /// What stands among paths for a tar that comes through a stream.
 pub const STREAM: &str = "-";
@@ -71,8 +72,8 @@ impl std::fmt::Debug for Source<'_> {
     }
 }
 
-/// The hook that selects what is imported, by path and kind.
-type Select<'a> = Box<dyn Fn(&[u8], Kind) -> Decision + 'a>;
+/// The hook that says which members are imported, by path and kind.
+type Takes<'a> = Box<dyn Fn(&[u8], Kind) -> bool + 'a>;
 
 /// How archives are imported.
 pub struct Import<'a> {
@@ -82,12 +83,13 @@ pub struct Import<'a> {
     pub with_owner: bool,
     /// Whether bytes are compared also where the checksum of a zip vouches for them.
     pub checksum: bool,
-    /// What is imported. Roots are always.
-    pub select: Select<'a>,
-    /// Asked whether to end, before each member and often within a long one.
-    pub stop: Stop,
-    /// Told the bytes that were gone through since it was told last.
-    pub progress: Box<dyn Fn(u64) + 'a>,
+    /// What the caller adds to the attributes of each member.
+    pub attributes: Option<OwnAttributes<'a>>,
+    /// Whether a member is imported. Roots always are, without being asked about.
+    pub takes: Takes<'a>,
+    /// Called with the members and bytes that were gone through, before each member and often
+    /// within a long one; when it says no, importing ends there.
+    pub progress: Box<dyn Fn(u64, u64) -> bool + 'a>,
 }
 
 impl std::fmt::Debug for Import<'_> {

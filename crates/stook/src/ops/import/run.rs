@@ -6,21 +6,29 @@ use std::path::Path;
 
 use super::members::{self, kind};
 use super::met::Met;
-use super::put::{Body, Record, There, put};
+use super::put::{Body, Meter, Record, There, put};
 use super::{Error, Import, Imported, Result, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
 use crate::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value};
-use crate::pack::tree::{Failure, PackSummary};
+use crate::pack::tree::{Failure, PackSummary, add_own_attributes};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
-use crate::walk::{Decision, Kind};
+use crate::walk::Kind;
 
 /// Members looked up in one batch.
 const BATCH: usize = 4096;
 
+/// A member that has to be read, and the attributes of its record.
+struct Changed<'m> {
+    member: Member<'m>,
+    attributes: Attributes,
+    there: There,
+}
+
 /// An import that is under way.
 pub(super) struct Importing<'i, 'a> {
     import: &'i Import<'a>,
+    meter: Meter<'i, 'a>,
     writer: Option<&'i mut PackWriter>,
     before: Option<&'i Pack>,
     summary: PackSummary,
@@ -42,6 +50,7 @@ impl<'i, 'a> Importing<'i, 'a> {
     ) -> Self {
         Self {
             import,
+            meter: Meter::new(import),
             writer,
             before,
             summary: PackSummary::default(),
@@ -67,23 +76,20 @@ impl<'i, 'a> Importing<'i, 'a> {
     }
 
     pub(super) fn end(self) -> Imported {
+        // What the last member added is reported, too.
+        self.meter.is_stopped();
         Imported { summary: self.summary, left_out: self.left_out }
     }
 }
 
 impl Importing<'_, '_> {
     fn is_stopped(&self) -> bool {
-        !self.import.stop.goes_on()
+        self.meter.is_stopped()
     }
 
     fn is_taken(&self, key: &[u8], kind: MemberKind) -> bool {
         let kind = if kind == MemberKind::Directory { Kind::Directory } else { Kind::File };
-        let select = &self.import.select;
-        let mut parents = key.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        let is_pruned = |above: &[u8]| select(above, Kind::Directory) == Decision::Prune;
-        key.is_empty()
-            || (select(key, kind) == Decision::Take
-                && !parents.any(|(at, _)| key.get(..at).is_some_and(is_pruned)))
+        key.is_empty() || (self.import.takes)(key, kind)
     }
 
     fn archive(&mut self, path: &Path, archive: &Archive) -> Result<()> {
@@ -97,17 +103,20 @@ impl Importing<'_, '_> {
         };
         for batch in members.chunks(BATCH) {
             let wanted = self.changed(batch)?;
+            if self.summary.interrupted {
+                return Ok(());
+            }
             let mut own = None;
             let reading = match &mut pass {
                 Some(pass) => pass,
-                None => own.insert(read(archive, wanted.iter().map(|(member, _)| member))?),
+                None => own.insert(read(archive, wanted.iter().map(|wanted| &wanted.member))?),
             };
-            for (member, there) in &wanted {
+            for wanted in wanted {
                 if self.is_stopped() {
                     self.summary.interrupted = true;
                     return Ok(());
                 }
-                self.member(member, *there, reading)?;
+                self.member(wanted, reading)?;
                 if self.summary.interrupted {
                     return Ok(());
                 }
@@ -137,25 +146,51 @@ impl Importing<'_, '_> {
         }
     }
 
-    /// The members that are not certain to be in the pack as they are, and what is there of each.
-    fn changed<'m>(&mut self, batch: &[Member<'m>]) -> Result<Vec<(Member<'m>, There)>> {
-        let records: Vec<(&[u8], Attributes, u64)> = batch
-            .iter()
-            .map(|member| (member.key, attributes(member, self.import.with_owner), body_len(member)))
-            .collect();
+    /// The members that are not certain to be in the pack as they are.
+    fn changed<'m>(&mut self, batch: &[Member<'m>]) -> Result<Vec<Changed<'m>>> {
+        let (mut members, mut records) = (Vec::new(), Vec::new());
+        for member in batch {
+            if self.summary.interrupted {
+                break;
+            }
+            let attributes = attributes(member, self.import.with_owner);
+            let Some(attributes) = self.with_own(member.key, attributes) else { continue };
+            members.push(*member);
+            records.push((member.key, attributes, body_len(member)));
+        }
         let there = self.there(&records)?;
         let mut changed = Vec::new();
-        for (member, there) in batch.iter().zip(there) {
+        for ((member, (_, attributes, _)), there) in members.into_iter().zip(records).zip(there) {
             // A checksum vouches for the bytes of a zip; the body of a directory is empty.
             let is_vouched_for =
                 member.crc32.is_some() && member.kind == MemberKind::File && !self.import.checksum
                     || member.kind == MemberKind::Directory;
             match there {
-                There::Alike if is_vouched_for => self.summary.unchanged += 1,
-                there => changed.push((*member, there)),
+                There::Alike if is_vouched_for => {
+                    self.summary.unchanged += 1;
+                    self.meter.add_member();
+                }
+                there => changed.push(Changed { member, attributes, there }),
             }
         }
         Ok(changed)
+    }
+
+    /// With what the caller adds to the attributes of a member; none where the caller failed, which
+    /// ends importing, or these cannot be, which is a failure of the member.
+    fn with_own(&mut self, key: &[u8], mut attributes: Attributes) -> Option<Attributes> {
+        let Some(own) = &self.import.attributes else { return Some(attributes) };
+        let Some(own) = own(key) else {
+            self.summary.interrupted = true;
+            return None;
+        };
+        match add_own_attributes(own, &mut attributes) {
+            Ok(()) => Some(attributes),
+            Err(error) => {
+                self.fail(key, error);
+                None
+            }
+        }
     }
 
     /// What the pack holds under these keys, compared with attributes and lengths of members.
@@ -187,11 +222,11 @@ impl Importing<'_, '_> {
         Ok(all)
     }
 
-    fn member(&mut self, member: &Member<'_>, there: There, reading: &mut Reading<'_>) -> Result<()> {
-        let attributes = attributes(member, self.import.with_owner);
-        let record =
-            |kind| Record { key: member.key, kind, attributes, len: body_len(member), there, first: None };
-        if is_name(member) {
+    fn member(&mut self, changed: Changed<'_>, reading: &mut Reading<'_>) -> Result<()> {
+        let Changed { member, attributes, there } = changed;
+        let len = body_len(&member);
+        let record = |kind| Record { key: member.key, kind, attributes, len, there, first: None };
+        if is_name(&member) {
             let mut given = false;
             let record = Record { first: Some(member.link), ..record(FileKind::HardLink) };
             return self.put(&record, &mut |take| {
@@ -204,7 +239,7 @@ impl Importing<'_, '_> {
         }
         // What is unchanged is passed over.
         while reading.next()?.is_some_and(|next| next.number != member.number) {}
-        let Some(kind) = kind(member) else {
+        let Some(kind) = kind(&member) else {
             self.leave_out(member.key, member.len);
             return Ok(());
         };
@@ -258,6 +293,7 @@ impl Importing<'_, '_> {
             let owner = entry.owner.filter(|_| self.import.with_owner);
             let attributes =
                 Attributes::of_file(kind, entry.mode.unwrap_or(0o644), entry.mtime_ns.unwrap_or(0), owner);
+            let Some(attributes) = self.with_own(&entry.key, attributes) else { continue };
             let is_link = matches!(kind, FileKind::Symlink | FileKind::HardLink);
             let len = if is_link { entry.link.len() as u64 } else { entry.len };
             let there = self.there(&[(&entry.key, attributes.clone(), len)])?;
@@ -360,8 +396,8 @@ impl Importing<'_, '_> {
             (Some(before), There::Alike) => before.compare(&Key::bytes(record.key)?)?,
             _ => None,
         };
-        let (group, import) = (self.import.group, self.import);
-        match put(self.writer.as_deref_mut(), group, record, same, body, import) {
+        self.meter.add_member();
+        match put(self.writer.as_deref_mut(), self.import.group, record, same, body, &self.meter) {
             Ok(true) => {}
             Ok(false) => {
                 self.summary.unchanged += 1;

@@ -1,8 +1,10 @@
 //! One member into a pack.
 
+use std::cell::Cell;
+
 use super::{Error, Import, Result};
 use crate::archive::Piece;
-use crate::pack::{Attributes, BodyComparison, FileKind, Key, PackWriter, Stop};
+use crate::pack::{Attributes, BodyComparison, FileKind, Key, PackWriter};
 
 /// Bodies up to this length are put at once.
 const WHOLE_MAX: u64 = 4 << 20;
@@ -27,6 +29,37 @@ pub(super) enum There {
     Alike,
 }
 
+/// Counts what was gone through, and asks whether to go on.
+pub(super) struct Meter<'i, 'a> {
+    import: &'i Import<'a>,
+    members: Cell<u64>,
+    bytes: Cell<u64>,
+}
+
+impl<'i, 'a> Meter<'i, 'a> {
+    pub(super) fn new(import: &'i Import<'a>) -> Self {
+        Self { import, members: Cell::new(0), bytes: Cell::new(0) }
+    }
+
+    /// Another member is through.
+    pub(super) fn add_member(&self) {
+        self.members.set(self.members.get() + 1);
+    }
+
+    fn add_bytes(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    /// Whether the caller wants it to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        !(self.import.progress)(self.members.get(), self.bytes.get())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
 /// Gives the next piece of a body.
 pub(super) type Body<'a> = dyn FnMut(&mut dyn FnMut(Piece<'_>) -> Result<()>) -> Result<bool> + 'a;
 
@@ -38,24 +71,24 @@ pub(super) fn put(
     record: &Record<'_>,
     mut same: Option<BodyComparison<'_>>,
     body: &mut Body<'_>,
-    import: &Import<'_>,
+    meter: &Meter<'_, '_>,
 ) -> Result<bool> {
     let key = Key::bytes(record.key)?;
     let Some(writer) = writer else {
         let Some(mut same) = same else { return Ok(true) };
-        pour(body, import.stop, &mut |bytes| {
-            (import.progress)(bytes.len() as u64);
+        pour(body, meter, &mut |bytes| {
+            meter.add_bytes(bytes.len() as u64);
             Ok(same.take(bytes).map(drop)?)
         })?;
         return Ok(!same.finish()?);
     };
     if record.len <= WHOLE_MAX {
         let mut whole = Vec::new();
-        pour(body, import.stop, &mut |bytes| {
+        pour(body, meter, &mut |bytes| {
             whole.extend_from_slice(bytes);
             Ok(())
         })?;
-        (import.progress)(record.len);
+        meter.add_bytes(record.len);
         if let Some(mut same) = same
             && same.take(&whole)?
             && same.finish()?
@@ -67,12 +100,12 @@ pub(super) fn put(
     }
     // Written while it is compared: of a stream nothing comes twice. Dropped, nothing of it stays.
     let mut long = writer.begin(group, &key, &record.attributes, Some(record.len))?;
-    pour(body, import.stop, &mut |bytes| {
+    pour(body, meter, &mut |bytes| {
         if let Some(same) = &mut same {
             same.take(bytes)?;
         }
         long.write(bytes)?;
-        (import.progress)(bytes.len() as u64);
+        meter.add_bytes(bytes.len() as u64);
         Ok(())
     })?;
     if let Some(same) = same
@@ -85,16 +118,16 @@ pub(super) fn put(
 }
 
 /// Gives all bytes of a body, those of its holes as well, until the caller wants it to end.
-fn pour(body: &mut Body<'_>, stop: Stop, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn pour(body: &mut Body<'_>, meter: &Meter<'_, '_>, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut watched = |bytes: &[u8]| {
-        check(stop)?;
+        meter.check()?;
         take(bytes)
     };
     while body(&mut |piece| match piece {
         Piece::Bytes(bytes) => watched(bytes),
         Piece::Hole(len) => zeroes(len).try_for_each(&mut watched),
     })? {
-        check(stop)?;
+        meter.check()?;
     }
     Ok(())
 }
@@ -105,8 +138,4 @@ fn zeroes(len: u64) -> impl Iterator<Item = &'static [u8]> {
     (0..len)
         .step_by(ZEROES.len())
         .filter_map(move |at| ZEROES.get(..usize::try_from(len - at).unwrap_or(usize::MAX).min(ZEROES.len())))
-}
-
-fn check(stop: Stop) -> Result<()> {
-    if stop.goes_on() { Ok(()) } else { Err(Error::Interrupted) }
 }

@@ -1,0 +1,130 @@
+//! Members of archives, or of a tar that comes through a stream, into a pack.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use super::hooks::{Reporting, Stage};
+use super::{Error, PackReport, PackSources, Result};
+use crate::archive::{self, Archive, TarStream, tar_stream};
+use crate::ops::import::{Import, Imported, STREAM, Source};
+use crate::pack::check_group;
+use crate::pack::tree::{Delete, Grouping};
+
+impl PackSources<'_> {
+    pub(super) fn pack_archives(&self, reporting: &mut Reporting<'_>) -> Result<PackReport> {
+        if self.delete != Delete::Nothing || self.move_originals {
+            return Err(Error::TreesOnly);
+        }
+        let group = match &self.grouping {
+            Grouping::Default => "",
+            Grouping::Named(group) => group,
+            Grouping::Top | Grouping::Hash(_) => return Err(Error::OneGroup),
+        };
+        check_group(group)?;
+        let sources = self.open_sources(reporting)?;
+        let mut opened = self.open(None, reporting)?;
+        let choice = reporting.choice;
+        let shared = RefCell::new(&mut *reporting);
+        let import = Import {
+            group,
+            with_owner: self.with_owner,
+            checksum: self.checksum,
+            attributes: match self.attributes {
+                Some(_) => Some(Box::new(|key| choice.attributes(key))),
+                None => None,
+            },
+            takes: Box::new(|key, kind| choice.takes_below(key, kind)),
+            progress: Box::new(|members, bytes| shared.borrow_mut().goes_on(Stage::Packing, members, bytes)),
+        };
+        let imported = import.run(sources, opened.writer.as_mut(), opened.before.as_ref());
+        drop(import);
+        reporting.finish(Stage::Packing);
+        let done = imported.as_ref().ok().map(|imported| &imported.summary);
+        let is_clean = done.is_some_and(|summary| !summary.interrupted && summary.failures.is_empty());
+        let nothing = choice.nothing().filter(|_| is_clean && choice.is_selective());
+        let complete = self.close(opened, done, nothing, reporting)?;
+        let Imported { summary, left_out } = imported?;
+        Ok(PackReport { summary, left_out, moved: None, complete, nothing })
+    }
+
+    /// Opens the archives and the stream: what is none is told before anything is made.
+    fn open_sources(&self, reporting: &mut Reporting<'_>) -> Result<Vec<Source<'_>>> {
+        let is_stream = |source: &PathBuf| source == Path::new(STREAM);
+        let mut first = match self.sources.iter().any(is_stream) {
+            true => Some(self.open_stream(reporting)?),
+            false => None,
+        };
+        let mut archives = VecDeque::new();
+        for source in self.sources.iter().filter(|source| !is_stream(source)) {
+            archives.push_back(open_archive(source, reporting)?);
+        }
+        let mut sources = Vec::new();
+        for source in &self.sources {
+            if is_stream(source) {
+                let opened = first.take();
+                sources.push(Source::Stream(Box::new(move || opened.map_or_else(|| self.tar(), Ok))));
+            } else {
+                sources.extend(archives.pop_front().map(|archive| Source::Archive(Box::new(archive))));
+            }
+        }
+        Ok(sources)
+    }
+
+    /// The tar that comes through the stream, once its first header is there.
+    fn open_stream(&self, reporting: &mut Reporting<'_>) -> Result<TarStream> {
+        if self.stream.is_none() {
+            return Err(Error::NoStream);
+        }
+        // Waiting for what comes first ends when the caller wants that.
+        self.tar().map_err(|error| match reporting.goes_on(Stage::Packing, 0, 0) {
+            true => error.into(),
+            false => Error::Interrupted,
+        })
+    }
+
+    fn tar(&self) -> archive::Result<TarStream> {
+        let Some(open) = &self.stream else {
+            return Err(archive::Error::Invalid(Error::NoStream.to_string()));
+        };
+        tar_stream(open()?, "stdin")
+    }
+}
+
+/// Opens an archive that was a file a moment ago.
+fn open_archive(path: &Path, reporting: &mut Reporting<'_>) -> Result<Archive> {
+    let len = match std::fs::metadata(path) {
+        Ok(found) if !found.is_dir() => found.len(),
+        _ => return Err(Error::NotAFile(path.to_path_buf())),
+    };
+    let stage = Stage::Indexing { len };
+    let mut progress = |bytes| reporting.goes_on(stage, 0, bytes);
+    let opened = Archive::open_with(path, archive::OpenOptions::default(), &mut progress);
+    reporting.finish(stage);
+    if reporting.is_abandoned() {
+        return Err(Error::Abandoned);
+    }
+    let archive = match opened {
+        Err(archive::Error::Interrupted) => return Err(Error::Interrupted),
+        opened => opened?,
+    };
+    reporting.hooks.archive_opened(&archive);
+    Ok(archive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stops_being_a_file_is_an_error_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (packing, mut hooks) = (PackSources::new(Vec::new(), "p.stook".into()), ());
+        let choice = packing.choice();
+        let mut reporting = Reporting::new(&mut hooks, &choice);
+        for gone in [directory.path().to_path_buf(), directory.path().join("gone.tar")] {
+            let error = open_archive(&gone, &mut reporting).unwrap_err().to_string();
+            assert!(error.contains(gone.to_str().unwrap()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What can go wrong when sources are packed, apart by what a caller does about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::report::units::bytes_decimal;
+use crate::{archive, ops::import, pack};
+
+/// A result of packing.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pack or a source, or what is below them.
+    #[error(transparent)]
+    Pack(#[from] pack::Error),
+    /// An archive, or what is below it.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
+    /// A source is called an archive and is none that can be read, or only some sources are
+    /// archives.
+    #[error(transparent)]
+    NotImported(import::Error),
+    /// No segment can be so long.
+    #[error(transparent)]
+    SegmentLen(pack::Error),
+    /// A source is a pack, and was not to be packed as the files that it is.
+    #[error(transparent)]
+    IsPack(pack::Error),
+    /// Records were to be deleted, and the sources cannot be those of the pack.
+    #[error(transparent)]
+    Roots(pack::Error),
+    /// Records were to be deleted, and the group is named by nothing.
+    #[error(
+        "the group '' is the default group (is a variable not set?): say how many of its records may be deleted, if that \
+         is meant"
+    )]
+    EmptyGroup,
+    /// Both were asked for.
+    #[error("either records of what is gone are deleted, or what was packed is moved: not both")]
+    DeleteAndMove,
+    /// Archives were to be deleted from or moved.
+    #[error("deleting and moving are for trees of files, not for archives")]
+    TreesOnly,
+    /// Archives were to be spread over groups.
+    #[error("spreading over groups is for directories; archives go into one group")]
+    OneGroup,
+    /// A source is [`STREAM`](import::STREAM), and the caller has none.
+    #[error("`-` stands for a tar that comes through a stream, and there is none")]
+    NoStream,
+    /// An archive is gone, or something else now.
+    #[error("{} is not a file any more, and was not imported", .0.display())]
+    NotAFile(PathBuf),
+    /// The file system of the pack has too little room.
+    #[error(
+        "{} would be needed in {}, and {} are free: make room, or choose another place",
+        bytes_decimal(*needed), place.display(), bytes_decimal(*free)
+    )]
+    NoSpace {
+        /// Bytes that it would take.
+        needed: u64,
+        /// Bytes that there are.
+        free: u64,
+        /// The directory that the pack is in.
+        place: PathBuf,
+    },
+    /// Packing ended before its end.
+    #[error("packing into {} stopped; what is in it is safe, and running again goes on", pack.display())]
+    Stopped {
+        /// The pack.
+        pack: PathBuf,
+        /// Why.
+        source: pack::Error,
+    },
+    /// The pack could not be finished.
+    #[error("cannot finish the pack")]
+    Finish(#[source] pack::Error),
+    /// Removing originals ended before its end.
+    #[error("removing what was packed stopped; all of it is in {}", pack.display())]
+    Removing {
+        /// The pack.
+        pack: PathBuf,
+        /// Why.
+        source: pack::Error,
+    },
+    /// The directory of a pack that was taken back could not be removed.
+    #[error("cannot remove {}, which has no file", pack.display())]
+    TakeBack {
+        /// The directory.
+        pack: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The caller wanted it to end, before anything was packed.
+    #[error("interrupted")]
+    Interrupted,
+    /// A hook or predicate of the caller failed. What was made for this run was taken back.
+    #[error("given up by the caller")]
+    Abandoned,
+}
+
+impl Error {
+    /// Whether what was asked for makes no sense, whatever there is.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::NotImported(_)
+                | Self::SegmentLen(_)
+                | Self::IsPack(_)
+                | Self::Roots(_)
+                | Self::EmptyGroup
+                | Self::DeleteAndMove
+                | Self::TreesOnly
+                | Self::OneGroup
+                | Self::NoStream
+        )
+    }
+}
+
+impl From<import::Error> for Error {
+    fn from(error: import::Error) -> Self {
+        match error {
+            import::Error::Pack(error) => Self::Pack(error),
+            import::Error::Archive(error) => Self::Archive(error),
+            import::Error::Interrupted => Self::Interrupted,
+            other => Self::NotImported(other),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Sources into a pack: trees of files, or the members of archives, by one call.
+//!
+//! It decides what may be packed together, what is refused before anything is made, whether there
+//! is room, when the pack counts as complete, and when a pack that was made for nothing is taken
+//! back. How a tree is walked and compared is in [`crate::pack::tree`], what a member of an archive
+//! becomes in [`import`](super::import).
+
+mod archives;
+mod error;
+mod hooks;
+mod opening;
+mod trees;
+
+use std::io::BufRead;
+use std::path::PathBuf;
+
+pub use error::{Error, Result};
+pub use hooks::{Answer, Hooks, Stage};
+
+use self::hooks::Reporting;
+use super::choice::Choice;
+pub use super::choice::{NothingSelected, Predicate};
+use super::import::are_archives;
+use crate::names::Selection;
+use crate::pack::WriterOptions;
+use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
+
+/// Opens the stream that [`STREAM`](super::import::STREAM) stands for among the sources; once for
+/// each time that it stands there.
+pub type OpenStream<'a> = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, crate::Error> + Send + Sync + 'a>;
+
+/// Threads that walk and read, unless something else is asked for.
+const THREADS: usize = 128;
+
+/// Sources that are to be packed, and how.
+pub struct PackSources<'a> {
+    /// Directories and files, or archives; with several trees, keys begin with the name of each.
+    pub sources: Vec<PathBuf>,
+    /// The pack: made if it is not there.
+    pub pack: PathBuf,
+    /// Which paths are packed, by patterns.
+    pub patterns: Selection,
+    /// Of these paths, which are left out; directories with all that is in them.
+    pub exclude: Option<Predicate<'a>>,
+    /// Of the rest, which are packed. Directories are entered all the same.
+    pub select: Option<Predicate<'a>>,
+    /// What the caller adds to the attributes of each record that is put. What is unchanged keeps
+    /// what it has; a member of an archive is unchanged only if these are, too.
+    pub attributes: Option<OwnAttributes<'a>>,
+    /// Which group each record goes to.
+    pub grouping: Grouping,
+    /// How many records of what is gone may be deleted; not for archives.
+    pub delete: Delete,
+    /// Whether what was packed is removed, once the pack was read back; not for archives.
+    pub move_originals: bool,
+    /// Whether bytes are compared, whatever times and checksums say.
+    pub checksum: bool,
+    /// Whether archives and packs among the sources are packed as the files that they are.
+    pub as_file: bool,
+    /// Whether nothing is done, and only said what would be.
+    pub dry_run: bool,
+    /// Whether owners are kept.
+    pub with_owner: bool,
+    /// Threads that walk and read trees.
+    pub threads: usize,
+    /// Length at which segments of a new pack are sealed, in bytes.
+    pub segment_len: u64,
+    /// What [`STREAM`](super::import::STREAM) stands for, if there is such a thing.
+    pub stream: Option<OpenStream<'a>>,
+}
+
+impl std::fmt::Debug for PackSources<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PackSources")
+            .field("sources", &self.sources)
+            .field("pack", &self.pack)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What packing did.
+#[derive(Debug, Default)]
+pub struct PackReport {
+    /// What was added, what was there already, what failed. With
+    /// [`move_originals`](PackSources::move_originals), also why originals stay.
+    pub summary: PackSummary,
+    /// Members of archives that packs do not hold: pipes, devices and the like.
+    pub left_out: Vec<Vec<u8>>,
+    /// What was removed, if that was asked for and packing came to its end.
+    pub moved: Option<MoveSummary>,
+    /// Whether nothing is missing from the pack.
+    pub complete: bool,
+    /// Whether nothing was selected.
+    pub nothing: Option<NothingSelected>,
+}
+
+impl<'a> PackSources<'a> {
+    /// Everything in these sources, into one group, deleting nothing.
+    pub fn new(sources: Vec<PathBuf>, pack: PathBuf) -> Self {
+        Self {
+            sources,
+            pack,
+            patterns: Selection::default(),
+            exclude: None,
+            select: None,
+            attributes: None,
+            grouping: Grouping::Default,
+            delete: Delete::Nothing,
+            move_originals: false,
+            checksum: false,
+            as_file: false,
+            dry_run: false,
+            with_owner: rustix::process::geteuid().is_root(),
+            threads: THREADS,
+            segment_len: WriterOptions::default().segment_len,
+            stream: None,
+        }
+    }
+
+    /// Packs what is new or changed since the last run into the same pack, if there was one.
+    ///
+    /// An entry that cannot be read is a failure of it alone. What ends the run leaves a pack that
+    /// says it is incomplete, and the next run goes on from there. If the pack was made for this
+    /// run, and nothing was selected that was asked for, or the caller failed, it is removed.
+    ///
+    /// # Errors
+    /// What was asked for makes no sense ([`Error::is_usage`]), a source cannot be opened, there is
+    /// no room, or the pack cannot be written.
+    pub fn run(&self, hooks: &mut dyn Hooks) -> Result<PackReport> {
+        self.check()?;
+        let choice = self.choice();
+        let mut reporting = Reporting::new(hooks, &choice);
+        match !self.as_file && are_archives(&self.sources)? {
+            true => self.pack_archives(&mut reporting),
+            false => self.pack_trees(&mut reporting),
+        }
+    }
+
+    /// What it selects, and adds to what is selected.
+    pub(super) fn choice(&self) -> Choice<'_> {
+        let (exclude, select) = (self.exclude.as_ref(), self.select.as_ref());
+        Choice::new(&self.patterns, exclude, select, self.attributes.as_ref())
+    }
+
+    /// What can be refused without looking at anything.
+    fn check(&self) -> Result<()> {
+        self.writer_options().check().map_err(Error::SegmentLen)?;
+        if self.delete != Delete::Nothing && self.move_originals {
+            return Err(Error::DeleteAndMove);
+        }
+        // A variable that is not set: instead of some group, records of the default one would go.
+        if self.delete == Delete::UpToHalf && self.grouping == Grouping::Named(String::new()) {
+            return Err(Error::EmptyGroup);
+        }
+        Ok(())
+    }
+
+    fn writer_options(&self) -> WriterOptions {
+        WriterOptions { segment_len: self.segment_len, ..WriterOptions::bulk() }
+    }
+}
+
+/// How records are spread over groups: `none`, `top` (by first directory) or `hash:N`, N from 1 to
+/// 10,000. `None` for any other text.
+pub fn parse_grouping(text: &str) -> Option<Grouping> {
+    match text {
+        "none" => Some(Grouping::Default),
+        "top" => Some(Grouping::Top),
+        _ => {
+            let groups = text.strip_prefix("hash:")?.parse().ok()?;
+            (1..=10_000).contains(&groups).then_some(Grouping::Hash(groups))
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The pack that sources go into: opened or made, finished, or taken back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::hooks::{Reporting, Stage};
+use super::{Error, NothingSelected, PackSources, Result};
+use crate::pack::tree::{Delete, PackSummary, PackTree};
+use crate::pack::{self, OpenOptions, Pack, PackWriter};
+use crate::storage::{LocalStorage, LocalStorageOptions, free_bytes};
+
+/// Free space below which the tree is counted before anything is written, in bytes.
+const COUNT_FIRST_BELOW: u64 = 32 << 30;
+
+/// What head, checksums and index of a record take, about, in bytes.
+const RECORD_LEN: u64 = 150;
+
+/// A pack that sources go into.
+pub(super) struct Opened {
+    /// None where nothing is to be done.
+    pub(super) writer: Option<PackWriter>,
+    /// What was in it.
+    pub(super) before: Option<Pack>,
+    /// What was made for this run, if no pack was there.
+    made: Option<Made>,
+}
+
+/// A pack that was made for this run.
+struct Made {
+    /// Whether its directory was, too.
+    with_directory: bool,
+}
+
+impl Opened {
+    fn was_complete(&self) -> bool {
+        self.before.as_ref().is_some_and(Pack::is_complete)
+    }
+}
+
+impl PackSources<'_> {
+    /// Opens the pack, or makes it. One that was there says from then on that it is incomplete.
+    /// A tree is checked against what is in it, and against the room that there is.
+    pub(super) fn open(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<Opened> {
+        if self.dry_run {
+            return self.open_dry(tree, reporting);
+        }
+        let (options, is_there) = (LocalStorageOptions::default(), self.pack.exists());
+        if !is_there {
+            self.check_space(tree, None, reporting)?;
+        }
+        let storage = match is_there {
+            true => LocalStorage::open(&self.pack, options),
+            false => LocalStorage::create(&self.pack, options),
+        };
+        let storage = Arc::new(storage.map_err(pack::Error::from)?);
+        if is_there {
+            match PackWriter::open(storage.clone(), self.writer_options()) {
+                Ok(mut writer) => {
+                    reporting.hooks.watch(writer.damage_log());
+                    writer.recovery().notes().iter().for_each(|note| reporting.hooks.note(note));
+                    // Through the same opening of the directory: another may have taken its place.
+                    let before = Pack::open(storage, OpenOptions::default())?;
+                    reporting.hooks.watch(before.damage_log());
+                    check_roots(tree, &before)?;
+                    // Not earlier: what a run that was cut off left in the pack is known only now.
+                    self.check_space(tree, Some(&before), reporting)?;
+                    writer.set_complete(false);
+                    writer.publish()?;
+                    return Ok(Opened { writer: Some(writer), before: Some(before), made: None });
+                }
+                // Making one tells whether it can be made there.
+                Err(pack::Error::NotAPack { .. }) => self.check_space(tree, None, reporting)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut writer = PackWriter::create(storage, self.writer_options())?;
+        let roots = self.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
+        writer.set_roots(roots.collect());
+        let made = Some(Made { with_directory: !is_there });
+        Ok(Opened { writer: Some(writer), before: None, made })
+    }
+
+    /// What is there, for a run that only says what it would do.
+    fn open_dry(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<Opened> {
+        let nothing = Opened { writer: None, before: None, made: None };
+        if !self.pack.exists() {
+            return Ok(nothing);
+        }
+        let before = match Pack::open_path(&self.pack, OpenOptions::default()) {
+            Err(pack::Error::NotAPack { .. }) if is_empty(&self.pack) => return Ok(nothing),
+            opened => opened?,
+        };
+        reporting.hooks.watch(before.damage_log());
+        before.check_writable()?;
+        check_roots(tree, &before)?;
+        Ok(Opened { before: Some(before), ..nothing })
+    }
+
+    /// Where space is scarce, counts the bytes of the tree first.
+    fn check_space(
+        &self,
+        tree: Option<&PackTree<'_>>,
+        before: Option<&Pack>,
+        reporting: &mut Reporting<'_>,
+    ) -> Result<()> {
+        let Some(tree) = tree else { return Ok(()) };
+        let place = match self.pack.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let free = free_bytes(place).map_err(pack::Error::from)?;
+        if free >= COUNT_FIRST_BELOW {
+            return Ok(());
+        }
+        let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Counting, entries, bytes);
+        let counted = tree.run(None, before, &mut progress)?;
+        reporting.finish(Stage::Counting);
+        if reporting.is_abandoned() {
+            return Err(Error::Abandoned);
+        }
+        if counted.interrupted {
+            return Err(Error::Interrupted);
+        }
+        // What is packed is asked about anew.
+        reporting.choice.forget();
+        let needed = counted.bytes + RECORD_LEN * counted.added();
+        match needed > free {
+            true => Err(Error::NoSpace { needed, free, place: place.to_path_buf() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends the writing, or takes back what was made in vain; whether the pack is complete.
+    ///
+    /// What was packed is kept even if the rest could not be: the next run goes on from there.
+    pub(super) fn close(
+        &self,
+        opened: Opened,
+        packed: Option<&PackSummary>,
+        nothing: Option<NothingSelected>,
+        reporting: &Reporting<'_>,
+    ) -> Result<bool> {
+        let was_complete = opened.was_complete();
+        let is_abandoned = reporting.is_abandoned();
+        let is_in_vain = is_abandoned || nothing.is_some_and(|nothing| nothing.is_error);
+        let is_whole = |summary: &PackSummary| {
+            // Where deleting was refused nothing was packed: the pack is what it was.
+            let is_packed = summary.refused.is_none() || was_complete;
+            is_packed && !summary.interrupted && summary.failures.is_empty()
+        };
+        let complete = !is_abandoned && packed.is_some_and(is_whole);
+        match (opened.writer, opened.made) {
+            (Some(writer), Some(made)) if is_in_vain => self.take_back(writer, &made)?,
+            (Some(mut writer), _) if packed.is_some() => {
+                writer.set_complete(complete);
+                if self.move_originals {
+                    writer.set_moved();
+                }
+                // What a build leaves is sealed; what later runs add stays open for the next.
+                writer.finish(complete && !was_complete).map_err(Error::Finish)?;
+            }
+            _ => {}
+        }
+        if is_abandoned { Err(Error::Abandoned) } else { Ok(complete) }
+    }
+
+    fn take_back(&self, writer: PackWriter, made: &Made) -> Result<()> {
+        if writer.discard()? && made.with_directory {
+            let into_error = |source| Error::TakeBack { pack: self.pack.clone(), source };
+            crate::tree::remove_if_empty(&self.pack).map_err(into_error)?;
+        }
+        Ok(())
+    }
+}
+
+/// What cannot be deleted is told before anything is packed.
+fn check_roots(tree: Option<&PackTree<'_>>, before: &Pack) -> Result<()> {
+    match tree.filter(|tree| tree.delete != Delete::Nothing) {
+        Some(tree) => tree.check_roots(before).map_err(Error::Roots),
+        None => Ok(()),
+    }
+}
+
+/// Whether a directory has nothing in it, so that a pack can be made there.
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+}

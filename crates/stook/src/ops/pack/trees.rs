@@ -1,0 +1,84 @@
+//! Trees of files into a pack.
+
+use super::hooks::{Reporting, Stage};
+use super::{Error, PackReport, PackSources, Result};
+use crate::ops::choice::Choice;
+use crate::pack::tree::{MoveSummary, PackSummary, PackTree};
+use crate::pack::{self, AccessRule, OpenOptions, Pack};
+
+impl PackSources<'_> {
+    pub(super) fn pack_trees(&self, reporting: &mut Reporting<'_>) -> Result<PackReport> {
+        let mut tree = self.tree(reporting.choice)?;
+        let mut opened = self.open(Some(&tree), reporting)?;
+        tree.own = self.pack.exists().then(|| self.pack.clone());
+        let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Packing, entries, bytes);
+        let packed = tree.run(opened.writer.as_mut(), opened.before.as_ref(), &mut progress);
+        reporting.finish(Stage::Packing);
+        let nothing = packed.as_ref().ok().filter(|summary| self.is_all_asked(summary));
+        let nothing = nothing.and_then(|_| reporting.choice.nothing());
+        let complete = self.close(opened, packed.as_ref().ok(), nothing, reporting)?;
+        let mut summary = packed.map_err(|source| Error::Stopped { pack: self.pack.clone(), source })?;
+        let moved = match self.move_originals && !self.dry_run && !summary.interrupted {
+            // The pack may have been taken back.
+            true if nothing.is_some() => Some(MoveSummary::default()),
+            true => Some(self.remove(&tree, &mut summary, reporting)?),
+            false => None,
+        };
+        Ok(PackReport { summary, left_out: Vec::new(), moved, complete, nothing })
+    }
+
+    /// What is to be packed, checked before anything is made.
+    fn tree<'t>(&self, choice: &'t Choice<'t>) -> Result<PackTree<'t>> {
+        for source in &self.sources {
+            let into_error = |error| pack::Error::from(crate::Error::io("read", source, error));
+            source.symlink_metadata().map_err(into_error)?;
+        }
+        let tree = PackTree {
+            roots: self.sources.clone(),
+            grouping: self.grouping.clone(),
+            with_owner: self.with_owner,
+            threads: self.threads,
+            select: Box::new(|key, kind| choice.decide(key, kind)),
+            own: self.pack.exists().then(|| self.pack.clone()),
+            delete: self.delete,
+            checksum: self.checksum,
+            attributes: match self.attributes {
+                Some(_) => Some(Box::new(|key| choice.attributes(key))),
+                None => None,
+            },
+        };
+        tree.check()?;
+        if !self.as_file {
+            tree.check_no_packs().map_err(Error::IsPack)?;
+        }
+        Ok(tree)
+    }
+
+    /// Whether all that was met was asked about, and nothing went wrong.
+    fn is_all_asked(&self, summary: &PackSummary) -> bool {
+        let is_clean = !summary.interrupted && summary.failures.is_empty() && summary.refused.is_none();
+        // A file that is named itself is packed without being asked about.
+        is_clean && self.sources.iter().all(|source| source.is_dir())
+    }
+
+    /// Removes what the pack holds. What stays because of a failure, and an interruption, are added
+    /// to what packing met.
+    fn remove(
+        &self,
+        tree: &PackTree<'_>,
+        summary: &mut PackSummary,
+        reporting: &mut Reporting<'_>,
+    ) -> Result<MoveSummary> {
+        // From the medium: what is in the page cache says nothing of what is there.
+        let options = OpenOptions { access: AccessRule::Direct, ..OpenOptions::default() };
+        let pack = Pack::open_path(&self.pack, options)?;
+        reporting.hooks.watch(pack.damage_log());
+        let mut progress = |entries: u64, bytes: u64| reporting.goes_on(Stage::Removing, entries, bytes);
+        let removed = tree.remove_packed(&pack, &summary.failures, &mut progress);
+        reporting.finish(Stage::Removing);
+        let mut moved = removed.map_err(|source| Error::Removing { pack: self.pack.clone(), source })?;
+        summary.failures.append(&mut moved.failures);
+        summary.interrupted = moved.interrupted;
+        Ok(moved)
+    }
+}

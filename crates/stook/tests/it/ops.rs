@@ -1,0 +1,224 @@
+//! Sources into a pack by one call: what it leaves behind, however it ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use stook::names::{Patterns, Selection};
+use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage};
+use stook::pack::tree::{Delete, Grouping};
+use stook::pack::{Attributes, Key, OpenOptions, Pack};
+
+/// A tree of two files, and a place for a pack.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::create_dir_all(place.path("tree/deep")).unwrap();
+        fs::write(place.path("tree/a"), "a").unwrap();
+        fs::write(place.path("tree/deep/b"), "b").unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn packing<'a>(&self) -> PackSources<'a> {
+        PackSources::new(vec![self.path("tree")], self.path("p.stook"))
+    }
+
+    fn names_in(&self, name: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(name)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn open(&self) -> Pack {
+        Pack::open_path(self.path("p.stook"), OpenOptions::default()).unwrap()
+    }
+}
+
+/// Answers the same in one stage, and notes which there are.
+struct Answers {
+    stage: Stage,
+    answer: Answer,
+    stages: Vec<Stage>,
+}
+
+impl Answers {
+    fn new(stage: Stage, answer: Answer) -> Self {
+        Self { stage, answer, stages: Vec::new() }
+    }
+}
+
+impl Hooks for Answers {
+    fn progress(&mut self, stage: Stage, _entries: u64, _bytes: u64) -> Answer {
+        if stage == self.stage { self.answer } else { Answer::GoOn }
+    }
+
+    fn finished(&mut self, stage: Stage) -> Answer {
+        if stage != Stage::Counting {
+            self.stages.push(stage);
+        }
+        Answer::GoOn
+    }
+}
+
+fn including(pattern: &str) -> Selection {
+    Selection::of(Patterns::new([pattern]).unwrap(), Patterns::default())
+}
+
+#[test]
+fn a_run_that_is_given_up_takes_back_what_it_made_and_nothing_else() {
+    let place = Place::new();
+    let give_up = || Answers::new(Stage::Packing, Answer::Abandon);
+    assert!(matches!(place.packing().run(&mut give_up()), Err(Error::Abandoned)));
+    assert!(!place.path("p.stook").exists());
+    // A directory that was there stays, empty.
+    fs::create_dir(place.path("p.stook")).unwrap();
+    assert!(matches!(place.packing().run(&mut give_up()), Err(Error::Abandoned)));
+    assert_eq!(place.names_in("p.stook"), [""; 0]);
+    // A pack that was there stays with what is in it, and is no longer complete.
+    assert!(place.packing().run(&mut ()).unwrap().complete && place.open().is_complete());
+    fs::write(place.path("tree/c"), "c").unwrap();
+    assert!(matches!(place.packing().run(&mut give_up()), Err(Error::Abandoned)));
+    let pack = place.open();
+    assert!(!pack.is_complete() && pack.contains(&Key::bytes("deep/b").unwrap()).unwrap());
+}
+
+#[test]
+fn a_run_that_is_stopped_keeps_what_it_packed_and_the_next_goes_on() {
+    let place = Place::new();
+    let report = place.packing().run(&mut Answers::new(Stage::Packing, Answer::Stop)).unwrap();
+    assert!(report.summary.interrupted && !report.complete && !place.open().is_complete());
+    let report = place.packing().run(&mut ()).unwrap();
+    assert!(report.complete && place.open().is_complete());
+    assert_eq!(report.summary.added() + report.summary.unchanged, 4);
+}
+
+#[test]
+fn a_pack_that_was_made_for_nothing_is_taken_back_unless_that_was_on_purpose() {
+    let place = Place::new();
+    let run = |patterns: Selection| -> PackReport {
+        PackSources { patterns, ..place.packing() }.run(&mut ()).unwrap()
+    };
+    let nothing = run(including("*.jpg")).nothing.unwrap();
+    assert!(nothing.is_error && nothing.asked == 3 && !place.path("p.stook").exists());
+    let on_purpose = Selection::of(Patterns::default(), Patterns::new(["a", "deep"]).unwrap());
+    assert!(!run(on_purpose).nothing.unwrap().is_error && place.open().is_complete());
+    // What was there is not touched.
+    assert!(run(including("*.jpg")).nothing.unwrap().is_error && place.open().is_complete());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_as_such_before_anything_is_made() {
+    let place = Place::new();
+    let wrong = [
+        PackSources { segment_len: 1, ..place.packing() },
+        PackSources { delete: Delete::Any, move_originals: true, ..place.packing() },
+        PackSources { delete: Delete::UpToHalf, grouping: Grouping::Named(String::new()), ..place.packing() },
+        PackSources { sources: vec!["-".into()], ..place.packing() },
+    ];
+    for packing in wrong {
+        let error = packing.run(&mut ()).unwrap_err();
+        assert!(error.is_usage(), "{error}");
+    }
+    let absent = PackSources { sources: vec![place.path("absent")], ..place.packing() };
+    assert!(!absent.run(&mut ()).unwrap_err().is_usage());
+    place.packing().run(&mut ()).unwrap();
+    let pack_as_source =
+        PackSources { sources: vec![place.path("p.stook")], pack: place.path("q.stook"), ..place.packing() };
+    assert!(matches!(pack_as_source.run(&mut ()), Err(Error::IsPack(_))));
+    assert_eq!(place.names_in(""), ["p.stook", "tree"]);
+}
+
+#[test]
+fn originals_are_removed_only_after_packing_came_to_its_end() {
+    let place = Place::new();
+    let moving = || PackSources { move_originals: true, ..place.packing() };
+    let mut stopped = Answers::new(Stage::Packing, Answer::Stop);
+    assert!(moving().run(&mut stopped).unwrap().moved.is_none());
+    assert_eq!(
+        (stopped.stages, place.names_in("tree")),
+        (vec![Stage::Packing], vec!["a".into(), "deep".into()])
+    );
+    let mut whole = Answers::new(Stage::Packing, Answer::GoOn);
+    let report = moving().run(&mut whole).unwrap();
+    assert_eq!(whole.stages, [Stage::Packing, Stage::Removing]);
+    assert_eq!((report.moved.unwrap().files, place.names_in("tree")), (2, Vec::new()));
+    assert!(place.open().is_moved_into());
+}
+
+#[test]
+fn a_dry_run_says_the_same_and_makes_nothing() {
+    let place = Place::new();
+    let dry = || PackSources { dry_run: true, ..place.packing() }.run(&mut ()).unwrap().summary;
+    let before = (dry().files, dry().directories, dry().bytes);
+    assert!(!place.path("p.stook").exists());
+    fs::create_dir(place.path("p.stook")).unwrap();
+    assert_eq!((dry().files, dry().directories, dry().bytes), before);
+    assert_eq!(place.names_in("p.stook"), [""; 0]);
+    let done = place.packing().run(&mut ()).unwrap().summary;
+    assert_eq!((done.files, done.directories, done.bytes), before);
+    // What is no pack and cannot become one is refused, as it would be.
+    let other = PackSources { pack: place.path("tree/deep"), dry_run: true, ..place.packing() };
+    assert!(other.run(&mut ()).is_err());
+}
+
+#[test]
+fn attributes_of_the_caller_are_put_or_the_run_ends_before_the_record() {
+    let place = Place::new();
+    let labelled = |fails: bool| PackSources {
+        attributes: Some(Box::new(move |path: &[u8]| {
+            let mut attributes = Attributes::new();
+            attributes.set_text("label", &path.escape_ascii().to_string()).ok()?;
+            (!fails || path != b"a").then_some(attributes)
+        })),
+        ..place.packing()
+    };
+    assert!(matches!(labelled(true).run(&mut ()), Err(Error::Abandoned)));
+    assert!(!place.path("p.stook").exists());
+    labelled(false).run(&mut ()).unwrap();
+    let label = |key: &str| {
+        let record = place.open().get(&Key::bytes(key).unwrap()).unwrap().unwrap();
+        record.head.attributes.iter().any(|(_, value)| format!("{value:?}").contains(key))
+    };
+    assert!(label("a") && label("deep/b"));
+}
+
+#[test]
+fn members_of_an_archive_are_packed_as_the_tree_is() {
+    let place = Place::new();
+    let tar = place.path("t.tar");
+    let made = std::process::Command::new("tar")
+        .arg("cf")
+        .arg(&tar)
+        .arg("-C")
+        .arg(place.path("tree"))
+        .arg(".")
+        .status();
+    assert!(made.unwrap().success());
+    let mut hooks = Answers::new(Stage::Packing, Answer::GoOn);
+    let packing = PackSources { sources: vec![tar.clone()], ..place.packing() };
+    let report = packing.run(&mut hooks).unwrap();
+    assert_eq!((report.summary.files, report.summary.directories, report.complete), (2, 2, true));
+    assert!(matches!(hooks.stages[..], [Stage::Indexing { .. }, Stage::Packing]), "{:?}", hooks.stages);
+    for packing in [
+        PackSources { delete: Delete::Any, ..place.packing() },
+        PackSources { move_originals: true, ..place.packing() },
+        PackSources { grouping: Grouping::Top, ..place.packing() },
+    ] {
+        let packing = PackSources { sources: vec![tar.clone()], ..packing };
+        assert!(packing.run(&mut ()).unwrap_err().is_usage() && tar.exists());
+    }
+    let missing = PackSources {
+        patterns: including("*.jpg"),
+        sources: vec![tar],
+        pack: place.path("q"),
+        ..place.packing()
+    };
+    assert!(missing.run(&mut ()).unwrap().nothing.unwrap().is_error && !Path::exists(&place.path("q")));
+}
