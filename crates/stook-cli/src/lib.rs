@@ -2,7 +2,7 @@
 //!
 //! Each subcommand is one file under [`commands`]: an `Args` for clap and a `run(args, &Context)`.
 //! What they share is here: [`cli`] (the table of commands), [`context`] (global flags), [`output`]
-//! (tables and JSON on stdout), [`packs`] (opening packs, keys as JSON), [`paths`] (what lies inside what), [`progress`] (a bar on
+//! (tables and JSON on stdout), [`packs`] (opening packs, keys as JSON), [`progress`] (a bar on
 //! stderr), [`interrupt`] (Ctrl-C as a flag to poll), [`exit`] (exit codes and error messages).
 //!
 //! It is a library so that the help pages and completions can be made from the same definitions.
@@ -18,10 +18,8 @@ pub mod interrupt;
 mod keys;
 pub mod output;
 pub mod packs;
-pub mod paths;
 pub mod progress;
 pub mod select;
-pub mod study;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

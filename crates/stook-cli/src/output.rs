@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use serde::Serialize;
 use stook::names::escaped_controls;
+pub use stook::report::table::Align;
 
 use crate::interrupt::while_writing;
 
@@ -130,20 +131,19 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// On which side the cells of a column stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    /// Text.
-    Left,
-    /// Numbers.
-    Right,
-}
-
 /// Rows of text in aligned columns.
 #[derive(Debug, Clone)]
 pub struct Table {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
+}
+
+impl From<&stook::report::table::Table> for Table {
+    fn from(table: &stook::report::table::Table) -> Self {
+        let mut printed = Self::new(table.columns());
+        table.rows().for_each(|cells| printed.row(cells));
+        printed
+    }
 }
 
 impl Table {

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use stook_cli::study::cold::Cold;
-use stook_cli::study::environment::{Environment, version_of};
-use stook_cli::study::sample::{self, Sample};
+use stook_study::cold::Cold;
+use stook_study::environment::{Environment, version_of};
+use stook_study::sample::{self, Sample};
 
 use crate::pack::{Way, collect, interleave};
 use crate::result::{Results, Target};
@@ -173,7 +173,7 @@ fn get_many(build: &Build, inputs: &Inputs) -> anyhow::Result<()> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     sample::prepare_work(&args.work)?;
     eprintln!("Making the sample");
-    let tree = SAMPLE.tree(&args.work, || {})?;
+    let tree = SAMPLE.tree(&args.work, || Ok(()))?;
     let linked = tree_of_links(&args.work)?;
     let inputs = Inputs { keys: args.work.join("keys.txt"), tree, linked };
     std::fs::write(&inputs.keys, some_keys(&inputs.tree)?)?;

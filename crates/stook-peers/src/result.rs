@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use stook::report::stats::{PairedRatio, Summary};
 use stook::report::units;
-use stook_cli::study::environment::Environment;
-use stook_cli::study::meter::Taken;
+use stook_study::environment::Environment;
+use stook_study::meter::Taken;
 
 /// Confidence asked for. Five pairs give 93.75%, and the result says so.
 const CONFIDENCE: f64 = 0.95;

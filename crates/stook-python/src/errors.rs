@@ -3,11 +3,11 @@
 use std::error::Error as StdError;
 use std::ffi::CString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::PyType;
 use stook::error::RemoteErrorKind;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
@@ -49,35 +49,32 @@ fn chain(error: &dyn StdError) -> String {
 pub(crate) fn exception(
     class: &str,
     message: String,
-    fields: impl for<'py> FnOnce(&Bound<'py, PyDict>) -> PyResult<()>,
+    set_fields: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<()>,
 ) -> PyErr {
     Python::attach(|py| {
         let make = || -> PyResult<PyErr> {
             let class = py.import("stook._errors")?.getattr(class)?.cast_into::<PyType>()?;
             let exception = class.call1((message.as_str(),))?;
-            let values = PyDict::new(py);
-            fields(&values)?;
-            for (name, value) in values {
-                exception.setattr(name.cast_into::<pyo3::types::PyString>()?, value)?;
-            }
+            set_fields(&exception)?;
             Ok(PyErr::from_value(exception))
         };
         make().unwrap_or_else(|error| error)
     })
 }
 
-fn plain(class: &str, error: &dyn StdError) -> PyErr {
-    exception(class, chain(error), |_| Ok(()))
+/// The exception `stook.CLASS` with this message and nothing else.
+pub(crate) fn plain(class: &str, message: impl Into<String>) -> PyErr {
+    exception(class, message.into(), |_| Ok(()))
 }
 
 /// The exception for something that was closed.
 pub(crate) fn closed(what: &str) -> PyErr {
-    exception("ClosedError", format!("this {what} is closed"), |_| Ok(()))
+    plain("ClosedError", format!("this {what} is closed"))
 }
 
 /// The exception for a value that makes no sense.
 pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
-    exception("InvalidError", message.into(), |_| Ok(()))
+    plain("InvalidError", message)
 }
 
 /// What the operating system refused: the subclass of `OSError` for the number, as `open` would raise it.
@@ -105,21 +102,21 @@ impl Raise for stook::Error {
         use stook::Error as E;
         match self {
             E::Io { path, source, .. } => system(self, source, Some(path)),
-            E::SourceChanged { .. } => plain("SourceChangedError", self),
-            E::ShortRead { .. } => plain("ShortReadError", self),
+            E::SourceChanged { .. } => plain("SourceChangedError", chain(self)),
+            E::ShortRead { .. } => plain("ShortReadError", chain(self)),
             E::Remote(error) if error.kind == RemoteErrorKind::NoRanges => {
-                exception("RemoteError", format!("{self}: whole_file=True does that"), |_| Ok(()))
+                plain("RemoteError", format!("{self}: whole_file=True does that"))
             }
-            E::LongRead { .. } => plain("InvalidError", self),
+            E::LongRead { .. } => plain("InvalidError", chain(self)),
             E::Remote(_) => match self.io_kind() {
-                Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", self),
-                Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", self),
-                _ => plain("RemoteError", self),
+                Some(std::io::ErrorKind::NotFound) => plain("RemoteNotFoundError", chain(self)),
+                Some(std::io::ErrorKind::PermissionDenied) => plain("RemotePermissionError", chain(self)),
+                _ => plain("RemoteError", chain(self)),
             },
-            E::Address { .. } => plain("AddressError", self),
-            E::OutOfBounds { .. } => plain("OutOfBoundsError", self),
-            E::AlreadyExists { .. } => plain("ExistsError", self),
-            E::Locked { .. } => plain("LockedError", self),
+            E::Address { .. } => plain("AddressError", chain(self)),
+            E::OutOfBounds { .. } => plain("OutOfBoundsError", chain(self)),
+            E::AlreadyExists { .. } => plain("ExistsError", chain(self)),
+            E::Locked { .. } => plain("LockedError", chain(self)),
             _ => PyRuntimeError::new_err(chain(self)),
         }
     }
@@ -127,9 +124,13 @@ impl Raise for stook::Error {
 
 /// The exception for damage.
 pub(crate) fn damaged(damage: &pack::Damage, message: String) -> PyErr {
-    let (file, offset, what) = (damage.file.clone(), damage.offset, damage.what.clone());
-    let key = damage.key.clone();
-    exception("DamagedError", message, move |fields| set_damage(fields, file, offset, key.as_ref(), &what))
+    exception("DamagedError", message, |error| {
+        let key = damage.key.as_ref().map(|key| key::to_python(error.py(), key)).transpose()?;
+        error.setattr("file", damage.file.as_os_str())?;
+        error.setattr("offset", damage.offset)?;
+        error.setattr("key", key)?;
+        error.setattr("what", &damage.what)
+    })
 }
 
 /// Warns of damage that opening a pack met: nobody is to find out by what is missing.
@@ -140,34 +141,19 @@ pub(crate) fn warn_of(py: Python<'_>, path: &Path, damages: &[pack::Damage]) -> 
         many => format!(" (and {} more)", many - 1),
     };
     let text = format!("{} is damaged: {first}{more}; stook.check lists all damage", path.display());
-    // Zeros would end it.
-    let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
-    let class = py.import("stook._errors")?.getattr("DamageWarning")?;
-    PyErr::warn(py, &class, &text, 1)
+    warn(&py.import("stook._errors")?.getattr("DamageWarning")?, &text)
 }
 
-/// Warns of what opening a pack for writing found and mended: what the command-line tool remarks on.
+/// Warns with the text, which may have zeros in it.
+pub(crate) fn warn(class: &Bound<'_, PyAny>, text: &str) -> PyResult<()> {
+    let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
+    PyErr::warn(class.py(), class, &text, 1)
+}
+
+/// Warns of what opening a pack for writing found and mended: what the command-line tool notes.
 pub(crate) fn warn_of_recovery(py: Python<'_>, path: &Path, notes: &[String]) -> PyResult<()> {
     let class = py.import("stook._errors")?.getattr("RecoveryWarning")?;
-    notes.iter().try_for_each(|note| {
-        let text = format!("{}: {note}", path.display());
-        let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
-        PyErr::warn(py, &class, &text, 1)
-    })
-}
-
-fn set_damage(
-    fields: &Bound<'_, PyDict>,
-    file: PathBuf,
-    offset: u64,
-    key: Option<&pack::Key>,
-    what: &str,
-) -> PyResult<()> {
-    let py = fields.py();
-    fields.set_item("file", file.into_os_string())?;
-    fields.set_item("offset", offset)?;
-    fields.set_item("key", key.map(|key| key::to_python(py, key)).transpose()?)?;
-    fields.set_item("what", what)
+    notes.iter().try_for_each(|note| warn(&class, &format!("{}: {note}", path.display())))
 }
 
 impl Raise for pack::Error {
@@ -176,15 +162,15 @@ impl Raise for pack::Error {
         match self {
             E::Core(error) => error.raise(),
             E::Outside { source, .. } => system(self, source, None),
-            E::NotAPack { .. } => plain("NotAPackError", self),
-            E::Exists { .. } => plain("ExistsError", self),
+            E::NotAPack { .. } => plain("NotAPackError", chain(self)),
+            E::Exists { .. } => plain("ExistsError", chain(self)),
             E::Damaged(damage) => damaged(damage, chain(self)),
-            E::Unsupported { .. } => plain("UnsupportedError", self),
-            E::Limit { .. } | E::BodyLength { .. } => plain("LimitError", self),
-            E::Invalid(_) => plain("InvalidError", self),
-            E::NoSuchState { .. } => plain("NoSuchStateError", self),
-            E::Forked { .. } => plain("ForkedError", self),
-            E::Stopped => plain("StoppedError", self),
+            E::Unsupported { .. } => plain("UnsupportedError", chain(self)),
+            E::Limit { .. } | E::BodyLength { .. } => plain("LimitError", chain(self)),
+            E::Invalid(_) => plain("InvalidError", chain(self)),
+            E::NoSuchState { .. } => plain("NoSuchStateError", chain(self)),
+            E::Forked { .. } => plain("ForkedError", chain(self)),
+            E::Stopped => plain("StoppedError", chain(self)),
             E::Commit(cause) => cause.raise(),
             _ => PyRuntimeError::new_err(chain(self)),
         }
@@ -196,16 +182,15 @@ impl Raise for archive::Error {
         use archive::Error as E;
         match self {
             E::Core(error) => error.raise(),
-            E::NotAnArchive { .. } => plain("NotAPackError", self),
-            E::Damaged { path, offset, what } => {
-                let (file, offset, what) = (path.clone(), *offset, what.clone());
-                let message = chain(self);
-                exception("DamagedError", message, move |fields| {
-                    set_damage(fields, file, offset, None, &what)
-                })
-            }
-            E::Unsupported { .. } => plain("UnsupportedError", self),
-            E::Invalid(_) => plain("InvalidError", self),
+            E::NotAnArchive { .. } => plain("NotAPackError", chain(self)),
+            E::Damaged { path, offset, what } => exception("DamagedError", chain(self), |error| {
+                error.setattr("file", path.as_os_str())?;
+                error.setattr("offset", *offset)?;
+                error.setattr("key", error.py().None())?;
+                error.setattr("what", what)
+            }),
+            E::Unsupported { .. } => plain("UnsupportedError", chain(self)),
+            E::Invalid(_) => plain("InvalidError", chain(self)),
             _ => PyRuntimeError::new_err(chain(self)),
         }
     }
@@ -218,7 +203,7 @@ impl Raise for ops::unpack::Error {
             E::Core(error) => error.raise(),
             E::Pack(error) => error.raise(),
             E::Archive(error) => error.raise(),
-            E::OnlyPacks { .. } => plain("InvalidError", self),
+            E::OnlyPacks { .. } => plain("InvalidError", chain(self)),
             E::Write(source) => system(self, source, None),
             _ => PyRuntimeError::new_err(chain(self)),
         }
@@ -231,7 +216,7 @@ impl Raise for ops::repair::Error {
         match self {
             E::Core(error) => error.raise(),
             E::Pack(error) => error.raise(),
-            E::Exists { .. } => plain("ExistsError", self),
+            E::Exists { .. } => plain("ExistsError", chain(self)),
             _ => PyRuntimeError::new_err(chain(self)),
         }
     }
@@ -240,19 +225,18 @@ impl Raise for ops::repair::Error {
 impl Raise for ops::pack::Error {
     fn raise(&self) -> PyErr {
         use ops::pack::Error as E;
-        let invalid =
-            |instead: &str| exception("InvalidError", format!("{}{instead}", chain(self)), |_| Ok(()));
+        let invalid = |instead: &str| plain("InvalidError", format!("{}{instead}", chain(self)));
         match self {
             E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
             E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
             E::Archive(error) => error.raise(),
-            E::SegmentLen(error) => exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(())),
+            E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
             E::TakeBack { pack, source } => system(self, source, Some(pack)),
             E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),
             E::IsPack(error) => error.raise(),
             E::NotImported(ops::import::Error::NotImported { .. }) => invalid(" with as_file=True"),
             E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
-            _ => plain("InvalidError", self),
+            _ => plain("InvalidError", chain(self)),
         }
     }
 }
@@ -262,24 +246,19 @@ impl Raise for SparseError {
         use SparseError as E;
         match self {
             E::NotHeld { gap, .. } => {
-                let gap = (gap.start(), gap.end());
-                exception("NotHeldError", chain(self), move |fields| fields.set_item("gap", gap))
+                exception("NotHeldError", chain(self), |error| error.setattr("gap", (gap.start(), gap.end())))
             }
             E::Differs { offset, .. } => {
-                let offset = *offset;
-                exception("DiffersError", chain(self), move |fields| fields.set_item("offset", offset))
+                exception("DiffersError", chain(self), |error| error.setattr("offset", offset))
             }
-            E::TooFar { .. } | E::Plan(_) | E::Options(_) => plain("InvalidError", self),
-            E::NameTaken { .. } | E::NotOfASource { .. } => plain("ExistsError", self),
-            E::Full => plain("LimitError", self),
-            E::NotASparseFile { .. } | E::Version { .. } => plain("UnsupportedError", self),
-            E::Damaged { offset, what } => {
-                let (offset, what) = (*offset, what.clone());
-                exception("DamagedError", chain(self), move |fields| {
-                    fields.set_item("offset", offset)?;
-                    fields.set_item("what", what)
-                })
-            }
+            E::TooFar { .. } | E::Plan(_) | E::Options(_) => plain("InvalidError", chain(self)),
+            E::NameTaken { .. } | E::NotOfASource { .. } => plain("ExistsError", chain(self)),
+            E::Full => plain("LimitError", chain(self)),
+            E::NotASparseFile { .. } | E::Version { .. } => plain("UnsupportedError", chain(self)),
+            E::Damaged { offset, what } => exception("DamagedError", chain(self), |error| {
+                error.setattr("offset", offset)?;
+                error.setattr("what", what)
+            }),
             E::Io { source, .. } => system(self, source, None),
             _ => PyRuntimeError::new_err(chain(self)),
         }

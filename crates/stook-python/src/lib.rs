@@ -3,12 +3,15 @@
 //! One file for each class. Everything that waits or copies much does so without the interpreter; what waits for a network or
 //! runs long lets the main thread look for signals (`wait`). The only `unsafe` is what Python's buffer protocol needs.
 
+mod choices;
 mod errors;
 mod key;
+mod locks;
 mod memory;
 mod numbers;
 mod pack;
 mod paths;
+mod reports;
 mod sparse;
 mod wait;
 
@@ -28,7 +31,7 @@ mod _stook {
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
     #[pymodule_export]
-    use super::sparse::described::{check_sparse_options, described, shown_in, who_asks};
+    use super::sparse::fsspec::{check_sparse_options, described, shown_in, who_asks};
     #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,

@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
 /// Copies of more bytes than this let other threads of Python run. Letting go of the interpreter and taking it again costs as much
 /// as copying some KiB.
@@ -59,6 +59,37 @@ pub(crate) fn view_of(py: Python<'_>, bytes: Bytes) -> PyResult<Bound<'_, PyMemo
     PyMemoryView::from(buffer.as_any())
 }
 
+/// Does work on so many bytes: without the interpreter where there are many.
+#[inline]
+pub(crate) fn detach_if_long<T: Send>(py: Python<'_>, len: usize, work: impl FnOnce() -> T + Send) -> T {
+    if len > RELEASE_MIN { py.detach(work) } else { work() }
+}
+
+/// The bytes of an object whose memory lies in one piece, of whatever items: arrays of floats are bytes, too. `wanted` says what
+/// the object was to be, `uncast` what is raised where its items cannot be taken for bytes.
+pub(crate) fn contiguous(
+    object: &Bound<'_, PyAny>,
+    wanted: &str,
+    uncast: impl FnOnce(PyErr) -> PyErr,
+) -> PyResult<PyBuffer<u8>> {
+    let Ok(view) = PyMemoryView::from(object) else {
+        return Err(PyTypeError::new_err(format!("{wanted} is wanted, not {}", object.get_type().name()?)));
+    };
+    if !view.getattr("c_contiguous")?.extract::<bool>()? {
+        return Err(in_pieces());
+    }
+    match view.getattr("nbytes")?.extract::<usize>()? {
+        // A view with a dimension of 0 cannot be cast.
+        0 => PyBuffer::get(&PyByteArray::new(object.py(), b"")),
+        _ => PyBuffer::get(&view.call_method1("cast", ("B",)).map_err(uncast)?),
+    }
+}
+
+/// The exception for memory that is not contiguous.
+pub(crate) fn in_pieces() -> PyErr {
+    PyBufferError::new_err("the memory of this object does not lie in one piece")
+}
+
 /// Bytes of an object that has a buffer, as long as this lives. `bytes` are shown without asking for their buffer.
 pub(crate) enum Given<'py> {
     Bytes(Bound<'py, PyBytes>),
@@ -71,28 +102,17 @@ impl<'py> Given<'py> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self::Bytes(bytes.clone()));
         }
-        let refused = |_| match object.get_type().name() {
-            Ok(name) => PyTypeError::new_err(format!("a bytes-like object is wanted, not {name}")),
-            Err(error) => error,
-        };
-        // Any format will do as long as it lies in one piece: arrays of floats are bytes, too.
-        let object = PyMemoryView::from(object).map_err(refused)?;
-        if !object.getattr("c_contiguous")?.extract::<bool>()? {
-            return Err(PyBufferError::new_err("the memory of this object does not lie in one piece"));
-        }
-        let object = match object.getattr("nbytes")?.extract::<usize>()? {
-            // A view of nothing cannot be cast where a dimension is 0.
-            0 => PyMemoryView::from(PyBytes::new(object.py(), b"").as_any())?.into_any(),
-            _ => object.call_method1("cast", ("B",))?,
-        };
-        Ok(Self::Buffer(PyBuffer::get(&object)?))
+        Ok(Self::Buffer(contiguous(object, "a bytes-like object", |error| error)?))
     }
 
     /// The same bytes where nobody can change them: `bytes` as they are, anything else copied.
     pub(crate) fn settled(self, py: Python<'_>) -> Settled {
         match self {
             Self::Bytes(bytes) => Settled::Bytes(bytes.into()),
-            Self::Buffer(_) => Settled::Copied(copied(py, self.as_slice())),
+            Self::Buffer(_) => {
+                let bytes = self.as_slice();
+                Settled::Copied(detach_if_long(py, bytes.len(), || bytes.to_vec()))
+            }
         }
     }
 
@@ -126,13 +146,6 @@ impl Settled {
     }
 }
 
-fn copied(py: Python<'_>, bytes: &[u8]) -> Vec<u8> {
-    match bytes.len() > RELEASE_MIN {
-        true => py.detach(|| bytes.to_vec()),
-        false => bytes.to_vec(),
-    }
-}
-
 /// A `bytes` of this length that `fill` writes, without the interpreter if it is long.
 pub(crate) fn new_bytes<'py, E: Send>(
     py: Python<'py>,
@@ -140,10 +153,7 @@ pub(crate) fn new_bytes<'py, E: Send>(
     raise: impl FnOnce(E) -> PyErr,
     fill: impl FnOnce(&mut [u8]) -> Result<(), E> + Send,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, len, |out| match len > RELEASE_MIN {
-        true => py.detach(|| fill(out)).map_err(raise),
-        false => fill(out).map_err(raise),
-    })
+    PyBytes::new_with(py, len, |out| detach_if_long(py, len, || fill(out)).map_err(raise))
 }
 
 /// A `bytes` with this content.

@@ -1,4 +1,4 @@
-//! Numbers that are 0 or more: one that is not is a value that makes no sense, told as such, with the name of its argument.
+//! Numbers that are 0 or more: any other raises `InvalidError`, with the name of the argument.
 
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyOverflowError;
@@ -30,7 +30,43 @@ pub(crate) fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// What converts arguments by their names: `from_py_with` is not told which one it converts.
+/// An argument as a type of its own, which knows its name. What has a default that is a number cannot be one of these.
+macro_rules! named_numbers {
+    ($($(#[$doc:meta])* $type:ident($number:ty) = $name:literal)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct $type(pub(crate) $number);
+
+        impl<'py> FromPyObject<'_, 'py> for $type {
+            type Error = PyErr;
+
+            fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                argument($name, &value).map(Self)
+            }
+        }
+    )+};
+}
+
+named_numbers! {
+    /// Where the first byte is.
+    Position(u64) = "position"
+    /// How many bytes.
+    Length(u64) = "length"
+    /// The length of a file, in bytes.
+    Size(u64) = "size"
+    /// How many there are to be.
+    Count(usize) = "count"
+    /// How many bytes may be held.
+    Budget(u64) = "budget_bytes"
+    /// The longest read, in bytes.
+    MaxLen(u64) = "max_len"
+    /// The length of what is read, in bytes.
+    End(u64) = "end"
+    /// The generation of a pack.
+    Generation(u64) = "generation"
+}
+
+/// What converts other arguments by their names: `from_py_with` does not know which one it converts.
 macro_rules! arguments {
     ($($name:ident)+) => {$(
         #[doc = concat!("The argument `", stringify!($name), "`.")]
@@ -46,19 +82,12 @@ arguments! {
     adopt_min
     alignment
     budget_bytes
-    count
-    end
     extra_bytes
     first_touch
-    generation
     grain
-    length
     max_delete
     max_gap
-    max_len
     min_len
-    position
     segment_bytes
-    size
     threads
 }

@@ -1,13 +1,15 @@
 //! Waiting with an eye on signals: in the main thread Ctrl-C acts within some 20 ms.
 
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+
+use crate::locks::locked;
 
 /// How often signals are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -18,6 +20,22 @@ fn is_main_thread() -> bool {
     return rustix::thread::gettid() == rustix::process::getpid();
     #[cfg(not(target_os = "linux"))]
     return true;
+}
+
+/// What to call for an argument `progress`: a callable, or a bar for `True`. `numbers` says what it is called with.
+///
+/// # Errors
+/// `InvalidError` for anything else, before anything is done.
+pub(crate) fn callback_of(
+    progress: Option<&Bound<'_, PyAny>>,
+    numbers: &[&str],
+) -> PyResult<Option<Py<PyAny>>> {
+    let Some(progress) = progress else { return Ok(None) };
+    let arguments = PyTuple::new(progress.py(), numbers)?.to_list();
+    arguments.insert(0, progress)?;
+    let callback =
+        progress.py().import("stook._progress")?.getattr("callback")?.call1(arguments.to_tuple())?;
+    Ok((!callback.is_none()).then(|| callback.unbind()))
 }
 
 /// Does work that may wait long, without the interpreter. In the main thread it is done on another one, so that a signal is
@@ -32,6 +50,18 @@ pub(crate) fn interruptible<T: Send + 'static>(
     if !is_main_thread() {
         return Ok(py.detach(work));
     }
+    watched(py, |_| Ok(()), work)
+}
+
+/// Does work on another thread, whatever this one is. Every 20 ms signals are looked for, and `look` is called.
+///
+/// # Errors
+/// What a signal handler or `look` raises; the work goes on to its end, and its result is dropped.
+pub(crate) fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    mut look: impl FnMut(Python<'_>) -> PyResult<()>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("stook-wait".into()).spawn(move || {
         // Nobody waits any more if a signal came first.
@@ -40,11 +70,13 @@ pub(crate) fn interruptible<T: Send + 'static>(
     // Only to be lent to a closure that another thread might run; no other does.
     let receiver = Mutex::new(receiver);
     loop {
-        let received =
-            py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK_EVERY));
+        let received = py.detach(|| locked(&receiver).recv_timeout(LOOK_EVERY));
         match received {
             Ok(result) => return Ok(result),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Timeout) => {
+                py.check_signals()?;
+                look(py)?;
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err(
                     "a thread of stook panicked; this is a bug, please tell it",

@@ -3,6 +3,7 @@
 pub mod conformance;
 pub mod device;
 pub mod fault;
+mod forward;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 pub mod fuse;
 pub mod fuzz;

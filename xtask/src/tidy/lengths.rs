@@ -1,4 +1,4 @@
-//! A file can be read in one sitting and a function seen at once.
+//! A file can be read in one sitting, a function seen at once, and prose without moving the head.
 
 use proc_macro2::{Delimiter, TokenTree};
 
@@ -8,6 +8,11 @@ use super::tokens::{each_level, group, ident, is_ident, is_punct, line};
 
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
+/// Characters of a line of a comment or of a document.
+const PROSE_COLUMNS_MAX: usize = 100;
+
+/// Documents that programs write.
+const WRITTEN_BY_PROGRAMS: &str = "benchmarks/runs/";
 
 /// Files that hold code, by the end of their name.
 const CODE: &[&str] = &[".rs", ".py", ".pyi", ".sh", ".css", ".js", "Makefile"];
@@ -19,6 +24,10 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
         if CODE.iter().any(|end| path.ends_with(end)) && lines > FILE_LINES_MAX {
             let message = format!("{lines} lines; a file has at most {FILE_LINES_MAX}: split it by idea");
             violations.push(Violation::new(path, 0, message));
+        }
+        for line in long_prose(path, text) {
+            let message = format!("prose of more than {PROSE_COLUMNS_MAX} columns: wrap it");
+            violations.push(Violation::new(path, line, message));
         }
     }
     for (path, tokens) in &repository.rust {
@@ -32,6 +41,39 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
         });
     }
     violations
+}
+
+/// The lines of prose that are too long: comments of Rust, and documents but for their tables and code.
+fn long_prose(path: &str, text: &str) -> Vec<usize> {
+    let is_document = path.ends_with(".md") && !path.starts_with(WRITTEN_BY_PROGRAMS);
+    if !is_document && !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let (mut is_code, mut found) = (false, Vec::new());
+    for (index, line) in text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        let Some(prose) = (if is_document { Some(line) } else { comment }) else {
+            is_code = false;
+            continue;
+        };
+        let prose = prose.trim_start_matches(['/', '!']).trim();
+        if prose.starts_with("```") {
+            is_code = !is_code;
+        }
+        let is_table = prose.starts_with('|');
+        if !is_code && !is_table && is_too_long(line) {
+            found.push(index + 1);
+        }
+    }
+    found
+}
+
+/// Whether a line could have been broken before the last column: an address cannot.
+fn is_too_long(line: &str) -> bool {
+    let start = line.len() - line.trim_start().len();
+    let fits = line.char_indices().nth(PROSE_COLUMNS_MAX).map(|(end, _)| &line[..end]);
+    // The first words are the mark of a comment or of a list.
+    fits.is_some_and(|fits| fits[start..].split(' ').count() > 2)
 }
 
 struct Function {
@@ -92,6 +134,26 @@ mod tests {
             "\n".repeat(90)
         );
         assert_eq!(messages("a.rs", &text), [""; 0]);
+    }
+
+    #[test]
+    fn prose_over_the_limit_is_found_in_comments_and_documents_but_not_in_code_and_tables() {
+        let prose = "word ".repeat(20);
+        let long = format!("{prose}and more");
+        let message = |path: &str, line| format!("{path}:{line}: prose of more than 100 columns: wrap it");
+        for (path, text) in [("a.rs", format!("// {prose}")), ("a.md", prose.trim().to_owned())] {
+            assert_eq!(messages(path, text.trim_end()[..99].trim_end()), [""; 0]);
+        }
+        for mark in ["//", "    ///", "//!"] {
+            assert_eq!(messages("a.rs", &format!("{mark} {long}")), [message("a.rs", 1)]);
+        }
+        assert_eq!(messages("a.md", &format!("# A\n\n- {long}\n")), [message("a.md", 3)]);
+        let address = format!("https://example.org/{}", "a".repeat(100));
+        for text in [format!("| {long} |"), format!("```\n{long}\n```"), address, "é".repeat(60)] {
+            assert_eq!(messages("a.md", &text), [""; 0], "{text}");
+        }
+        assert_eq!(messages("a.rs", &format!("let a = \"{long}\";")), [""; 0]);
+        assert_eq!(messages("benchmarks/runs/a/b.md", &long), [""; 0]);
     }
 
     #[test]

@@ -4,25 +4,28 @@ mod many_small_files;
 mod sparse_file;
 mod ssd_profile;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use serde::Serialize;
+use stook::bench::{Bench, Observer};
 use stook::report::units;
+use stook_study::{Hooks, OptionError, Study, Text};
 
+use super::bench::{self, Watcher};
 use crate::context::Context;
-use crate::study::sample;
+use crate::exit::UsageError;
+use crate::interrupt;
+use crate::output::{Output, OutputError};
 
 /// Measures again what a published study measured
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    study: Study,
+    study: Name,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Study {
+enum Name {
     /// Loose files against one file and against a pack
     ManySmallFiles(many_small_files::Args),
     /// Block size, depth and mix, and whether the figures add up
@@ -52,40 +55,55 @@ fn parse_some_seconds(text: &str) -> Result<f64, String> {
 /// What making, measuring or writing the result meets.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     match args.study {
-        Study::ManySmallFiles(args) => many_small_files::run(args, context),
-        Study::SsdProfile(args) => ssd_profile::run(&args, context),
-        Study::SparseFile(args) => sparse_file::run(&args, context),
+        Name::ManySmallFiles(args) => many_small_files::run(args, context),
+        Name::SsdProfile(args) => ssd_profile::run(args, context),
+        Name::SparseFile(args) => sparse_file::run(args, context),
     }
 }
 
-/// Whoever waited for a measurement must not learn at its end that there is no place for the result.
-fn prepare_out(out: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    rustix::fs::access(out, rustix::fs::Access::WRITE_OK)
-        .with_context(|| format!("cannot write to {}", out.display()))
-}
+/// What studies need, from the terminal.
+struct Terminal<'a>(&'a Context);
 
-/// What a study has written.
-struct Written {
-    json: Vec<u8>,
-    paths: [PathBuf; 2],
-}
-
-/// Writes study.json and study.html.
-fn write(out: &Path, document: &impl Serialize, html: &str) -> anyhow::Result<Written> {
-    let mut json = serde_json::to_vec_pretty(document)?;
-    json.push(b'\n');
-    let paths = ["study.json", "study.html"].map(|name| out.join(name));
-    for (path, bytes) in paths.iter().zip([&json[..], html.as_bytes()]) {
-        sample::publish(path, bytes)?;
+impl Hooks for Terminal<'_> {
+    fn note(&self, line: &str) {
+        self.0.note(line);
     }
-    Ok(Written { json, paths })
+
+    fn check(&self) -> anyhow::Result<()> {
+        Ok(interrupt::check()?)
+    }
+
+    fn observer<'a>(&'a self, bench: &Bench) -> Box<dyn Observer + 'a> {
+        Box::new(Watcher::new(bench, self.0))
+    }
 }
 
-impl Written {
-    fn note_paths(&self, context: &Context) {
-        for path in &self.paths {
-            context.note(format_args!("Written: {}", path.display()));
-        }
+/// Runs a study, which writes study.json and study.html into `out`, and prints what it came to.
+fn measure(study: &impl Study, out: &Path, context: &Context) -> anyhow::Result<()> {
+    let report = stook_study::run(study, out, &Terminal(context)).map_err(as_usage)?;
+    let mut output = context.output();
+    match context.json() {
+        true => output.bytes(&report.json)?,
+        false => print(&report.text, &mut output)?,
     }
+    output.finish()?;
+    for path in &report.paths {
+        context.note(format_args!("Written: {}", path.display()));
+    }
+    Ok(())
+}
+
+/// What the user asked for wrongly is an error of usage, with its exit code.
+fn as_usage(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<OptionError>() {
+        Ok(error) => UsageError::new(error.to_string()).into(),
+        Err(error) => error.downcast().map_or_else(|error| error, bench::as_usage),
+    }
+}
+
+fn print(text: &[Text], output: &mut Output) -> Result<(), OutputError> {
+    text.iter().try_for_each(|text| match text {
+        Text::Line(line) => output.line(line),
+        Text::Table(table) => output.table(&table.into()),
+    })
 }

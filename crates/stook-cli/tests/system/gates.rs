@@ -144,5 +144,5 @@ fn a_processor_that_others_use_is_not_the_device() {
     command.args(["-c", "0"]).arg(cell.get_program()).args(cell.get_args());
     let _busy = Busy::on_the_first_processor();
     let found = measured(&mut command);
-    assert_fired(&found, "processor_wait", "for a processor that others used");
+    assert_fired(&found, "processor_wait", "for a processor that other threads used");
 }

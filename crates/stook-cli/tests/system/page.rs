@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use stook_cli::study::ssd_profile::charts::CHARTS;
+use stook_study::ssd_profile::charts::CHARTS;
 
 use super::loop_device::LoopDevice;
 use super::program::{ended, stook};

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use serde_json::Value;
 use stook::bench::{Workload, fio_jobs};
-use stook_cli::study::sample;
+use stook_study::sample;
 
 use super::sample::Sample;
 

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use stook::bench::{Bench, KEPT_NAME, Unobserved, Workload};
 use stook::engine::Backend;
-use stook_cli::study::environment::{Environment, version_of};
-use stook_cli::study::limit::Fio;
-use stook_cli::study::sample as work;
+use stook_study::environment::{Environment, version_of};
+use stook_study::limit::Fio;
+use stook_study::sample as work;
 
 use self::cells::name;
 use self::fio::Memory;

@@ -8,7 +8,7 @@ use stook::bench::Workload;
 use stook::bench::gates::State;
 use stook::engine::Backend;
 use stook::report::units::significant;
-use stook_cli::study::environment::Environment;
+use stook_study::environment::Environment;
 
 use super::cells::{CPU_CELL, name};
 use super::fio::Memory;

@@ -61,7 +61,7 @@ pub(super) fn run(bench: &mut Bench) -> anyhow::Result<()> {
         eprintln!("Making {}", path.display());
         python(MAKE, &[kind.as_ref(), path.as_os_str(), count.to_string().as_ref()])?;
         one(bench, kind, &path, members)?;
-        stook_cli::study::sample::remove(&path)?;
+        stook_study::sample::remove(&path)?;
     }
     Ok(())
 }

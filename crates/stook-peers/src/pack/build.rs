@@ -9,7 +9,7 @@ use stook::pack::tree::{Delete, Grouping, PackTree};
 use stook::pack::{PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 use stook::walk::{Decision, WalkOptions};
-use stook_cli::study::sample;
+use stook_study::sample;
 
 use super::load::best_readers;
 use super::{Bench, SAMPLE, Way};

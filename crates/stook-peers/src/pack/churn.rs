@@ -10,9 +10,9 @@ use stook::pack::{
     Attributes, CompactOptions, Key, OpenOptions, Pack, PackWriter, ScanOptions, WriterOptions,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook_cli::study::limit::Fio;
-use stook_cli::study::plain::segment_files;
-use stook_cli::study::sample;
+use stook_study::limit::Fio;
+use stook_study::many_small_files::plain::segment_files;
+use stook_study::sample;
 
 use super::lmdb::Lmdb;
 use super::{Bench, SAMPLE, Way};

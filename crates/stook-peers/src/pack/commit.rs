@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use stook::pack::{Attributes, Key, PackWriter, SharedWriter, WriterOptions};
 use stook::report::stats;
 use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook_cli::study::sample;
+use stook_study::sample;
 
 use super::lmdb::Lmdb;
 use super::random::fill;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use stook::pack::{Key, MapRule, OpenOptions, Pack};
 use stook::report::stats;
-use stook_cli::study::sample;
+use stook_study::sample;
 
 use super::lmdb::Lmdb;
 use super::random::{Random, fill, numbered};

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use stook::pack::{OpenOptions, Pack, ScanOptions};
 use stook::report::stats;
-use stook_cli::study::cold::Next;
-use stook_cli::study::sample;
+use stook_study::cold::Next;
+use stook_study::sample;
 
 use super::random::numbered;
 use super::{Bench, SAMPLE};

@@ -1,6 +1,6 @@
 //! Loading everything, cold.
 
-use stook_cli::study::readers::{LARGE_BUFFER_LEN, Reader};
+use stook_study::many_small_files::readers::{LARGE_BUFFER_LEN, Reader};
 
 use super::stores::Store;
 use super::{Bench, SAMPLE, Way, collect};
@@ -61,11 +61,11 @@ pub(crate) fn peers(bench: &mut Bench) -> anyhow::Result<()> {
         eprintln!("Building for {}", store.name());
         if matches!(store, Store::TarPython | Store::Sqlite | Store::Lmdb | Store::Redb) {
             // What an interrupted run left.
-            stook_cli::study::sample::remove(&store.path(&bench.work, &bench.data.tree))?;
+            stook_study::sample::remove(&store.path(&bench.work, &bench.data.tree))?;
         }
         store.build(&bench.work, &bench.data.tree, &names)?;
     }
-    stook_cli::study::plain::write(&bench.data.tree, &bench.data.plain, || {})?;
+    stook_study::many_small_files::plain::write(&bench.data.tree, &bench.data.plain, || Ok(()))?;
     let parallel = best_readers(bench)?;
     let one = Reader::Files { threads: 1 };
     let series = {
@@ -89,7 +89,7 @@ pub(crate) fn peers(bench: &mut Bench) -> anyhow::Result<()> {
     bench.results.raw.insert(section.to_owned(), series);
     for store in Store::ALL {
         if store != Store::TarOfFiles {
-            stook_cli::study::sample::remove(&store.path(&bench.work, &bench.data.tree))?;
+            stook_study::sample::remove(&store.path(&bench.work, &bench.data.tree))?;
         }
     }
     ratios(&mut bench.results, section, &one.label(), &parallel.label())

@@ -16,13 +16,13 @@ mod stores;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use stook_cli::study::cold::{Cold, Next};
-use stook_cli::study::environment::{Environment, version_of};
-use stook_cli::study::limit::Fio;
-use stook_cli::study::meter::Taken;
-use stook_cli::study::plain;
-use stook_cli::study::readers::{Data, Reader};
-use stook_cli::study::sample::{self, Sample};
+use stook_study::cold::{Cold, Next};
+use stook_study::environment::{Environment, version_of};
+use stook_study::limit::Fio;
+use stook_study::many_small_files::plain;
+use stook_study::many_small_files::readers::{Data, Reader};
+use stook_study::meter::Taken;
+use stook_study::sample::{self, Sample};
 
 use crate::result::{Results, Series};
 
@@ -265,8 +265,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The records as files and as a pack; the files that hold the pack's.
 fn make_sample(args: &Args, data: &Data) -> anyhow::Result<Vec<PathBuf>> {
     eprintln!("Making the sample");
-    SAMPLE.tree(&args.work, || {})?;
-    plain::pack(&data.tree, &data.pack)?;
+    SAMPLE.tree(&args.work, || Ok(()))?;
+    plain::pack(&data.tree, &data.pack, || Ok(()))?;
     plain::segment_files(&data.pack)
 }
 

@@ -9,8 +9,8 @@ use std::time::Instant;
 use stook::engine::EngineFactory;
 use stook::pack::{Attributes, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
-use stook_cli::study::limit::Fio;
-use stook_cli::study::readers::Reader;
+use stook_study::limit::Fio;
+use stook_study::many_small_files::readers::Reader;
 
 use super::counting::Counting;
 use super::stores::touch;

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use stook_cli::study::environment::{Environment, version_of};
-use stook_cli::study::meter::Taken;
-use stook_cli::study::sample;
-use stook_cli::study::sparse_file::svfsc::Svfsc;
+use stook_study::environment::{Environment, version_of};
+use stook_study::meter::Taken;
+use stook_study::sample;
+use stook_study::sparse_file::svfsc::Svfsc;
 
 use self::groups::{Group, Row};
 use self::memory::{Case, Holder};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
-use stook_cli::study::environment::version_of;
+use stook_study::environment::version_of;
 
 use super::work::{Calls, Kind, Work};
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use range_cache::{CachedReader, RangeReader, ReaderConfig};
 use stook::sparse::{AheadOptions, Trace};
-use stook_cli::study::sample;
-use stook_cli::study::sparse_file::replay::{Distant, run as replay};
+use stook_study::sample;
+use stook_study::sparse_file::replay::{Distant, run as replay};
 
 use super::{Bench, svfsc, systems};
 use crate::result::Target;

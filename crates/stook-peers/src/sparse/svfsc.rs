@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use stook_cli::study::sparse_file::svfsc::Svfsc;
+use stook_study::sparse_file::svfsc::Svfsc;
 
 use super::memory::{Case, STRIDE};
 use super::work::Work;

@@ -1,7 +1,7 @@
 //! What is done to a sparse file: the same list of calls for everyone who is measured.
 
 use serde::Serialize;
-use stook_cli::study::sparse_file::work::{NEED_BLOCK_BYTES, NEED_BLOCKS, NEED_STRIDE_BYTES, TOTAL_BYTES};
+use stook_study::sparse_file::work::{NEED_BLOCK_BYTES, NEED_BLOCKS, NEED_STRIDE_BYTES, TOTAL_BYTES};
 
 /// Bytes of the blocks of the patterns, and what their positions are multiples of half of.
 const PATTERN_BYTES: u64 = 64;

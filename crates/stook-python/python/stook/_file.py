@@ -12,13 +12,14 @@ import weakref
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from stook._errors import AddressError, ClosedError, InvalidError, OutOfBoundsError
+from stook._progress import callback
 from stook._sparse import Identity, SparseStatistics
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from stook._stook import SparseFile
-    from stook._typing import Address, Ranges
+    from stook._typing import Address, Progress, Ranges
 
 #: What `peek` shows, which is what lines are looked for in.
 _PEEK_BYTES = 8192
@@ -136,12 +137,17 @@ class LocalFile:
         """The bytes of many ranges, in their order."""
         return [self.read(start, end - start) for start, end in self._checked(ranges)]
 
-    def prefetch(self, ranges: Ranges) -> None:
-        """Advises the system that these ranges will be read soon."""
+    def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
+        """Advises the system that these ranges will be read soon. It waits for nothing: ``progress`` is called once."""
+        report = callback(progress, "bytes", "total")
         descriptor = self._open_descriptor()
-        for start, end in self._checked(ranges):
+        checked = self._checked(ranges)
+        for start, end in checked:
             if end > start and hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(descriptor.number, start, end - start, os.POSIX_FADV_WILLNEED)
+        if report is not None:
+            total = sum(end - start for start, end in checked)
+            report(total, total)
 
     def _checked(self, ranges: Ranges) -> list[tuple[int, int]]:
         self._open_descriptor()
@@ -155,22 +161,7 @@ class LocalFile:
 
     def statistics(self) -> SparseStatistics:
         """What was asked for. There are no requests, and nothing is ever missed."""
-        return SparseStatistics(
-            reads=self._reads,
-            hits=self._reads,
-            misses=0,
-            asked_bytes=self._asked_bytes,
-            requests=0,
-            fetched_bytes=0,
-            from_disk_bytes=0,
-            evicted_bytes=0,
-            disk_failures=0,
-            disk_failure=None,
-            disk_remark=None,
-            latency_p50_ns=None,
-            latency_p99_ns=None,
-            latency_max_ns=None,
-        )
+        return SparseStatistics(reads=self._reads, hits=self._reads, asked_bytes=self._asked_bytes)
 
     def close(self) -> None:
         """Closes it. May be called again."""
@@ -301,10 +292,10 @@ class File(io.BufferedIOBase):
         self._check()
         return self._base.read(position, length)
 
-    def prefetch(self, ranges: Ranges) -> None:
-        """Fetches these ranges, given as ``(start, end)``, all together."""
+    def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
+        """Fetches these ranges, given as ``(start, end)``, all together; ``progress`` as for :class:`SparseFile`."""
         self._check()
-        self._base.prefetch(ranges)
+        self._base.prefetch(ranges, progress=progress)
 
     def statistics(self) -> SparseStatistics:
         """What was asked for and what that cost, since it was opened."""

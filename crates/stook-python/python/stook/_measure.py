@@ -8,13 +8,18 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from ._errors import Error
+from ._progress import callback
 from .__main__ import find_binary
+
+if TYPE_CHECKING:
+    from ._typing import TimeProgress
 
 
 class MeasurementError(Error, RuntimeError):
@@ -161,6 +166,8 @@ class StudyResult:
         return f'<iframe srcdoc="{shown}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
 
+#: How often it is reported for how long a measurement runs.
+_REPORT_SECONDS = 0.25
 #: What arguments of `bench` are called on the command line.
 _BENCH_OPTIONS = {
     "--rw": "rw",
@@ -175,20 +182,21 @@ _BENCH_OPTIONS = {
 }
 
 
-def _said(told: str) -> str:
+def _message(stderr: str) -> str:
     """What the command-line tool said, with the names that arguments have here, and without how to get help there."""
-    first = re.split(r"\n\s*(?:tip: |Usage: |For more information)", told)[0].strip()
+    first = re.split(r"\n\s*(?:tip: |Usage: |For more information)", stderr)[0].strip()
     named = re.sub(r"'(--[a-z-]+)(?: <[^>]*>)?'", lambda found: _BENCH_OPTIONS.get(found[1], found[0]), first)
     named = re.sub(r"(?<![\w-])--[a-z-]+", lambda found: _BENCH_OPTIONS.get(found[0], found[0]), named)
     return re.sub(r"^(?:error|stook): ", "", named)
 
 
-def _run(arguments: Sequence[str]) -> dict[str, Any]:
+def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
+    report = callback(progress, "seconds")
     process = subprocess.Popen(
         [find_binary(), *arguments, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
-        out, told = process.communicate()
+        out, errors = _outputs(process, report)
     except BaseException:
         # Ctrl-C: it removes what it made before it ends.
         process.terminate()
@@ -196,10 +204,22 @@ def _run(arguments: Sequence[str]) -> dict[str, Any]:
         raise
     # 1: measured, and something in it did not pass its checks.
     if process.returncode not in (0, 1) or not out.strip():
-        raise MeasurementError(_said(told.decode(errors="replace")) or f"it ended with status {process.returncode}")
+        raise MeasurementError(_message(errors.decode(errors="replace")) or f"it ended with status {process.returncode}")
     document = json.loads(out)
     assert isinstance(document, dict)
     return document
+
+
+def _outputs(process: subprocess.Popen[bytes], report: Optional[Callable[..., object]]) -> tuple[bytes, bytes]:
+    """What a process writes until it ends; it is reported for how long it runs."""
+    if report is None:
+        return process.communicate()
+    began = time.monotonic()
+    while True:
+        try:
+            return process.communicate(timeout=_REPORT_SECONDS)
+        except subprocess.TimeoutExpired:
+            report(time.monotonic() - began)
 
 
 def _list(values: object) -> str:
@@ -221,6 +241,7 @@ def bench(
     file_size: Union[int, str, None] = None,
     overwrite_file: bool = False,
     options: Sequence[str] = (),
+    progress: TimeProgress = None,
 ) -> BenchResult:
     """Measures storage: reads and writes of a test file, with latencies.
 
@@ -236,6 +257,8 @@ def bench(
         file_size: Length of the test file that is made.
         overwrite_file: Needed before an existing file is written.
         options: Anything else that ``stook bench`` takes.
+        progress: Called some times a second with the seconds since it began; what it raises ends the measurement. ``True``
+            shows them with tqdm.
 
     Returns:
         Figures of every cell, with a table in notebooks.
@@ -253,16 +276,17 @@ def bench(
         arguments.append(f"--file-size={file_size}")
     if overwrite_file:
         arguments.append("--overwrite-file")
-    document = _run([*arguments, *options])
+    document = _run([*arguments, *options], progress)
     return BenchResult(path=os.fspath(path), cells=[_cell(cell) for cell in document["cells"]], document=document)
 
 
-def study(name: str, *, options: Sequence[str] = ()) -> StudyResult:
+def study(name: str, *, options: Sequence[str] = (), progress: TimeProgress = None) -> StudyResult:
     """Repeats a published study on this machine and lays its figures beside the published ones.
 
     Args:
         name: ``"many-small-files"``, ``"ssd-profile"`` or ``"sparse-file"``.
         options: Anything that ``stook study NAME`` takes.
+        progress: As for :func:`bench`.
 
     Returns:
         Tables, conclusions and a page, which notebooks show.
@@ -271,7 +295,7 @@ def study(name: str, *, options: Sequence[str] = ()) -> StudyResult:
         stook.MeasurementError: What the command-line tool refused.
     """
     with tempfile.TemporaryDirectory(prefix="stook-study-") as folder:
-        document = _run(["study", name, "--out", folder, *options])
+        document = _run(["study", name, "--out", folder, *options], progress)
         pages = sorted(Path(folder).rglob("*.html"))
         page = pages[0].read_text(encoding="utf-8") if pages else ""
     return StudyResult(name=name, conclusions=document.get("conclusions", []), document=document, page=page)

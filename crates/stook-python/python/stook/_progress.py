@@ -1,21 +1,48 @@
-"""A progress bar, where tqdm is installed."""
+"""What ``progress=`` takes, everywhere: a callable, or ``True`` for a progress bar."""
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable, Optional
+
+from ._errors import InvalidError
+
+#: What a bar measures, if it is among the numbers that come; the unit of it.
+_MEASURES = {"bytes": "B", "seconds": "s"}
 
 
-def bar() -> Callable[[int, int], None]:
-    """A callback that shows bytes in a tqdm bar; one that does nothing where there is no tqdm."""
+def callback(progress: object, *numbers: str) -> Optional[Callable[..., object]]:
+    """The function to call with these numbers, in this order; ``None`` where nobody wants to know.
+
+    Args:
+        progress: A callable, ``True``, ``False`` or ``None``.
+        numbers: What the numbers are: ``"bytes"``, ``"total"``, ``"seconds"``, or things that are counted.
+
+    Raises:
+        InvalidError: It is something else.
+    """
+    if callable(progress):
+        return progress
+    # Also those of numpy.
+    is_bool = type(progress).__name__ in ("bool", "bool_")
+    if progress is not None and not is_bool:
+        raise InvalidError("progress is a callable, True or False")
+    return bar(*numbers) if progress else None
+
+
+def bar(*numbers: str) -> Callable[..., None]:
+    """A callback that shows these numbers in a tqdm bar; one that does nothing where there is no tqdm."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        return lambda entries, size: None
-    shown = tqdm(unit="B", unit_scale=True)
+        return lambda *values: None
+    measure = next((name for name in numbers if name in _MEASURES), numbers[0])
+    shown: Any = tqdm(unit=_MEASURES.get(measure, f" {measure}"), unit_scale=True)
 
-    def report_progress(entries: int, size: int) -> None:
+    def report_progress(*values: float) -> None:
+        known = dict(zip(numbers, values))
+        shown.total = known.pop("total", None)
         # What was begun and could not be finished is taken back; a bar only goes forward.
-        shown.update(max(size - shown.n, 0))
-        shown.set_postfix_str(f"{entries} entries", refresh=False)
+        shown.update(max(known.pop(measure) - shown.n, 0))
+        shown.set_postfix_str(", ".join(f"{value} {name}" for name, value in known.items()), refresh=False)
 
     return report_progress

@@ -13,21 +13,21 @@ from stook._stook import shown_in
 _Class = TypeVar("_Class", bound=type)
 
 
-def telling_no_secrets(cls: _Class) -> _Class:
+def redacting_errors(cls: _Class) -> _Class:
     """A file system of which all public methods, inherited ones too, raise errors without secrets."""
     for name in dir(cls):
         method = inspect.getattr_static(cls, name)
         if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(cls, name, _telling_none(method))
+            setattr(cls, name, _redacting(method))
     return cls
 
 
-def _telling_none(method: Callable[..., Any]) -> Callable[..., Any]:
+def _redacting(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def telling_none(self: Any, *arguments: Any, **options: Any) -> Any:
+    def redacting(self: Any, *arguments: Any, **options: Any) -> Any:
         return redacted([*arguments, *options.values()], method, self, *arguments, **options)
 
-    return telling_none
+    return redacting
 
 
 def redacted(about: Union[str, list[Any]], function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -38,10 +38,10 @@ def redacted(about: Union[str, list[Any]], function: Callable[..., Any], *argume
     try:
         return function(*arguments, **options)
     except Exception as error:
-        told = functools.partial(_shown, list(_texts(about)))
-        if not any(_is_secret(one, told) for one in _chain(error)):
+        redact = functools.partial(_shown, list(_texts(about)))
+        if not any(_is_secret(one, redact) for one in _chain(error)):
             raise
-        again = _in_other_words(error, told)
+        again = _in_other_words(error, redact)
     # Not where the other is handled: it would be shown as the context.
     raise again
 
@@ -79,23 +79,23 @@ def _chain(error: Exception) -> list[BaseException]:
     return met
 
 
-def _is_secret(error: BaseException, told: Callable[[Any], Any]) -> bool:
-    return any(told(text) != text for text in (str(error), repr(error)))
+def _is_secret(error: BaseException, redact: Callable[[Any], Any]) -> bool:
+    return any(redact(text) != text for text in (str(error), repr(error)))
 
 
-def _in_other_words(error: Exception, told: Callable[[Any], Any]) -> Exception:
+def _in_other_words(error: Exception, redact: Callable[[Any], Any]) -> Exception:
     """The same error without secrets, and without what it came of."""
-    if not _is_secret(error, told):
+    if not _is_secret(error, redact):
         error.__cause__ = error.__context__ = None
         return error
     if isinstance(error, OSError) and error.errno is not None:
-        return OSError(error.errno, told(error.strerror), told(error.filename), None, told(error.filename2))
+        return OSError(error.errno, redact(error.strerror), redact(error.filename), None, redact(error.filename2))
     for kind in type(error).__mro__[:-2]:
         # Those of clients are made of answers and requests; what they are derived from mostly of a text.
         try:
-            again = kind(told(str(error)))
+            again = kind(redact(str(error)))
         except TypeError:
             continue
         if kind is not Exception:
             return again  # type: ignore[no-any-return]
-    return RemoteError(told(str(error)))
+    return RemoteError(redact(str(error)))

@@ -1,4 +1,4 @@
-"""What is told about sparse files."""
+"""Reports about sparse files."""
 
 from __future__ import annotations
 
@@ -55,36 +55,36 @@ class SparseStatistics:
     """What was asked of a sparse file, and what it fetched."""
 
     #: Reads.
-    reads: int
+    reads: int = 0
     #: Reads for which everything was there.
-    hits: int
+    hits: int = 0
     #: Reads that had to wait: for the disk, or for a request, their own or another's.
-    misses: int
+    misses: int = 0
     #: Bytes of all reads, bytes that were read twice counted twice.
-    asked_bytes: int
+    asked_bytes: int = 0
     #: Requests, as they were planned; those that were tried again count once, and opening does not count. Of what was read as a
     #: whole when it was opened (``whole_file=True``), the requests for that, every try counted; reads make no more.
-    requests: int
+    requests: int = 0
     #: Bytes of all requests.
-    fetched_bytes: int
+    fetched_bytes: int = 0
     #: Bytes that were read from the cache on disk and verified, instead of being fetched again.
-    from_disk_bytes: int
+    from_disk_bytes: int = 0
     #: Bytes that were evicted from memory.
-    evicted_bytes: int
+    evicted_bytes: int = 0
     #: What the cache on disk met, of this file and of all others in it: operations that were refused, ranges that were damaged.
     #: No read fails for it.
-    disk_failures: int
+    disk_failures: int = 0
     #: What was refused first.
-    disk_failure: Optional[str]
+    disk_failure: Optional[str] = None
     #: Why the cache on disk keeps less than what is fetched: nothing proves that the source will be the same the next time, or the
     #: budget is too small. ``None`` where neither is so.
-    disk_remark: Optional[str]
+    disk_remark: Optional[str] = None
     #: Half of the requests took at most this long, nanoseconds; ``None`` while there was none.
-    latency_p50_ns: Optional[int]
+    latency_p50_ns: Optional[int] = None
     #: 99% of the requests took at most this long, nanoseconds.
-    latency_p99_ns: Optional[int]
+    latency_p99_ns: Optional[int] = None
     #: The longest request, nanoseconds.
-    latency_max_ns: Optional[int]
+    latency_max_ns: Optional[int] = None
 
     @property
     def amplification(self) -> Optional[float]:

@@ -18,7 +18,21 @@ from ._stook_sparse import described as described
 from ._stook_sparse import shown_in as shown_in
 from ._stook_sparse import who_asks as who_asks
 from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, RepairReport, UnpackReport
-from ._typing import Access, AnyBuffer, Attribute, Attributes, Durability, Key, Kinds, Mode, OnDamage, Path, ScanOrder
+from ._typing import (
+    Access,
+    AnyBuffer,
+    Attribute,
+    Attributes,
+    Durability,
+    Key,
+    Kinds,
+    Mode,
+    OnDamage,
+    Path,
+    Progress,
+    ScanOrder,
+    SimpleProgress,
+)
 
 VERSION: Final[str]
 DEBUG: Final[bool]
@@ -473,11 +487,12 @@ class Pack:
         Returns:
             The parts. Every live record is in exactly one.
         """
-    def check(self, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport:
+    def check(self, progress: Progress = None) -> CheckReport:
         """Verifies every record, every index page, and that they agree.
 
         Args:
-            progress: Called now and then with the bytes gone through and all there are, on another thread.
+            progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+                bar with tqdm.
 
         Returns:
             A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -619,12 +634,14 @@ class Pack:
         ],
         *,
         group: str = "",
+        progress: SimpleProgress = None,
     ) -> None:
         """Puts many records.
 
         Args:
             records: A mapping, or pairs of keys and values.
             group: The group to put them into.
+            progress: Called now and then with the records so far; what it raises ends it. ``True`` shows a bar with tqdm.
         """
     def batch(self, *, group: str = "") -> Batch:
         """Puts and deletions that count together or not at all, whatever happens.
@@ -657,7 +674,7 @@ class Pack:
         max_dead: Union[float, None] = None,
         extra_bytes: int = 17179869184,
         group: Union[str, list[str], None] = None,
-        progress: Union[Callable[[int], object], None] = None,
+        progress: SimpleProgress = None,
     ) -> CompactReport:
         """Writes what counts once more, in the order of its keys, and lets go of the rest.
 
@@ -667,6 +684,7 @@ class Pack:
             extra_bytes: Room that a step may take on top of what is there.
             group: Only this group, or these.
             progress: Called now and then with the bytes written so far, on another thread. It may read the pack, not change it.
+                ``True`` shows a bar with tqdm.
 
         Returns:
             A `CompactReport`.
@@ -771,7 +789,7 @@ def unpack(
     threads: int = 4,
     force: bool = False,
     tar: Union[Path, None] = None,
-    progress: Union[Callable[[int, int], object], bool, None] = None,
+    progress: Progress = None,
 ) -> UnpackReport:
     """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
 
@@ -807,14 +825,15 @@ def unpack(
         >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
         1
     """
-def check(pack: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport:
+def check(pack: Path, *, progress: Progress = None) -> CheckReport:
     """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
 
     Where a `Pack` is open, `Pack.check` checks the state that it shows.
 
     Args:
         pack: The pack.
-        progress: Called now and then with the bytes gone through and all there are, on another thread.
+        progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+            bar with tqdm.
 
     Returns:
         A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -830,7 +849,7 @@ def check(pack: Path, *, progress: Union[Callable[[int, int], object], None] = N
         >>> stook.check("data.stook").ok
         True
     """
-def repair(pack: Path, new: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> RepairReport:
+def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
     """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack stays as it is.
 
     What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it was.
@@ -838,8 +857,8 @@ def repair(pack: Path, new: Path, *, progress: Union[Callable[[int, int], object
     Args:
         pack: The pack.
         new: The new pack. Nothing may be there.
-        progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
-            the repair, and nothing is left of it.
+        progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+            bar with tqdm. What it raises ends the repair, and nothing is left of it.
 
     Returns:
         A `RepairReport`.

@@ -4,10 +4,10 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Optional, TypeVar, Union, final, overload
 
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
-from ._typing import Address, AnyBuffer, OnDifference, Path, Ranges
+from ._typing import Address, AnyBuffer, OnDifference, Path, Progress, Ranges, SparseFileOptions
 
 _Default = TypeVar("_Default")
 @final
@@ -22,13 +22,7 @@ class Pin:
     def release(self) -> None:
         """Ends it. May be called again, and does nothing then."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: Union[type[BaseException], None] = None,
-        error: Union[BaseException, None] = None,
-        trace: Union[TracebackType, None] = None,
-        /,
-    ) -> None: ...
+    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 @final
 class SparseBuffer:
@@ -426,26 +420,7 @@ class SparseFile:
         ...     file.read(1, 3)
         b'123'
     """
-    def __new__(
-        cls,
-        address: Address,
-        *,
-        cache: Union[Path, DiskCache, None] = None,
-        memory_bytes: Union[int, None] = None,
-        store: Union[SparseStore, None] = None,
-        store_name: Union[str, None] = None,
-        max_gap: Union[int, None] = None,
-        allowance: Union[int, None] = None,
-        max_window: Union[int, None] = None,
-        requests: Union[int, None] = None,
-        max_request_bytes: Union[int, None] = None,
-        tries: Union[int, None] = None,
-        deadline: Union[float, None] = None,
-        stall: Union[float, None] = None,
-        whole_file: Union[bool, None] = None,
-        settings: Union[dict[str, str], None] = None,
-        headers: Union[dict[str, str], None] = None,
-    ) -> Self: ...
+    def __new__(cls, address: Address, **options: Unpack[SparseFileOptions]) -> Self: ...
     @staticmethod
     def from_fetch(
         fetch: Callable[[int, int], AnyBuffer],
@@ -454,21 +429,7 @@ class SparseFile:
         name: Union[str, None] = None,
         identity: Union[str, None] = None,
         origin: Union[str, None] = None,
-        cache: Union[Path, DiskCache, None] = None,
-        memory_bytes: Union[int, None] = None,
-        store: Union[SparseStore, None] = None,
-        store_name: Union[str, None] = None,
-        max_gap: Union[int, None] = None,
-        allowance: Union[int, None] = None,
-        max_window: Union[int, None] = None,
-        requests: Union[int, None] = None,
-        max_request_bytes: Union[int, None] = None,
-        tries: Union[int, None] = None,
-        deadline: Union[float, None] = None,
-        stall: Union[float, None] = None,
-        whole_file: Union[bool, None] = None,
-        settings: Union[dict[str, str], None] = None,
-        headers: Union[dict[str, str], None] = None,
+        **options: Unpack[SparseFileOptions],
     ) -> SparseFile:
         """A file whose bytes a function gives: for other libraries that can read ranges.
 
@@ -517,11 +478,13 @@ class SparseFile:
         Raises:
             OutOfBoundsError: A range reaches past the end.
         """
-    def prefetch(self, ranges: Ranges) -> None:
+    def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
         """Fetches what is missing of these ranges, all of it together, and nothing ahead.
 
         Args:
             ranges: An iterable of ``(start, end)``.
+            progress: Called now and then with the bytes that came and all that were missing. What it raises is raised, and what
+                was begun goes on. ``True`` shows a bar with tqdm.
 
         Raises:
             OutOfBoundsError: A range reaches past the end.
@@ -557,13 +520,7 @@ class SparseFile:
     def buffer(self) -> SparseBuffer:
         """What is held in memory. What is written there is taken for bytes of the file."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: Union[type[BaseException], None] = None,
-        error: Union[BaseException, None] = None,
-        trace: Union[TracebackType, None] = None,
-        /,
-    ) -> None: ...
+    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 def described(
     fields: Mapping[str, str], is_page: bool, /

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Callable, Literal, Protocol, SupportsIndex, TypedDict, Union
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from ._stook import DiskCache, SparseStore
 
 # Numbers of other libraries have an index: numpy's, for one.
 Key = Union[str, bytes, int, SupportsIndex]
@@ -24,6 +26,32 @@ ScanOrder = Literal["disk", "key"]
 OnDamage = Literal["raise", "skip"]
 Kind = Literal["file", "directory", "symlink", "all"]
 Kinds = Union[Kind, Iterable[Kind]]
+# Called with how much is done, and with how much there is or a second measure.
+Progress = Union[Callable[[int, int], object], bool, None]
+# Called with how much is done.
+SimpleProgress = Union[Callable[[int], object], bool, None]
+# Called with seconds.
+TimeProgress = Union[Callable[[float], object], bool, None]
+
+
+class SparseFileOptions(TypedDict, total=False):
+    """Options of :class:`stook.SparseFile`, which says what they mean; ``None`` is for the default."""
+
+    cache: Union[Path, DiskCache, None]
+    memory_bytes: Union[int, None]
+    store: Union[SparseStore, None]
+    store_name: Union[str, None]
+    max_gap: Union[int, None]
+    allowance: Union[int, None]
+    max_window: Union[int, None]
+    requests: Union[int, None]
+    max_request_bytes: Union[int, None]
+    tries: Union[int, None]
+    deadline: Union[float, None]
+    stall: Union[float, None]
+    whole_file: Union[bool, None]
+    settings: Union[dict[str, str], None]
+    headers: Union[dict[str, str], None]
 
 
 class Array(Protocol):

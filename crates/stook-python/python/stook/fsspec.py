@@ -28,7 +28,7 @@ from fsspec.core import get_filesystem_class
 
 from stook._errors import InvalidError, NotAPackError, SourceChangedError
 from stook._file import File
-from stook._secrets import redacted, telling_no_secrets
+from stook._secrets import redacted, redacting_errors
 from stook._stook import (
     SETTLING_MAX,
     Pack,
@@ -58,7 +58,7 @@ _NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 Info = dict[str, Any]
 _Class = TypeVar("_Class", bound=type)
 #: The length of a file, and what `described` gives.
-_Told = tuple[int, Optional[str], Optional[str], Optional[float]]
+_FileState = tuple[int, Optional[str], Optional[str], Optional[float]]
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -169,8 +169,8 @@ class _Opened(io.BytesIO):
     @property
     def details(self) -> Info:
         """What the file system tells of it."""
-        told: Info = self.fs.info(self.path)
-        return told
+        info: Info = self.fs.info(self.path)
+        return info
 
     def info(self) -> Info:
         """The same."""
@@ -259,7 +259,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return [key, int(key)] if key.isdecimal() and len(key) <= 20 and int(key) < 1 << 64 else [key]
 
     @staticmethod
-    def _told(opened: Pack, name: str, stat: Stat) -> Info:
+    def _info_of(opened: Pack, name: str, stat: Stat) -> Info:
         """What is told of a record."""
         if stat.kind == "directory":
             return {"name": name, "size": 0, "type": "directory"}
@@ -273,7 +273,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         opened, _, key = self._opened(path)
         stat = next(filter(None, opened.stats(self._keys(key))), None) if key else None
         if stat is not None:
-            return self._told(opened, path, stat)
+            return self._info_of(opened, path, stat)
         if key and (not _is_path(key) or next(opened.keys(prefix=key + "/"), None) is None):
             raise FileNotFoundError(path)
         return {"name": path, "size": 0, "type": "directory"}
@@ -312,7 +312,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             below = []
         for stat in filter(lambda one: _is_path(one.key), below):
             name = _joined(pack, str(stat.key))
-            found.setdefault(name, self._told(opened, name, stat))
+            found.setdefault(name, self._info_of(opened, name, stat))
         if not found:
             info = self.info(path)
             found = {} if info["type"] == "directory" else {info["name"]: info}
@@ -336,7 +336,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             found = {itself["name"]: itself} if itself.get("type") == "file" else {}
         elif detail:
             stats = zip(below, opened.stats(below))
-            found = {name: self._told(opened, name, stat) for one, stat in stats if stat for name in [_joined(pack, str(one))]}
+            found = {name: self._info_of(opened, name, stat) for one, stat in stats if stat for name in [_joined(pack, str(one))]}
         else:
             found = {_joined(pack, str(one)): {} for one in below}
         names = sorted(found)
@@ -411,14 +411,14 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 
 #: What tells or signs, and is asked of the other file system as writing is.
-_TELLING = ("created", "modified", "sign")
+_QUERYING = ("created", "modified", "sign")
 #: What arguments are called that are paths of the other file system.
 _PATHS = frozenset(("path", "path1", "path2", "rpath"))
 
 
 def _forwarding(cls: _Class) -> _Class:
     """A file system that leaves to the other one what it does not do by itself."""
-    for name in (*_WRITING, *_TELLING):
+    for name in (*_WRITING, *_QUERYING):
         setattr(cls, name, _forwarded(name))
     return cls
 
@@ -463,7 +463,7 @@ def _of_other(fs: AbstractFileSystem, path: Any) -> Any:
     return stripped + "/" if own.endswith("/") and not stripped.endswith("/") else stripped
 
 
-@telling_no_secrets
+@redacting_errors
 @_forwarding
 class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     """Another file system, read through a cache that fetches in few requests: ``stookcache::s3://bucket/key``.
@@ -663,8 +663,8 @@ class _Fetch:
         protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         self._is_page = "http" in protocols or "https" in protocols
         self.whole: Optional[bytes] = None
-        self.told_size, self.signs, self.proof, wait = self._settled()
-        self.size = self.told_size
+        self.reported_size, self.signs, self.proof, wait = self._settled()
+        self.size = self.reported_size
         #: Whether another state of the file would be told by something else.
         self.is_settled = wait == 0
 
@@ -680,19 +680,19 @@ class _Fetch:
         whole: bytes = redacted(self.address, self.fs.cat_file, self.path)
         self.whole, self.size = whole, len(whole)
 
-    def _settled(self) -> _Told:
+    def _settled(self) -> _FileState:
         """What is told of the file, once a change would be seen."""
-        told = self._told()
+        state = self._state()
         for _ in range(SETTLING_MAX):
-            wait = told[3]
+            wait = state[3]
             if not wait:
                 break
             time.sleep(wait)
             self.fs.invalidate_cache(self.path)
-            told = self._told()
-        return told
+            state = self._state()
+        return state
 
-    def _told(self) -> _Told:
+    def _state(self) -> _FileState:
         about = redacted(self.address, self.fs.info, self.path)
         if about.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown_in(self.address))
@@ -704,7 +704,7 @@ class _Fetch:
 
     def may_go_on_as(self, now: _Fetch) -> bool:
         """Whether what was read by this is what the other would read."""
-        return self.is_settled and (self.told_size, self.signs) == (now.told_size, now.signs)
+        return self.is_settled and (self.reported_size, self.signs) == (now.reported_size, now.signs)
 
     def __call__(self, start: int, end: int) -> bytes:
         if self.whole is not None:
@@ -712,7 +712,7 @@ class _Fetch:
         data: bytes = redacted(self.address, self.fs.cat_file, self.path, start=start, end=end)
         # Listings may be kept by the other file system.
         self.fs.invalidate_cache(self.path)
-        size, signs, _, _ = self._told()
+        size, signs, _, _ = self._state()
         if (size, signs) != (self.size, self.signs):
             raise SourceChangedError(f"{shown_in(self.address)} changed while it was read; open it again")
         return data
@@ -762,8 +762,9 @@ class StookCache(BaseCache):  # type: ignore[misc]
 
     def _log_stats(self) -> str:
         # Asked for once in a while: telling takes longer than a read.
-        told = self._file.statistics()
-        self.hit_count, self.miss_count, self.total_requested_bytes = told.hits, told.misses, told.fetched_bytes
+        statistics = self._file.statistics()
+        self.hit_count, self.miss_count = statistics.hits, statistics.misses
+        self.total_requested_bytes = statistics.fetched_bytes
         text: str = super()._log_stats()
         return text
 

@@ -1,6 +1,6 @@
 //! `stook.Batch`: puts and deletions that count together.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyTuple};
@@ -10,6 +10,7 @@ use super::attributes;
 use super::writer::Writer;
 use crate::errors::{OrRaise as _, closed};
 use crate::key;
+use crate::locks::locked;
 use crate::memory::{Given, Settled};
 use crate::wait::ProgressReporter;
 
@@ -33,7 +34,7 @@ impl Batch {
     }
 
     fn add(&self, change: Change) -> PyResult<()> {
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = locked(&self.changes);
         changes.as_mut().ok_or_else(|| closed("batch"))?.push(change);
         Ok(())
     }
@@ -63,7 +64,7 @@ impl Batch {
     }
 
     fn take(&self) -> Option<Vec<Change>> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.changes).take()
     }
 }
 
@@ -98,19 +99,19 @@ impl Batch {
     }
 
     fn __len__(&self) -> usize {
-        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = locked(&self.changes);
         changes.as_ref().map_or(0, Vec::len)
     }
 
     /// Writes all of it. The end of a ``with`` statement does so by itself.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let changes = self.take().ok_or_else(|| closed("batch"))?;
-        let (written, told) = py.detach(|| {
+        let (written, reported) = py.detach(|| {
             let mut signals = ProgressReporter::new(None);
             let written = self.writer.with(|writer| self.write(writer, &changes, &mut signals));
             (written, signals.finish())
         });
-        told?;
+        reported?;
         written.or_raise()?;
         self.writer.note_ids(changes.iter().filter_map(|change| match change {
             Change::Put { key, .. } => Some(key),
@@ -135,7 +136,7 @@ impl Batch {
             return Ok(());
         }
         // Somebody may have committed it already.
-        let open = self.changes.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let open = locked(&self.changes).is_some();
         if open { self.commit(py) } else { Ok(()) }
     }
 }

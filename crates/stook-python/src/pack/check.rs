@@ -6,10 +6,9 @@ use pyo3::prelude::*;
 use stook::ops;
 
 use super::info;
-use super::reading::callable;
 use crate::errors::OrRaise as _;
 use crate::paths;
-use crate::wait::interruptible_with_progress;
+use crate::wait::{callback_of, interruptible_with_progress};
 
 /// Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
 ///
@@ -17,7 +16,8 @@ use crate::wait::interruptible_with_progress;
 ///
 /// Args:
 ///     pack: The pack.
-///     progress: Called now and then with the bytes gone through and all there are, on another thread.
+///     progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+///         bar with tqdm.
 ///
 /// Returns:
 ///     A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -37,9 +37,10 @@ use crate::wait::interruptible_with_progress;
 pub(crate) fn check<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = interruptible_with_progress(py, callable(progress)?, move |report_progress| {
+    let progress = callback_of(progress, &["bytes", "total"])?;
+    let report = interruptible_with_progress(py, progress, move |report_progress| {
         ops::check::check(&pack, &mut |_| {}, &mut |done, total| report_progress(&[done, total]))
     })?;
     info::check_report(py, &report.or_raise()?)
@@ -52,8 +53,8 @@ pub(crate) fn check<'py>(
 /// Args:
 ///     pack: The pack.
 ///     new: The new pack. Nothing may be there.
-///     progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
-///         the repair, and nothing is left of it.
+///     progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+///         bar with tqdm. What it raises ends the repair, and nothing is left of it.
 ///
 /// Returns:
 ///     A `RepairReport`.
@@ -75,9 +76,10 @@ pub(crate) fn repair<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
     #[pyo3(from_py_with = paths::new)] new: PathBuf,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = interruptible_with_progress(py, callable(progress)?, move |report_progress| {
+    let progress = callback_of(progress, &["bytes", "total"])?;
+    let report = interruptible_with_progress(py, progress, move |report_progress| {
         ops::repair::repair(&pack, &new, &mut |done, total| report_progress(&[done, total]))
     })?;
     info::repair_report(py, &report.or_raise()?)

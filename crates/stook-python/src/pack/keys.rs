@@ -1,16 +1,17 @@
 //! Keys of a pack, one after another, taken from its index some at a time.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use self_cell::self_cell;
 use stook::pack::{self, Key, KeyRange, Kinds};
 
-use super::scan::{Scan, check_process};
+use super::scan::{Row, Scan, check_process};
 use crate::errors::OrRaise as _;
 use crate::key;
+use crate::locks::locked;
 use crate::memory::bytes_of;
 
 /// Keys that are taken from the index at once.
@@ -98,7 +99,7 @@ impl Keys {
         }
         check_process(self.process)?;
         py.check_signals()?;
-        let next = py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).next());
+        let next = py.detach(|| locked(&self.inner).next());
         next.or_raise()?.map(|key| key::to_python(py, &key)).transpose()
     }
 }
@@ -123,12 +124,12 @@ impl Items {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(row) = self.scan.next_row(py)? else { return Ok(None) };
-        let value: Bound<'py, PyBytes> = bytes_of(py, &row.body)?;
+        let Some(Row { record, .. }) = self.scan.next_row(py)? else { return Ok(None) };
+        let value: Bound<'py, PyBytes> = bytes_of(py, &record.body)?;
         if !self.with_keys {
             return Ok(Some(value.into_any()));
         }
-        let pair = [key::to_python(py, &row.key)?, value.into_any()];
+        let pair = [key::to_python(py, &record.key)?, value.into_any()];
         Ok(Some(PyTuple::new(py, pair)?.into_any()))
     }
 }

@@ -31,11 +31,7 @@ impl Pack {
     #[pyo3(signature = (key))]
     fn stat(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<Stat>> {
         let key = key::from_python(key)?;
-        let reader = self.reader(py)?;
-        let entries = py.detach(|| reader.locate(&[key])).or_raise()?;
-        let found: Option<KeyEntry> =
-            entries.into_iter().next().map_or(Ok(None), |entry| entry.or_raise())?;
-        Ok(stats_of(py, &reader, found.as_slice())?.pop())
+        stat_of(py, &*self.reader(py)?, &key)
     }
 
     /// The same for many records at once.
@@ -101,12 +97,16 @@ impl Pack {
     }
 }
 
+fn stat_of(py: Python<'_>, reader: &pack::Pack, key: &Key) -> PyResult<Option<Stat>> {
+    let entries = py.detach(|| reader.locate(std::slice::from_ref(key))).or_raise()?;
+    let found: Option<KeyEntry> = entries.into_iter().next().map_or(Ok(None), |entry| entry.or_raise())?;
+    Ok(stats_of(py, reader, found.as_slice())?.pop())
+}
+
 /// Checks that what has nothing below it is a directory all the same.
 fn check_empty(py: Python<'_>, reader: &pack::Pack, path: &[u8]) -> PyResult<()> {
     let key = Key::bytes(path).or_raise()?;
-    let entries = py.detach(|| reader.locate(std::slice::from_ref(&key))).or_raise()?;
-    let found: Option<KeyEntry> = entries.into_iter().next().map_or(Ok(None), |entry| entry.or_raise())?;
-    let (errno, what) = match stats_of(py, reader, found.as_slice())?.pop() {
+    let (errno, what) = match stat_of(py, reader, &key)? {
         Some(stat) if stat.is_directory() => return Ok(()),
         Some(_) => (Errno::NOTDIR, "this is no directory of the pack"),
         None => (Errno::NOENT, "the pack has no such directory"),

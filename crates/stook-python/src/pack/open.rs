@@ -12,7 +12,8 @@ use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter
 use stook::report::time::parse_time;
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
-use crate::errors::{OrRaise as _, exception, invalid};
+use crate::choices::{chosen, name_of};
+use crate::errors::{OrRaise as _, invalid, plain};
 
 /// What may be done with a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,27 +29,19 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
+    const ALL: [(&str, Self); 4] =
+        [("r", Self::Read), ("r+", Self::Change), ("a", Self::Append), ("x", Self::Create)];
+
     pub(crate) fn parse(mode: &str) -> PyResult<Self> {
-        Ok(match mode {
-            "r" => Self::Read,
-            "r+" => Self::Change,
-            "a" => Self::Append,
-            "x" => Self::Create,
-            _ => return Err(invalid(format!("the mode is one of 'r', 'r+', 'a', 'x', not {mode:?}"))),
-        })
+        chosen("the mode", mode, &Self::ALL)
     }
 
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "r",
-            Self::Change => "r+",
-            Self::Append => "a",
-            Self::Create => "x",
-        }
+        name_of(&self, &Self::ALL)
     }
 }
 
-/// Everything that `Pack` is told.
+/// The arguments of `Pack`.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) path: PathBuf,
@@ -64,24 +57,8 @@ pub(crate) struct Settings {
 }
 
 /// How reads go: by rule, past the page cache, through it.
-pub(crate) fn access_of(access: &str) -> PyResult<AccessRule> {
-    Ok(match access {
-        "auto" => AccessRule::Auto,
-        "direct" => AccessRule::Direct,
-        "cached" => AccessRule::Cached,
-        _ => {
-            return Err(invalid(format!("access is one of 'auto', 'direct', 'cached', not {access:?}")));
-        }
-    })
-}
-
-pub(crate) fn access_name(access: AccessRule) -> &'static str {
-    match access {
-        AccessRule::Auto => "auto",
-        AccessRule::Direct => "direct",
-        AccessRule::Cached => "cached",
-    }
-}
+pub(crate) const ACCESS: [(&str, AccessRule); 3] =
+    [("auto", AccessRule::Auto), ("direct", AccessRule::Direct), ("cached", AccessRule::Cached)];
 
 /// When puts are durable: `"close"`, `"put"`, or seconds.
 pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durability> {
@@ -175,9 +152,7 @@ impl Settings {
             ..WriterOptions::default()
         };
         // Before anything is made.
-        let into_error =
-            |error: pack::Error| exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(()));
-        writing.check().map_err(into_error)?;
+        writing.check().map_err(|error| plain("LimitError", format!("segment_bytes: {error}")))?;
         let options = LocalStorageOptions::default();
         let storage = match (self.mode, LocalStorage::open(&self.path, options.clone())) {
             (Mode::Append | Mode::Create, Err(error)) if error.io_kind() == Some(ErrorKind::NotFound) => {

@@ -9,10 +9,12 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use stook::pack;
 
 use super::info;
-use super::open::{Mode, Settings, access_name, access_of, durability_of, time_ns_of, with_time_hint};
+use super::open::{ACCESS, Mode, Settings, durability_of, time_ns_of, with_time_hint};
 use super::writer::Writer;
-use crate::errors::{OrRaise as _, closed, exception, invalid, warn_of, warn_of_recovery};
-use crate::numbers;
+use crate::choices::{chosen, name_of};
+use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
+use crate::locks::{read, written};
+use crate::numbers::{self, Generation};
 use crate::paths;
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
@@ -92,7 +94,7 @@ impl Pack {
     }
 
     fn state(&self) -> PyResult<State> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = read(&self.state);
         state.clone().ok_or_else(|| closed("pack"))
     }
 
@@ -103,18 +105,14 @@ impl Pack {
 
     /// The writer, where it may write.
     pub(super) fn writer(&self) -> PyResult<Arc<Writer>> {
-        self.state()?.writer.ok_or_else(|| {
-            exception(
-                "InvalidError",
-                "this pack is open to be read; open it with mode 'r+' or 'a'".into(),
-                |_| Ok(()),
-            )
-        })
+        self.state()?
+            .writer
+            .ok_or_else(|| invalid("this pack is open to be read; open it with mode 'r+' or 'a'"))
     }
 
     /// The reader as it is; none once the pack was closed.
     pub(super) fn reader_now(&self) -> Option<Arc<pack::Pack>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = read(&self.state);
         state.as_ref().map(|state| state.reader.clone())
     }
 
@@ -141,7 +139,7 @@ impl Pack {
     /// Takes a new look at the pack.
     pub(super) fn open_again(&self) -> pack::Result<()> {
         let reader = Arc::new(self.settings.open_reader()?);
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = written(&self.state);
         let age = |reader: &pack::Pack| (reader.generation(), reader.last_sequence());
         // Another thread may have looked later and come first.
         if let Some(state) = state.as_mut().filter(|state| age(&state.reader) <= age(&reader)) {
@@ -171,7 +169,7 @@ impl Pack {
         #[pyo3(from_py_with = paths::path)] path: PathBuf,
         mode: &str,
         at: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = numbers::generation)] generation: Option<u64>,
+        generation: Option<Generation>,
         map: bool,
         access: &str,
         durability: Option<&Bound<'_, PyAny>>,
@@ -181,9 +179,9 @@ impl Pack {
             path,
             mode: Mode::parse(mode)?,
             at_ns: at.map(time_ns_of).transpose()?,
-            generation,
+            generation: generation.map(|generation| generation.0),
             map,
-            access: access_of(access)?,
+            access: chosen("access", access, &ACCESS)?,
             durability: durability.map(durability_of).transpose()?.unwrap_or_default(),
             segment_bytes,
             written: None,
@@ -218,7 +216,7 @@ impl Pack {
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).is_none()
+        read(&self.state).is_none()
     }
 
     /// Lets go of the pack. What was put is safe when this returns. Closing twice does nothing.
@@ -229,7 +227,7 @@ impl Pack {
             // From a callback of its own it stays as it is.
             writer.enter().or_raise()?;
         }
-        let state = self.state.write().unwrap_or_else(PoisonError::into_inner).take();
+        let state = written(&self.state).take();
         // A forked child has no business with the writer of its parent.
         let Some(writer) = state.and_then(|state| state.writer).filter(|writer| writer.is_ours()) else {
             return Ok(());
@@ -267,7 +265,7 @@ impl Pack {
         options.set_item("at", pack.settings.at_ns)?;
         options.set_item("generation", pack.settings.generation)?;
         options.set_item("map", pack.settings.map)?;
-        options.set_item("access", access_name(pack.settings.access))?;
+        options.set_item("access", name_of(&pack.settings.access, &ACCESS))?;
         let path = std::path::absolute(&pack.settings.path)?;
         let open = py.import("stook._pickle")?.getattr("open_pack")?;
         Ok((
@@ -287,11 +285,9 @@ impl Drop for Pack {
         Python::attach(|py| {
             // It may be dropped because of an exception, which is not to be lost over the warning.
             let passing = PyErr::take(py);
-            let told =
+            let text =
                 format!("{} was not closed; use `with`, or call close()", self.settings.path.display());
-            let warned = std::ffi::CString::new(told)
-                .map_err(PyErr::from)
-                .and_then(|told| PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &told, 1));
+            let warned = warn(&py.get_type::<PyResourceWarning>(), &text);
             // Nobody is there to catch what a filter of warnings, or closing, raises.
             if let Err(error) = warned.and_then(|()| py.detach(|| writer.close()).or_raise()) {
                 error.write_unraisable(py, None);

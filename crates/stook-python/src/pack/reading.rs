@@ -19,11 +19,12 @@ use super::record::Record;
 use super::scan::{Scan, on_damage_of};
 use super::split::{Split, parse_cursor};
 use super::writer::PendingChange;
+use crate::choices::chosen;
 use crate::errors::{OrRaise as _, damaged, invalid};
 use crate::key;
 use crate::memory::bytes_of;
-use crate::numbers;
-use crate::wait::interruptible_with_progress;
+use crate::numbers::Count;
+use crate::wait::{callback_of, interruptible_with_progress};
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
 /// are handed to Python.
@@ -46,14 +47,6 @@ pub(crate) fn groups_of(group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String
     match groups.is_empty() {
         true => Err(invalid("group is None for all groups, not an empty list")),
         false => Ok(groups),
-    }
-}
-
-/// A callback, which must be one before anything is done.
-pub(crate) fn callable(callback: Option<Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-    match callback {
-        Some(callback) if !callback.is_callable() => Err(invalid("progress is a callable")),
-        callback => Ok(callback.map(Bound::unbind)),
     }
 }
 
@@ -194,8 +187,10 @@ impl Pack {
                 Ok(near.memory.len())
             })?;
         } else {
-            let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
-            in_batches(&keys, &mut sizes, |keys| append_read(py, &reader, keys, &default, &values))?;
+            each_read(py, &reader, &keys, |record| match record {
+                Some(record) => values.append(bytes_of(py, &record.body)?),
+                None => values.append(&default),
+            })?;
         }
         Ok(values)
     }
@@ -269,16 +264,9 @@ impl Pack {
         let keys = keys_of(keys)?;
         let reader = self.reader(py)?;
         let mut records = Vec::with_capacity(keys.len());
-        let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
-        in_batches(&keys, &mut sizes, |keys| {
-            py.check_signals()?;
-            let mut bytes = 0;
-            for record in py.detach(|| reader.get_files(keys)).or_raise()? {
-                let record = record.or_raise()?.map(|record| with_group(&reader, record));
-                bytes += record.as_ref().map_or(0, |record| record.body.len());
-                records.push(record);
-            }
-            Ok(bytes)
+        each_read(py, &reader, &keys, |record| {
+            records.push(record.map(|record| with_group(&reader, record)));
+            Ok(())
         })?;
         Ok(records)
     }
@@ -382,11 +370,7 @@ impl Pack {
         kinds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
         let (on_damage, kinds) = (on_damage_of(on_damage)?, kinds_of(kinds, Kinds::FILES)?);
-        let order = match order {
-            "disk" => ScanOrder::Disk,
-            "key" => ScanOrder::Key,
-            _ => return Err(invalid(format!("the order is 'disk' or 'key', not {order:?}"))),
-        };
+        let order = chosen("the order", order, &[("disk", ScanOrder::Disk), ("key", ScanOrder::Key)])?;
         let keys = key::range(prefix, start, end)?;
         let options =
             ScanOptions { groups: groups_of(group)?, on_damage, order, keys, ..ScanOptions::default() };
@@ -417,12 +401,8 @@ impl Pack {
     /// Returns:
     ///     The parts. Every live record is in exactly one.
     #[pyo3(signature = (count, *, group=None))]
-    fn splits(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = numbers::count)] count: usize,
-        group: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Vec<Split>> {
+    fn splits(&self, py: Python<'_>, count: Count, group: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Split>> {
+        let count = count.0;
         if count == 0 {
             return Err(invalid("a pack is cut into 1 part or more, not 0"));
         }
@@ -437,7 +417,8 @@ impl Pack {
     /// Verifies every record, every index page, and that they agree.
     ///
     /// Args:
-    ///     progress: Called now and then with the bytes gone through and all there are, on another thread.
+    ///     progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+    ///         bar with tqdm.
     ///
     /// Returns:
     ///     A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -445,9 +426,9 @@ impl Pack {
     fn check<'py>(
         &self,
         py: Python<'py>,
-        progress: Option<Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let progress = callable(progress)?;
+        let progress = callback_of(progress, &["bytes", "total"])?;
         let reader = self.reader(py)?;
         let report = interruptible_with_progress(py, progress, move |report_progress| {
             check_pack(&reader, &mut |done, total| report_progress(&[done, total]))
@@ -692,24 +673,22 @@ fn in_batches(
     Ok(())
 }
 
-/// Values of records that are read.
-fn append_read<'py>(
-    py: Python<'py>,
+/// Reads records some at a time, and hands out one after another.
+fn each_read(
+    py: Python<'_>,
     pack: &Arc<pack::Pack>,
     keys: &[Key],
-    default: &Bound<'py, PyAny>,
-    values: &Bound<'py, PyList>,
-) -> PyResult<usize> {
-    py.check_signals()?;
-    let mut bytes = 0;
-    for record in py.detach(|| pack.get_files(keys)).or_raise()? {
-        match record.or_raise()? {
-            Some(record) => {
-                bytes += record.body.len();
-                values.append(bytes_of(py, &record.body)?)?;
-            }
-            None => values.append(default)?,
+    mut each: impl FnMut(Option<pack::Record>) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
+    in_batches(keys, &mut sizes, |keys| {
+        py.check_signals()?;
+        let mut bytes = 0;
+        for record in py.detach(|| pack.get_files(keys)).or_raise()? {
+            let record = record.or_raise()?;
+            bytes += record.as_ref().map_or(0, |record| record.body.len());
+            each(record)?;
         }
-    }
-    Ok(bytes)
+        Ok(bytes)
+    })
 }

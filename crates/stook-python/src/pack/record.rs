@@ -21,9 +21,17 @@ pub(crate) struct Record {
     pub(crate) attributes: Attributes,
     pub(crate) body: Bytes,
     pub(crate) group: Arc<str>,
+    /// Its sequence number: records that were put later have a higher one.
+    #[pyo3(get)]
     pub(crate) sequence: u64,
+    /// When it was put, in nanoseconds since 1970.
+    #[pyo3(get)]
     pub(crate) time_ns: i64,
+    /// The id of the segment that it is in.
+    #[pyo3(get)]
     pub(crate) segment: u64,
+    /// Where in the segment, in bytes.
+    #[pyo3(get)]
     pub(crate) offset: u64,
 }
 
@@ -75,30 +83,6 @@ impl Record {
     #[getter]
     fn group(&self) -> &str {
         &self.group
-    }
-
-    /// Its sequence number: records that were put later have a higher one.
-    #[getter]
-    fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// When it was put, in nanoseconds since 1970.
-    #[getter]
-    fn time_ns(&self) -> i64 {
-        self.time_ns
-    }
-
-    /// The id of the segment that it is in.
-    #[getter]
-    fn segment(&self) -> u64 {
-        self.segment
-    }
-
-    /// Where in the segment, in bytes.
-    #[getter]
-    fn offset(&self) -> u64 {
-        self.offset
     }
 
     fn __len__(&self) -> usize {

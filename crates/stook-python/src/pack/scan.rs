@@ -6,17 +6,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use self_cell::self_cell;
-use stook::pack::{self, Attributes, FileKind, Key, Kinds, OnDamage};
+use stook::pack::{self, Attributes, FileKind, Kinds, OnDamage};
 
+use super::info;
 use super::record::Record;
 use super::split::with_skipped;
-use crate::errors::{OrRaise as _, damaged, invalid};
+use crate::choices::chosen;
+use crate::errors::{OrRaise as _, invalid};
+use crate::locks::locked;
 
 /// Bytes of records that are taken at once, and records.
 const BATCH_BYTES: usize = 256 << 10;
@@ -38,28 +41,18 @@ self_cell!(
 
 /// A record on its way to Python.
 pub(crate) struct Row {
-    pub(crate) key: Key,
+    /// Its attributes are still to be decoded.
+    pub(crate) record: Record,
     attributes: Bytes,
-    pub(crate) body: Bytes,
-    group: Arc<str>,
-    sequence: u64,
-    time_ns: i64,
-    segment: u64,
-    offset: u64,
     /// How many records of the library, of whatever kind, end with this one since its batch was begun.
     number: u64,
 }
 
-/// The same while its batch is being put together.
+/// The same while its batch is being put together: without attributes, body and group.
 struct Draft {
-    key: Key,
+    row: Row,
     attributes: Range<usize>,
     body: Range<usize>,
-    sequence: u64,
-    time_ns: i64,
-    segment: u64,
-    offset: u64,
-    number: u64,
     /// Whether its body is the key of the file whose content is meant.
     is_link: bool,
 }
@@ -123,7 +116,7 @@ impl Drop for Pooled {
             return;
         }
         if let Some(pool) = self.pool.upgrade() {
-            let mut pool = pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pool = locked(&pool.0);
             if pool.len() < POOL_LEN {
                 pool.push(std::mem::take(&mut self.memory));
             }
@@ -133,7 +126,7 @@ impl Drop for Pooled {
 
 impl Pool {
     fn take(&self) -> Vec<u8> {
-        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = locked(&self.0);
         let mut memory = pool.pop().unwrap_or_else(|| Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 4));
         memory.clear();
         memory
@@ -175,11 +168,7 @@ impl Scan {
         }
         check_process(self.process)?;
         py.check_signals()?;
-        py.detach(|| self.lock().next_row()).or_raise()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        py.detach(|| locked(&self.inner).next_row()).or_raise()
     }
 }
 
@@ -243,21 +232,13 @@ impl Inner {
                     None => break,
                 },
             };
-            if draft.number <= skipped {
+            let mut row = draft.row;
+            if row.number <= skipped {
                 continue;
             }
-            let group = self.group_of(draft.segment);
-            self.batch.push_back(Row {
-                key: draft.key,
-                attributes: bytes.slice(draft.attributes),
-                body,
-                group,
-                sequence: draft.sequence,
-                time_ns: draft.time_ns,
-                segment: draft.segment,
-                offset: draft.offset,
-                number: draft.number,
-            });
+            row.record.group = self.group_of(row.record.segment);
+            (row.record.body, row.attributes) = (body, bytes.slice(draft.attributes));
+            self.batch.push_back(row);
         }
     }
 
@@ -278,8 +259,16 @@ fn fill_from(scan: &mut pack::Scan<'_>, kinds: Kinds, taken: &mut Taken) -> pack
         if !kinds.takes(kind) {
             continue;
         }
-        let (sequence, time_ns) = (record.sequence(), record.time_ns());
-        let (segment, offset) = (record.segment(), record.offset());
+        let whole = Record {
+            key,
+            attributes: Attributes::new(),
+            body: Bytes::new(),
+            group: Arc::default(),
+            sequence: record.sequence(),
+            time_ns: record.time_ns(),
+            segment: record.segment(),
+            offset: record.offset(),
+        };
         let attributes = append(memory, record.attributes());
         let body = match record.body() {
             Some(body) => append(memory, body),
@@ -291,8 +280,8 @@ fn fill_from(scan: &mut pack::Scan<'_>, kinds: Kinds, taken: &mut Taken) -> pack
                 start..memory.len()
             }
         };
-        let (number, is_link) = (*records, kind == Some(FileKind::HardLink));
-        drafts.push(Draft { key, attributes, body, sequence, time_ns, segment, offset, number, is_link });
+        let row = Row { record: whole, attributes: Bytes::new(), number: *records };
+        drafts.push(Draft { row, attributes, body, is_link: kind == Some(FileKind::HardLink) });
     }
     *more = true;
     Ok(())
@@ -304,7 +293,8 @@ fn contents_of_links(scan: &mut pack::Scan<'_>, taken: &Taken) -> pack::Result<V
     let names: Vec<_> = links
         .map(|draft| {
             let first = taken.memory.get(draft.body.clone()).unwrap_or_default();
-            (draft.segment, draft.offset, draft.key.clone(), Bytes::copy_from_slice(first))
+            let Record { segment, offset, key, .. } = &draft.row.record;
+            (*segment, *offset, key.clone(), Bytes::copy_from_slice(first))
         })
         .collect();
     if names.is_empty() {
@@ -326,23 +316,12 @@ impl Scan {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        let Some(row) = self.next_row(py)? else { return Ok(None) };
-        let attributes = match row.attributes.is_empty() {
-            true => Attributes::new(),
-            false => Attributes::decode(&row.attributes)
-                .map_err(|wrong| pack::Error::Invalid(wrong.what))
-                .or_raise()?,
-        };
-        Ok(Some(Record {
-            key: row.key,
-            attributes,
-            body: row.body,
-            group: row.group,
-            sequence: row.sequence,
-            time_ns: row.time_ns,
-            segment: row.segment,
-            offset: row.offset,
-        }))
+        let Some(Row { mut record, attributes, .. }) = self.next_row(py)? else { return Ok(None) };
+        if !attributes.is_empty() {
+            let decoded = Attributes::decode(&attributes);
+            record.attributes = decoded.map_err(|wrong| pack::Error::Invalid(wrong.what)).or_raise()?;
+        }
+        Ok(Some(record))
     }
 
     /// Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record, in another process too, as
@@ -350,7 +329,7 @@ impl Scan {
     fn cursor(&self, py: Python<'_>) -> PyResult<String> {
         check_process(self.process)?;
         Ok(py.detach(|| {
-            let mut inner = self.lock();
+            let mut inner = locked(&self.inner);
             let (begun, handed_out) = match &inner.begun {
                 Some(begun) => (begun.to_string(), inner.handed_out),
                 None => (inner.cell.with_dependent_mut(|_, scan| scan.cursor()).to_string(), 0),
@@ -363,8 +342,8 @@ impl Scan {
     #[getter]
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         check_process(self.process)?;
-        let damages = py.detach(|| self.lock().damages.clone());
-        PyList::new(py, damages.iter().map(|damage| damaged(damage, damage.to_string()).into_value(py)))
+        let damages = py.detach(|| locked(&self.inner).damages.clone());
+        info::damages(py, &damages)
     }
 }
 
@@ -385,9 +364,5 @@ fn met_by(pack: &pack::Pack, scan: &pack::Scan<'_>) -> pack::Damages {
 
 /// What is done about damage.
 pub(crate) fn on_damage_of(on_damage: &str) -> PyResult<OnDamage> {
-    match on_damage {
-        "raise" => Ok(OnDamage::Stop),
-        "skip" => Ok(OnDamage::Skip),
-        _ => Err(invalid(format!("on_damage is 'raise' or 'skip', not {on_damage:?}"))),
-    }
+    chosen("on_damage", on_damage, &[("raise", OnDamage::Stop), ("skip", OnDamage::Skip)])
 }

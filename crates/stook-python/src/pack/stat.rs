@@ -19,9 +19,13 @@ pub(crate) const HEADS_LEN: usize = 4096;
 pub(crate) struct Stat {
     key: Key,
     kind: Option<FileKind>,
+    /// Bytes of the value; of a further name of a file those of the file. ``None`` where only reading it would tell.
+    #[pyo3(get)]
     size: Option<u64>,
     attributes: Attributes,
     group: Option<Arc<str>>,
+    /// When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its own.
+    #[pyo3(get)]
     time_ns: Option<i64>,
 }
 
@@ -91,12 +95,6 @@ impl Stat {
         name_of(self.kind)
     }
 
-    /// Bytes of the value; of a further name of a file those of the file. ``None`` where only reading it would tell.
-    #[getter]
-    fn size(&self) -> Option<u64> {
-        self.size
-    }
-
     /// The attributes: a new dict.
     #[getter]
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -107,12 +105,6 @@ impl Stat {
     #[getter]
     fn group(&self) -> Option<&str> {
         self.group.as_deref()
-    }
-
-    /// When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its own.
-    #[getter]
-    fn time_ns(&self) -> Option<i64> {
-        self.time_ns
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

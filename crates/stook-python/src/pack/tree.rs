@@ -12,7 +12,7 @@ use super::info;
 use crate::errors::{OrRaise as _, Raise as _, invalid, warn_of, warn_of_recovery};
 use crate::numbers;
 use crate::paths;
-use crate::wait::ProgressReporter;
+use crate::wait::{ProgressReporter, callback_of};
 
 /// Packs trees of files, or what is in archives; run again, adds only what is new or changed.
 ///
@@ -254,11 +254,5 @@ fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Del
 
 /// What `progress` says: a callable, or `True` for a bar.
 pub(super) fn progress_of(progress: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-    let Some(progress) = progress else { return Ok(None) };
-    match progress.extract::<bool>() {
-        Ok(false) => Ok(None),
-        Ok(true) => Ok(Some(progress.py().import("stook._progress")?.getattr("bar")?.call0()?.unbind())),
-        Err(_) if progress.is_callable() => Ok(Some(progress.clone().unbind())),
-        Err(_) => Err(invalid("progress is a callable, True or False")),
-    }
+    callback_of(progress, &["entries", "bytes"])
 }

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, RwLock};
 
 use bytes::Bytes;
 use stook::pack::{self, Attributes, Durability, FileKind, Key, KeyValue, Pack, PackWriter, SharedWriter};
 
 use super::writing::last_id;
 use crate::errors::{Raise, closed, invalid};
+use crate::locks::{locked, read, written};
 
 /// So many bytes that were put are kept in memory for gets before the pack is opened anew.
 const RECENT_BYTES_MAX: usize = 32 << 20;
@@ -159,26 +160,38 @@ impl Writer {
     }
 
     fn put_record(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
+        self.write_one(
+            |writer| writer.put(group, key, attributes, body),
+            |writer| writer.put(group, key, attributes, body),
+            |recent| match attributes.file_kind() {
+                // Its value is that of another record, which readers find.
+                Some(FileKind::HardLink) => recent.stale = true,
+                _ => recent.note(key, Some(body)),
+            },
+        )
+    }
+
+    /// Writes one change. What readers do not know of it yet is noted, unless many threads write at once: they look.
+    fn write_one<T>(
+        &self,
+        plain: impl FnOnce(&mut PackWriter) -> pack::Result<T>,
+        shared: impl FnOnce(&SharedWriter) -> pack::Result<T>,
+        note: impl FnOnce(&mut Recent),
+    ) -> Result<T> {
         self.enter()?;
         match &self.inner {
             Inner::Plain(writer) => {
                 let mut writer = locked(writer);
-                let sequence =
-                    writer.as_mut().ok_or_else(|| self.gone())?.put(group, key, attributes, body)?;
+                let written = plain(writer.as_mut().ok_or_else(|| self.gone())?)?;
                 // Under the lock of the writer, so that notes are in the order of sequence numbers.
-                match attributes.file_kind() {
-                    // Its value is that of another record, which readers find.
-                    Some(FileKind::HardLink) => self.recent().stale = true,
-                    _ => self.recent().note(key, Some(body)),
-                }
-                Ok(sequence)
+                note(&mut self.recent());
+                Ok(written)
             }
             Inner::Shared(writer) => {
                 let writer = read(writer);
-                let sequence =
-                    writer.as_ref().ok_or_else(|| self.gone())?.put(group, key, attributes, body)?;
+                let written = shared(writer.as_ref().ok_or_else(|| self.gone())?)?;
                 self.recent().stale = true;
-                Ok(sequence)
+                Ok(written)
             }
         }
     }
@@ -219,21 +232,11 @@ impl Writer {
 
     /// Deletes a record; whether there was one.
     pub(crate) fn delete(&self, key: &Key) -> Result<bool> {
-        self.enter()?;
-        match &self.inner {
-            Inner::Plain(writer) => {
-                let mut writer = locked(writer);
-                let was_there = writer.as_mut().ok_or_else(|| self.gone())?.delete(key)?;
-                self.recent().note(key, None);
-                Ok(was_there)
-            }
-            Inner::Shared(writer) => {
-                let writer = read(writer);
-                let was_there = writer.as_ref().ok_or_else(|| self.gone())?.delete(key)?;
-                self.recent().stale = true;
-                Ok(was_there)
-            }
-        }
+        self.write_one(
+            |writer| writer.delete(key),
+            |writer| writer.delete(key),
+            |recent| recent.note(key, None),
+        )
     }
 
     /// Deletes a record and gives its value, with nothing in between. `open` gives readers the new state, `get` asks them.
@@ -366,16 +369,4 @@ impl Recent {
             self.values.insert(key.clone(), body.map(Bytes::copy_from_slice));
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn written<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,12 +11,12 @@ use super::attributes;
 use super::batch::Batch;
 use super::info;
 use super::pack::Pack;
-use super::reading::{callable, groups_of};
+use super::reading::groups_of;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
 use crate::numbers;
-use crate::wait::{interruptible, interruptible_with_progress};
+use crate::wait::{ProgressReporter, callback_of, interruptible, interruptible_with_progress};
 
 #[pymethods]
 impl Pack {
@@ -157,18 +157,29 @@ impl Pack {
     /// Args:
     ///     records: A mapping, or pairs of keys and values.
     ///     group: The group to put them into.
-    #[pyo3(signature = (records, *, group=""))]
-    fn update(&self, py: Python<'_>, records: &Bound<'_, PyAny>, group: &str) -> PyResult<()> {
+    ///     progress: Called now and then with the records so far; what it raises ends it. ``True`` shows a bar with tqdm.
+    #[pyo3(signature = (records, *, group="", progress=None))]
+    fn update(
+        &self,
+        py: Python<'_>,
+        records: &Bound<'_, PyAny>,
+        group: &str,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let mut reporter = ProgressReporter::new(callback_of(progress, &["records"])?);
         let pairs = match records.cast::<PyMapping>() {
             Ok(mapping) => mapping.items()?.into_any(),
             Err(_) => records.clone(),
         };
-        for pair in pairs.try_iter()? {
+        for (number, pair) in (1..).zip(pairs.try_iter()?) {
             py.check_signals()?;
             let (key, value) = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
             self.put(py, &key, &value, None, group)?;
+            if !reporter.go_on(&[number]) {
+                break;
+            }
         }
-        Ok(())
+        reporter.finish()
     }
 
     /// Puts and deletions that count together or not at all, whatever happens.
@@ -210,6 +221,7 @@ impl Pack {
     ///     extra_bytes: Room that a step may take on top of what is there.
     ///     group: Only this group, or these.
     ///     progress: Called now and then with the bytes written so far, on another thread. It may read the pack, not change it.
+    ///         ``True`` shows a bar with tqdm.
     ///
     /// Returns:
     ///     A `CompactReport`.
@@ -224,9 +236,9 @@ impl Pack {
         max_dead: Option<f64>,
         #[pyo3(from_py_with = numbers::extra_bytes)] extra_bytes: u64,
         group: Option<&Bound<'_, PyAny>>,
-        progress: Option<Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let progress = callable(progress)?;
+        let progress = callback_of(progress, &["bytes"])?;
         let keep = Duration::try_from_secs_f64(keep_seconds)
             .map_err(|_| invalid(format!("keep_seconds is 0 or more, not {keep_seconds}")))?;
         if max_dead.is_some_and(|share| !(0.0..=1.0).contains(&share)) {

@@ -8,10 +8,12 @@ use stook::sparse::{self, OnDifference, SparseError, SparseOptions};
 
 use super::copies::{self, Out};
 use super::pin::Pin;
-use super::{adopted, ranges, reports};
-use crate::errors::{OrRaise as _, invalid};
-use crate::memory::{Given, RELEASE_MIN, bytes_of, view_of};
-use crate::numbers;
+use super::zero_copy::{self, ReleaseOnDrop};
+use super::{ranges, reports};
+use crate::choices::chosen;
+use crate::errors::OrRaise as _;
+use crate::memory::{Given, RELEASE_MIN, bytes_of, detach_if_long, view_of};
+use crate::numbers::{self, Budget, End, Length, MaxLen, Position};
 
 /// Bytes at any positions in memory, with gaps between them.
 ///
@@ -43,33 +45,36 @@ use crate::numbers;
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct SparseBuffer {
     pub(crate) buffer: Arc<sparse::SparseBuffer>,
-    /// Behind what may hold memory of Python.
-    _let_go: adopted::LetGo,
+    // The last field: the others may hold memory of Python.
+    _release: ReleaseOnDrop,
 }
 
 impl SparseBuffer {
     pub(super) fn new(buffer: Arc<sparse::SparseBuffer>) -> Self {
-        Self { buffer, _let_go: adopted::LetGo }
+        Self { buffer, _release: ReleaseOnDrop }
     }
 }
 
 /// What the arguments of a buffer or a store say.
 pub(super) fn options_of(
-    budget_bytes: Option<u64>,
+    budget_bytes: Option<Budget>,
     grain: u32,
     adopt_min: u32,
     first_touch: u64,
 ) -> SparseOptions {
-    SparseOptions { budget_bytes: budget_bytes.unwrap_or(u64::MAX), grain, adopt_min, first_touch }
+    let budget_bytes = budget_bytes.map_or(u64::MAX, |budget| budget.0);
+    SparseOptions { budget_bytes, grain, adopt_min, first_touch }
+}
+
+/// The budget of these options; `None` for no limit.
+pub(super) fn budget_of(options: &SparseOptions) -> Option<u64> {
+    Some(options.budget_bytes).filter(|&budget| budget != u64::MAX)
 }
 
 fn policy(name: &str) -> PyResult<OnDifference> {
-    match name {
-        "error" => Ok(OnDifference::Error),
-        "keep" => Ok(OnDifference::Keep),
-        "replace" => Ok(OnDifference::Replace),
-        _ => Err(invalid(format!("on_difference is one of 'error', 'keep', 'replace', not {name:?}"))),
-    }
+    let all =
+        [("error", OnDifference::Error), ("keep", OnDifference::Keep), ("replace", OnDifference::Replace)];
+    chosen("on_difference", name, &all)
 }
 
 /// Reads the serialised form, without the interpreter.
@@ -88,7 +93,7 @@ impl SparseBuffer {
     #[new]
     #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
     fn py_new(
-        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: Option<u64>,
+        budget_bytes: Option<Budget>,
         #[pyo3(from_py_with = numbers::grain)] grain: u32,
         #[pyo3(from_py_with = numbers::adopt_min)] adopt_min: u32,
         #[pyo3(from_py_with = numbers::first_touch)] first_touch: u64,
@@ -115,18 +120,18 @@ impl SparseBuffer {
     fn write(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
+        position: Position,
         data: &Bound<'_, PyAny>,
         on_difference: &str,
     ) -> PyResult<u64> {
         let policy = policy(on_difference)?;
         let written = match data.cast_exact::<PyBytes>() {
             Ok(bytes) if bytes.as_bytes().len() <= RELEASE_MIN => {
-                self.buffer.write(position, bytes.as_bytes(), policy)
+                self.buffer.write(position.0, bytes.as_bytes(), policy)
             }
-            _ => copies::write(py, &self.buffer, position, data, policy)?,
+            _ => copies::write(py, &self.buffer, position.0, data, policy)?,
         };
-        adopted::let_go(py);
+        zero_copy::release(py);
         Ok(written.or_raise()?.added)
     }
 
@@ -151,17 +156,15 @@ impl SparseBuffer {
     fn adopt(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
+        position: Position,
         data: &Bound<'_, PyAny>,
         on_difference: &str,
     ) -> PyResult<u64> {
         let policy = policy(on_difference)?;
-        let Some(bytes) = adopted::shared(data)? else {
+        let Some(bytes) = zero_copy::shared(data)? else {
             return self.write(py, position, data, on_difference);
         };
-        let written = py.detach(|| self.buffer.adopt(position, bytes, policy));
-        adopted::let_go(py);
-        Ok(written.or_raise()?.added)
+        Ok(zero_copy::detach(py, || self.buffer.adopt(position.0, bytes, policy)).or_raise()?.added)
     }
 
     /// The ``length`` bytes at ``position``.
@@ -172,8 +175,8 @@ impl SparseBuffer {
     fn read<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
+        position: Position,
+        length: Length,
     ) -> PyResult<Bound<'py, PyBytes>> {
         copies::read(py, &self.buffer, position, length)
     }
@@ -189,20 +192,11 @@ impl SparseBuffer {
     ///
     /// Raises:
     ///     NotHeldError: Not all of them are held; ``out`` is then as it was.
-    fn readinto(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<usize> {
+    fn readinto(&self, py: Python<'_>, position: Position, out: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut out = Out::new(out)?;
-        let len = out.len();
         let bytes = out.as_mut();
-        if len > RELEASE_MIN {
-            py.detach(|| self.buffer.read(position, bytes)).or_raise()?;
-        } else {
-            self.buffer.read(position, bytes).or_raise()?;
-        }
+        let len = bytes.len();
+        detach_if_long(py, len, || self.buffer.read(position.0, bytes)).or_raise()?;
         Ok(len)
     }
 
@@ -216,8 +210,8 @@ impl SparseBuffer {
     fn view<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
+        position: Position,
+        length: Length,
     ) -> PyResult<Bound<'py, PyMemoryView>> {
         let range = ranges::at(position, length)?;
         let bytes = py.detach(|| self.buffer.read_bytes(range)).or_raise()?;
@@ -225,21 +219,12 @@ impl SparseBuffer {
     }
 
     /// Whether all of the ``length`` bytes at ``position`` are held.
-    fn has(
-        &self,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
-    ) -> PyResult<bool> {
+    fn has(&self, position: Position, length: Length) -> PyResult<bool> {
         Ok(self.buffer.has(ranges::at(position, length)?))
     }
 
     /// The ranges that are missing of the ``length`` bytes at ``position``, ascending.
-    fn gaps<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
-    ) -> PyResult<Bound<'py, PyList>> {
+    fn gaps<'py>(&self, py: Python<'py>, position: Position, length: Length) -> PyResult<Bound<'py, PyList>> {
         ranges::list(py, &self.buffer.gaps(ranges::at(position, length)?))
     }
 
@@ -261,13 +246,13 @@ impl SparseBuffer {
     fn need<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
+        position: Position,
+        length: Length,
         #[pyo3(from_py_with = numbers::min_len)] min_len: u64,
         #[pyo3(from_py_with = numbers::max_gap)] max_gap: u64,
-        #[pyo3(from_py_with = numbers::max_len)] max_len: Option<u64>,
+        max_len: Option<MaxLen>,
         #[pyo3(from_py_with = numbers::alignment)] alignment: u64,
-        #[pyo3(from_py_with = numbers::end)] end: Option<u64>,
+        end: Option<End>,
     ) -> PyResult<Bound<'py, PyList>> {
         let options = ranges::plan(min_len, max_gap, max_len, alignment, end);
         let reads = self.buffer.need(ranges::at(position, length)?, &options).or_raise()?;
@@ -295,9 +280,9 @@ impl SparseBuffer {
         ranges: &Bound<'py, PyAny>,
         #[pyo3(from_py_with = numbers::min_len)] min_len: u64,
         #[pyo3(from_py_with = numbers::max_gap)] max_gap: u64,
-        #[pyo3(from_py_with = numbers::max_len)] max_len: Option<u64>,
+        max_len: Option<MaxLen>,
         #[pyo3(from_py_with = numbers::alignment)] alignment: u64,
-        #[pyo3(from_py_with = numbers::end)] end: Option<u64>,
+        end: Option<End>,
     ) -> PyResult<Bound<'py, PyList>> {
         let options = ranges::plan(min_len, max_gap, max_len, alignment, end);
         let wanted = ranges::of(ranges)?;
@@ -311,12 +296,8 @@ impl SparseBuffer {
     }
 
     /// All that is held around ``position`` without a gap; ``None`` where it is not held.
-    fn extent_at<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.buffer.extent_at(position).map(|extent| reports::extent(py, &extent)).transpose()
+    fn extent_at<'py>(&self, py: Python<'py>, position: Position) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.buffer.extent_at(position.0).map(|extent| reports::extent(py, &extent)).transpose()
     }
 
     /// How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as one.
@@ -329,16 +310,9 @@ impl SparseBuffer {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn erase(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
-    ) -> PyResult<u64> {
+    fn erase(&self, py: Python<'_>, position: Position, length: Length) -> PyResult<u64> {
         let range = ranges::at(position, length)?;
-        let erased = py.detach(|| self.buffer.erase(range));
-        adopted::let_go(py);
-        Ok(erased)
+        Ok(zero_copy::detach(py, || self.buffer.erase(range)))
     }
 
     /// Takes everything away, pinned or not. Counters, options and the count of touches stay.
@@ -346,9 +320,7 @@ impl SparseBuffer {
     /// Returns:
     ///     How many bytes that were.
     fn clear(&self, py: Python<'_>) -> u64 {
-        let erased = py.detach(|| self.buffer.clear());
-        adopted::let_go(py);
-        erased
+        zero_copy::detach(py, || self.buffer.clear())
     }
 
     /// Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only what is pinned.
@@ -357,34 +329,20 @@ impl SparseBuffer {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn evict_to(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: u64,
-    ) -> u64 {
-        let evicted = py.detach(|| self.buffer.evict_to(budget_bytes));
-        adopted::let_go(py);
-        evicted
+    fn evict_to(&self, py: Python<'_>, budget_bytes: Budget) -> u64 {
+        zero_copy::detach(py, || self.buffer.evict_to(budget_bytes.0))
     }
 
     /// Keeps the ``length`` bytes at ``position`` from being evicted, now or when they are written.
     ///
     /// Returns:
     ///     A context manager that ends it; so does ``release()``.
-    fn pin(
-        &self,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
-    ) -> PyResult<Pin> {
+    fn pin(&self, position: Position, length: Length) -> PyResult<Pin> {
         Ok(Pin::new(self.buffer.clone(), ranges::at(position, length)?))
     }
 
     /// Makes what is held of the ``length`` bytes at ``position`` the last to be evicted.
-    fn touch(
-        &self,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
-    ) -> PyResult<()> {
+    fn touch(&self, position: Position, length: Length) -> PyResult<()> {
         self.buffer.touch(ranges::at(position, length)?);
         Ok(())
     }
@@ -459,7 +417,7 @@ impl SparseBuffer {
     /// More than this is not held; ``None`` for no limit.
     #[getter]
     fn budget_bytes(&self) -> Option<u64> {
-        Some(self.buffer.options().budget_bytes).filter(|&budget| budget != u64::MAX)
+        budget_of(self.buffer.options())
     }
 
     /// The most bytes of a segment.

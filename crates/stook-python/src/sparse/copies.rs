@@ -2,15 +2,16 @@
 #![expect(unsafe_code, reason = "Python's buffer protocol is a matter of pointers")]
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes};
 use stook::extent::ByteRange;
 use stook::sparse::{OnDifference, SparseBuffer, SparseError, SparseFile, Written};
 
 use crate::errors::OrRaise as _;
-use crate::memory::{Given, RELEASE_MIN};
+use crate::memory::{Given, RELEASE_MIN, contiguous, detach_if_long, in_pieces};
+use crate::numbers::{Length, Position};
 
 /// Reads up to this go through the stack: Python copies so few bytes faster than it hands out memory to be filled, and
 /// has every single byte already.
@@ -22,30 +23,30 @@ const SMALL: u64 = 4 << 10;
 pub(crate) fn read<'py>(
     py: Python<'py>,
     buffer: &SparseBuffer,
-    position: u64,
-    length: u64,
+    position: Position,
+    length: Length,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    if length <= TINY as u64 {
-        return tiny(py, length as usize, |out| buffer.read(position, out)).or_raise();
+    let len = length.0 as usize;
+    if length.0 <= TINY as u64 {
+        return tiny(py, len, |out| buffer.read(position.0, out)).or_raise();
     }
-    if length <= SMALL {
-        return PyBytes::new_with(py, length as usize, |out| buffer.read(position, out).or_raise());
+    if length.0 <= SMALL {
+        return PyBytes::new_with(py, len, |out| buffer.read(position.0, out).or_raise());
     }
     let range = super::ranges::at(position, length)?;
     // Nothing is allocated for what is not there.
     if let Some(gap) = buffer.reader().gaps(range).next() {
         return Err(SparseError::NotHeld { range, gap }).or_raise();
     }
-    let len = ffi::Py_ssize_t::try_from(length).map_err(|_| PyMemoryError::new_err(()))?;
+    let size = ffi::Py_ssize_t::try_from(length.0).map_err(|_| PyMemoryError::new_err(()))?;
     // SAFETY: a new `bytes`, whose memory nobody else sees before it is returned.
     let (bytes, start) = unsafe {
-        let bytes = Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), len))?;
+        let bytes = Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), size))?;
         let start = ffi::PyBytes_AsString(bytes.as_ptr());
         (bytes.cast_into::<PyBytes>()?, Start(start.cast()))
     };
     // SAFETY: room for all bytes of the range is at `start`.
-    let copy = || unsafe { copy_pieces(buffer, range, start) };
-    if length > RELEASE_MIN as u64 { py.detach(copy) } else { copy() }.or_raise()?;
+    detach_if_long(py, len, || unsafe { copy_pieces(buffer, range, start) }).or_raise()?;
     Ok(bytes)
 }
 
@@ -129,10 +130,7 @@ pub(crate) fn write(
     }
     let given = Given::new(data)?;
     let bytes = given.as_slice();
-    Ok(match bytes.len() > RELEASE_MIN {
-        true => py.detach(|| buffer.write(position, bytes, policy)),
-        false => buffer.write(position, bytes, policy),
-    })
+    Ok(detach_if_long(py, bytes.len(), || buffer.write(position, bytes, policy)))
 }
 
 /// Memory of a Python object that may be written to.
@@ -141,44 +139,20 @@ pub(crate) struct Out(PyBuffer<u8>);
 impl Out {
     /// Takes `bytearray`, writable `memoryview`s and arrays: anything contiguous.
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = match PyBuffer::<u8>::get(object) {
-            Ok(buffer) => buffer,
-            Err(error) => Self::cast(object, error)?,
-        };
+        let buffer = PyBuffer::get(object)
+            .or_else(|error| contiguous(object, "a writable bytes-like object", |_| error))?;
         if buffer.readonly() {
             return Err(PyBufferError::new_err("the memory of this object may not be written to"));
         }
-        if !buffer.is_c_contiguous() {
-            return Err(PyBufferError::new_err("the memory of this object does not lie in one piece"));
+        match buffer.is_c_contiguous() {
+            true => Ok(Self(buffer)),
+            false => Err(in_pieces()),
         }
-        Ok(Self(buffer))
-    }
-
-    /// The bytes of what is made of larger items.
-    #[cold]
-    fn cast(object: &Bound<'_, PyAny>, error: PyErr) -> PyResult<PyBuffer<u8>> {
-        let Ok(view) = PyMemoryView::from(object) else {
-            let name = object.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("a writable bytes-like object is wanted, not {name}")));
-        };
-        if !view.getattr("c_contiguous")?.extract::<bool>()? {
-            return Err(PyBufferError::new_err("the memory of this object does not lie in one piece"));
-        }
-        if view.getattr("nbytes")?.extract::<usize>()? == 0 {
-            // A view with a dimension of 0 cannot be cast.
-            return PyBuffer::get(&PyByteArray::new(object.py(), b""));
-        }
-        let view = view.call_method1("cast", ("B",)).map_err(|_| error)?;
-        PyBuffer::get(&view)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len_bytes()
     }
 
     /// Its memory.
     pub(crate) fn as_mut(&mut self) -> &mut [u8] {
-        if self.len() == 0 {
+        if self.0.len_bytes() == 0 {
             return &mut [];
         }
         // SAFETY: the view is contiguous and writable, of so many bytes, and is held as long as `self`. That nobody else uses

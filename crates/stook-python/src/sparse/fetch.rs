@@ -13,8 +13,8 @@ use stook::source::{
     Answer, Identity, Leaf, Object, Origin, Pending, Source, check_bounds, is_remote, shown,
 };
 
-use super::adopted;
-use crate::memory::{Given, RELEASE_MIN};
+use super::zero_copy;
+use crate::memory::{Given, detach_if_long};
 
 thread_local! {
     /// The functions that this thread is in.
@@ -129,16 +129,13 @@ impl FetchObject {
         let given = self.fetch.bind(py).call1((range.start(), range.end()))?;
         drop(called);
         if given.is_exact_instance_of::<PyBytes>()
-            && let Some(bytes) = adopted::shared(&given)?
+            && let Some(bytes) = zero_copy::shared(&given)?
         {
             return Ok(bytes);
         }
         let given = Given::new(&given)?;
         let bytes = given.as_slice();
-        Ok(match bytes.len() > RELEASE_MIN {
-            true => py.detach(|| Bytes::copy_from_slice(bytes)),
-            false => Bytes::copy_from_slice(bytes),
-        })
+        Ok(detach_if_long(py, bytes.len(), || Bytes::copy_from_slice(bytes)))
     }
 }
 

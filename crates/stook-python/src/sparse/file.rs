@@ -1,22 +1,24 @@
 //! `stook.SparseFile`: a file or an object that is read through a cache.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use stook::extent::ByteRange;
 use stook::sparse::{self, SparseFileError};
 
 use super::buffer::SparseBuffer;
 use super::copies::{self, Out};
 use super::options::{self, Options, Place, Shared};
-use super::{adopted, fetch, fork, ranges, reports};
-use crate::errors::{Raise as _, closed, invalid};
+use super::zero_copy::{self, ReleaseOnDrop};
+use super::{fetch, fork, ranges, reports};
+use crate::errors::{OrRaise as _, Raise as _, closed, invalid};
+use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
-use crate::numbers;
-use crate::wait::interruptible;
+use crate::numbers::{Length, Position, Size};
+use crate::wait::{callback_of, interruptible, watched};
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is missing.
 ///
@@ -68,8 +70,8 @@ pub(crate) struct SparseFile {
     recipe: Py<PyDict>,
     // Taken only with the interpreter, and let go before it is: a process that forks holds it in no thread.
     state: RwLock<State>,
-    /// Behind what may hold memory of Python.
-    _let_go: adopted::LetGo,
+    // The last field: the others may hold memory of Python.
+    _release: ReleaseOnDrop,
 }
 
 /// `file` is `None` once it was closed.
@@ -107,12 +109,12 @@ impl SparseFile {
             options,
             recipe: recipe.unbind(),
             state: RwLock::new(state),
-            _let_go: adopted::LetGo,
+            _release: ReleaseOnDrop,
         })
     }
 
     fn file(&self) -> PyResult<Arc<sparse::SparseFile>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = read(&self.state);
         let file = state.file.clone().ok_or_else(|| closed("sparse file"))?;
         if state.generation == fork::generation() {
             return Ok(file);
@@ -124,7 +126,7 @@ impl SparseFile {
     /// The file of a forked child: with the same source, and nothing of what threads of the parent may have held locked.
     #[cold]
     fn renew(&self, old: Arc<sparse::SparseFile>) -> PyResult<Arc<sparse::SparseFile>> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = written(&self.state);
         if state.generation != fork::generation() {
             let new =
                 self.options.after_fork().file(old.source().clone(), None).map_err(|error| error.raise())?;
@@ -138,11 +140,12 @@ impl SparseFile {
         state.file.clone().ok_or_else(|| closed("sparse file"))
     }
 
-    /// Does what may wait.
+    /// Does what may wait, and calls `look` every 20 ms meanwhile.
     fn wait<T: Send + 'static>(
         &self,
         py: Python<'_>,
         file: Arc<sparse::SparseFile>,
+        look: Option<&mut dyn FnMut() -> PyResult<()>>,
         work: impl FnOnce(&sparse::SparseFile) -> Result<T, SparseFileError> + Send + 'static,
     ) -> PyResult<T> {
         if let Place::Fetch { fetch, name, .. } = self.place.as_ref()
@@ -153,11 +156,12 @@ impl SparseFile {
                  it must get them elsewhere"
             )));
         }
-        let done = match self.place.is_local() {
-            true => py.detach(|| work(&file)),
-            false => interruptible(py, move || work(&file))?,
+        let done = match look {
+            Some(look) => watched(py, |_| look(), move || work(&file))?,
+            None if self.place.is_local() => py.detach(|| work(&file)),
+            None => interruptible(py, move || work(&file))?,
         };
-        adopted::let_go(py);
+        zero_copy::release(py);
         done.map_err(|error| match &error {
             SparseFileError::Source(cause) => fetch::raised(py, cause).unwrap_or_else(|| error.raise()),
             _ => error.raise(),
@@ -211,7 +215,7 @@ impl SparseFile {
     #[pyo3(signature = (fetch, size, *, name=None, identity=None, origin=None, **options))]
     fn from_fetch(
         fetch: Bound<'_, PyAny>,
-        #[pyo3(from_py_with = numbers::size)] size: u64,
+        size: Size,
         name: Option<String>,
         identity: Option<String>,
         origin: Option<String>,
@@ -224,12 +228,12 @@ impl SparseFile {
         let (parsed, shared) = Options::parse(options.as_ref())?;
         let recipe = parsed.recipe(py, options)?;
         recipe.set_item("fetch", &fetch)?;
-        recipe.set_item("size", size)?;
+        recipe.set_item("size", size.0)?;
         recipe.set_item("name", &name)?;
         recipe.set_item("identity", &identity)?;
         recipe.set_item("origin", &origin)?;
         let name = name.unwrap_or_else(|| "what a function gives".to_owned());
-        let place = Place::Fetch { fetch: Arc::new(fetch.unbind()), name, size, identity, origin };
+        let place = Place::Fetch { fetch: Arc::new(fetch.unbind()), name, size: size.0, identity, origin };
         Self::open(py, place, parsed, shared, recipe)
     }
 
@@ -242,15 +246,15 @@ impl SparseFile {
     fn read<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
+        position: Position,
+        length: Length,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let file = self.file()?;
-        let Some(range) = Self::clamp(&file, position, length) else { return Ok(PyBytes::new(py, b"")) };
+        let Some(range) = Self::clamp(&file, position.0, length.0) else { return Ok(PyBytes::new(py, b"")) };
         if let Some(bytes) = copies::read_at_once(py, &file, range)? {
             return Ok(bytes);
         }
-        let bytes = self.wait(py, file, move |file| file.read(range))?;
+        let bytes = self.wait(py, file, None, move |file| file.read(range))?;
         bytes_of(py, &bytes)
     }
 
@@ -262,22 +266,17 @@ impl SparseFile {
     ///
     /// Returns:
     ///     How many: fewer than ``out`` has room for only where the file ends.
-    fn readinto(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<usize> {
+    fn readinto(&self, py: Python<'_>, position: Position, out: &Bound<'_, PyAny>) -> PyResult<usize> {
         let file = self.file()?;
         let mut out = Out::new(out)?;
-        let len = out.len() as u64;
-        let Some(range) = Self::clamp(&file, position, len) else { return Ok(0) };
-        let to = out.as_mut().get_mut(..range.len() as usize).unwrap_or_default();
-        if range.len() <= RELEASE_MIN as u64 && file.read_at_once(position, to).is_some() {
+        let to = out.as_mut();
+        let Some(range) = Self::clamp(&file, position.0, to.len() as u64) else { return Ok(0) };
+        let to = to.get_mut(..range.len() as usize).unwrap_or_default();
+        if range.len() <= RELEASE_MIN as u64 && file.read_at_once(position.0, to).is_some() {
             return Ok(to.len());
         }
         // Who is interrupted may use its memory again at once, so nobody else writes there.
-        let bytes = self.wait(py, file, move |file| file.read(range))?;
+        let bytes = self.wait(py, file, None, move |file| file.read(range))?;
         let to_copy = bytes.as_ref();
         py.detach(|| to.copy_from_slice(to_copy));
         Ok(to.len())
@@ -292,7 +291,7 @@ impl SparseFile {
     ///     OutOfBoundsError: A range reaches past the end.
     fn read_many<'py>(&self, py: Python<'py>, ranges: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (file, ranges) = (self.file()?, ranges::of(ranges)?);
-        let all: Vec<Bytes> = self.wait(py, file, move |file| file.read_many(&ranges))?;
+        let all: Vec<Bytes> = self.wait(py, file, None, move |file| file.read_many(&ranges))?;
         let list = PyList::empty(py);
         for bytes in &all {
             list.append(bytes_of(py, bytes)?)?;
@@ -304,22 +303,42 @@ impl SparseFile {
     ///
     /// Args:
     ///     ranges: An iterable of ``(start, end)``.
+    ///     progress: Called now and then with the bytes that came and all that were missing. What it raises is raised, and what
+    ///         was begun goes on. ``True`` shows a bar with tqdm.
     ///
     /// Raises:
     ///     OutOfBoundsError: A range reaches past the end.
-    fn prefetch(&self, py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (ranges, *, progress=None))]
+    fn prefetch(
+        &self,
+        py: Python<'_>,
+        ranges: &Bound<'_, PyAny>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let callback = callback_of(progress, &["bytes", "total"])?;
         let (file, ranges) = (self.file()?, ranges::of(ranges)?);
-        self.wait(py, file, move |file| file.prefetch(&ranges))
+        let Some(callback) = callback else {
+            return self.wait(py, file, None, move |file| file.prefetch(&ranges));
+        };
+        let (buffer, wanted) = (file.buffer().clone(), ranges.clone());
+        let exactly = ranges::plan(0, 0, None, 1, None);
+        let missing = || -> PyResult<u64> {
+            Ok(buffer.need_many(&wanted, &exactly).or_raise()?.iter().map(ByteRange::len).sum())
+        };
+        let (total, mut most) = (missing()?, 0);
+        let mut look = || {
+            // What is evicted meanwhile came all the same.
+            most = total.saturating_sub(missing()?).max(most);
+            callback.call1(py, (most, total)).map(drop)
+        };
+        self.wait(py, file, Some(&mut look), move |file| file.prefetch(&ranges))?;
+        callback.call1(py, (total, total)).map(drop)
     }
 
     /// The same as :meth:`read`, awaitable: it waits in a thread.
-    fn aread<'py>(
-        slf: &Bound<'py, Self>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn aread<'py>(slf: &Bound<'py, Self>, position: Position, length: Length) -> PyResult<Bound<'py, PyAny>> {
         slf.get().file()?;
-        slf.py().import("stook._aio")?.getattr("read")?.call1((slf, position, length))
+        slf.py().import("stook._aio")?.getattr("read")?.call1((slf, position.0, length.0))
     }
 
     /// The same as :meth:`read_many`, awaitable: it waits in a thread.
@@ -332,22 +351,18 @@ impl SparseFile {
     fn _read_at_once<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
+        position: Position,
+        length: Length,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let file = self.file()?;
-        match Self::clamp(&file, position, length) {
+        match Self::clamp(&file, position.0, length.0) {
             Some(range) => copies::read_at_once(py, &file, range),
             None => Ok(Some(PyBytes::new(py, b""))),
         }
     }
 
     /// Whether all of the ``length`` bytes at ``position`` are held in memory.
-    fn has(
-        &self,
-        #[pyo3(from_py_with = numbers::position)] position: u64,
-        #[pyo3(from_py_with = numbers::length)] length: u64,
-    ) -> PyResult<bool> {
+    fn has(&self, position: Position, length: Length) -> PyResult<bool> {
         Ok(self.file()?.buffer().has(ranges::at(position, length)?))
     }
 
@@ -361,17 +376,16 @@ impl SparseFile {
     /// In a ``store``, what is proven to be of this state of the source (by a strong ETag, or a time that is old enough) stays there for
     /// the next file, within the budget; all else goes with the last file that is open over it.
     fn close(&self, py: Python<'_>) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = written(&self.state);
         let gone = State { generation: state.generation, file: state.file.take() };
         drop(state);
-        py.detach(|| drop(gone));
-        adopted::let_go(py);
+        zero_copy::detach(py, || drop(gone));
     }
 
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).file.is_none()
+        read(&self.state).file.is_none()
     }
 
     /// The length of the file, in bytes.
@@ -403,15 +417,8 @@ impl SparseFile {
         Ok(slf)
     }
 
-    #[pyo3(signature = (kind=None, error=None, trace=None, /))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
-    ) {
-        let _ = (kind, error, trace);
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.close(py);
     }
 

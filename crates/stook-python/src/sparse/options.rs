@@ -62,7 +62,7 @@ impl Place {
 }
 
 /// The keyword arguments of `SparseFile`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Options {
     /// Directory and budget of the cache on disk.
     cache: Option<(PathBuf, u64)>,
@@ -142,22 +142,17 @@ impl Options {
         Ok(recipe)
     }
 
-    pub(super) fn remote(&self) -> &RemoteOptions {
-        &self.remote
-    }
-
     /// The file over a source, with the cache on disk that was made already, or one that is opened now.
     pub(super) fn file(
         &self,
         source: Arc<dyn Source>,
         shared: Shared,
     ) -> Result<sparse::SparseFile, SparseFileError> {
-        let disk = match (&self.cache, shared) {
-            (_, Some(shared)) => Some(shared),
-            (Some((directory, budget_bytes)), None) => {
+        let disk = match (shared, &self.cache) {
+            (None, Some((directory, budget_bytes))) => {
                 Some(sparse::DiskCache::open(directory, DiskCacheOptions { budget_bytes: *budget_bytes })?)
             }
-            (None, None) => None,
+            (shared, _) => shared,
         };
         let options = SparseFileOptions {
             ahead: self.ahead,
@@ -177,15 +172,7 @@ impl Options {
 
     /// Without what belongs to the process that made it.
     pub(super) fn after_fork(&self) -> Self {
-        let Self { cache, memory_bytes, ahead, session, remote, store: _ } = self;
-        Self {
-            cache: cache.clone(),
-            memory_bytes: *memory_bytes,
-            ahead: *ahead,
-            session: *session,
-            remote: remote.clone(),
-            store: None,
-        }
+        Self { store: None, ..self.clone() }
     }
 }
 
@@ -223,6 +210,6 @@ fn pairs(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
 }
 
 pub(super) fn opened(place: &Place, options: &Options, shared: Shared) -> PyResult<sparse::SparseFile> {
-    let source = place.open(options.remote()).or_raise()?;
+    let source = place.open(&options.remote).or_raise()?;
     options.file(source, shared).or_raise()
 }

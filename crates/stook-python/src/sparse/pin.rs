@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use stook::extent::ByteRange;
 use stook::sparse;
 
-use super::adopted;
+use super::zero_copy::{self, ReleaseOnDrop};
 
 /// Keeps a range from being evicted until it is released, left as a context, or collected.
 ///
@@ -17,17 +18,17 @@ pub(crate) struct Pin {
     buffer: Arc<sparse::SparseBuffer>,
     range: ByteRange,
     is_held: AtomicBool,
-    /// Behind what may hold memory of Python.
-    _let_go: adopted::LetGo,
+    // The last field: the others may hold memory of Python.
+    _release: ReleaseOnDrop,
 }
 
 impl Pin {
     pub(crate) fn new(buffer: Arc<sparse::SparseBuffer>, range: ByteRange) -> Self {
         buffer.add_pin(range);
-        Self { buffer, range, is_held: AtomicBool::new(true), _let_go: adopted::LetGo }
+        Self { buffer, range, is_held: AtomicBool::new(true), _release: ReleaseOnDrop }
     }
 
-    fn let_go(&self) {
+    fn unpin(&self) {
         if self.is_held.swap(false, Ordering::AcqRel) {
             self.buffer.remove_pin(self.range);
         }
@@ -44,23 +45,16 @@ impl Pin {
 
     /// Ends it. May be called again, and does nothing then.
     fn release(&self, py: Python<'_>) {
-        self.let_go();
-        adopted::let_go(py);
+        self.unpin();
+        zero_copy::release(py);
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
-    #[pyo3(signature = (kind=None, error=None, trace=None, /))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        kind: Option<&Bound<'_, PyAny>>,
-        error: Option<&Bound<'_, PyAny>>,
-        trace: Option<&Bound<'_, PyAny>>,
-    ) {
-        let _ = (kind, error, trace);
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.release(py);
     }
 
@@ -72,6 +66,6 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        self.let_go();
+        self.unpin();
     }
 }

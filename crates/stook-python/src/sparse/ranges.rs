@@ -8,11 +8,11 @@ use stook::plan::PlanOptions;
 use stook::sparse::SparseError;
 
 use crate::errors::{Raise as _, invalid};
-use crate::numbers::argument;
+use crate::numbers::{End, Length, MaxLen, Position, argument};
 
 /// The range of `length` bytes at `position`.
-pub(crate) fn at(position: u64, length: u64) -> PyResult<ByteRange> {
-    ByteRange::at(position, length).ok_or_else(|| SparseError::TooFar { position, len: length }.raise())
+pub(crate) fn at(Position(position): Position, Length(len): Length) -> PyResult<ByteRange> {
+    ByteRange::at(position, len).ok_or_else(|| SparseError::TooFar { position, len }.raise())
 }
 
 /// The ranges that an iterable of `(start, end)` gives.
@@ -46,14 +46,14 @@ pub(crate) fn list<'py>(py: Python<'py>, ranges: &[ByteRange]) -> PyResult<Bound
     PyList::new(py, ranges.iter().map(|range| (range.start(), range.end())))
 }
 
-/// What a plan is told; `None` is no limit.
+/// The options of a plan; `None` is no limit.
 pub(crate) fn plan(
     min_len: u64,
     max_gap: u64,
-    max_len: Option<u64>,
+    max_len: Option<MaxLen>,
     alignment: u64,
-    end: Option<u64>,
+    end: Option<End>,
 ) -> PlanOptions {
-    let (max_len, end) = (max_len.unwrap_or(u64::MAX), end.unwrap_or(u64::MAX));
+    let (max_len, end) = (max_len.map_or(u64::MAX, |len| len.0), end.map_or(u64::MAX, |end| end.0));
     PlanOptions { min_len, max_gap, max_len, alignment, end }
 }

@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use stook::sparse;
 
-use super::buffer::{SparseBuffer, options_of, restore};
-use super::{adopted, reports};
+use super::buffer::{SparseBuffer, budget_of, options_of, restore};
+use super::reports;
+use super::zero_copy::{self, ReleaseOnDrop};
 use crate::errors::OrRaise as _;
-use crate::numbers;
+use crate::numbers::{self, Budget, Count};
 
 /// Many named sparse buffers in memory, under one byte budget and one count of touches.
 ///
@@ -37,12 +38,12 @@ use crate::numbers;
 #[pyclass(module = "stook", frozen, mapping)]
 pub(crate) struct SparseStore {
     pub(crate) store: Arc<sparse::SparseStore>,
-    /// Behind what may hold memory of Python.
-    _let_go: adopted::LetGo,
+    // The last field: the others may hold memory of Python.
+    _release: ReleaseOnDrop,
 }
 
-fn shown(buffer: Arc<sparse::SparseBuffer>) -> SparseBuffer {
-    SparseBuffer::new(buffer)
+fn list_of<'py>(py: Python<'py>, names: &[Arc<str>]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, names.iter().map(|name| name.as_ref()))
 }
 
 #[pymethods]
@@ -50,14 +51,14 @@ impl SparseStore {
     #[new]
     #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
     fn new(
-        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: Option<u64>,
+        budget_bytes: Option<Budget>,
         #[pyo3(from_py_with = numbers::grain)] grain: u32,
         #[pyo3(from_py_with = numbers::adopt_min)] adopt_min: u32,
         #[pyo3(from_py_with = numbers::first_touch)] first_touch: u64,
     ) -> PyResult<Self> {
         let options = options_of(budget_bytes, grain, adopt_min, first_touch);
         let store = Arc::new(sparse::SparseStore::new(options).or_raise()?);
-        Ok(Self { store, _let_go: adopted::LetGo })
+        Ok(Self { store, _release: ReleaseOnDrop })
     }
 
     /// The buffer of this name, or ``default``.
@@ -69,14 +70,14 @@ impl SparseStore {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.store.get(name) {
-            Some(buffer) => Ok(Some(Bound::new(py, shown(buffer))?.into_any())),
+            Some(buffer) => Ok(Some(Bound::new(py, SparseBuffer::new(buffer))?.into_any())),
             None => Ok(default),
         }
     }
 
     /// The buffer of this name, a new one where there was none.
     fn get_or_create(&self, name: &str) -> SparseBuffer {
-        shown(self.store.get_or_create(name))
+        SparseBuffer::new(self.store.get_or_create(name))
     }
 
     /// Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and is not evicted from.
@@ -84,13 +85,12 @@ impl SparseStore {
     /// Returns:
     ///     The buffer, or ``None`` where there was none of this name.
     fn remove(&self, name: &str) -> Option<SparseBuffer> {
-        self.store.remove(name).map(shown)
+        self.store.remove(name).map(SparseBuffer::new)
     }
 
     /// Takes all buffers out.
     fn clear(&self, py: Python<'_>) {
-        py.detach(|| self.store.clear());
-        adopted::let_go(py);
+        zero_copy::detach(py, || self.store.clear());
     }
 
     /// Reads a serialised buffer and gives it this name. Its budget is that of the store.
@@ -104,33 +104,31 @@ impl SparseStore {
     ///     DamagedError: The bytes were cut or changed.
     ///     UnsupportedError: They are something else, or of another version.
     fn load(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<SparseBuffer> {
-        restore(py, data, |bytes| self.store.load(name, bytes)).map(shown)
+        restore(py, data, |bytes| self.store.load(name, bytes)).map(SparseBuffer::new)
     }
 
     /// The names, ascending.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.store.names().iter().map(|name| name.as_ref()))
+        list_of(py, &self.store.names())
     }
 
     /// The buffers, by their names ascending.
     fn values(&self) -> Vec<SparseBuffer> {
-        self.store.names().iter().filter_map(|name| self.store.get(name)).map(shown).collect()
+        self.items().into_iter().map(|(_, buffer)| buffer).collect()
     }
 
     /// Names and buffers, ascending.
     fn items(&self) -> Vec<(String, SparseBuffer)> {
         let names = self.store.names();
-        names.iter().filter_map(|name| Some((name.to_string(), shown(self.store.get(name)?)))).collect()
+        names
+            .iter()
+            .filter_map(|name| Some((name.to_string(), SparseBuffer::new(self.store.get(name)?))))
+            .collect()
     }
 
     /// Up to ``count`` names behind ``name``, ascending: for stores of very many buffers.
-    fn names_after<'py>(
-        &self,
-        py: Python<'py>,
-        name: &str,
-        #[pyo3(from_py_with = numbers::count)] count: usize,
-    ) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.store.names_after(name, count).iter().map(|name| name.as_ref()))
+    fn names_after<'py>(&self, py: Python<'py>, name: &str, count: Count) -> PyResult<Bound<'py, PyList>> {
+        list_of(py, &self.store.names_after(name, count.0))
     }
 
     /// Takes away what was touched longest ago, in whichever buffers, until at most ``budget_bytes`` are held, or only
@@ -138,14 +136,8 @@ impl SparseStore {
     ///
     /// Returns:
     ///     How many bytes that were.
-    fn evict_to(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = numbers::budget_bytes)] budget_bytes: u64,
-    ) -> u64 {
-        let evicted = py.detach(|| self.store.evict_to(budget_bytes));
-        adopted::let_go(py);
-        evicted
+    fn evict_to(&self, py: Python<'_>, budget_bytes: Budget) -> u64 {
+        zero_copy::detach(py, || self.store.evict_to(budget_bytes.0))
     }
 
     /// What was done to all buffers, those included that were removed.
@@ -168,18 +160,16 @@ impl SparseStore {
     /// What all of them together hold at most; ``None`` for no limit.
     #[getter]
     fn budget_bytes(&self) -> Option<u64> {
-        Some(self.store.options().budget_bytes).filter(|&budget| budget != u64::MAX)
+        budget_of(self.store.options())
     }
 
     fn __getitem__(&self, name: &str) -> PyResult<SparseBuffer> {
-        self.store.get(name).map(shown).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+        self.store.get(name).map(SparseBuffer::new).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 
     fn __delitem__(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        let removed = self.store.remove(name);
-        let found = removed.map(drop).ok_or_else(|| PyKeyError::new_err(name.to_owned()));
-        adopted::let_go(py);
-        found
+        let removed = zero_copy::detach(py, || self.store.remove(name).map(drop));
+        removed.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {

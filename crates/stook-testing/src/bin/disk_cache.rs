@@ -2,12 +2,11 @@
 //! `disk_cache DIRECTORY BUDGET SEED ROUNDS`; 0 rounds for ever. Prints what the cache did.
 #![expect(clippy::unwrap_used, reason = "a broken promise ends the test")]
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use stook::extent::ByteRange;
-use stook::source::{Identity, Leaf, MemorySource, Source};
+use stook::source::{Identity, MemorySource, Source};
 use stook::sparse::{DiskCache, DiskCacheOptions, SparseFile, SparseFileOptions};
 use stook_testing::conformance::pattern;
 
@@ -19,13 +18,7 @@ const SOURCES: u64 = 3;
 struct Tagged(MemorySource);
 
 impl Source for Tagged {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
+    stook_testing::forward_source!(0: path len resolve);
 
     fn identity(&self) -> Identity {
         Identity { etag: Some("\"only\"".into()), ..self.0.identity() }
@@ -33,10 +26,6 @@ impl Source for Tagged {
 
     fn current_identity(&self) -> stook::Result<Identity> {
         Ok(self.identity())
-    }
-
-    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> stook::Result<()> {
-        self.0.resolve(range, leaves)
     }
 }
 

@@ -1,8 +1,9 @@
-//! Suites that every implementation of a core trait must pass.
+//! Suites that every implementation of a core trait must pass, and every page of a study.
 
 mod engine;
 mod model;
 mod noise;
+mod page;
 mod source;
 mod storage;
 mod strange;
@@ -10,6 +11,7 @@ mod strange;
 pub use engine::{engine_conformance, read, run_all, write};
 pub use model::{FileOperation, engine_matches_model, file_operations};
 pub use noise::noise;
+pub use page::page_conformance;
 pub use source::source_conformance;
 pub use storage::{contents, pattern, read_all, storage_conformance};
 pub use strange::Strange;

@@ -1,7 +1,6 @@
 //! A source that changes, ends early or fails on demand, over any other source.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,19 +44,13 @@ impl FaultSource {
 }
 
 impl Source for FaultSource {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
+    crate::forward_source!(inner: path identity);
 
     fn len(&self) -> u64 {
         match self.fault {
             SourceFault::Short { missing } => self.inner.len() + missing,
             _ => self.inner.len(),
         }
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
     }
 
     fn current_identity(&self) -> Result<Identity> {

@@ -1,12 +1,11 @@
 //! A storage with bad sectors, over any other storage.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stook::extent::ByteRange;
-use stook::source::{Identity, Leaf, Source};
-use stook::storage::{Appender, Entry, Lock, Prepared, Storage};
+use stook::source::{Leaf, Source};
+use stook::storage::{Appender, Lock, Storage};
 use stook::{Error, Result};
 
 /// What cannot be read.
@@ -64,13 +63,10 @@ impl UnreadableStorage {
 }
 
 impl Storage for UnreadableStorage {
-    fn path(&self, name: &str) -> PathBuf {
-        self.inner.path(name)
-    }
-
-    fn create(&self, name: &str) -> Result<Box<dyn Appender>> {
-        self.inner.create(name)
-    }
+    crate::forward_storage!(inner:
+        path create prepare rename unlink sync_directory list remove_leftovers lock
+        unlink_unless_held
+    );
 
     fn open_append(&self, name: &str) -> Result<Box<dyn Appender>> {
         self.check_opening(name)?;
@@ -83,41 +79,9 @@ impl Storage for UnreadableStorage {
         Ok(Arc::new(UnreadableSource { inner, name: name.to_owned(), bad: self.bad.clone() }))
     }
 
-    fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>> {
-        self.inner.prepare(name, bytes)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn unlink(&self, name: &str) -> Result<()> {
-        self.inner.unlink(name)
-    }
-
-    fn sync_directory(&self) -> Result<()> {
-        self.inner.sync_directory()
-    }
-
-    fn list(&self) -> Result<Vec<Entry>> {
-        self.inner.list()
-    }
-
-    fn remove_leftovers(&self) -> Result<u64> {
-        self.inner.remove_leftovers()
-    }
-
-    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Lock>> {
-        self.inner.lock(name, holder)
-    }
-
     fn hold(&self, name: &str) -> Result<Box<dyn Lock>> {
         self.check_opening(name)?;
         self.inner.hold(name)
-    }
-
-    fn unlink_unless_held(&self, name: &str) -> Result<bool> {
-        self.inner.unlink_unless_held(name)
     }
 }
 
@@ -129,21 +93,7 @@ struct UnreadableSource {
 }
 
 impl Source for UnreadableSource {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn current_identity(&self) -> Result<Identity> {
-        self.inner.current_identity()
-    }
+    crate::forward_source!(inner: path len identity current_identity);
 
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         let bad = self.bad.lock().unwrap_or_else(PoisonError::into_inner);

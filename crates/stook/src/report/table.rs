@@ -64,6 +64,16 @@ impl Table {
         self
     }
 
+    /// The headers of the columns, and on which side their cells stand.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, Align)> {
+        self.columns.iter().map(|(header, align)| (header.as_str(), *align))
+    }
+
+    /// The cells of each row, for whoever prints them elsewhere than on a page.
+    pub fn rows(&self) -> impl Iterator<Item = &[String]> {
+        self.rows.iter().map(|(cells, _)| cells.as_slice())
+    }
+
     pub(super) fn render(&self, html: &mut String) {
         html.push_str("<div class=\"scroll\" tabindex=\"0\"><table>\n");
         if !self.caption.is_empty() {

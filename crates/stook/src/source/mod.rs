@@ -33,7 +33,7 @@ pub use address::{is_remote, open};
 pub use described::{Described, SETTLING_MAX, who_asks};
 pub use file::FileSource;
 pub use identity::Identity;
-pub use memory::MemorySource;
+pub use memory::{MemorySource, zeroes};
 pub use object::{Answer, Object, Pending, read_object};
 pub use origin::Origin;
 pub use redact::{shown, shown_in};

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::target::{self, Target};
 use crate::error::{Error, Result};
+use crate::source::zeroes;
 
 /// Links that are followed until it is known whether a path names an open file of this process.
 const LINKS_MAX: usize = 8;
@@ -213,9 +214,8 @@ impl Draft {
     /// # Errors
     /// What the system meets.
     pub fn write_hole(&mut self, len: u64) -> Result<u64> {
-        static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
         if self.beside.is_none() {
-            let zeroes = ZEROES.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(&ZEROES);
+            let zeroes = zeroes(len);
             self.write(zeroes)?;
             return Ok(zeroes.len() as u64);
         }

@@ -8,6 +8,8 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::source::zeroes;
+
 use super::target;
 
 /// What becomes of files and links that are there already.
@@ -128,11 +130,10 @@ impl Comparison {
 
     /// Compares so many zeroes.
     pub(crate) fn take_zeroes(&mut self, mut len: u64) -> io::Result<()> {
-        static ZEROES: [u8; READ_LEN] = [0; READ_LEN];
         while len > 0 && self.is_same() {
-            let now = usize::try_from(len).unwrap_or(READ_LEN).min(READ_LEN);
-            self.take(ZEROES.get(..now).unwrap_or_default())?;
-            len -= now as u64;
+            let now = zeroes(len);
+            self.take(now)?;
+            len -= now.len() as u64;
         }
         Ok(())
     }

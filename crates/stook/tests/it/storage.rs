@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use stook::Error;
 use stook::engine::{Backend, EngineFactory};
-use stook::source::Source;
 use stook::storage::{
     EntryKind, LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_at, free_bytes,
 };
@@ -33,45 +32,10 @@ impl Temporary {
 }
 
 impl Storage for Temporary {
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.storage.path(name)
-    }
-    fn create(&self, name: &str) -> stook::Result<Box<dyn stook::storage::Appender>> {
-        self.storage.create(name)
-    }
-    fn open_append(&self, name: &str) -> stook::Result<Box<dyn stook::storage::Appender>> {
-        self.storage.open_append(name)
-    }
-    fn open(&self, name: &str) -> stook::Result<Arc<dyn Source>> {
-        self.storage.open(name)
-    }
-    fn prepare(&self, name: &str, bytes: &[u8]) -> stook::Result<Box<dyn stook::storage::Prepared>> {
-        self.storage.prepare(name, bytes)
-    }
-    fn rename(&self, from: &str, to: &str) -> stook::Result<()> {
-        self.storage.rename(from, to)
-    }
-    fn unlink(&self, name: &str) -> stook::Result<()> {
-        self.storage.unlink(name)
-    }
-    fn sync_directory(&self) -> stook::Result<()> {
-        self.storage.sync_directory()
-    }
-    fn list(&self) -> stook::Result<Vec<stook::storage::Entry>> {
-        self.storage.list()
-    }
-    fn remove_leftovers(&self) -> stook::Result<u64> {
-        self.storage.remove_leftovers()
-    }
-    fn lock(&self, name: &str, holder: &str) -> stook::Result<Box<dyn stook::storage::Lock>> {
-        self.storage.lock(name, holder)
-    }
-    fn hold(&self, name: &str) -> stook::Result<Box<dyn stook::storage::Lock>> {
-        self.storage.hold(name)
-    }
-    fn unlink_unless_held(&self, name: &str) -> stook::Result<bool> {
-        self.storage.unlink_unless_held(name)
-    }
+    stook_testing::forward_storage!(storage:
+        path create open_append open prepare rename unlink sync_directory list remove_leftovers
+        lock hold unlink_unless_held
+    );
 }
 
 pub(crate) fn options(backend: Backend, write_access: WriteAccess, block_len: usize) -> LocalStorageOptions {

@@ -3,16 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stook::bench::{Bench, Error};
-use stook::engine::Backend;
-use stook::report::json::Document;
-use stook::report::units::{bytes_binary, duration_ns};
+use stook_study::ssd_profile::SsdProfile;
 
-use super::super::bench::{Watcher, as_usage};
 use crate::context::Context;
-use crate::exit::UsageError;
-use crate::interrupt;
-use crate::study::ssd_profile::{Options, Study, page, text};
 
 /// What `stook study ssd-profile` takes.
 #[derive(Debug, clap::Args)]
@@ -53,56 +46,15 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// What measuring or writing the result meets.
-pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let options = Options {
-        work: args.work.clone(),
+pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let study = SsdProfile {
+        work: args.work,
         file_bytes: args.size,
         rounds: args.runs,
         time_s: args.time,
         ramp_s: args.ramp,
         p99_target_s: args.p99,
     };
-    // An existing file could be measured as well, and would be written to.
-    if !args.work.is_dir() {
-        let message = format!("{}: expected a directory, in which a test file is made", args.work.display());
-        return Err(UsageError::new(message).into());
-    }
-    let bench = options.bench();
-    bench.check().map_err(as_usage)?;
-    bench.check_new_file(&args.work).map_err(as_usage)?;
-    super::prepare_out(&args.out)?;
-    context.note(takes(&bench));
-    let watcher = Watcher::new(&bench, context);
-    let result = bench.run(&args.work, &Backend::Auto, &watcher);
-    drop(watcher);
-    let result = match result {
-        // Half a sweep answers nothing.
-        Err(Error::Interrupted) => return Err(interrupt::Interrupted.into()),
-        Ok(result) if result.interrupted => return Err(interrupt::Interrupted.into()),
-        result => result.map_err(as_usage)?,
-    };
-    let study = Study::of(result, options.p99_target_s);
-    let document = Document::new("study", &study);
-    let written = super::write(&args.out, &document, &page::page(&study, &document)?)?;
-    let mut output = context.output();
-    if context.json() {
-        output.bytes(&written.json)?;
-    } else {
-        text::print(&study, &mut output)?;
-    }
-    output.finish()?;
-    written.note_paths(context);
+    super::measure(&study, &args.out, context)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What whoever waits is told before.
-fn takes(bench: &Bench) -> String {
-    let measuring_s = bench.expected_s().unwrap_or(0.0);
-    let (cells, rounds) = (bench.cells.len(), bench.rounds);
-    format!(
-        "Measuring takes about {}: {cells} cells, {rounds} {} each. Before it a test file of {} is written",
-        duration_ns((measuring_s * 1e9) as u64),
-        if rounds == 1 { "round" } else { "rounds" },
-        bytes_binary(bench.file_bytes),
-    )
 }

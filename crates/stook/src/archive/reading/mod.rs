@@ -77,14 +77,11 @@ pub(super) trait Stepping {
     }
 }
 
-/// Zeroes of holes, for whoever wants them as bytes.
-static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
-
 /// Some of the zeroes of a hole, of which so many are left.
 fn zeroes(left: &mut u64) -> &'static [u8] {
-    let len = usize::try_from(*left).unwrap_or(usize::MAX).min(ZEROES.len());
-    *left = left.saturating_sub(len as u64);
-    ZEROES.get(..len).unwrap_or_default()
+    let some = crate::source::zeroes(*left);
+    *left -= some.len() as u64;
+    some
 }
 
 #[derive(Debug)]

@@ -25,6 +25,9 @@ use super::environment::{Mount, mountinfo};
 /// How many layers are followed. Nobody stacks that many, and a circle must end.
 const LAYERS_MAX: u32 = 8;
 
+/// File systems that write elsewhere what is overwritten, and later the tree that leads there.
+const COPY_ON_WRITE: [&str; 3] = ["bcachefs", "btrfs", "zfs"];
+
 /// What lies below a file.
 #[derive(Debug, Clone)]
 pub(super) struct Below {
@@ -45,6 +48,8 @@ pub(super) struct Below {
     cached: Option<String>,
     /// Why no counters prove that a device was measured.
     doubt: Option<String>,
+    /// Whether a file system on the way to the first device writes elsewhere what is overwritten.
+    is_copy_on_write: bool,
 }
 
 /// What the devices below a file have done since the system found them.
@@ -104,6 +109,12 @@ impl Below {
         self.copies
     }
 
+    /// Whether syncing the file leaves a part of the work for later: it writes a log, and the tree that leads to
+    /// what was written is written when the whole file system is synced.
+    pub(super) fn is_copy_on_write(&self) -> bool {
+        self.is_copy_on_write
+    }
+
     /// Why counters prove nothing, or why there are none.
     pub(super) fn doubt(&self) -> Option<&str> {
         self.doubt.as_deref()
@@ -151,7 +162,17 @@ impl Below {
     fn unknown(name: impl Into<String>, doubt: impl Into<String>) -> Self {
         let (top, lowest, on_the_way) = (Vec::new(), Vec::new(), Vec::new());
         let (name, doubt) = (name.into(), Some(doubt.into()));
-        Self { name, top, lowest, on_the_way, copies: 1, copies_below: 1, cached: None, doubt }
+        Self {
+            name,
+            top,
+            lowest,
+            on_the_way,
+            copies: 1,
+            copies_below: 1,
+            cached: None,
+            doubt,
+            is_copy_on_write: false,
+        }
     }
 
     /// One device and nothing below.
@@ -159,7 +180,7 @@ impl Below {
         let name = device.name().to_owned();
         let one = vec![device];
         let (top, lowest, on_the_way) = (one.clone(), one.clone(), one);
-        Self { name, top, lowest, on_the_way, copies: 1, copies_below: 1, cached: None, doubt: None }
+        Self { top, lowest, on_the_way, doubt: None, ..Self::unknown(name, "") }
     }
 
     /// A device that is known and proves nothing.
@@ -216,20 +237,25 @@ impl System {
         if layers == 0 {
             return Below::unknown("more layers", too_many());
         }
-        // Where the number of the file is that of a device, no mount has to be asked.
-        if let Some(device) = BlockDevice::of_number(self, device) {
-            return self.below_block(device, layers);
-        }
-        let Some(mount) = Mount::among(&self.mounts, path) else {
-            return Below::unknown(
-                "an unknown file system",
-                "the system does not tell what the file lies on",
-            );
+        let mount = Mount::among(&self.mounts, path);
+        let is_copy_on_write =
+            mount.as_ref().is_some_and(|mount| COPY_ON_WRITE.contains(&mount.kind.as_str()));
+        // Where the number of the file is that of a device, the mount says nothing about devices.
+        let below = match (BlockDevice::of_number(self, device), mount) {
+            (Some(device), _) => self.below_block(device, layers),
+            (None, Some(mount)) => self.below_mount(&mount, path, layers),
+            (None, None) => {
+                Below::unknown("an unknown file system", "the system does not tell what the file lies on")
+            }
         };
+        Below { is_copy_on_write: below.is_copy_on_write || is_copy_on_write, ..below }
+    }
+
+    fn below_mount(&self, mount: &Mount, path: &Path, layers: u32) -> Below {
         let kind = mount.kind.as_str();
         match kind {
-            "overlay" => overlay::below(self, &mount, path, layers),
-            "btrfs" => btrfs::below(self, &mount, layers),
+            "overlay" => overlay::below(self, mount, path, layers),
+            "btrfs" => btrfs::below(self, mount, layers),
             _ if memory::is_file_system(kind) => {
                 Below::unknown(kind, format!("{kind} keeps files in memory: this is not a device"))
             }

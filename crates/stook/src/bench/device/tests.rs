@@ -336,6 +336,22 @@ fn btrfs_says_where_its_copies_or_devices_are_not_known() {
 }
 
 #[test]
+fn an_overlay_whose_upper_directory_is_copied_on_write_is_synced_as_a_whole() {
+    let overlay = |mut made: Made, upper: &str| {
+        made.file(&format!("{upper}/file"));
+        made.file("merged/file");
+        let upper = made.files().join(upper).display().to_string();
+        made.mount("/", "merged", &format!("overlay overlay rw,upperdir={upper},workdir=/w"));
+        made.below_file("merged/file").is_copy_on_write()
+    };
+    assert!(btrfs(&["single"]).below_file("pool/file").is_copy_on_write());
+    assert!(overlay(btrfs(&["single"]), "pool/upper"));
+    let plain = Made::new();
+    plain.disk_of_files("stooka");
+    assert!(!overlay(plain, "upper"));
+}
+
+#[test]
 fn a_loop_device_on_a_mirror_is_held_against_one_copy() {
     let below = |copies_below| {
         let device = btrfs(&["single"]).device("stookc", (721, 0));

@@ -33,8 +33,8 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     let percent = share * 100.0;
     let fewer = if cell.jobs > 1 { ", or ask for fewer jobs" } else { "" };
     let above = format!(
-        "a thread waited {percent:.0}% of the time for a processor that others used: latencies hold that time; \
-         leave the machine to the measurement{fewer}"
+        "a thread waited {percent:.0}% of the time for a processor that other threads used: latencies hold that \
+         time; leave the machine to the measurement{fewer}"
     );
     let within = format!("no thread waited more than {percent:.1}% of the time for a processor");
     judge(name, share, PROCESSOR_WAIT, Words { below: within.clone(), within, above })

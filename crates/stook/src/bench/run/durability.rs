@@ -4,14 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use super::super::environment::Mount;
+use super::super::device::Below;
 use super::super::error::Result;
 use super::super::layout::TestFile;
 use crate::engine::File;
-
-/// File systems that write elsewhere what is overwritten, and later the tree that leads there. Syncing a file
-/// of theirs writes a log, and leaves the rest of the work for later.
-const COPY_ON_WRITE: [&str; 3] = ["bcachefs", "btrfs", "zfs"];
 
 /// What has to be synced.
 #[derive(Debug)]
@@ -22,10 +18,9 @@ pub(super) struct Durability {
 }
 
 impl Durability {
-    pub(super) fn of(target: &TestFile) -> Result<Self> {
-        let mount = Mount::of(target.path());
-        let is_copied = mount.is_some_and(|mount| COPY_ON_WRITE.contains(&mount.kind.as_str()));
-        let file_system = if is_copied { Some(open_there(target.path())?) } else { None };
+    pub(super) fn of(target: &TestFile, below: &Below) -> Result<Self> {
+        // Syncing an overlay syncs the file system of its upper directory.
+        let file_system = if below.is_copy_on_write() { Some(open_there(target.path())?) } else { None };
         Ok(Self { file: target.reopen()?, file_system })
     }
 

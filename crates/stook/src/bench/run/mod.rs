@@ -153,12 +153,12 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<Measured> {
     target.check_still_there()?;
-    let durability = if workload.writes() { Some(Durability::of(target)?) } else { None };
+    let below = Below::of(target.path(), target.device());
+    let durability = if workload.writes() { Some(Durability::of(target, &below)?) } else { None };
     if let Some(durability) = &durability {
         // What others left to be written is none of this cell's.
         durability.sync_s()?;
     }
-    let below = Below::of(target.path(), target.device());
     let threads_before = Threads::now();
     let shared = Shared::new(workload, round);
     let jobs = (0..workload.jobs)

@@ -7,6 +7,7 @@ use std::fs;
 /// Where the system lists the threads of this process.
 const TASKS: &str = "/proc/self/task";
 const THIS_THREAD: &str = "/proc/thread-self/schedstat";
+const PROCESSORS: &str = "/proc/stat";
 
 /// What a thread has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,14 +18,22 @@ pub(super) struct Spent {
     pub(super) waiting_ns: u64,
 }
 
+/// When threads were looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment {
+    at_ns: u64,
+    /// What all threads of the machine had used of the processors by then, where the system tells.
+    busy_ns: Option<u64>,
+}
+
 /// Looks at all threads but those that were there before the run.
 #[derive(Debug)]
 pub(super) struct Threads {
     /// They belong to somebody else.
     others: BTreeSet<u32>,
-    first: Option<(u64, BTreeMap<u32, Spent>)>,
+    first: Option<(Moment, BTreeMap<u32, Spent>)>,
     /// What each had done when it was seen last: one that has ended is still what it was.
-    last: BTreeMap<u32, (u64, Spent)>,
+    last: BTreeMap<u32, (Moment, Spent)>,
 }
 
 impl Threads {
@@ -38,34 +47,51 @@ impl Threads {
         let ours = numbers().filter(|thread| !self.others.contains(thread));
         // A thread that ends meanwhile has no file any more.
         let spent = ours.filter_map(|thread| Some((thread, Spent::of(thread)?)));
+        let now = Moment { at_ns: now_ns, busy_ns: fs::read_to_string(PROCESSORS).ok().and_then(busy_ns) };
         if self.first.is_none() {
-            self.first = Some((now_ns, spent.collect()));
+            self.first = Some((now, spent.collect()));
         } else {
-            self.last.extend(spent.map(|(thread, spent)| (thread, (now_ns, spent))));
+            self.last.extend(spent.map(|(thread, spent)| (thread, (now, spent))));
         }
     }
 
     /// Processor time of the busiest one ÷ time, from the first look to the last of it; nothing where that is
     /// not known: on a system that does not tell, and where there was one look only.
     pub(super) fn busiest_share(&self) -> Option<f64> {
-        self.greatest_share(|spent| spent.cpu_ns)
+        self.greatest_share(|spent, _| spent.cpu_ns)
     }
 
-    /// The same of the time for which a thread was ready and waited for a processor.
+    /// The same of the time for which a thread was ready and waited for a processor that other threads used, its
+    /// own process's among them. Where many requests end at once, a thread that they wake waits until the kernel is
+    /// done with all of them, too: that belongs to the requests, and is what is beyond the time of other threads.
     pub(super) fn waiting_share(&self) -> Option<f64> {
-        self.greatest_share(|spent| spent.waiting_ns)
+        self.greatest_share(|spent, busy_ns| {
+            let others_ns = busy_ns.map_or(u64::MAX, |busy_ns| busy_ns.saturating_sub(spent.cpu_ns));
+            spent.waiting_ns.min(others_ns)
+        })
     }
 
-    fn greatest_share(&self, of: impl Fn(Spent) -> u64) -> Option<f64> {
-        let (since_ns, first) = self.first.as_ref()?;
-        let share = |(thread, (at_ns, spent)): (&u32, &(u64, Spent))| {
-            let passed_ns = at_ns.checked_sub(*since_ns).filter(|passed_ns| *passed_ns > 0)?;
+    fn greatest_share(&self, of: impl Fn(Spent, Option<u64>) -> u64) -> Option<f64> {
+        let (since, first) = self.first.as_ref()?;
+        let share = |(thread, (moment, spent)): (&u32, &(Moment, Spent))| {
+            let passed_ns = moment.at_ns.checked_sub(since.at_ns).filter(|passed_ns| *passed_ns > 0)?;
+            let busy_ns = moment.busy_ns.zip(since.busy_ns).map(|(now, then)| now.saturating_sub(then));
             // A thread that began later had done nothing.
             let before = first.get(thread).copied().unwrap_or_default();
-            Some(of(spent.since(before)) as f64 / passed_ns as f64)
+            Some(of(spent.since(before), busy_ns) as f64 / passed_ns as f64)
         };
         self.last.iter().filter_map(share).reduce(f64::max)
     }
+}
+
+/// What all threads have used of all processors, from the text of `/proc/stat` (`proc(5)`): user, nice and system.
+/// Interrupts are not among them.
+fn busy_ns(text: impl AsRef<str>) -> Option<u64> {
+    let mut fields = text.as_ref().lines().next()?.split_ascii_whitespace();
+    fields.next().filter(|name| *name == "cpu")?;
+    let ticks: Option<Vec<u64>> = fields.take(3).map(|field| field.parse().ok()).collect();
+    let ticks: u64 = ticks.filter(|ticks| ticks.len() == 3)?.iter().sum();
+    ticks.checked_mul(1_000_000_000)?.checked_div(rustix::param::clock_ticks_per_second())
 }
 
 impl Spent {
@@ -174,13 +200,45 @@ mod tests {
 
     #[test]
     fn a_thread_that_has_ended_still_counts_for_as_long_as_it_was_seen() {
-        let spent = |cpu_ns, waiting_ns| Spent { cpu_ns, waiting_ns };
         let threads = Threads {
             others: BTreeSet::new(),
-            first: Some((1000, BTreeMap::from([(1, spent(50, 7))]))),
-            last: BTreeMap::from([(1, (1200, spent(150, 27))), (2, (2000, spent(100, 300)))]),
+            first: Some((at(1000, None), BTreeMap::from([(1, spent(50, 7))]))),
+            last: BTreeMap::from([
+                (1, (at(1200, None), spent(150, 27))),
+                (2, (at(2000, None), spent(100, 300))),
+            ]),
         };
         assert_eq!((threads.busiest_share(), threads.waiting_share()), (Some(0.5), Some(0.3)));
+    }
+
+    fn spent(cpu_ns: u64, waiting_ns: u64) -> Spent {
+        Spent { cpu_ns, waiting_ns }
+    }
+
+    fn at(at_ns: u64, busy_ns: Option<u64>) -> Moment {
+        Moment { at_ns, busy_ns }
+    }
+
+    /// Before: at depth 256 and 1024 every run on a quiet machine was refused, because the one thread waited 9% of
+    /// the time while the kernel ended many of its requests at once.
+    #[test]
+    fn waiting_counts_as_far_as_other_threads_used_a_processor() {
+        let waiting = |busy_ns: u64| {
+            let first = Some((at(0, Some(500)), BTreeMap::new()));
+            let last = BTreeMap::from([(1, (at(1000, Some(500 + busy_ns)), spent(260, 100)))]);
+            Threads { others: BTreeSet::new(), first, last }.waiting_share()
+        };
+        assert_eq!((waiting(270), waiting(300), waiting(1260)), (Some(0.01), Some(0.04), Some(0.1)));
+    }
+
+    #[test]
+    fn what_threads_use_of_all_processors_is_the_sum_of_three_fields() {
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        let text = "cpu  10 2 30 4000 5 60 7 0 0 0\ncpu0 5 1 15 2000 2 30 3 0 0 0\n";
+        assert_eq!(busy_ns(text), Some(42 * tick_ns));
+        for other in ["", "cpu", "cpu 1 2", "cpu0 1 2 3 4", "cpu 1 x 3"] {
+            assert_eq!(busy_ns(other), None, "{other:?}");
+        }
     }
 
     #[test]

@@ -309,7 +309,7 @@ impl Manifest {
             "a segment with an id that was not given out yet"
         } else if self.segments.iter().zip(self.segments.iter().skip(1)).any(|(a, b)| a.id >= b.id) {
             "segments that are not in order"
-        } else if self.numbers().any(|number| number >= super::super::names::NUMBER_END) {
+        } else if self.numbers().any(|number| number >= crate::pack::state::names::NUMBER_END) {
             "a number that no pack comes to"
         } else if self.segments.iter().any(|segment| segment.frames_end > segment.committed_len) {
             "a segment whose frames end behind it"

@@ -8,9 +8,9 @@ use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result, is_unreadable};
 use crate::pack::key::Key;
-use crate::pack::open::Pack;
-use crate::pack::segment::Segment;
-use crate::pack::snapshot::Found;
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::Segment;
+use crate::pack::state::snapshot::Found;
 use crate::plan::{Plan, PlanOptions};
 
 /// Frames of a batch together, in bytes. A longer frame is not read in one piece.

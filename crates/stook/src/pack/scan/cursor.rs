@@ -10,7 +10,7 @@ use super::split::{Piece, check_pieces};
 use super::token::{self, Hex, Origin};
 use super::{KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Stop};
 use crate::pack::error::{Error, Result};
-use crate::pack::open::Pack;
+use crate::pack::state::open::Pack;
 
 const KIND: &str = "cursor";
 

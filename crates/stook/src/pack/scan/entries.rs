@@ -3,11 +3,11 @@
 use super::range::KeyRange;
 use super::view::View;
 use crate::pack::error::{Damage, Error, Result};
+use crate::pack::index::run::MergeCursor;
 use crate::pack::key::Key;
-use crate::pack::open::Pack;
-use crate::pack::run::MergeCursor;
-use crate::pack::segment::{Life, Segment};
-use crate::pack::snapshot::Found;
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::{Life, Segment};
+use crate::pack::state::snapshot::Found;
 
 /// Where a walk stopped, to go on behind it.
 #[derive(Debug, Clone)]

@@ -4,13 +4,11 @@
 //! While one batch is handed out the next is being read.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::batch::{BATCH_LEN, Batch, Wanted};
 use super::entries::{Behind, Entries};
-use super::held::Held;
 use super::walk::{ScanFilter, SegmentSpan};
 use super::{At, OnDamage};
 use crate::engine::Access;
@@ -19,15 +17,13 @@ use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::FrameHeader;
 use crate::pack::format::index::Place;
-use crate::pack::frames::{BodySpan, Chunk, Frames, Head, Step};
 use crate::pack::key::Key;
-use crate::pack::open::Pack;
-use crate::pack::reader::read_if_cached;
-use crate::pack::record::{checked_head, verify_body};
-use crate::pack::route::Route;
-use crate::pack::segment::Segment;
-use crate::pack::snapshot::Found;
-use crate::pack::window::{Window, WindowOptions};
+use crate::pack::read::frames::{BodySpan, Frames, Head};
+use crate::pack::read::reader::read_if_cached;
+use crate::pack::read::record::{checked_head, verify_body};
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::Segment;
+use crate::pack::state::snapshot::Found;
 use crate::source::Session;
 
 /// Batches that are planned: the one that is handed out, and the next.
@@ -337,13 +333,8 @@ impl<'p> Gather<'p> {
         match frame? {
             Some(bytes) => self.show_whole(segment, found, key, bytes, filter),
             None => {
-                let end = found.place.len.and_then(|len| found.place.offset.checked_add(len));
-                let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
-                let range = ByteRange::new(found.place.offset, end).unwrap_or_default();
-                let route = Route::new(self.pack.access, segment.source.as_ref(), range);
-                let window =
-                    self.pack.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?;
-                self.show_framed(segment, found, key, window, filter)
+                let frames = segment.open_record(found.place, &self.pack.reader, self.pack.access);
+                self.show_framed(segment, found, key, frames, filter)
             }
         }
     }
@@ -364,15 +355,8 @@ impl<'p> Gather<'p> {
         }
         let attributes = attributes.to_vec();
         let Some(body) = verify_body(segment, place, &header, &found_key, &bytes)? else {
-            let path = segment.source.path().to_path_buf();
-            let len = bytes.len();
-            let held = Arc::new(Held { path, base: place.offset, bytes });
-            let range = ByteRange::at(place.offset, len as u64).unwrap_or_default();
-            // One block for all of it, which begins where a page does.
-            let block_len = (len + 8192).next_multiple_of(4096);
-            let options = WindowOptions { block_len, blocks: 1, route: Access::Cached.into() };
-            let window = Window::new(self.pack.reader.engine()?, held, range, options)?;
-            return self.show_framed(segment, found, key, window, filter);
+            let frames = segment.open_held_record(place, bytes, &self.pack.reader);
+            return self.show_framed(segment, found, key, frames, filter);
         };
         let stored = found_key.stored().as_ref().to_vec();
         let head = Head { offset: place.offset, header, key: stored, attributes };
@@ -386,21 +370,10 @@ impl<'p> Gather<'p> {
         segment: &'p Segment,
         found: Found,
         key: Option<Key>,
-        window: Window,
+        opened: Result<Frames>,
         filter: &ScanFilter,
     ) -> Result<Option<At>> {
-        let mut frames = Frames::new(window, segment.salt);
-        match frames.step()? {
-            Step::Frame => {}
-            Step::Invalid(broken) => {
-                let damage = Error::Damaged(broken.into_damage(segment.source.path()));
-                return Err(with_key(damage, key.as_ref()));
-            }
-            Step::End => {
-                let what = "the index names a place behind the last frame";
-                return Err(damaged(segment, found, key, what));
-            }
-        }
+        let mut frames = opened.map_err(|error| with_key(error, key.as_ref()))?;
         let Some(found_key) = frames.head().key() else {
             return Err(damaged(segment, found, key, "the index names a frame that is no record"));
         };
@@ -410,10 +383,7 @@ impl<'p> Gather<'p> {
         }
         let at = match frames.whole_body().map_err(|trouble| trouble.into_error(segment.source.path()))? {
             Some(span) => At::Whole(span),
-            None => {
-                frames.begin_body().map_err(|trouble| trouble.into_error(segment.source.path()))?;
-                At::Long
-            }
+            None => At::Long,
         };
         let unfinished = matches!(at, At::Long);
         self.current = Current::Framed(segment, Box::new(frames), unfinished);
@@ -440,24 +410,15 @@ impl<'p> Gather<'p> {
 
     /// The next piece of the long body at hand; `None` after the last.
     pub(super) fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
-        let Current::Framed(segment, frames, unfinished) = &mut self.current else { return Ok(None) };
+        let Current::Framed(_, frames, unfinished) = &mut self.current else { return Ok(None) };
         if !*unfinished {
             return Ok(None);
         }
-        match frames.next_chunk() {
-            Ok(Chunk::Bytes(span)) => Ok(Some(frames.view(span).1)),
-            Ok(Chunk::End { counts, .. }) => {
+        match frames.next_of_record() {
+            Ok(Some(span)) => Ok(Some(frames.view(span).1)),
+            ended => {
                 *unfinished = false;
-                if counts {
-                    return Ok(None);
-                }
-                let (file, key) = (segment.source.path().to_path_buf(), frames.head().key());
-                let what = "the index names a record that was abandoned".into();
-                Err(Error::Damaged(Damage { file, offset: frames.head().offset, key, what, cause: None }))
-            }
-            Err(trouble) => {
-                *unfinished = false;
-                Err(trouble.into_error(segment.source.path()))
+                ended.map(|_| None)
             }
         }
     }

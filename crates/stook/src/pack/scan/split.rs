@@ -12,11 +12,11 @@ use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::frame::FrameKind;
-use crate::pack::frames::{Frames, Step};
-use crate::pack::open::Pack;
-use crate::pack::run::RunCursor;
-use crate::pack::segment::Segment;
-use crate::pack::window::{Window, WindowOptions};
+use crate::pack::index::run::RunCursor;
+use crate::pack::read::frames::{Frames, Step};
+use crate::pack::read::window::{Window, WindowOptions};
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::Segment;
 
 const KIND: &str = "split";
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::view::View;
 use crate::pack::error::{Error, Result};
-use crate::pack::open::Pack;
+use crate::pack::state::open::Pack;
 
 const VERSION: &str = "1";
 

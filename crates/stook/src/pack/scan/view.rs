@@ -1,6 +1,6 @@
 //! [`View`]: what of a pack a scan sees, the same in every process that goes on with it.
 
-use crate::pack::segment::{Life, Segment};
+use crate::pack::state::segment::{Life, Segment};
 
 /// A pack at one moment. Records that a writer appends later, without a new generation, are not in it, and what they
 /// replaced still is.

@@ -6,14 +6,14 @@ use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::{BodyLen, FrameKind};
-use crate::pack::frames::{Broken, Chunk, Frames, Head, Step, Trouble};
+use crate::pack::index::lost::Lost;
 use crate::pack::key::Key;
-use crate::pack::lost::Lost;
-use crate::pack::open::Pack;
-use crate::pack::recover::skip_past_damage_reporting;
-use crate::pack::route::Route;
+use crate::pack::read::frames::{Broken, Chunk, Frames, Head, Step, Trouble};
+use crate::pack::read::route::Route;
 use crate::pack::scan::KeyRange;
-use crate::pack::segment::{Life, Segment};
+use crate::pack::state::open::Pack;
+use crate::pack::state::recover::skip_past_damage_reporting;
+use crate::pack::state::segment::{Life, Segment};
 
 /// A span of a segment that begins and ends where frames do.
 #[derive(Debug, Clone, Copy)]
@@ -211,7 +211,7 @@ impl<'p> Walk<'p> {
             self.frames.finish_frame()?;
             return Ok(Stepped::Over);
         }
-        self.frames.begin_body()?;
+        self.frames.begin_body();
         self.unfinished = true;
         Ok(Stepped::At(At::Long))
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
-use crate::pack::open::{KeyEntry, Pack};
+use crate::pack::state::open::{KeyEntry, Pack};
 use crate::tree::target;
 use crate::walk::Metadata;
 

@@ -10,7 +10,7 @@ use super::roots::Roots;
 use crate::pack::error::Result;
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
-use crate::pack::open::{KeyEntry, Pack};
+use crate::pack::state::open::{KeyEntry, Pack};
 use crate::report::units;
 use crate::tree::target;
 use crate::walk::{Decision, Kind, Walk};

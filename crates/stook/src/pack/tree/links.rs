@@ -13,9 +13,9 @@ use rustix::fs::{AtFlags, FileType};
 use super::writing::{Body, Place, Writing, Written};
 use crate::pack::error::{Error, Result};
 use crate::pack::key::Key;
-use crate::pack::open::Pack;
-use crate::pack::record::RecordHead;
-use crate::pack::stream::RecordReader;
+use crate::pack::read::record::RecordHead;
+use crate::pack::read::stream::RecordReader;
+use crate::pack::state::open::Pack;
 use crate::tree::existing::{Comparison, Plan, mtime_of};
 use crate::tree::target::{self, FileMetadata, Target};
 

@@ -18,11 +18,11 @@ use super::packing::{Failure, PackTree, Stop};
 use super::roots::{Found, Roots};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
-use crate::pack::further_names::HOPS_MAX;
 use crate::pack::key::Key;
-use crate::pack::open::Pack;
-use crate::pack::record::Record;
-use crate::pack::stream::RecordReader;
+use crate::pack::list::further_names::HOPS_MAX;
+use crate::pack::read::record::Record;
+use crate::pack::read::stream::RecordReader;
+use crate::pack::state::open::Pack;
 use crate::tree::target;
 use crate::walk::{
     Content, FileBytes, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,

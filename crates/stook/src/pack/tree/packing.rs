@@ -12,7 +12,7 @@ use super::own_attributes::{self, OwnAttributes};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
-use crate::pack::open::Pack;
+use crate::pack::state::open::Pack;
 use crate::pack::writer::{PackWriter, check_group, chunk_sums};
 use crate::tree::is_pack;
 use crate::walk::{

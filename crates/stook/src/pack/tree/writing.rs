@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::packing::Failure;
 use super::unpacking::UnpackSummary;
 use crate::pack::error::{Error, Result};
+use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
-use crate::pack::stream::RecordReader;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::target::{self, FileMetadata};
 

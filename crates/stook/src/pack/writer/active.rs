@@ -11,12 +11,12 @@ use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::mark::{Edition, SyncMark};
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::format::{SEGMENT_LEN_MAX, UNIT};
+use crate::pack::index::run::{Run, merge};
+use crate::pack::index::tail::Tail;
 use crate::pack::key::Key;
-use crate::pack::names::Name;
-use crate::pack::reader::Reader;
-use crate::pack::run::{Run, merge};
-use crate::pack::segment::Segment;
-use crate::pack::tail::Tail;
+use crate::pack::read::reader::Reader;
+use crate::pack::state::names::Name;
+use crate::pack::state::segment::Segment;
 use crate::storage::{Appender, Storage};
 
 /// What is left of the longest segment for its index, in bytes.

@@ -3,8 +3,8 @@
 use super::PackWriter;
 use crate::pack::error::Result;
 use crate::pack::key::Key;
-use crate::pack::names::{LOCK, Name};
-use crate::pack::open::{OpenOptions, Pack};
+use crate::pack::state::names::{LOCK, Name};
+use crate::pack::state::open::{OpenOptions, Pack};
 use crate::tree::target::is_manifest;
 
 impl PackWriter {

@@ -16,9 +16,9 @@ use crate::pack::format::footer::{FOOTER_LEN, Footer, FooterKind};
 use crate::pack::format::frame::FrameKind;
 use crate::pack::format::manifest::Manifest;
 use crate::pack::format::segment::SegmentHeader;
-use crate::pack::frames::{Frames, Step};
-use crate::pack::names::{Name, named_by};
-use crate::pack::snapshot::read_manifest;
+use crate::pack::read::frames::{Frames, Step};
+use crate::pack::state::names::{Name, named_by};
+use crate::pack::state::snapshot::read_manifest;
 use crate::source::Source;
 use crate::storage::{Entry, EntryKind};
 

@@ -8,7 +8,6 @@
 //! once for a writer, which then keeps their keys in memory. Those that it puts itself it remembers.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{At, PackWriter};
@@ -16,13 +15,13 @@ use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name as AttributeName, Value};
-use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN};
+use crate::pack::format::frame::{BodyLen, FrameHeader, HEADER_LEN};
 use crate::pack::format::segment::Salt;
-use crate::pack::frames::{Chunk, Frames, Step};
-use crate::pack::further_names::HOPS_MAX;
 use crate::pack::key::{KEY_LEN_MAX, Key};
-use crate::pack::names::Name;
-use crate::pack::open::{OpenOptions, Pack};
+use crate::pack::list::further_names::HOPS_MAX;
+use crate::pack::read::frames::Frames;
+use crate::pack::state::names::Name;
+use crate::pack::state::open::{OpenOptions, Pack};
 use crate::source::Source;
 
 /// Read of a record to see whether it has further names, in bytes: nearly always all of its head.
@@ -64,7 +63,6 @@ pub(super) struct Link {
 /// A record of which the head was read and the body follows.
 pub(super) struct Content {
     frames: Frames,
-    path: PathBuf,
     pub(super) attributes: Attributes,
     /// Bytes of the body, if it is known before its end.
     pub(super) len: Option<u64>,
@@ -295,35 +293,19 @@ impl PackWriter {
         }
         let salt = self.salt_of(at.segment)?;
         let source = self.storage.open(&Name::Segment(at.segment).to_string())?;
-        let end = at.place.len.and_then(|len| at.place.offset.checked_add(len)).unwrap_or(u64::MAX);
-        let range = ByteRange::new(at.place.offset, end.min(source.len())).unwrap_or_default();
+        let range = at.place.range_to(source.len());
         let path = source.path().to_path_buf();
-        let mut frames =
-            Frames::new(self.reader.window(source, range, Access::Cached, salt.chunk_len)?, salt);
-        let damaged = |what: String| {
-            Error::Damaged(Damage {
-                file: path.clone(),
-                offset: at.place.offset,
-                key: None,
-                what,
-                cause: None,
-            })
-        };
-        match frames.step()? {
-            Step::Frame if frames.head().header.kind == FrameKind::Record => {}
-            Step::Frame | Step::End => {
-                return Err(damaged("the index names a frame that is no record".into()));
-            }
-            Step::Invalid(broken) => return Err(Error::Damaged(broken.into_damage(&path))),
-        }
-        let attributes =
-            Attributes::decode(&frames.head().attributes).map_err(|invalid| damaged(invalid.what))?;
+        let window = self.reader.window(source, range, Access::Cached, salt.chunk_len)?;
+        let frames = Frames::of_record(window, salt)?;
+        let attributes = Attributes::decode(&frames.head().attributes).map_err(|invalid| {
+            let offset = at.place.offset;
+            Error::Damaged(Damage { file: path, offset, key: None, what: invalid.what, cause: None })
+        })?;
         let len = match frames.head().header.body {
             BodyLen::Known(len) => Some(len),
             BodyLen::Framed => None,
         };
-        frames.begin_body().map_err(|trouble| trouble.into_error(&path))?;
-        Ok(Content { frames, path, attributes, len })
+        Ok(Content { frames, attributes, len })
     }
 }
 
@@ -342,11 +324,8 @@ impl Content {
 
     /// The next verified bytes of the body; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>> {
-        match self.frames.next_chunk() {
-            Ok(Chunk::Bytes(span)) => Ok(Some(self.frames.view(span).1)),
-            Ok(Chunk::End { .. }) => Ok(None),
-            Err(trouble) => Err(trouble.into_error(&self.path)),
-        }
+        let span = self.frames.next_of_record()?;
+        Ok(span.map(|span| self.frames.view(span).1))
     }
 }
 

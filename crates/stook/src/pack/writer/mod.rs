@@ -9,10 +9,14 @@ mod body;
 mod bounds;
 mod compact;
 mod discard;
+pub(crate) mod host;
+#[cfg(unix)]
+pub mod input;
 mod known;
 mod leftovers;
 mod links;
 mod publish;
+pub(crate) mod records;
 mod refusals;
 mod shared;
 
@@ -43,14 +47,14 @@ use super::format::index::Place;
 use super::format::manifest::{MANIFEST_LEN_MAX, Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
 use super::format::mark::{Edition, writer_of};
 use super::format::segment::SegmentHeader;
-use super::host::{Host, SystemHost, clock_is_behind};
 use super::key::Key;
-use super::names::{self, Name, next_free, take_number};
-use super::reader::Reader;
-use super::recover::TornTail;
-use super::segment::{Segment, Whose};
-use super::snapshot::{Snapshot, View, newest};
 use crate::engine::{Backend, EngineFactory};
+use crate::pack::read::reader::Reader;
+use crate::pack::state::names::{self, Name, next_free, take_number};
+use crate::pack::state::recover::TornTail;
+use crate::pack::state::segment::{Segment, Whose};
+use crate::pack::state::snapshot::{Snapshot, View, newest};
+use crate::pack::writer::host::{Host, SystemHost, clock_is_behind};
 use crate::storage::{Entry, Lock, Storage};
 
 /// When a record that was put is safe.

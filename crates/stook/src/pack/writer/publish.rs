@@ -8,9 +8,9 @@ use crate::pack::format::UNIT;
 use crate::pack::format::copies::twice;
 use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
-use crate::pack::names::{Name, take_number};
-use crate::pack::segment::{Findings, Segment};
-use crate::pack::snapshot::{Behind, Opening};
+use crate::pack::state::names::{Name, take_number};
+use crate::pack::state::segment::{Findings, Segment};
+use crate::pack::state::snapshot::{Behind, Opening};
 use crate::storage::Appender;
 
 /// Segments shorter than this are left open when a writer finishes, unless it made them: the next writer goes

@@ -2,10 +2,10 @@
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
-use crate::pack::names::{self, Name};
-use crate::pack::open::Pack;
-use crate::pack::segment::Segment;
-use crate::pack::snapshot::newest;
+use crate::pack::state::names::{self, Name};
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::Segment;
+use crate::pack::state::snapshot::newest;
 use crate::storage::{Entry, Storage};
 
 impl Pack {

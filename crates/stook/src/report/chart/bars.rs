@@ -3,6 +3,7 @@
 use super::super::html::{append, escape, prose};
 use super::super::table::Tone;
 use super::super::units::significant;
+use super::frame::{CLOSE, unit_note};
 
 /// One bar.
 #[derive(Debug, Clone)]
@@ -64,11 +65,8 @@ impl Bars {
             let share = if longest > 0.0 { value / longest } else { 0.0 };
             if share.is_finite() { (share * 100.0).clamp(0.0, 100.0) } else { 0.0 }
         };
-        append(html, format_args!("<figure class=\"bars\"><figcaption>{}", prose(&self.caption)));
-        append(
-            html,
-            format_args!(" <span class=\"unit\">{}</span></figcaption>\n<ul>\n", escape(&self.unit)),
-        );
+        let (caption, unit) = (prose(&self.caption), unit_note(&self.unit));
+        append(html, format_args!("<figure class=\"bars\"><figcaption>{caption}{unit}</figcaption>\n<ul>\n"));
         let reference = self.reference.as_ref().map(|(value, _)| percent_of(*value));
         for bar in &self.bars {
             self.render_bar(bar, percent_of(bar.value), reference, html);
@@ -83,7 +81,7 @@ impl Bars {
                 ),
             );
         }
-        html.push_str("</figure>\n");
+        html.push_str(CLOSE);
     }
 
     fn render_bar(&self, bar: &Bar, percent: f64, reference: Option<f64>, html: &mut String) {

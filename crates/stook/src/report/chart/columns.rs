@@ -3,7 +3,7 @@
 use super::super::html::append;
 use super::super::html::escape;
 use super::super::table::{Align, Table, Tone};
-use super::frame::{CLOSE, Frame, Marker};
+use super::frame::{CLOSE, Frame, Marker, below, numbers};
 use super::scale::Axis;
 
 /// One range and what is in it.
@@ -71,7 +71,7 @@ impl Columns {
             append(html, format_args!("<rect {place}><title>{value}: {from} to {to}</title></rect>"));
         }
         html.push_str("</g>\n");
-        self.frame.below(html);
+        below(&self.frame.x.label, html);
         self.render_numbers(html);
         html.push_str(CLOSE);
     }
@@ -88,9 +88,7 @@ impl Columns {
         for column in &self.columns {
             table = table.row(self.texts(column), Tone::Plain);
         }
-        html.push_str("<details><summary>The numbers</summary>\n");
-        table.render(html);
-        html.push_str("</details>\n");
+        numbers(&table, html);
     }
 }
 

@@ -1,6 +1,7 @@
-//! What every chart with two axes has: caption, axes, marks across it, legend, and its numbers as a table.
+//! What charts share: the figure around a drawing, axes, marks across it, and the numbers as a table.
 
 use super::super::html::{append, escape, prose};
+use super::super::table::Table;
 use super::scale::{Axis, Scale};
 
 /// How wide a character is on a phone, in per cent of the width of a chart.
@@ -107,30 +108,26 @@ impl Frame {
     ) {
         let marks = y.ticks.iter().map(|&tick| self.y.format.text(tick).chars().count());
         let left = marks.max().unwrap_or(0) + 1;
-        html.push_str("<figure");
-        if !self.id.is_empty() {
-            append(html, format_args!(" id=\"{}\"", escape(&self.id)));
-        }
-        append(html, format_args!(" class=\"lines\" style=\"--left:{left}ch;--right:{right}ch\">"));
-        append(html, format_args!("<figcaption>{}", prose(&self.caption)));
-        if left_out > 0 {
-            append(html, format_args!(" <small>Points without a place on these axes: {left_out}.</small>"));
-        }
-        let (caption, label) = (escape(&self.caption), escape(&self.y.label));
-        append(html, format_args!("</figcaption>\n<p class=\"axis\">{label}</p>\n<div class=\"plot\">"));
-        append(html, format_args!("<svg role=\"img\" aria-labelledby=\"t{number} d{number}\">"));
-        append(html, format_args!("<title id=\"t{number}\">{caption}</title>"));
-        append(html, format_args!("<desc id=\"d{number}\">{}</desc>\n", escape(description)));
+        let note = match left_out {
+            0 => String::new(),
+            _ => format!(" <small>Points without a place on these axes: {left_out}.</small>"),
+        };
+        let figure = Figure {
+            number,
+            id: &self.id,
+            class: "lines",
+            style: format!("--left:{left}ch;--right:{right}ch"),
+            caption: &self.caption,
+            note,
+            title: self.caption.clone(),
+            description,
+            down: &self.y.label,
+        };
+        figure.open(html);
         self.axes(x, y, html);
         for marker in self.shown_markers() {
             marker.render(x, y, html);
         }
-    }
-
-    /// The end of the drawing, and what is below it; then come legend, numbers, and [`CLOSE`].
-    pub(super) fn below(&self, html: &mut String) {
-        html.push_str("</svg></div>\n");
-        append(html, format_args!("<p class=\"axis below\">{}</p>\n", escape(&self.x.label)));
     }
 
     fn axes(&self, x: &Scale, y: &Scale, html: &mut String) {
@@ -166,6 +163,59 @@ impl Frame {
         }
         html.push_str("</g>\n");
     }
+}
+
+/// What stands before a drawing.
+pub(super) struct Figure<'a> {
+    /// Different for every chart of a page.
+    pub(super) number: usize,
+    /// None if empty.
+    pub(super) id: &'a str,
+    pub(super) class: &'a str,
+    pub(super) style: String,
+    pub(super) caption: &'a str,
+    /// HTML behind the caption.
+    pub(super) note: String,
+    /// The caption for those who hear the page.
+    pub(super) title: String,
+    pub(super) description: &'a str,
+    /// The name of the axis that goes down.
+    pub(super) down: &'a str,
+}
+
+impl Figure<'_> {
+    /// Everything before the drawing, which [`below`] ends.
+    pub(super) fn open(&self, html: &mut String) {
+        let Self { number, class, style, note, .. } = self;
+        html.push_str("<figure");
+        if !self.id.is_empty() {
+            append(html, format_args!(" id=\"{}\"", escape(self.id)));
+        }
+        append(html, format_args!(" class=\"{class}\" style=\"{style}\">"));
+        append(html, format_args!("<figcaption>{}{note}</figcaption>\n", prose(self.caption)));
+        append(html, format_args!("<p class=\"axis\">{}</p>\n<div class=\"plot\">", escape(self.down)));
+        append(html, format_args!("<svg role=\"img\" aria-labelledby=\"t{number} d{number}\">"));
+        append(html, format_args!("<title id=\"t{number}\">{}</title>", escape(&self.title)));
+        append(html, format_args!("<desc id=\"d{number}\">{}</desc>\n", escape(self.description)));
+    }
+}
+
+/// The unit of all values, behind a caption.
+pub(super) fn unit_note(unit: &str) -> String {
+    format!(" <span class=\"unit\">{}</span>", escape(unit))
+}
+
+/// The end of a drawing, and the name of the axis below it; then come legend, numbers, and [`CLOSE`].
+pub(super) fn below(across: &str, html: &mut String) {
+    html.push_str("</svg></div>\n");
+    append(html, format_args!("<p class=\"axis below\">{}</p>\n", escape(across)));
+}
+
+/// The numbers of a chart, to be unfolded.
+pub(super) fn numbers(table: &Table, html: &mut String) {
+    html.push_str("<details><summary>The numbers</summary>\n");
+    table.render(html);
+    html.push_str("</details>\n");
 }
 
 /// Ends a chart.

@@ -1,9 +1,9 @@
 //! [`HeatMap`]: one value for each combination of two things, as fields that are the fuller the more.
 
-use super::super::html::{append, escape, prose};
+use super::super::html::{append, escape};
 use super::super::table::{Align, Table, Tone};
 use super::super::units::significant;
-use super::frame::CLOSE;
+use super::frame::{CLOSE, Figure, below, numbers, unit_note};
 
 /// How dense the colour of the least and of the greatest value is. Text in the colour of ink is read on all of it.
 const FAINT: f64 = 0.06;
@@ -136,29 +136,22 @@ impl HeatMap {
     pub(in super::super) fn render(&self, number: usize, html: &mut String) {
         let names = self.down.1.iter().map(|name| name.chars().count());
         let left = names.max().unwrap_or(0) + 1;
-        html.push_str("<figure");
-        if !self.id.is_empty() {
-            append(html, format_args!(" id=\"{}\"", escape(&self.id)));
-        }
-        append(
-            html,
-            format_args!(
-                " class=\"lines heat\" style=\"--left:{left}ch;--right:0ch;--rows:{}\">",
-                self.down.1.len()
-            ),
-        );
-        let (unit, down) = (escape(&self.unit), escape(&self.down.0));
-        append(html, format_args!("<figcaption>{}", prose(&self.caption)));
-        append(html, format_args!(" <span class=\"unit\">{unit}</span></figcaption>\n"));
-        append(html, format_args!("<p class=\"axis\">{down}</p>\n<div class=\"plot\">"));
-        append(html, format_args!("<svg role=\"img\" aria-labelledby=\"t{number} d{number}\">"));
-        append(html, format_args!("<title id=\"t{number}\">{}, {unit}</title>", escape(&self.caption)));
-        append(html, format_args!("<desc id=\"d{number}\">{}</desc>\n", escape(&self.description())));
+        let figure = Figure {
+            number,
+            id: &self.id,
+            class: "lines heat",
+            style: format!("--left:{left}ch;--right:0ch;--rows:{}", self.down.1.len()),
+            caption: &self.caption,
+            note: unit_note(&self.unit),
+            title: format!("{}, {}", self.caption, self.unit),
+            description: &self.description(),
+            down: &self.down.0,
+        };
+        figure.open(html);
         let ends = self.ends();
         self.shown().for_each(|shown| self.render_field(&shown, ends, html));
         self.render_axes(html);
-        html.push_str("</svg></div>\n");
-        append(html, format_args!("<p class=\"axis below\">{}</p>\n", escape(&self.across.0)));
+        below(&self.across.0, html);
         self.render_key(ends, html);
         self.render_reasons(html);
         self.render_numbers(html);
@@ -292,9 +285,7 @@ impl HeatMap {
             let (down, across) = (shown.down.clone(), shown.across.clone());
             table = table.row([down, across, shown.field.text(), shown.field.note()], tone);
         }
-        html.push_str("<details><summary>The numbers</summary>\n");
-        table.render(html);
-        html.push_str("</details>\n");
+        numbers(&table, html);
     }
 }
 

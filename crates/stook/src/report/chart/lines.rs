@@ -2,7 +2,7 @@
 
 use super::super::html::{append, escape};
 use super::super::table::{Align, Table, Tone};
-use super::frame::{CLOSE, Frame, Marker};
+use super::frame::{CLOSE, Frame, Marker, below, numbers};
 use super::scale::{Axis, Scale};
 
 /// How many colours the style has for series.
@@ -114,7 +114,7 @@ impl Lines {
             }
         }
         self.render_names(&x, &y, html);
-        self.frame.below(html);
+        below(&self.frame.x.label, html);
         self.render_legend(html);
         self.render_numbers(html);
         html.push_str(CLOSE);
@@ -194,9 +194,7 @@ impl Lines {
                 table = table.row([series.name.clone(), x, y], series.tone);
             }
         }
-        html.push_str("<details><summary>The numbers</summary>\n");
-        table.render(html);
-        html.push_str("</details>\n");
+        numbers(&table, html);
     }
 
     /// The class of a series: highlighted ones have the first colour, muted ones are grey.

@@ -2,13 +2,13 @@
 //! there.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use stook::pack::{Attributes, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::source::Source;
-use stook::storage::{Appender, Entry, LocalStorage, LocalStorageOptions, Lock, Prepared, Storage};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::pattern;
 
 const RUBBISH_LEN: u64 = 20_000;
@@ -21,6 +21,11 @@ struct Cutting {
 }
 
 impl Storage for Cutting {
+    stook_testing::forward_storage!(inner:
+        path create open_append prepare rename unlink sync_directory list remove_leftovers lock
+        hold unlink_unless_held
+    );
+
     fn open(&self, name: &str) -> stook::Result<Arc<dyn Source>> {
         let source = self.inner.open(name)?;
         let may_cut = |left: u32| left.checked_sub(1);
@@ -29,42 +34,6 @@ impl Storage for Cutting {
             file.set_len(source.len() - RUBBISH_LEN / 40).unwrap();
         }
         Ok(source)
-    }
-    fn path(&self, name: &str) -> PathBuf {
-        self.inner.path(name)
-    }
-    fn create(&self, name: &str) -> stook::Result<Box<dyn Appender>> {
-        self.inner.create(name)
-    }
-    fn open_append(&self, name: &str) -> stook::Result<Box<dyn Appender>> {
-        self.inner.open_append(name)
-    }
-    fn prepare(&self, name: &str, bytes: &[u8]) -> stook::Result<Box<dyn Prepared>> {
-        self.inner.prepare(name, bytes)
-    }
-    fn rename(&self, from: &str, to: &str) -> stook::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn unlink(&self, name: &str) -> stook::Result<()> {
-        self.inner.unlink(name)
-    }
-    fn sync_directory(&self) -> stook::Result<()> {
-        self.inner.sync_directory()
-    }
-    fn list(&self) -> stook::Result<Vec<Entry>> {
-        self.inner.list()
-    }
-    fn remove_leftovers(&self) -> stook::Result<u64> {
-        self.inner.remove_leftovers()
-    }
-    fn lock(&self, name: &str, holder: &str) -> stook::Result<Box<dyn Lock>> {
-        self.inner.lock(name, holder)
-    }
-    fn hold(&self, name: &str) -> stook::Result<Box<dyn Lock>> {
-        self.inner.hold(name)
-    }
-    fn unlink_unless_held(&self, name: &str) -> stook::Result<bool> {
-        self.inner.unlink_unless_held(name)
     }
 }
 

@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::{fs, io, thread};
 
 use stook::pack::{Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
-use stook::source::{Identity, Leaf, Source};
-use stook::storage::{
-    Appender, Entry, EntryKind, LocalStorage, LocalStorageOptions, Lock, Prepared, Storage,
-};
+use stook::source::{Leaf, Source};
+use stook::storage::{Entry, EntryKind, LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{
     NoEngines, PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
@@ -48,21 +46,7 @@ struct Stale {
 }
 
 impl Source for Stale {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn path(&self) -> &std::path::Path {
-        self.inner.path()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn current_identity(&self) -> stook::Result<Identity> {
-        self.inner.current_identity()
-    }
+    stook_testing::forward_source!(inner: len path identity current_identity);
 
     fn resolve(&self, range: stook::extent::ByteRange, leaves: &mut Vec<Leaf>) -> stook::Result<()> {
         if self.storage.is_gone(&self.name) {
@@ -74,33 +58,21 @@ impl Source for Stale {
 }
 
 impl Storage for Remote {
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.inner.path(name)
-    }
-    fn create(&self, name: &str) -> stook::Result<Box<dyn Appender>> {
-        self.inner.create(name)
-    }
-    fn open_append(&self, name: &str) -> stook::Result<Box<dyn Appender>> {
-        self.inner.open_append(name)
-    }
+    stook_testing::forward_storage!(inner:
+        path create open_append prepare rename sync_directory remove_leftovers lock hold
+    );
+
     fn open(&self, name: &str) -> stook::Result<Arc<dyn Source>> {
         let inner = self.inner.open(name)?;
         Ok(Arc::new(Stale { inner, storage: self.clone(), name: name.into() }))
     }
-    fn prepare(&self, name: &str, bytes: &[u8]) -> stook::Result<Box<dyn Prepared>> {
-        self.inner.prepare(name, bytes)
-    }
-    fn rename(&self, from: &str, to: &str) -> stook::Result<()> {
-        self.inner.rename(from, to)
-    }
+
     fn unlink(&self, name: &str) -> stook::Result<()> {
         self.inner.unlink(name)?;
         self.gone.lock().unwrap().insert(name.into());
         Ok(())
     }
-    fn sync_directory(&self) -> stook::Result<()> {
-        self.inner.sync_directory()
-    }
+
     fn list(&self) -> stook::Result<Vec<Entry>> {
         let mut all = self.inner.list()?;
         let gone = self.gone.lock().unwrap();
@@ -108,15 +80,7 @@ impl Storage for Remote {
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
-    fn remove_leftovers(&self) -> stook::Result<u64> {
-        self.inner.remove_leftovers()
-    }
-    fn lock(&self, name: &str, holder: &str) -> stook::Result<Box<dyn Lock>> {
-        self.inner.lock(name, holder)
-    }
-    fn hold(&self, name: &str) -> stook::Result<Box<dyn Lock>> {
-        self.inner.hold(name)
-    }
+
     fn unlink_unless_held(&self, name: &str) -> stook::Result<bool> {
         let gone = self.inner.unlink_unless_held(name)?;
         if gone {

@@ -44,13 +44,7 @@ impl Tagged {
 }
 
 impl Source for Tagged {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
+    stook_testing::forward_source!(inner: path len);
 
     fn identity(&self) -> Identity {
         self.opened.clone()

@@ -6,7 +6,6 @@ mod flights;
 mod model;
 mod stores;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -47,17 +46,7 @@ impl CountedSource {
 }
 
 impl Source for CountedSource {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
+    stook_testing::forward_source!(inner: path len identity);
 
     fn current_identity(&self) -> Result<Identity> {
         let mtime_ns = self.version.load(Ordering::SeqCst) as i64;

@@ -11,15 +11,14 @@ use crate::pack::format::frame::{BodyLen, checksums_len};
 use crate::pack::format::index::Place;
 use crate::pack::format::manifest::Manifest;
 use crate::pack::format::segment::SegmentHeader;
-use crate::pack::frames::{Chunk, Frames, Step, Trouble};
-use crate::pack::gather::{Gathered, Origin, Wanted};
-use crate::pack::host::Host;
+use crate::pack::index::run::MergeCursor;
 use crate::pack::key::Key;
-use crate::pack::names::take_number;
-use crate::pack::reader::Reader;
-use crate::pack::record::{checked_head, contiguous_body};
-use crate::pack::run::MergeCursor;
-use crate::pack::segment::Segment;
+use crate::pack::read::gather::{Gathered, Origin, Wanted};
+use crate::pack::read::reader::Reader;
+use crate::pack::read::record::{checked_head, contiguous_body};
+use crate::pack::state::names::take_number;
+use crate::pack::state::segment::Segment;
+use crate::pack::writer::host::Host;
 use crate::source::AccessRule;
 use crate::storage::Storage;
 
@@ -529,39 +528,12 @@ impl<'a> Version<'a> {
 
     /// Hands out the verified chunks of the body, until there are no more or `take` wants none.
     fn each_chunk(&self, reader: &Reader, take: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
-        let segment = self.segment;
-        let end = self.place.len.and_then(|len| self.place.offset.checked_add(len));
-        let end = end.unwrap_or(segment.frames_end).min(segment.frames_end);
-        let range = ByteRange::new(self.place.offset, end).unwrap_or_default();
-        let access = AccessRule::default().decide(segment.source.as_ref(), range);
-        let mut frames = Frames::new(
-            reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
-            segment.salt,
-        );
-        let into_error = |trouble: Trouble| trouble.into_error(segment.source.path());
-        match frames.step()? {
-            Step::Frame => {}
-            Step::Invalid(broken) => return Err(into_error(Trouble::Broken(broken))),
-            Step::End => {
-                let what = "the index names a place behind the last frame".into();
-                return Err(damaged(segment, self.place.offset, Some(self.key.clone()), what));
-            }
-        }
-        frames.begin_body().map_err(into_error)?;
-        loop {
-            match frames.next_chunk().map_err(into_error)? {
-                // The only piece of an empty body has no chunk here.
-                Chunk::Bytes(span) if span.len == 0 => {}
-                Chunk::Bytes(span) => {
-                    if !take(frames.view(span).1)? {
-                        return Ok(false);
-                    }
-                }
-                Chunk::End { counts: true, .. } => break,
-                Chunk::End { .. } => {
-                    let what = "the index names a record that was abandoned".into();
-                    return Err(damaged(segment, self.place.offset, Some(self.key.clone()), what));
-                }
+        let opened = self.segment.open_record(self.place, reader, AccessRule::default());
+        let mut frames = opened.map_err(|error| error.of(&self.key))?;
+        while let Some(span) = frames.next_of_record()? {
+            // The only piece of an empty body has no chunk here.
+            if span.len > 0 && !take(frames.view(span).1)? {
+                return Ok(false);
             }
         }
         reader.give_back(frames.window.into_engine()?);

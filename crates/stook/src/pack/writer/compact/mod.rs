@@ -21,10 +21,10 @@ pub use plan::{CompactPlan, CompactStep, TooLarge};
 use super::{Dead, PackWriter, Sealed};
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::manifest::SegmentEntry;
-use crate::pack::names::Name;
-use crate::pack::open::Pack;
-use crate::pack::reader::Reader;
-use crate::pack::segment::{Segment, Whose};
+use crate::pack::read::reader::Reader;
+use crate::pack::state::names::Name;
+use crate::pack::state::open::Pack;
+use crate::pack::state::segment::{Segment, Whose};
 
 /// What to compact, and how.
 #[derive(Debug, Clone)]

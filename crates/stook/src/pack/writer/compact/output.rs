@@ -10,7 +10,7 @@ use crate::pack::format::index::{EncodedIndex, IndexBuilder, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::key::Key;
-use crate::pack::names::Name;
+use crate::pack::state::names::Name;
 use crate::pack::writer::active::{Covered, crc_of, index_file};
 use crate::pack::writer::bounds::list_len;
 use crate::storage::{Appender, Storage};

@@ -6,9 +6,9 @@ use super::CompactOptions;
 use crate::pack::error::Result;
 use crate::pack::format::UNIT;
 use crate::pack::format::deletes::Deaths;
-use crate::pack::reader::Reader;
-use crate::pack::run::MergeCursor;
-use crate::pack::segment::Segment;
+use crate::pack::index::run::MergeCursor;
+use crate::pack::read::reader::Reader;
+use crate::pack::state::segment::Segment;
 
 /// A segment that may be compacted.
 #[derive(Debug, Clone, Copy)]

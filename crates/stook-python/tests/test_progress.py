@@ -1,0 +1,163 @@
+"""`progress=`: the same everywhere, a callable, ``True`` for a bar, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+import stook
+from stook import _progress
+
+#: Everything that runs long, called with a `progress`.
+LONG: dict[str, Callable[[Any], object]] = {
+    "pack_tree": lambda progress: stook.pack_tree("tree", "t.stook", progress=progress),
+    "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
+    "check": lambda progress: stook.Pack("filled.stook").check(progress=progress),
+    "compact": lambda progress: writing(lambda pack: pack.compact(progress=progress)),
+    "update": lambda progress: writing(lambda pack: pack.update({"b": b"2"}, progress=progress)),
+    "prefetch": lambda progress: stook.SparseFile("data").prefetch([(0, 5)], progress=progress),
+    "fetch": lambda progress: given().prefetch([(0, 5)], progress=progress),
+    "file": lambda progress: stook.open("data").prefetch([(0, 5)], progress=progress),
+}
+
+
+def writing(change: Callable[[stook.Pack], object]) -> None:
+    with stook.Pack("filled.stook", "r+") as pack:
+        change(pack)
+
+
+def given() -> stook.SparseFile:
+    return stook.SparseFile.from_fetch(lambda start, end: bytes(end - start), 1000)
+
+
+@pytest.fixture(autouse=True)
+def things(filled: Path) -> None:
+    Path("tree").mkdir()
+    Path("tree/file").write_bytes(b"file")
+    Path("data").write_bytes(bytes(10))
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("progress", [None, False, True])
+def test_progress_may_be_a_bar_or_nothing(name: str, progress: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    LONG[name](progress)
+    assert progress or "it/s" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_progress_that_is_no_callable_is_refused_before_anything_is_done(name: str) -> None:
+    with pytest.raises(stook.InvalidError, match="progress is a callable, True or False"):
+        LONG[name](5)
+    assert not Path("t.stook").exists() and not Path("out").exists()
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_progress_is_called_at_the_end_at_the_latest(name: str) -> None:
+    calls: list[tuple[float, ...]] = []
+    LONG[name](lambda *numbers: calls.append(numbers))
+    assert calls and len({len(numbers) for numbers in calls}) == 1
+    first = [numbers[0] for numbers in calls]
+    assert first == sorted(first)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_progress_raises_is_raised(name: str) -> None:
+    def refuse(*_: float) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        LONG[name](refuse)
+
+
+@pytest.mark.parametrize("is_main", [True, False])
+def test_a_prefetch_says_how_much_of_what_was_missing_came(is_main: bool) -> None:
+    may_end = threading.Event()
+
+    def fetch(start: int, end: int) -> bytes:
+        if start >= 1 << 20:
+            may_end.wait(60)
+        return bytes(end - start)
+
+    calls: list[tuple[int, int]] = []
+
+    def report(done: int, total: int) -> None:
+        calls.append((done, total))
+        if done >= 1000:
+            may_end.set()
+
+    def run() -> None:
+        file.read(0, 500)
+        # Twice the same counts once.
+        file.prefetch([(0, 1500), (200, 1500), (1 << 20, (1 << 20) + 500)], progress=report)
+
+    file = stook.SparseFile.from_fetch(fetch, 2 << 20, max_gap=0, allowance=0)
+    if is_main:
+        run()
+    else:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert (1000, 1500) in calls and calls[-1] == (1500, 1500)
+
+
+def test_a_prefetch_whose_callback_raises_goes_on_without_it() -> None:
+    def fetch(start: int, end: int) -> bytes:
+        may_end.wait(60)
+        return bytes(end - start)
+
+    def refuse(*_: int) -> None:
+        raise RuntimeError("enough")
+
+    may_end = threading.Event()
+    file = stook.SparseFile.from_fetch(fetch, 1000)
+    with pytest.raises(RuntimeError, match="enough"):
+        file.prefetch([(0, 1000)], progress=refuse)
+    may_end.set()
+    assert file.read(0, 1000) == bytes(1000)
+
+
+def test_a_measurement_reports_its_seconds_and_ends_when_the_callback_raises(tmp_path: Path) -> None:
+    calls: list[float] = []
+    arguments: dict[str, Any] = {"seconds": 0.6, "ramp_seconds": 0, "file_size": "1M"}
+    stook.bench(tmp_path, **arguments, progress=calls.append)
+    assert calls and calls == sorted(calls)
+
+    def refuse(_: float) -> None:
+        raise RuntimeError("enough")
+
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match="enough"):
+        stook.bench(tmp_path, **{**arguments, "seconds": 600}, progress=refuse)
+    assert time.monotonic() - began < 60
+    wrong: Any = 5
+    with pytest.raises(stook.InvalidError, match="progress is a callable"):
+        stook.bench(tmp_path, progress=wrong)
+    with pytest.raises(stook.InvalidError, match="progress is a callable"):
+        stook.study("sparse-file", progress=wrong)
+
+
+def test_a_bar_shows_measure_total_and_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    report = _progress.callback(True, "entries", "bytes")
+    assert report is not None
+    report(3, 2000)
+    # What was taken back does not move it.
+    report(2, 1000)
+    report(4, 3000)
+    checked = _progress.callback(True, "bytes", "total")
+    assert checked is not None
+    checked(500, 1000)
+    shown = capsys.readouterr().err
+    assert "B/s" in shown and "1.00k" in shown
+
+
+def test_without_tqdm_a_bar_shows_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    report = _progress.callback(True, "seconds")
+    assert report is not None
+    report(1.5)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,206 @@
+//! [`run`]: takes any study from its options to its files.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stook::report::json::Document;
+
+use crate::sample::publish;
+use crate::study::{Hooks, Study};
+use crate::text::Text;
+
+/// What a study came to.
+#[derive(Debug)]
+pub struct Report {
+    /// For a terminal.
+    pub text: Vec<Text>,
+    /// The bytes of `study.json`.
+    pub json: Vec<u8>,
+    /// Where `study.json` and `study.html` are.
+    pub paths: [PathBuf; 2],
+}
+
+/// Runs a study, and writes `study.json` and `study.html` into the directory `out`.
+///
+/// # Errors
+/// What making, measuring or writing the result meets, and the error of [`Hooks::check`].
+pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
+    study.check()?;
+    prepare_out(out)?;
+    let mut state = study.prepare(hooks)?;
+    study.measure(&mut state, hooks)?;
+    study.check_bytes(&mut state, hooks)?;
+    while study.wants_round(&state, hooks) {
+        study.measure(&mut state, hooks)?;
+    }
+    let findings = study.conclude(state)?;
+    let document = Document::new("study", &findings);
+    let mut json = serde_json::to_vec_pretty(&document)?;
+    json.push(b'\n');
+    let html = page::<S>(&findings, &document)?;
+    let paths = ["study.json", "study.html"].map(|name| out.join(name));
+    for (path, bytes) in paths.iter().zip([&json[..], html.as_bytes()]) {
+        publish(path, bytes)?;
+    }
+    Ok(Report { text: S::text(&findings), json, paths })
+}
+
+/// The page of a study, in HTML. `document` is what it embeds as its data.
+///
+/// # Errors
+/// When `document` cannot be written as JSON.
+pub fn page<S: Study>(
+    findings: &S::Findings,
+    document: &impl Serialize,
+) -> Result<String, serde_json::Error> {
+    let footer = format!(
+        "Made by stook {}. {} embedded in this page as JSON, in the element with the id `data`.",
+        env!("CARGO_PKG_VERSION"),
+        S::EMBEDDED
+    );
+    Ok(S::page(findings).footer(footer).data(document)?.render())
+}
+
+/// Whoever waited for a measurement must not learn at its end that there is no place for the
+/// result.
+fn prepare_out(out: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    rustix::fs::access(out, rustix::fs::Access::WRITE_OK)
+        .with_context(|| format!("cannot write to {}", out.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use stook::bench::{Bench, Observer, Unobserved};
+    use stook::report::page::Page;
+
+    use super::*;
+    use crate::OptionError;
+
+    /// Measures so many rounds, and fails in one of its steps.
+    struct Steps {
+        rounds: usize,
+        fails_in: &'static str,
+    }
+
+    #[derive(serde::Serialize)]
+    struct Found {
+        name: &'static str,
+        rounds: usize,
+    }
+
+    /// What was noted, which are the steps.
+    #[derive(Default)]
+    struct Noted(Mutex<Vec<String>>);
+
+    impl Hooks for Noted {
+        fn note(&self, line: &str) {
+            self.0.lock().unwrap().push(line.to_owned());
+        }
+
+        fn check(&self) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn observer<'a>(&'a self, _: &Bench) -> Box<dyn Observer + 'a> {
+            Box::new(Unobserved)
+        }
+    }
+
+    impl Steps {
+        fn step(&self, name: &str, hooks: &dyn Hooks) -> anyhow::Result<()> {
+            hooks.note(name);
+            anyhow::ensure!(name != self.fails_in, "{name} fails");
+            Ok(())
+        }
+    }
+
+    impl Study for Steps {
+        type State = usize;
+        type Findings = Found;
+
+        const EMBEDDED: &'static str = "All steps are";
+
+        fn check(&self) -> anyhow::Result<()> {
+            anyhow::ensure!(self.rounds > 0, OptionError::new("no rounds"));
+            Ok(())
+        }
+
+        fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<usize> {
+            self.step("prepare", hooks)?;
+            Ok(0)
+        }
+
+        fn measure(&self, measured: &mut usize, hooks: &dyn Hooks) -> anyhow::Result<()> {
+            *measured += 1;
+            self.step("measure", hooks)
+        }
+
+        fn check_bytes(&self, _: &mut usize, hooks: &dyn Hooks) -> anyhow::Result<()> {
+            self.step("check_bytes", hooks)
+        }
+
+        fn wants_round(&self, measured: &usize, _: &dyn Hooks) -> bool {
+            *measured < self.rounds
+        }
+
+        fn conclude(&self, rounds: usize) -> anyhow::Result<Found> {
+            Ok(Found { name: "steps", rounds })
+        }
+
+        fn text(found: &Found) -> Vec<Text> {
+            vec![Text::line(found.rounds)]
+        }
+
+        fn page(_: &Found) -> Page {
+            Page::new("Steps")
+        }
+    }
+
+    #[test]
+    fn bytes_are_checked_once_after_the_first_round_and_the_result_is_written() {
+        let place = tempfile::tempdir().unwrap();
+        let (out, noted) = (place.path().join("a/out"), Noted::default());
+        let report = run(&Steps { rounds: 3, fails_in: "" }, &out, &noted).unwrap();
+        let steps = noted.0.into_inner().unwrap();
+        assert_eq!(steps, ["prepare", "measure", "check_bytes", "measure", "measure"]);
+        assert!(matches!(report.text.as_slice(), [Text::Line(line)] if line == "3"));
+        let json = "{\n  \"schema\": \"stook.study/1\",\n  \"name\": \"steps\",\n  \"rounds\": 3\n}\n";
+        assert_eq!(String::from_utf8(report.json).unwrap(), json);
+        assert_eq!(std::fs::read_to_string(out.join("study.json")).unwrap(), json);
+        let html = std::fs::read_to_string(out.join("study.html")).unwrap();
+        let footer = format!(
+            "Made by stook {}. All steps are embedded in this page as JSON, in the element with the id",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(html.contains(&footer) && html.contains("{\"schema\":\"stook.study/1\""), "{html}");
+        assert_eq!(report.paths, ["study.json", "study.html"].map(|name| out.join(name)));
+        assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_step_that_fails_is_the_last_and_nothing_is_written() {
+        for (fails_in, steps) in [("prepare", 1), ("measure", 2), ("check_bytes", 3)] {
+            let (place, noted) = (tempfile::tempdir().unwrap(), Noted::default());
+            let error = run(&Steps { rounds: 2, fails_in }, place.path(), &noted).unwrap_err();
+            assert_eq!(error.to_string(), format!("{fails_in} fails"));
+            assert_eq!(noted.0.into_inner().unwrap().len(), steps);
+            assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_and_what_has_no_place_is_refused_before_anything_is_made() {
+        let (place, noted) = (tempfile::tempdir().unwrap(), Noted::default());
+        let out = place.path().join("out");
+        let error = run(&Steps { rounds: 0, fails_in: "" }, &out, &noted).unwrap_err();
+        assert!(error.is::<OptionError>() && !out.exists());
+        std::fs::write(&out, "a file").unwrap();
+        let error = run(&Steps { rounds: 1, fails_in: "" }, &out, &noted).unwrap_err();
+        assert!(error.to_string().contains("out"), "{error}");
+        assert_eq!(noted.0.into_inner().unwrap(), [""; 0]);
+    }
+}

@@ -1,0 +1,31 @@
+//! Studies: published measurements, made again here and laid beside what was published.
+//!
+//! A study makes its data or takes the user's, measures cold and in turn where that is claimed,
+//! checks that all that it compares returned the same bytes, and shows how it was done. It spans
+//! capabilities, and therefore stands above the library. It never changes a tree that it was given
+//! to measure.
+//!
+//! Each study is one module, whose type holds its options and implements [`Study`]; [`run`] takes
+//! any of them from its options to `study.json` and `study.html`. What studies share is in the
+//! other modules, and used by the benchmarks beside other systems, too. Nothing here knows a
+//! terminal: what a study says is [`Text`], and whoever runs it gives [`Hooks`].
+
+pub mod cold;
+pub mod digest;
+mod driver;
+pub mod environment;
+pub mod limit;
+pub mod many_small_files;
+pub mod meter;
+mod paths;
+pub mod sample;
+pub mod sparse_file;
+pub mod ssd_profile;
+mod study;
+mod text;
+mod verdict;
+
+pub use self::driver::{Report, page, run};
+pub use self::study::{Hooks, OptionError, Study};
+pub use self::text::Text;
+pub use self::verdict::Verdict;

@@ -1,0 +1,246 @@
+//! What the device can give: the better of the engine of this program and, where it is installed,
+//! `fio`.
+//!
+//! Both read the same files past the page cache. This module never writes.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use stook::engine::{Access, Arena, Buffer, EngineOptions, File, Operation, Request};
+
+use crate::environment::version_of;
+
+/// One read of the limit, bytes.
+pub const BLOCK_LEN: usize = 1 << 20;
+/// Reads in flight.
+pub const DEPTH: usize = 16;
+
+/// What a tool measured.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Speed {
+    /// The tool, its version and how it read.
+    pub tool: String,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Time, seconds.
+    pub seconds: f64,
+}
+
+impl Speed {
+    /// Bytes per second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bytes as f64 / self.seconds
+    }
+
+    /// Requests per second.
+    pub fn requests_per_s(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+
+    /// What `bytes` take at this speed, seconds.
+    pub fn seconds_for(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.bytes_per_s()
+    }
+}
+
+/// A run of fio that only reads.
+#[derive(Debug, Clone)]
+pub struct Fio {
+    /// `read` or `randread`.
+    pub pattern: &'static str,
+    /// Bytes of a request.
+    pub block_len: usize,
+    /// Requests in flight.
+    pub depth: usize,
+    /// Requests after which it ends; all files once if `None`.
+    pub requests: Option<u64>,
+    /// Through the page cache instead of past it.
+    pub cached: bool,
+}
+
+impl Fio {
+    /// Large reads in order: the limit that loading is compared with.
+    pub const SEQUENTIAL: Self =
+        Self { pattern: "read", block_len: BLOCK_LEN, depth: DEPTH, requests: None, cached: false };
+
+    /// The version of fio, or `None` where there is none.
+    pub fn version() -> Option<String> {
+        version_of("fio", "--version").filter(|version| !version.is_empty())
+    }
+
+    /// Runs it over these files.
+    ///
+    /// # Errors
+    /// When it is missing, fails, or says something that is not understood.
+    pub fn run(&self, files: &[PathBuf]) -> anyhow::Result<Speed> {
+        let mut command = Command::new("fio");
+        command
+            .args(["--name=limit", "--ioengine=io_uring", "--readonly", "--thread", "--output-format=json"])
+            .args([
+                "--file_service_type=sequential",
+                "--allow_file_create=0",
+                "--invalidate=0",
+                "--randrepeat=0",
+            ])
+            .arg(format!("--rw={}", self.pattern))
+            .arg(format!("--bs={}", self.block_len))
+            .arg(format!("--iodepth={}", self.depth))
+            .arg(if self.cached { "--direct=0" } else { "--direct=1" })
+            .arg(file_names(files))
+            .stdin(Stdio::null());
+        if let Some(requests) = self.requests {
+            command.arg(format!("--number_ios={requests}"));
+        }
+        let output = match command.output() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("fio is not installed"),
+            other => other.context("cannot start fio")?,
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            bail!("fio failed: {}{}", String::from_utf8_lossy(&output.stderr).trim(), text.trim());
+        }
+        let kind = if self.cached { "cached" } else { "direct" };
+        let how = format!("io_uring, {kind}, {} bytes, depth {}", self.block_len, self.depth);
+        parse(&text, &how).with_context(|| format!("fio said something else than expected: {text}"))
+    }
+}
+
+/// fio separates names by colons, and takes `\:` for one that belongs to a name.
+fn file_names(files: &[PathBuf]) -> OsString {
+    let mut names = b"--filename=".to_vec();
+    for (number, file) in files.iter().enumerate() {
+        if number > 0 {
+            names.push(b':');
+        }
+        for &byte in file.as_os_str().as_bytes() {
+            if matches!(byte, b':' | b'\\') {
+                names.push(b'\\');
+            }
+            names.push(byte);
+        }
+    }
+    OsString::from_vec(names)
+}
+
+fn parse(text: &str, how: &str) -> Option<Speed> {
+    // Warnings may stand before the document.
+    let document: Value = serde_json::from_str(text.get(text.find('{')?..)?).ok()?;
+    let version = document.get("fio version")?.as_str()?;
+    let job = document.get("jobs")?.get(0)?;
+    if job.get("error")?.as_u64()? != 0 {
+        return None;
+    }
+    let read = job.get("read")?;
+    // Milliseconds are coarse for a short run; bytes per second were computed from finer times.
+    let (bytes, rate) = (read.get("io_bytes")?.as_u64()?, read.get("bw_bytes")?.as_f64()?);
+    let requests = read.get("total_ios")?.as_u64()?;
+    (bytes > 0 && rate > 0.0).then(|| Speed {
+        tool: format!("{version} ({how})"),
+        bytes,
+        requests,
+        seconds: bytes as f64 / rate,
+    })
+}
+
+/// The limit of large reads in order over these files: what the own engine reaches, or fio where it
+/// is faster.
+///
+/// Neither is always: fio reads into ordinary pages, and where memory is in pieces each of its
+/// reads goes to the device in many segments, which may cost it more than half of its speed.
+///
+/// # Errors
+/// What reading meets.
+pub fn sequential(files: &[PathBuf], with_fio: bool) -> anyhow::Result<Speed> {
+    let own = own(files)?;
+    if !with_fio {
+        return Ok(own);
+    }
+    let fio = Fio::SEQUENTIAL.run(files)?;
+    Ok(if fio.bytes_per_s() >= own.bytes_per_s() { fio } else { own })
+}
+
+/// Reads all of the files with the engine of this program, past the page cache.
+fn own(files: &[PathBuf]) -> anyhow::Result<Speed> {
+    let mut engine = EngineOptions::with_depth(DEPTH).build()?;
+    let opened: Vec<Arc<File>> =
+        files.iter().map(|path| File::open(path).map(Arc::new)).collect::<Result<_, _>>()?;
+    let mut wanted = Vec::new();
+    for file in &opened {
+        let len = file.len()?;
+        wanted.extend(
+            (0..len).step_by(BLOCK_LEN).map(|at| (file, at, (len - at).min(BLOCK_LEN as u64) as usize)),
+        );
+    }
+    // Large pages: see above. A buffer has room for what direct reads are widened by.
+    let len = BLOCK_LEN + 8192;
+    let mut arena = Arena::new(DEPTH * len)?;
+    let mut buffers: Vec<Buffer> = (0..DEPTH).map(|at| arena.take(at * len..(at + 1) * len)).collect();
+    let mut completions = Vec::new();
+    let (mut bytes, mut requests) = (0, 0);
+    let started = Instant::now();
+    let mut wanted = wanted.into_iter().peekable();
+    while wanted.peek().is_some() || engine.in_flight() > 0 {
+        while let Some(&(file, offset, len)) = wanted.peek()
+            && let Some(buffer) = buffers.pop()
+        {
+            wanted.next();
+            let operation = Operation::Read { offset, len, buffer };
+            engine.submit(Request { token: requests, file: file.clone(), access: Access::Direct, operation });
+            requests += 1;
+        }
+        engine.reap(1, &mut completions)?;
+        for completion in completions.drain(..) {
+            bytes += completion.result? as u64;
+            buffers.extend(completion.buffer);
+        }
+    }
+    let tool = format!("Stook's own engine ({}, direct, {BLOCK_LEN} bytes, depth {DEPTH})", engine.name());
+    Ok(Speed { tool, bytes, requests, seconds: started.elapsed().as_secs_f64() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fio_says_is_understood() {
+        let text = r#"fio: a remark
+            {"fio version": "fio-3.33", "jobs": [{"error": 0, "read": {"io_bytes": 2097152, "bw_bytes": 1048576,
+             "total_ios": 2}}]}"#;
+        let speed = parse(text, "x").unwrap();
+        assert_eq!((speed.tool.as_str(), speed.bytes, speed.requests), ("fio-3.33 (x)", 2 << 20, 2));
+        assert_eq!((speed.seconds, speed.requests_per_s(), speed.seconds_for(1 << 20)), (2.0, 1.0, 1.0));
+        assert_eq!(parse("fio: no such file", "x"), None);
+        assert_eq!(parse(&text.replace("\"error\": 0", "\"error\": 5"), "x"), None);
+    }
+
+    #[test]
+    fn names_with_colons_stay_one_name() {
+        let names = file_names(&["a:b".into(), "c\\d".into()]);
+        assert_eq!(names, OsString::from("--filename=a\\:b:c\\\\d"));
+    }
+
+    #[test]
+    fn the_own_engine_reads_every_byte() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = [0, 1, BLOCK_LEN, 3 * BLOCK_LEN + 17]
+            .iter()
+            .map(|&len| {
+                let path = directory.path().join(len.to_string());
+                std::fs::write(&path, vec![1; len]).unwrap();
+                path
+            })
+            .collect();
+        let speed = own(&paths).unwrap();
+        assert_eq!((speed.bytes, speed.requests), (4 * BLOCK_LEN as u64 + 18, 6));
+    }
+}

@@ -1,0 +1,403 @@
+//! The study of many small files: what do the same records cost as loose files, as one plain file,
+//! as a pack?
+//!
+//! All ways of reading take their turn in every round, each after emptied caches, so that a device
+//! whose speed drifts does so for all of them; ratios are taken within rounds. What they return is
+//! compared once, outside of the measured time.
+
+mod measure;
+mod page;
+pub mod plain;
+pub mod published;
+pub mod readers;
+mod text;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::{Serialize, Serializer};
+use stook::pack::{OpenOptions, Pack};
+use stook::report::json::TextOrBytes;
+use stook::report::page::Page;
+use stook::report::stats::{PairedRatio, Summary, median};
+use stook::report::units;
+
+use self::measure::{Bench, Way, ways};
+use self::published::{Conclusion, Found, PUBLISHED, Published, conclusions};
+use self::readers::{Data, PUBLISHED_BUFFER_LEN, Reader};
+use crate::digest::Fingerprint;
+use crate::environment::Environment;
+use crate::meter::Taken;
+use crate::paths::resolved;
+use crate::sample::{self, Cleaned, Sample};
+use crate::{Hooks, OptionError, Study, Text};
+
+/// Rounds where the user does not say how many.
+const RUNS: usize = 3;
+
+/// Then no round is begun that would end later than this after the start.
+const TIME_MAX: Duration = Duration::from_secs(105);
+
+/// The reader of the published study.
+const PLAIN: Reader = Reader::Plain { buffer_bytes: PUBLISHED_BUFFER_LEN };
+
+/// What all is compared with.
+const FILES: Reader = Reader::Files { threads: 1 };
+
+/// What the limit is called in tables.
+const LIMIT: &str = "Limit of the device";
+
+/// The study.
+#[derive(Debug, Clone)]
+pub struct ManySmallFiles {
+    /// The user's tree; the sample if `None`.
+    pub tree: Option<PathBuf>,
+    /// Where the sample, the plain file and the pack are kept.
+    pub work: PathBuf,
+    /// The sample.
+    pub sample: Sample,
+    /// Rounds, at least 1; without it three, or fewer where they would take too long.
+    pub runs: Option<usize>,
+    /// Whether the caches of other programs are left alone, even where they could be emptied.
+    pub keep_caches: bool,
+}
+
+/// The result, as it is in `study.json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Findings {
+    /// `many-small-files`.
+    pub name: &'static str,
+    /// The answer in a sentence.
+    pub verdict: String,
+    /// What was measured, the limit last.
+    pub rows: Vec<Row>,
+    /// The published table.
+    pub published: [Published; 5],
+    /// What was published, and whether it holds here.
+    pub conclusions: Vec<Conclusion>,
+    /// What every reader returned.
+    pub returned: Fingerprint,
+    /// What the numbers of readers took that were tried, seconds: threads and time.
+    pub readers_tried: Vec<(usize, f64)>,
+    /// How it was measured.
+    pub method: Method,
+    /// On what.
+    pub environment: Environment,
+}
+
+/// How it was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Method {
+    /// Whether names and inodes came from the device as well.
+    pub caches_dropped: bool,
+    /// How caches were emptied.
+    pub cold: String,
+    /// What measured the limit, and how.
+    pub limit_tool: String,
+    /// Rounds.
+    pub runs: usize,
+    /// The tree: `tree`, or `tree_b64` where its path is not UTF-8.
+    #[serde(flatten, serialize_with = "as_text_or_bytes")]
+    pub tree: PathBuf,
+    /// What was read.
+    pub data: String,
+    /// The files of the pack, bytes.
+    pub pack_bytes: u64,
+}
+
+fn as_text_or_bytes<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    TextOrBytes::new("tree", path.as_os_str().as_encoded_bytes()).serialize(serializer)
+}
+
+/// A way of reading and what it took.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// What it is called.
+    pub label: String,
+    /// How it read; `None` for the limit.
+    pub reader: Option<Reader>,
+    /// What it returned, which is the same for all; `None` for the limit, which hands out nothing.
+    pub returned: Option<Fingerprint>,
+    /// Median of all rounds, seconds.
+    pub seconds: f64,
+    /// Bytes of records (of files of the pack, for the limit) per second.
+    pub bytes_per_s: f64,
+    /// How many times as fast as one reader of the files, as median of the rounds' ratios.
+    pub speedup: f64,
+    /// The speed of the limit that it reaches, 0 to 1, where it reads what the limit read.
+    pub share_of_limit: Option<PairedRatio>,
+    /// All times.
+    pub summary: Summary,
+    /// Every round.
+    pub runs: Vec<Taken>,
+}
+
+/// The study while it is measured.
+pub struct State {
+    started: Instant,
+    bench: Bench,
+    best: usize,
+    readers_tried: Vec<(usize, f64)>,
+    ways: Vec<Way>,
+    plain_again_s: Vec<f64>,
+    /// What the last round took.
+    round: Duration,
+    returned: Fingerprint,
+}
+
+impl Study for ManySmallFiles {
+    type State = State;
+    type Findings = Findings;
+
+    const EMBEDDED: &'static str = "The figures of every round are";
+
+    fn check(&self) -> anyhow::Result<()> {
+        match &self.tree {
+            Some(tree) => check_given(tree, &self.work),
+            None => sample::check_space(&self.work, self.planned().1)
+                .context("the sample of --files of --size does not fit"),
+        }
+    }
+
+    fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
+        let started = Instant::now();
+        let bench = Bench::new(self.make(hooks)?, self.keep_caches, hooks)?;
+        hooks.note("Looking for the best number of readers");
+        let (best, readers_tried) = bench.best_readers(hooks)?;
+        Ok(State {
+            started,
+            ways: ways(best, bench.expected.bytes, bench.pack_bytes),
+            bench,
+            best,
+            readers_tried,
+            plain_again_s: Vec::new(),
+            round: Duration::ZERO,
+            returned: Fingerprint::default(),
+        })
+    }
+
+    fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let number = state.plain_again_s.len() + 1;
+        hooks.note(&format!("Round {number} of {}", self.runs.unwrap_or(RUNS)));
+        state.plain_again_s.push(state.bench.round(&mut state.ways, hooks)?.seconds);
+        state.round = began.elapsed();
+        Ok(())
+    }
+
+    fn check_bytes(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        hooks.note("Comparing what was read");
+        state.returned = state.bench.compare(&mut state.ways, hooks)?;
+        Ok(())
+    }
+
+    fn wants_round(&self, state: &State, hooks: &dyn Hooks) -> bool {
+        if state.plain_again_s.len() >= self.runs.unwrap_or(RUNS) {
+            return false;
+        }
+        let is_late = self.runs.is_none() && state.started.elapsed() + state.round > TIME_MAX;
+        if is_late {
+            hooks.note(&format!("No further round: it would take longer than {} s", TIME_MAX.as_secs()));
+        }
+        !is_late
+    }
+
+    fn conclude(&self, state: State) -> anyhow::Result<Findings> {
+        let State { bench, ways, best, returned, .. } = state;
+        let parallel = Reader::Files { threads: best };
+        let rows = rows(&ways)?;
+        let row = |reader| rows.iter().find(|row| row.reader == reader).context("a way was not measured");
+        let found = Found {
+            files: returned.records,
+            files_s: row(Some(FILES))?.seconds,
+            files_parallel_s: row(Some(parallel))?.seconds,
+            readers: best,
+            plain_s: row(Some(PLAIN))?.seconds,
+            plain_again_s: median(&state.plain_again_s)?,
+            pack_s: row(Some(Reader::PackStream))?.seconds,
+        };
+        let method = Method {
+            caches_dropped: bench.cold.is_complete(),
+            cold: bench.cold.describe(),
+            limit_tool: row(None)?.label.trim_start_matches(&format!("{LIMIT}, ")).to_owned(),
+            runs: state.plain_again_s.len(),
+            tree: bench.data.tree.clone(),
+            data: self.describe(returned),
+            pack_bytes: bench.pack_bytes,
+        };
+        Ok(Findings {
+            name: "many-small-files",
+            verdict: verdict(row(Some(Reader::PackStream))?, row(Some(parallel))?),
+            conclusions: conclusions(&found),
+            published: PUBLISHED,
+            returned,
+            readers_tried: state.readers_tried,
+            method,
+            environment: Environment::of(&self.work),
+            rows,
+        })
+    }
+
+    fn text(findings: &Findings) -> Vec<Text> {
+        text::text(findings)
+    }
+
+    fn page(findings: &Findings) -> Page {
+        page::page(findings)
+    }
+}
+
+/// The limit comes last, whatever its turn was.
+fn rows(ways: &[Way]) -> anyhow::Result<Vec<Row>> {
+    let seconds = |reader| ways.iter().find(|way| way.reader == reader).map(Way::seconds).unwrap_or_default();
+    let (files, limit) = (seconds(Some(FILES)), seconds(None));
+    let (limits, readers): (Vec<&Way>, Vec<&Way>) = ways.iter().partition(|way| way.reader.is_none());
+    readers.into_iter().chain(limits).map(|way| way.row(&files, &limit)).collect()
+}
+
+fn verdict(pack: &Row, parallel: &Row) -> String {
+    let against_parallel = pack.speedup / parallel.speedup;
+    let share = pack.share_of_limit.as_ref().map_or(0.0, |share| share.ratio);
+    format!(
+        "The pack loads {} as fast as the loose files with one reader and {} as fast as with the best number of \
+         readers, every checksum verified, at {} of the speed of the device.",
+        units::factor(pack.speedup),
+        units::factor(against_parallel),
+        units::percent(share)
+    )
+}
+
+/// Refuses a tree that cannot be measured.
+fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
+    let metadata = tree.metadata().with_context(|| format!("cannot read {}", tree.display()))?;
+    let wrong = |why: String| Err(OptionError::new(format!("{} {why}", tree.display())).into());
+    if !metadata.is_dir() {
+        return wrong("is not a directory".to_owned());
+    }
+    let (inner, outer) = (resolved(tree), resolved(work));
+    if inner.starts_with(&outer) || outer.starts_with(&inner) {
+        return wrong(format!("and {} must not lie in one another: name another --work", work.display()));
+    }
+    if sample::count(tree)?.files == 0 {
+        return wrong("has no files to read".to_owned());
+    }
+    Ok(())
+}
+
+/// Removes what the study made in a work directory; `None` when there is none.
+///
+/// # Errors
+/// When it was not made by a study, or something cannot be removed.
+pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
+    sample::clean(work, makes)
+}
+
+/// Whether something in a work directory has a name that this study gives: data, and results where
+/// they were put beside it.
+fn makes(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let name = name.strip_suffix(".partial").unwrap_or(name);
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let sample = |stem: &str| stem.split_once('x').is_some_and(|(files, size)| number(files) && number(size));
+    match name.rsplit_once('.') {
+        Some(("study", "json" | "html")) | Some(("given", "plain" | "stook")) => true,
+        Some((stem, "tree" | "plain" | "stook")) => sample(stem),
+        _ => false,
+    }
+}
+
+impl ManySmallFiles {
+    /// What was read, in words.
+    fn describe(&self, returned: Fingerprint) -> String {
+        match &self.tree {
+            Some(tree) => format!(
+                "{} regular files with {} below {}",
+                units::count(returned.records),
+                units::bytes_decimal(returned.bytes),
+                tree.display()
+            ),
+            None => format!(
+                "{} files of {} bytes, two directories deep, with pseudo-random bytes",
+                units::count(self.sample.files),
+                units::count(self.sample.size)
+            ),
+        }
+    }
+
+    /// What will be made of a sample, and the room that it takes besides what is there.
+    fn planned(&self) -> (Data, u64) {
+        let name = |kind: &str| self.work.join(format!("{}.{kind}", self.sample.name()));
+        let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
+        let missing = [&data.tree, &data.plain, &data.pack].into_iter().filter(|path| !path.exists()).count();
+        // A file system takes some more than the bytes of small files.
+        let needed = self.sample.bytes().saturating_mul(missing as u64).saturating_mul(5) / 4;
+        (data, needed)
+    }
+
+    /// The tree, the plain file and the pack; what is there from an earlier run is kept.
+    fn make(&self, hooks: &dyn Hooks) -> anyhow::Result<Data> {
+        let work = &self.work;
+        sample::prepare_work(work)?;
+        let Some(tree) = &self.tree else {
+            let (sample, (data, needed)) = (self.sample, self.planned());
+            sample::check_space(work, needed)?;
+            if !data.tree.exists() {
+                hooks.note(&format!(
+                    "Making {} files of {} bytes in {}",
+                    sample.files,
+                    sample.size,
+                    work.display()
+                ));
+                sample.tree(work, || hooks.check())?;
+            }
+            make_rest(&data, hooks)?;
+            return Ok(data);
+        };
+        let data =
+            Data { tree: tree.clone(), plain: work.join("given.plain"), pack: work.join("given.stook") };
+        // The user's tree may have changed since.
+        sample::remove(&data.plain)?;
+        sample::remove(&data.pack)?;
+        sample::check_space(work, sample::count(tree)?.bytes.saturating_mul(2).saturating_mul(11) / 10)?;
+        make_rest(&data, hooks)?;
+        Ok(data)
+    }
+}
+
+fn make_rest(data: &Data, hooks: &dyn Hooks) -> anyhow::Result<()> {
+    if !data.plain.exists() {
+        hooks.note(&format!("Writing them into one plain file, {}", data.plain.display()));
+        plain::write(&data.tree, &data.plain, || hooks.check())?;
+    }
+    // A pack that an older version left and this one cannot read is made anew.
+    if Pack::open_path(&data.pack, OpenOptions::default()).is_err() {
+        hooks.note(&format!("Packing them into {}", data.pack.display()));
+        plain::pack(&data.tree, &data.pack, || hooks.check())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_are_given_here_count_as_made_here() {
+        for name in [
+            "50000x20000.tree",
+            "1x0.plain",
+            "1x0.stook.partial",
+            "given.stook",
+            "study.html",
+            "study.json.partial",
+        ] {
+            assert!(makes(OsStr::new(name)), "{name}");
+        }
+        for name in ["given.tree", "photos.stook", "x.tree", "1x.tree", "study.txt", "notes", ".partial", ""]
+        {
+            assert!(!makes(OsStr::new(name)), "{name}");
+        }
+    }
+}

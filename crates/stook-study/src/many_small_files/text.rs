@@ -1,0 +1,62 @@
+//! The study of many small files on a terminal.
+
+use stook::report::table::{Table, Tone};
+use stook::report::units;
+
+use super::published::{Comparison, PUBLISHED, comparisons};
+use super::{Findings, LIMIT};
+use crate::Text;
+use crate::text::{CONCLUDED, numbers};
+
+pub(super) fn text(findings: &Findings) -> Vec<Text> {
+    let method = &findings.method;
+    let mut text = vec![
+        Text::line(format_args!("\n{}, read cold, {} rounds", method.data, method.runs)),
+        Text::line(format_args!("Limit: {}\n", method.limit_tool)),
+        Text::Table(measured(findings)),
+    ];
+    text.extend(Text::titled(
+        "Beside the published figures (one composite file against many files)",
+        published(findings),
+    ));
+    text.push(Text::line(format_args!("\n{CONCLUDED}\n")));
+    text.extend(findings.conclusions.iter().map(|conclusion| {
+        Text::line(format_args!(
+            "  {}\n    {}: {}",
+            conclusion.published,
+            conclusion.verdict.text(),
+            conclusion.here
+        ))
+    }));
+    let records = units::count(findings.returned.records);
+    text.push(Text::line(format_args!("\nAll of them returned the same {records} records.")));
+    text.push(Text::line(&method.cold));
+    text.push(Text::line(format_args!("\n{}", findings.verdict)));
+    text
+}
+
+fn measured(findings: &Findings) -> Table {
+    let columns = ["", "seconds", "least", "most", "speed", "against one reader", "of the device"];
+    findings.rows.iter().fold(numbers("", columns), |table, row| {
+        let share = row.share_of_limit.as_ref().filter(|_| row.reader.is_some());
+        let cells = [
+            if row.reader.is_none() { LIMIT.to_owned() } else { row.label.clone() },
+            format!("{:.3}", row.seconds),
+            format!("{:.3}", row.summary.min),
+            format!("{:.3}", row.summary.max),
+            units::rate(row.bytes_per_s),
+            units::factor(row.speedup),
+            share.map_or(String::new(), |share| units::percent(share.ratio)),
+        ];
+        table.row(cells, Tone::Plain)
+    })
+}
+
+fn published(findings: &Findings) -> Table {
+    let columns = ["", "one file, s", "many files, s", "ratio", "extra per file, ms"];
+    let published = PUBLISHED.map(Comparison::from).into_iter().map(|row| ("published", row));
+    let here = comparisons(findings).into_iter().map(|row| ("here", row));
+    published.chain(here).fold(numbers("", columns), |table, (whence, row)| {
+        table.row(row.cells(format!("{whence}: {}", row.label), ("", "")), Tone::Plain)
+    })
+}

@@ -1,0 +1,355 @@
+//! The tree that is measured: made once, always the same, kept for the next run.
+//!
+//! Everything made here lies in one work directory that carries a marker; [`clean`] removes nothing
+//! from a directory without it, and nothing that somebody else put there.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, bail};
+use stook::walk::{Walk, WalkOptions, WalkSummary};
+
+/// Says that a directory belongs to the studies.
+const MARKER: &str = "made-by-stook-study";
+const MARKER_TEXT: &str =
+    "This directory was made by `stook study`, and `--clean` removes it with all that was made in it.\n";
+
+/// Files of one directory: few enough that a directory is small. (The published study had 10 in
+/// each.)
+const FILES_PER_DIRECTORY: u64 = 50;
+/// Directories of one directory.
+const DIRECTORIES_PER_DIRECTORY: u64 = 25;
+
+/// Files are written by this many threads.
+const THREADS: usize = 8;
+
+/// How many files, and how large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Files.
+    pub files: u64,
+    /// Bytes of each.
+    pub size: u64,
+}
+
+impl Sample {
+    /// A name that says what is in it.
+    pub fn name(&self) -> String {
+        format!("{}x{}", self.files, self.size)
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.saturating_mul(self.size)
+    }
+
+    /// Where a file is, two directories deep.
+    fn path(number: u64) -> (String, String) {
+        let directory = number / FILES_PER_DIRECTORY;
+        let (top, sub) = (directory / DIRECTORIES_PER_DIRECTORY, directory % DIRECTORIES_PER_DIRECTORY);
+        (format!("{top:03}/{sub:02}"), format!("{number:08}.bin"))
+    }
+
+    /// The tree in a work directory, made now if it is not there. `before_each` is called before
+    /// every file.
+    ///
+    /// # Errors
+    /// What writing meets, and the error of `before_each`, which ends it.
+    pub fn tree(
+        &self,
+        work: &Path,
+        before_each: impl Fn() -> anyhow::Result<()> + Sync,
+    ) -> anyhow::Result<PathBuf> {
+        let tree = work.join(format!("{}.tree", self.name()));
+        if tree.is_dir() {
+            return Ok(tree);
+        }
+        let partial = work.join(format!("{}.tree.partial", self.name()));
+        remove(&partial)?;
+        self.write(&partial, &before_each)?;
+        sync(work)?;
+        fs::rename(&partial, &tree).with_context(|| format!("cannot rename {}", partial.display()))?;
+        Ok(tree)
+    }
+
+    fn write(
+        &self,
+        root: &Path,
+        before_each: &(impl Fn() -> anyhow::Result<()> + Sync),
+    ) -> anyhow::Result<()> {
+        let next = AtomicU64::new(0);
+        let failed = Mutex::new(None);
+        let directories = self.files.div_ceil(FILES_PER_DIRECTORY);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    loop {
+                        let directory = next.fetch_add(1, Ordering::Relaxed);
+                        if directory >= directories {
+                            return;
+                        }
+                        if let Err(error) = self.write_directory(root, directory, before_each) {
+                            next.store(directories, Ordering::Relaxed);
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn write_directory(
+        &self,
+        root: &Path,
+        number: u64,
+        before_each: &impl Fn() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let first = number * FILES_PER_DIRECTORY;
+        let directory = root.join(Self::path(first).0);
+        fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut body = Vec::new();
+        for file in first..(first + FILES_PER_DIRECTORY).min(self.files) {
+            before_each()?;
+            body.clear();
+            fill(file, self.size, &mut body);
+            let path = directory.join(Self::path(file).1);
+            fs::write(&path, &body).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a file: the same for the same number, and nothing that could be compressed.
+fn fill(number: u64, len: u64, body: &mut Vec<u8>) {
+    // Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (2014), the mixing of
+    // SplitMix64.
+    let mut state = number.wrapping_mul(0xd134_2543_de82_ef95);
+    while (body.len() as u64) < len {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        body.extend_from_slice(&(mixed ^ (mixed >> 31)).to_le_bytes());
+    }
+    body.truncate(len as usize);
+}
+
+/// Makes the work directory, with its marker.
+///
+/// # Errors
+/// When it has something in it that is not ours, or cannot be made.
+pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(work).with_context(|| format!("cannot make {}", work.display()))?;
+    let marker = work.join(MARKER);
+    if marker.is_file() {
+        return Ok(());
+    }
+    let mut entries = fs::read_dir(work).with_context(|| format!("cannot list {}", work.display()))?;
+    if entries.next().is_some() {
+        bail!("{} has something else in it: name an empty directory with --work", work.display());
+    }
+    fs::write(&marker, MARKER_TEXT).with_context(|| format!("cannot write {}", marker.display()))
+}
+
+/// What [`clean`] did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Bytes of the files that were removed.
+    pub bytes: u64,
+    /// Things that somebody else put into the work directory. They stay, and so does it.
+    pub foreign: u64,
+}
+
+/// Removes what was made in a work directory, then the directory itself; `None` when there is none.
+/// `ours` tells by its name whether something was made by us.
+///
+/// # Errors
+/// When it does not carry the marker, or something cannot be removed.
+pub fn clean(work: &Path, ours: impl Fn(&OsStr) -> bool) -> anyhow::Result<Option<Cleaned>> {
+    let work = match work.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.with_context(|| format!("cannot look at {}", work.display()))?,
+    };
+    let marker = work.join(MARKER);
+    if !marker.is_file() {
+        bail!(
+            "{} was not made by `stook study` (no file {MARKER} in it): nothing was removed",
+            work.display()
+        );
+    }
+    let mut cleaned = Cleaned::default();
+    let context = || format!("cannot list {}", work.display());
+    for entry in fs::read_dir(&work).with_context(context)? {
+        let name = entry.with_context(context)?.file_name();
+        if name == MARKER {
+            continue;
+        }
+        if !ours(&name) {
+            cleaned.foreign += 1;
+            continue;
+        }
+        cleaned.bytes += bytes_of(&work.join(&name))?;
+        remove(&work.join(&name))?;
+    }
+    // Last, so that a clean that was stopped can be repeated.
+    cleaned.bytes += bytes_of(&marker)?;
+    remove(&marker)?;
+    if cleaned.foreign == 0 {
+        fs::remove_dir(&work).with_context(|| format!("cannot remove {}", work.display()))?;
+    }
+    Ok(Some(cleaned))
+}
+
+/// Bytes of a file, or of all files below a directory; a link has none.
+fn bytes_of(path: &Path) -> anyhow::Result<u64> {
+    let metadata =
+        fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    if metadata.is_symlink() {
+        return Ok(0);
+    }
+    Ok(count(path)?.bytes)
+}
+
+/// What there is in a tree, without reading any file.
+///
+/// # Errors
+/// When it cannot be listed.
+pub fn count(tree: &Path) -> anyhow::Result<WalkSummary> {
+    let options = WalkOptions { read_up_to: 0, ..WalkOptions::default() };
+    let failed = Mutex::new(None);
+    let summary = Walk::new([tree])?.options(options).visit(|event| match event {
+        Ok(_) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.into_error());
+            ControlFlow::Break(())
+        }
+    })?;
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error.into()),
+        None => Ok(summary),
+    }
+}
+
+/// Removes a file or a directory that may not be there.
+///
+/// # Errors
+/// When it is there and cannot be removed.
+pub fn remove(path: &Path) -> anyhow::Result<()> {
+    let result = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => Err(error),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+    };
+    result.with_context(|| format!("cannot remove {}", path.display()))
+}
+
+/// Puts everything that was written to the file system of `path` onto the medium.
+///
+/// # Errors
+/// I/O errors.
+pub fn sync(path: &Path) -> anyhow::Result<()> {
+    let directory = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    rustix::fs::syncfs(&directory).with_context(|| format!("cannot sync {}", path.display()))
+}
+
+/// Refuses to begin what would not fit.
+///
+/// # Errors
+/// When fewer than `bytes` are free, or the system does not tell.
+pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
+    let free = stook::storage::free_at(work)?;
+    if free < bytes {
+        bail!(
+            "{} needs {} and has {} free: name another place with --work",
+            work.display(),
+            stook::report::units::bytes_decimal(bytes),
+            stook::report::units::bytes_decimal(free)
+        );
+    }
+    Ok(())
+}
+
+/// Writes a file so that it is there whole or not at all.
+///
+/// # Errors
+/// What writing meets.
+pub fn publish(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    let partial = path.with_file_name(name);
+    let write = || -> io::Result<()> {
+        let mut file = fs::File::create(&partial)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_tree_is_made_every_time_and_only_once() {
+        let work = tempfile::tempdir().unwrap();
+        let sample = Sample { files: 120, size: 333 };
+        let count = AtomicU64::new(0);
+        let counted = || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        let make = || sample.tree(work.path(), counted).unwrap();
+        let tree = make();
+        let last = fs::read(tree.join("000/02/00000119.bin")).unwrap();
+        let mut again = Vec::new();
+        fill(119, 333, &mut again);
+        assert_eq!(last, again);
+        assert_eq!(make(), tree);
+        assert_eq!(count.into_inner(), 120, "the second time nothing is written");
+        let summary = stook::walk::read_tree([&tree], 4, |_| {}).unwrap();
+        assert_eq!((summary.files, summary.bytes), (120, 120 * 333));
+    }
+
+    #[test]
+    fn only_a_directory_with_the_marker_is_used_and_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let work = parent.path().join("work");
+        let clean = |work| clean(work, |name| name == "data" || name == "out");
+        assert_eq!(clean(&work).unwrap(), None);
+        fs::create_dir(&work).unwrap();
+        fs::write(work.join("precious"), "x").unwrap();
+        assert!(prepare_work(&work).is_err());
+        assert!(clean(&work).is_err());
+        assert!(work.join("precious").is_file());
+        fs::remove_file(work.join("precious")).unwrap();
+        prepare_work(&work).unwrap();
+        prepare_work(&work).unwrap();
+        fs::write(work.join("data"), "xyz").unwrap();
+        // A link is removed, not what it leads to; what somebody else put there stays.
+        fs::write(parent.path().join("elsewhere"), "x").unwrap();
+        std::os::unix::fs::symlink(parent.path().join("elsewhere"), work.join("out")).unwrap();
+        fs::write(work.join("precious"), "x").unwrap();
+        let bytes = MARKER_TEXT.len() as u64 + 3;
+        assert_eq!(clean(&work).unwrap(), Some(Cleaned { bytes, foreign: 1 }));
+        let left: Vec<_> = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left == ["precious"] && parent.path().join("elsewhere").exists(), "{left:?}");
+        assert!(clean(&work).is_err() && prepare_work(&work).is_err());
+        fs::remove_file(work.join("precious")).unwrap();
+        prepare_work(&work).unwrap();
+        let bytes = MARKER_TEXT.len() as u64;
+        assert_eq!(clean(&work).unwrap(), Some(Cleaned { bytes, foreign: 0 }));
+        assert!(!work.exists());
+    }
+}

@@ -1,0 +1,18 @@
+//! The study of sparse files on a terminal.
+
+use stook::report::table::Tone;
+
+use super::{Findings, published};
+use crate::Text;
+use crate::text::{duration_s, numbers};
+
+pub(super) fn text(findings: &Findings) -> Vec<Text> {
+    let measured = findings.rows.iter().fold(numbers("", ["", "Stook", "svfsc, Python"]), |table, row| {
+        let theirs = row.svfsc_python_s.map(duration_s).unwrap_or_default();
+        table.row([row.work.label(), duration_s(row.seconds), theirs], Tone::Plain)
+    });
+    let published = published::table(findings, ["", "figure", "Stook, here"]);
+    let mut text = vec![Text::Table(measured)];
+    text.extend(Text::titled("What is published of svfsc (another machine)", published));
+    text
+}

@@ -1,0 +1,251 @@
+//! What is measured of a sparse file in memory.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use serde::Serialize;
+use stook::extent::ByteRange;
+use stook::plan::PlanOptions;
+use stook::sparse::{OnDifference, SparseBuffer, SparseError};
+
+/// Bytes that are read or written.
+pub const TOTAL_BYTES: u64 = 1 << 20;
+/// What `need` is asked about: so many blocks, so far apart, so long each.
+pub const NEED_BLOCKS: u64 = 238_310;
+/// From one block to the next.
+pub const NEED_STRIDE_BYTES: u64 = 800;
+/// How long each block is.
+pub const NEED_BLOCK_BYTES: u64 = 20;
+
+/// One thing that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "work", rename_all = "snake_case")]
+pub enum Work {
+    /// 1 MiB that is held without a gap is read in blocks.
+    Read {
+        /// Of so many bytes.
+        block_bytes: u64,
+    },
+    /// 1 MiB is written in blocks that do not touch.
+    WriteApart {
+        /// Of so many bytes.
+        block_bytes: u64,
+    },
+    /// 1 MiB is written in blocks, each where the last ended.
+    WriteJoined {
+        /// Of so many bytes.
+        block_bytes: u64,
+    },
+    /// It is asked what is needed, all over a file of many blocks.
+    Need {
+        /// In asks of so many bytes.
+        ask_bytes: u64,
+    },
+    /// 1 MiB is written in blocks of 8 bytes by threads, each a part of it.
+    Threads {
+        /// So many.
+        threads: u64,
+        /// Whether the blocks of one thread touch.
+        is_joined: bool,
+    },
+}
+
+impl Work {
+    /// Everything, in the order in which it is measured.
+    pub fn all() -> Vec<Self> {
+        let sizes = || (0..=9).map(|power| 1_u64 << power);
+        let mut all: Vec<Self> = sizes().map(|block_bytes| Self::Read { block_bytes }).collect();
+        all.push(Self::Read { block_bytes: TOTAL_BYTES });
+        all.extend(sizes().map(|block_bytes| Self::WriteApart { block_bytes }));
+        all.extend(sizes().map(|block_bytes| Self::WriteJoined { block_bytes }));
+        all.extend((5..=14).step_by(3).map(|power| Self::Need { ask_bytes: 1 << power }));
+        for is_joined in [false, true] {
+            all.extend([1, 2, 4, 8].map(|threads| Self::Threads { threads, is_joined }));
+        }
+        all
+    }
+
+    /// In words.
+    pub fn label(self) -> String {
+        match self {
+            Self::Read { block_bytes: TOTAL_BYTES } => "read all of it at once".to_owned(),
+            Self::Read { block_bytes } => format!("read blocks of {block_bytes} B"),
+            Self::WriteApart { block_bytes } => format!("write blocks of {block_bytes} B that do not touch"),
+            Self::WriteJoined { block_bytes } => format!("write blocks of {block_bytes} B that touch"),
+            Self::Need { ask_bytes } => format!("ask what is needed, {ask_bytes} B at a time"),
+            Self::Threads { threads, is_joined } => {
+                let touch = if is_joined { "touch" } else { "do not touch" };
+                let noun = if threads == 1 { "thread" } else { "threads" };
+                format!("write blocks of 8 B that {touch}, {threads} {noun}")
+            }
+        }
+    }
+
+    /// In few words, for a column with little room.
+    pub(super) fn short_label(self) -> String {
+        match self {
+            Self::Read { block_bytes } => format!("read {block_bytes} B"),
+            Self::WriteApart { block_bytes } => format!("write {block_bytes} B, apart"),
+            Self::WriteJoined { block_bytes } => format!("write {block_bytes} B, touching"),
+            Self::Need { ask_bytes } => format!("ask for {ask_bytes} B"),
+            Self::Threads { threads, .. } => format!("{threads} threads"),
+        }
+    }
+
+    /// Does it once; how long that took, without what is made beforehand.
+    ///
+    /// # Errors
+    /// What a buffer refuses.
+    pub fn seconds(self) -> Result<f64, SparseError> {
+        Ok(self.once()?.seconds)
+    }
+
+    /// Does it once, and reads back all that was written.
+    ///
+    /// # Errors
+    /// When other bytes come back, and what a buffer refuses.
+    pub fn check_bytes(self) -> anyhow::Result<()> {
+        self.once()?.check()
+    }
+
+    fn once(self) -> Result<Done, SparseError> {
+        match self {
+            Self::Read { block_bytes } => read(block_bytes),
+            Self::WriteApart { block_bytes } => write(block_bytes, block_bytes + 1),
+            Self::WriteJoined { block_bytes } => write(block_bytes, block_bytes),
+            Self::Need { ask_bytes } => need(ask_bytes),
+            Self::Threads { threads, is_joined } => in_threads(threads, if is_joined { 8 } else { 9 }),
+        }
+    }
+}
+
+/// Work that was done, and what the buffer has to hold then.
+struct Done {
+    seconds: f64,
+    file: SparseBuffer,
+    blocks: u64,
+    stride: u64,
+    block_bytes: u64,
+    /// Whether bytes go on counting from one block to the next, or begin anew with each.
+    goes_on: bool,
+}
+
+impl Done {
+    fn check(&self) -> anyhow::Result<()> {
+        let mut found = block(self.block_bytes);
+        for number in 0..self.blocks {
+            let at = number * self.stride;
+            self.file.read(at, &mut found)?;
+            let first = if self.goes_on { at } else { 0 };
+            let differs = found.iter().zip(first..).position(|(byte, expected)| *byte != expected as u8);
+            if let Some(inner) = differs {
+                anyhow::bail!("the byte at {} is not the one that was written", at + inner as u64);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that count.
+fn block(len: u64) -> Vec<u8> {
+    (0..len).map(|n| n as u8).collect()
+}
+
+fn read(block_bytes: u64) -> Result<Done, SparseError> {
+    let file = SparseBuffer::new();
+    file.write(0, &block(TOTAL_BYTES), OnDifference::Error)?;
+    let mut out = block(block_bytes);
+    let began = Instant::now();
+    for at in (0..TOTAL_BYTES).step_by(block_bytes as usize) {
+        file.read(at, &mut out)?;
+    }
+    black_box(&out);
+    let seconds = began.elapsed().as_secs_f64();
+    let blocks = TOTAL_BYTES / block_bytes;
+    Ok(Done { seconds, file, blocks, stride: block_bytes, block_bytes, goes_on: true })
+}
+
+fn write(block_bytes: u64, stride: u64) -> Result<Done, SparseError> {
+    let (file, bytes, blocks) = (SparseBuffer::new(), block(block_bytes), TOTAL_BYTES / block_bytes);
+    let began = Instant::now();
+    for number in 0..blocks {
+        file.write(number * stride, &bytes, OnDifference::Error)?;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    black_box(file.held_bytes());
+    Ok(Done { seconds, file, blocks, stride, block_bytes, goes_on: false })
+}
+
+fn need(ask_bytes: u64) -> Result<Done, SparseError> {
+    let (file, bytes) = (SparseBuffer::new(), block(NEED_BLOCK_BYTES));
+    for number in 0..NEED_BLOCKS {
+        file.write(number * NEED_STRIDE_BYTES, &bytes, OnDifference::Error)?;
+    }
+    let options = PlanOptions::default();
+    let began = Instant::now();
+    let mut reads = 0;
+    for at in (0..NEED_BLOCKS * NEED_STRIDE_BYTES).step_by(ask_bytes as usize) {
+        let Some(range) = ByteRange::at(at, ask_bytes) else { break };
+        reads += file.need(range, &options)?.len();
+    }
+    black_box(reads);
+    let (seconds, stride, block_bytes) = (began.elapsed().as_secs_f64(), NEED_STRIDE_BYTES, NEED_BLOCK_BYTES);
+    Ok(Done { seconds, file, blocks: NEED_BLOCKS, stride, block_bytes, goes_on: false })
+}
+
+fn in_threads(threads: u64, stride: u64) -> Result<Done, SparseError> {
+    let (file, bytes) = (SparseBuffer::new(), block(8));
+    let each = TOTAL_BYTES / 8 / threads;
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (file, bytes) = (&file, &bytes);
+                scope.spawn(move || {
+                    let first = thread * each;
+                    (first..first + each).try_for_each(|number| {
+                        file.write(number * stride, bytes, OnDifference::Error).map(drop)
+                    })
+                })
+            })
+            .collect();
+        // A thread that panicked has told so.
+        running.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })?;
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Done { seconds, file, blocks: each * threads, stride, block_bytes: 8, goes_on: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_work_can_be_done_and_has_a_name_of_its_own() {
+        let all = Work::all();
+        let names: std::collections::BTreeSet<String> = all.iter().map(|work| work.label()).collect();
+        assert_eq!(names.len(), all.len());
+        for work in [
+            Work::Read { block_bytes: 512 },
+            Work::WriteApart { block_bytes: 256 },
+            Work::WriteJoined { block_bytes: 256 },
+            Work::Need { ask_bytes: 16_384 },
+            Work::Threads { threads: 4, is_joined: true },
+        ] {
+            assert!(work.seconds().unwrap() > 0.0, "{}", work.label());
+            work.check_bytes().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_byte_that_is_not_the_one_that_was_written_is_found() {
+        for work in [Work::Read { block_bytes: 64 }, Work::WriteApart { block_bytes: 64 }] {
+            let mut done = work.once().unwrap();
+            done.file = SparseBuffer::new();
+            let zeros = vec![0; (done.blocks * done.stride) as usize];
+            done.file.write(0, &zeros, OnDifference::Error).unwrap();
+            let message = done.check().unwrap_err().to_string();
+            assert_eq!(message, "the byte at 1 is not the one that was written");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The study of an SSD as a page to show.
+
+use stook::bench::gates::State;
+use stook::bench::model::block::BlockModel;
+use stook::bench::{BenchResult, CellResult, Workload};
+use stook::report::page::{Block, Figure, Page};
+use stook::report::table::{Align, Table, Tone};
+use stook::report::units::{bytes_binary, bytes_decimal, rate, significant};
+
+use super::cells::{Cell, Profile};
+use super::fits::Fitted;
+use super::states::{self, States};
+use super::{Findings, charts, explained, reading, tables};
+use crate::text::{CONCLUDED, duration_s};
+
+pub(super) fn page(findings: &Findings) -> Page {
+    Page::new("What this storage does")
+        .lead(&findings.verdict)
+        .lead(
+            "The sizes, mixes and numbers of requests at once of a published study of an SSD, measured here: at random \
+             places of a file of data, past all caches of the system. The published reads went through their file in \
+             order, and nothing is said of caches, so shapes can be compared, not figures. Every word that this takes \
+             is explained where it first stands.",
+        )
+        .section("The device in four lines", summary_section(findings))
+        .section("What it does, in four numbers", figures_section(findings))
+        .section("One after another: what the size of the block changes", block_section(findings))
+        .section("Many at once: what depth changes", depth_section(findings))
+        .section("Block and depth together", map_section(findings))
+        .section("Do the figures add up?", little_section(findings))
+        .section("Reads and writes mixed", mix_section(findings))
+        .section("One cell, closely", distribution_section(findings))
+        .section(CONCLUDED, conclusions_section(findings))
+        .section("May these figures be believed?", gates_section(&findings.result))
+        .section("On what", vec![Block::Facts(facts(&findings.result))])
+        .section("The same with fio", fio_section(findings))
+}
+
+fn text(text: &str) -> Block {
+    Block::Text(text.to_owned())
+}
+
+/// What is drawn and how to read it, what it says here, and the chart.
+fn chart(explained: &str, here: &str, chart: Block) -> [Block; 2] {
+    [Block::Text(format!("{explained} {here}")), chart]
+}
+
+fn summary_section(findings: &Findings) -> Vec<Block> {
+    let words = explained::WORDS.map(|(word, meaning)| (word.to_owned(), meaning.to_owned()));
+    vec![
+        text(explained::SUMMARY),
+        Block::Table(tables::summary(findings).for_page("Reads past all caches of the system")),
+        text(explained::SIGNS),
+        text(&reading::summary(&findings.summary)),
+        Block::Facts(words.into()),
+    ]
+}
+
+fn figures_section(findings: &Findings) -> Vec<Block> {
+    let figures = figures(findings);
+    if figures.is_empty() {
+        return vec![text("Too few cells passed their checks to fit them.")];
+    }
+    vec![text(explained::BASICS), Block::Figures(figures)]
+}
+
+fn map_section(findings: &Findings) -> Vec<Block> {
+    let heat = Block::Heat(charts::block_depth(findings));
+    let mut blocks = Vec::from(chart(explained::BLOCK_DEPTH, &reading::block_depth(findings), heat));
+    blocks.extend(unverified(findings.map.iter().filter_map(|field| field.cell.as_ref())));
+    blocks
+}
+
+/// That some of the cells of a section are unverified.
+fn unverified<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Option<Block> {
+    states::note(cells).map(Block::Note)
+}
+
+fn figures(findings: &Findings) -> Vec<Figure> {
+    let figure = |value: String, label: &str| Figure { value, label: label.to_owned() };
+    let mut figures = Vec::new();
+    if let Some(model) = findings.fits.block.model() {
+        figures.push(figure(duration_s(model.fixed_cost_s.value), "wait before the first byte of a read"));
+        figures.push(figure(rate(model.bandwidth_bytes_per_s.value), "for the bytes that follow"));
+    }
+    if let Some(model) = findings.fits.depth.model() {
+        let most = model.rate_max_per_s.value;
+        figures.push(figure(significant(most), "reads of 16 KiB per second at most, asked for together"));
+        figures.push(figure(
+            super::verdict::plain(model.depth_star.value),
+            "reads at once, at the very least, for that",
+        ));
+    }
+    figures
+}
+
+/// A doubt is told where the model would stand.
+fn refused<T>(what: &str, fitted: &Fitted<T>) -> Option<Block> {
+    fitted.refused().map(|reason| Block::Note(format!("{what} could not be fitted: {reason}.")))
+}
+
+fn block_section(findings: &Findings) -> Vec<Block> {
+    let profile = &findings.profile;
+    let mut blocks = Vec::new();
+    blocks.extend(chart(
+        explained::LATENCY_BLOCK,
+        &reading::latency_block(profile),
+        Block::Lines(charts::latency_block(findings)),
+    ));
+    blocks.extend(refused("Latency against block size", &findings.fits.block));
+    blocks.extend(findings.fits.block.model().map(|model| Block::Text(line_of_blocks(model))));
+    blocks.extend(chart(
+        explained::IOPS_BLOCK,
+        &reading::iops_block(profile),
+        Block::Lines(charts::iops_block(findings)),
+    ));
+    blocks.extend(chart(
+        explained::BANDWIDTH_BLOCK,
+        &reading::bandwidth_block(findings),
+        Block::Lines(charts::bandwidth_block(findings)),
+    ));
+    blocks.extend([
+        Block::Table(tables::blocks(findings).for_page("Random reads at depth 1")),
+        text(explained::TABLES),
+    ]);
+    blocks.extend(unverified(&profile.blocks));
+    blocks
+}
+
+fn line_of_blocks(model: &BlockModel) -> String {
+    let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
+    let half = model.half_bandwidth_block_bytes.value;
+    let nine_tenths = model.block_for_efficiency_bytes(0.9).unwrap_or(0.0);
+    format!(
+        "The dashed line is the simplest thing that could be true: a fixed wait t₀ of {} for every read, and then \
+         the bytes at B = {}. No cell is further than {:.1}% from it. With blocks of {} half of the time is \
+         waiting, so half of B is reached; nine tenths of B take blocks of {}.",
+        duration_s(fixed_s),
+        rate(per_s),
+        model.residual_max * 100.0,
+        bytes_binary(half as u64),
+        bytes_binary(nine_tenths as u64),
+    )
+}
+
+fn depth_section(findings: &Findings) -> Vec<Block> {
+    let profile = &findings.profile;
+    let mut blocks = Vec::new();
+    blocks.extend(chart(
+        explained::CURVE,
+        &reading::throughput_latency(profile),
+        Block::Lines(charts::throughput_latency(findings)),
+    ));
+    blocks.extend(refused("Throughput against depth", &findings.fits.depth));
+    if let Some(model) = findings.fits.depth.model() {
+        if !model.saturated {
+            blocks.push(Block::Note(
+                "Throughput was still growing at the greatest depth, so N* is only known to be no less than this."
+                    .to_owned(),
+            ));
+        }
+        blocks.push(Block::Table(
+            tables::answers(findings).for_page("Which depth to use depends on what you want"),
+        ));
+    }
+    let charts = [
+        (explained::IOPS_DEPTH, reading::iops_depth(findings), charts::iops_depth(findings)),
+        (explained::LATENCY_DEPTH, reading::latency_depth(profile), charts::latency_depth(findings)),
+        (explained::BANDWIDTH_DEPTH, reading::bandwidth_depth(profile), charts::bandwidth_depth(findings)),
+    ];
+    blocks.extend(charts.into_iter().flat_map(|(how, here, lines)| chart(how, &here, Block::Lines(lines))));
+    blocks.extend(unverified(&profile.depths));
+    blocks
+}
+
+fn little_section(findings: &Findings) -> Vec<Block> {
+    let mut blocks = Vec::from(chart(
+        explained::LITTLE,
+        &reading::little(&findings.profile),
+        Block::Lines(charts::little(findings)),
+    ));
+    blocks.push(Block::Table(tables::depths(findings).for_page("Random reads of 16 KiB; N is the depth")));
+    blocks
+}
+
+fn mix_section(findings: &Findings) -> Vec<Block> {
+    let mut blocks = Vec::from(chart(
+        explained::MIX,
+        &reading::mix_predicted(findings),
+        Block::Lines(charts::mix_predicted(findings)),
+    ));
+    match findings.fits.mix.model() {
+        Some(_) => blocks.push(Block::Table(
+            tables::predictions(findings).for_page("Predicted from reads alone and writes alone"),
+        )),
+        None => blocks.extend(refused("What a mix costs", &findings.fits.mix)),
+    }
+    let profile = &findings.profile;
+    let charts = [
+        (explained::IOPS_MIX, reading::iops_mix(profile), charts::iops_mix(findings)),
+        (explained::LATENCY_MIX, reading::latency_mix(profile), charts::latency_mix(findings)),
+        (explained::BANDWIDTH_MIX, reading::bandwidth_mix(profile), charts::bandwidth_mix(findings)),
+    ];
+    blocks.extend(charts.into_iter().flat_map(|(how, here, lines)| chart(how, &here, Block::Lines(lines))));
+    blocks.push(Block::Table(
+        tables::mixes(findings).for_page("Random requests of 16 KiB at depth 1, and small writes"),
+    ));
+    blocks.extend(unverified(profile.mixes.iter().chain(&profile.small_writes)));
+    blocks
+}
+
+fn distribution_section(findings: &Findings) -> Vec<Block> {
+    let result = &findings.result;
+    let mut blocks = vec![text(explained::DISTRIBUTION)];
+    let doubtful = Profile::base(result).filter(|cell| !cell.state.is_valid());
+    let note = |cell: &CellResult| format!("This cell is {}: {}.", cell.state, cell.reasons.join("; "));
+    blocks.extend(doubtful.map(|cell| Block::Note(note(cell))));
+    let charts = [
+        (explained::PERCENTILES, reading::percentiles(findings), Block::Lines(charts::percentiles(result))),
+        (explained::HISTOGRAM, reading::histogram(findings), Block::Columns(charts::histogram(result))),
+        (explained::TIME_LINE, reading::time_line(findings), Block::Lines(charts::time_line(result))),
+    ];
+    blocks.extend(charts.into_iter().flat_map(|(how, here, drawn)| chart(how, &here, drawn)));
+    blocks
+}
+
+fn conclusions_section(findings: &Findings) -> Vec<Block> {
+    let table = Table::new("The same check is made on the published tables and on what was measured here")
+        .column("Published", Align::Left)
+        .column("Its own figures", Align::Left)
+        .column("Here", Align::Left);
+    let table = findings.conclusions.iter().fold(table, |table, conclusion| {
+        let said = |verdict: &str, figures: &str| format!("{verdict}: {figures}");
+        let cells = [
+            format!("{} Checked: {}", conclusion.published, conclusion.check),
+            said(conclusion.verdict_of_published.text(), &conclusion.figures_of_published),
+            said(conclusion.verdict.text(), &conclusion.here),
+        ];
+        table.row(cells, Tone::Plain)
+    });
+    vec![Block::Table(table), Block::Table(tables::fitted(findings).for_page("What was fitted"))]
+}
+
+fn gates_section(result: &BenchResult) -> Vec<Block> {
+    let States { valid, unverified, invalid } = States::of(result);
+    let mut blocks = vec![Block::Text(format!(
+        "{valid} cells are valid (✓), {unverified} unverified (?), and {invalid} not valid (✗)."
+    ))];
+    for (state, title) in [(State::Invalid, "Not valid"), (State::Unverified, "Unverified")] {
+        let notes = states::notes(result, state).into_iter();
+        blocks.extend(notes.map(|note| Block::Note(format!("{title}: {note}"))));
+    }
+    blocks.push(Block::Table(tables::gates(result).for_page("Every check of every cell")));
+    blocks.push(text(explained::CHECKS));
+    blocks
+}
+
+fn facts(result: &BenchResult) -> Vec<(String, String)> {
+    let environment = &result.environment;
+    let known = |value: &Option<String>| value.clone().unwrap_or_default();
+    let base = Profile::base(result);
+    let run = base.and_then(|cell| cell.runs.first());
+    let workload = base.map(|cell| &cell.workload);
+    let facts = [
+        ("Place", result.path.clone()),
+        ("Test file", format!("{}, full of data that cannot be compressed", bytes_binary(result.file_bytes))),
+        ("Device", known(&environment.device)),
+        ("Model", known(&environment.device_model)),
+        ("Size of the device", environment.device_bytes.map(bytes_decimal).unwrap_or_default()),
+        ("File system", known(&environment.file_system)),
+        ("Mount", known(&environment.mount_options)),
+        ("Mounted from", known(&environment.mount_source)),
+        ("Scheduler", known(&environment.scheduler)),
+        ("Write cache", known(&environment.write_cache)),
+        ("Link carries", environment.link_limit_bytes_per_s.map(rate).unwrap_or_default()),
+        ("In doubt", known(&environment.device_doubt)),
+        ("Limited", known(&environment.throttle)),
+        ("Kernel", environment.kernel.clone()),
+        ("Processors", environment.processors.to_string()),
+        ("Stook", environment.stook.clone()),
+        ("Engine", run.map(|run| run.engine.clone()).unwrap_or_default()),
+        ("Each cell", base.map(how_long).unwrap_or_default()),
+        ("Seed", workload.map(|workload| workload.seed.to_string()).unwrap_or_default()),
+        ("Time", result.time.clone()),
+    ];
+    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    facts.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn how_long(cell: &CellResult) -> String {
+    let Workload { time_s, ramp_s, .. } = cell.workload;
+    let measured = time_s.map_or_else(|| "–".to_owned(), duration_s);
+    let rounds = if cell.runs.len() > 1 { format!("{} rounds of ", cell.runs.len()) } else { String::new() };
+    format!("{rounds}{measured} after a ramp of {}, past the page cache", duration_s(ramp_s))
+}
+
+fn fio_section(findings: &Findings) -> Vec<Block> {
+    vec![
+        text(
+            "Anybody can check these figures with another tool. `stook bench . --keep` leaves a file of this name with \
+             data in it; compare the total latencies of fio (`lat`), because its `clat` leaves out the time before a \
+             request is on its way.",
+        ),
+        Block::Code(findings.fio_job.clone()),
+    ]
+}

@@ -1,0 +1,357 @@
+//! The tables of the study, for the terminal and for the page.
+
+use stook::bench::gates::{Gate, GateName, Outcome, State};
+use stook::bench::model::depth::DepthAnswer;
+use stook::bench::{BenchResult, Pattern, Workload};
+use stook::report::least_squares::Estimate;
+use stook::report::table::{Align, Table, Tone};
+use stook::report::units::{bytes_binary, count, rate, significant};
+
+use super::Findings;
+use super::cells::{Cell, Part, whole};
+use super::plan::{MAP_BLOCKS, MAP_DEPTHS};
+use super::states::sign;
+use super::summary::size;
+use crate::text::duration_s;
+
+/// What is said of figures that are not there.
+const NONE: &str = "–";
+
+/// From here on a table fills the page.
+const WIDE: usize = 5;
+
+/// A table that may become one of the terminal or one of a page.
+pub(super) struct Grid {
+    columns: Vec<(String, bool)>,
+    rows: Vec<(Vec<String>, Tone)>,
+}
+
+impl Grid {
+    /// The first column is text, as are those that begin with a space; the others are numbers.
+    fn new<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Self {
+        let columns = columns.into_iter().map(Into::into).enumerate();
+        let columns = columns.map(|(index, name): (usize, String)| {
+            let is_text = index == 0 || name.starts_with(' ');
+            (name.trim().to_owned(), is_text)
+        });
+        Self { columns: columns.collect(), rows: Vec::new() }
+    }
+
+    fn row(&mut self, cells: Vec<String>, tone: Tone) {
+        self.rows.push((cells, tone));
+    }
+
+    pub(super) fn for_terminal(&self) -> Table {
+        self.rows.iter().fold(self.head(""), |table, (cells, tone)| table.row(cells, *tone))
+    }
+
+    pub(super) fn for_page(&self, caption: &str) -> Table {
+        // Of many columns the first would be squeezed until each word has a line.
+        let is_wide = self.columns.len() > WIDE;
+        self.rows.iter().fold(self.head(caption), |table, (cells, tone)| {
+            let cells = cells.iter().enumerate();
+            let cells = cells.map(|(index, cell)| match index {
+                0 if is_wide => cell.replace(' ', "\u{a0}"),
+                _ => cell.clone(),
+            });
+            table.row(cells, *tone)
+        })
+    }
+
+    fn head(&self, caption: &str) -> Table {
+        let align = |is_text: bool| if is_text { Align::Left } else { Align::Right };
+        let table = Table::new(caption);
+        self.columns.iter().fold(table, |table, (name, is_text)| table.column(name, align(*is_text)))
+    }
+}
+
+/// Whatever is published beside every figure of ours.
+const FIGURES: [&str; 6] = ["IOPS", "published", "MB/s", "published", "mean, µs", "published"];
+
+/// Sequential and random reads, many at once and one at a time.
+pub(super) fn summary(findings: &Findings) -> Grid {
+    let columns = ["Reads", " checks", "MB/s", "IOPS", "mean, µs", "p99, µs"];
+    let mut grid = Grid::new(columns);
+    for line in &findings.summary {
+        let cell = &line.cell;
+        let cells = vec![
+            line.name.clone(),
+            sign(cell.state).to_owned(),
+            significant(cell.bandwidth_bytes_per_s / 1e6),
+            significant(cell.rate_per_s.value),
+            significant(cell.latency_mean_s * 1e6),
+            cell.latency_p99_s.map_or(NONE.to_owned(), |seconds| significant(seconds * 1e6)),
+        ];
+        grid.row(cells, tone(cell));
+    }
+    grid
+}
+
+/// Bandwidth of random reads, a row for each block and a column for each depth.
+pub(super) fn map(findings: &Findings) -> Grid {
+    let depths = MAP_DEPTHS.map(|depth| format!("depth {depth}"));
+    let mut grid = Grid::new(["Block".to_owned()].into_iter().chain(depths));
+    for block in MAP_BLOCKS {
+        let fields = findings.map.iter().filter(|field| field.block_bytes == block);
+        let fields = fields.map(|field| match &field.cell {
+            Some(cell) if cell.state.is_valid() => significant(cell.bandwidth_bytes_per_s / 1e6),
+            Some(cell) => format!("{} {}", significant(cell.bandwidth_bytes_per_s / 1e6), sign(cell.state)),
+            None => NONE.to_owned(),
+        });
+        grid.row([size(block)].into_iter().chain(fields).collect(), Tone::Plain);
+    }
+    grid
+}
+
+/// Reads one at a time, of growing blocks.
+pub(super) fn blocks(findings: &Findings) -> Grid {
+    let mut grid = Grid::new(["Block"].into_iter().chain(FIGURES));
+    for (ours, published) in pairs(&findings.profile.blocks, &findings.published.blocks) {
+        let name = bytes_binary(ours.block_bytes);
+        grid.row(compared(name, ours, (Some(whole(ours)), published.map(whole)), []), tone(ours));
+    }
+    grid
+}
+
+/// Reads at growing depth, with X·W ÷ N.
+pub(super) fn depths(findings: &Findings) -> Grid {
+    let little = ["X·W ÷ N", "published"];
+    let mut grid = Grid::new(["Depth"].into_iter().chain(FIGURES).chain(little));
+    for (ours, published) in pairs(&findings.profile.depths, &findings.published.depths) {
+        let ratio = |cell: &Cell| format!("{:.3}", cell.little_ratio);
+        let more = [ratio(ours), published.map_or(NONE.to_owned(), ratio)];
+        let name = count(ours.depth);
+        grid.row(compared(name, ours, (Some(whole(ours)), published.map(whole)), more), tone(ours));
+    }
+    grid
+}
+
+/// Reads and writes of every mix, a row each, and the small writes.
+pub(super) fn mixes(findings: &Findings) -> Grid {
+    let share = ["IOPS ÷ share", "published"];
+    let mut grid = Grid::new(["Mix"].into_iter().chain(FIGURES).chain(share));
+    for (ours, published) in pairs(&findings.profile.mixes, &findings.published.mixes) {
+        for (name, part, reads) in [("reads", part_read as Pick, true), ("writes", part_write, false)] {
+            let share = if reads { ours.read_share } else { 100 - ours.read_share };
+            if share == 0 {
+                continue;
+            }
+            let parts = (part(ours), published.and_then(part));
+            let per_share = |part: Option<Part>| {
+                part.map_or(NONE.to_owned(), |part| significant(part.rate_per_s * 100.0 / f64::from(share)))
+            };
+            let more = [per_share(parts.0), per_share(parts.1)];
+            grid.row(compared(format!("{share}% {name}"), ours, parts, more), tone(ours));
+        }
+    }
+    if let Some(ours) = &findings.profile.small_writes {
+        let published = findings.published.small_writes.as_ref();
+        let name = format!("writes of {}", bytes_binary(ours.block_bytes));
+        let more = [NONE.to_owned(), NONE.to_owned()];
+        grid.row(compared(name, ours, (Some(whole(ours)), published.map(whole)), more), tone(ours));
+    }
+    grid
+}
+
+type Pick = fn(&Cell) -> Option<Part>;
+
+fn part_read(cell: &Cell) -> Option<Part> {
+    cell.read
+}
+
+fn part_write(cell: &Cell) -> Option<Part> {
+    cell.write
+}
+
+/// Every cell of ours with the published one that asked for the same.
+fn pairs<'a>(ours: &'a [Cell], published: &'a [Cell]) -> impl Iterator<Item = (&'a Cell, Option<&'a Cell>)> {
+    let same =
+        |a: &Cell, b: &Cell| (a.block_bytes, a.depth, a.read_share) == (b.block_bytes, b.depth, b.read_share);
+    ours.iter().map(move |cell| (cell, published.iter().find(|other| same(cell, other))))
+}
+
+fn compared<const N: usize>(
+    name: String,
+    cell: &Cell,
+    (ours, published): (Option<Part>, Option<Part>),
+    more: [String; N],
+) -> Vec<String> {
+    let figures = |part: Option<Part>| {
+        let text = |figure: fn(&Part) -> f64| part.map_or(NONE.to_owned(), |part| significant(figure(&part)));
+        let us = |part: &Part| part.latency_mean_s * 1e6;
+        [text(|part| part.rate_per_s), text(|part| part.bandwidth_bytes_per_s / 1e6), text(us)]
+    };
+    let both =
+        figures(ours).into_iter().zip(figures(published)).flat_map(|(ours, published)| [ours, published]);
+    let name = if cell.state.is_valid() { name } else { format!("{name} ({})", cell.state) };
+    [name].into_iter().chain(both).chain(more).collect()
+}
+
+fn tone(cell: &Cell) -> Tone {
+    if cell.counts() { Tone::Plain } else { Tone::Muted }
+}
+
+/// The numbers that were fitted, with their intervals; what could not be fitted, with the reason.
+pub(super) fn fitted(findings: &Findings) -> Grid {
+    let mut grid = Grid::new(["What the device does", "here", "95% interval", "published"]);
+    let (fits, published) = (&findings.fits, &findings.published_fits);
+    let mut row = |name: &str, ours: Option<Estimate>, theirs: Option<Estimate>, text: fn(f64) -> String| {
+        let value = |estimate: Option<Estimate>| estimate.map_or(NONE.to_owned(), |found| text(found.value));
+        let cells = vec![
+            name.to_owned(),
+            value(ours),
+            ours.map_or(NONE.to_owned(), |found| ends(found, text)),
+            value(theirs),
+        ];
+        grid.row(cells, Tone::Plain);
+    };
+    let (block, block_then) = (fits.block.model(), published.block.model());
+    let (depth, depth_then) = (fits.depth.model(), published.depth.model());
+    let size: fn(f64) -> String = |bytes| bytes_binary(bytes.max(0.0).round() as u64);
+    row(
+        "t₀: fixed cost of a read",
+        block.map(|m| m.fixed_cost_s),
+        block_then.map(|m| m.fixed_cost_s),
+        duration_s,
+    );
+    row(
+        "B: bandwidth of one read at a time",
+        block.map(|m| m.bandwidth_bytes_per_s),
+        block_then.map(|m| m.bandwidth_bytes_per_s),
+        rate,
+    );
+    row(
+        "Block that reaches half of B",
+        block.map(|m| m.half_bandwidth_block_bytes),
+        block_then.map(|m| m.half_bandwidth_block_bytes),
+        size,
+    );
+    row(
+        "Most reads of 16 KiB per second",
+        depth.map(|m| m.rate_max_per_s),
+        depth_then.map(|m| m.rate_max_per_s),
+        significant,
+    );
+    row(
+        "N*: no lesser depth can reach it",
+        depth.map(|m| m.depth_star),
+        depth_then.map(|m| m.depth_star),
+        significant,
+    );
+    grid
+}
+
+fn ends(estimate: Estimate, text: fn(f64) -> String) -> String {
+    let (low, high) = (estimate.interval.low, estimate.interval.high);
+    if low.is_finite() && high.is_finite() && low > 0.0 {
+        format!("{} to {}", text(low), text(high))
+    } else {
+        "not known".to_owned()
+    }
+}
+
+/// Which depth to use, for each of three wishes.
+pub(super) fn answers(findings: &Findings) -> Grid {
+    let columns = ["If you want", "depth", "reads per second", "mean", "99% within"];
+    let mut grid = Grid::new(columns);
+    let Some(model) = findings.fits.depth.model() else { return grid };
+    let mut row = |wish: String, answer: Option<DepthAnswer>| {
+        let none = || [NONE; 4].map(str::to_owned).to_vec();
+        let figures = answer.map_or_else(none, |answer| {
+            vec![
+                count(answer.depth),
+                significant(answer.rate_per_s),
+                duration_s(answer.latency_mean_s),
+                duration_s(answer.latency_p99_s),
+            ]
+        });
+        grid.row([wish].into_iter().chain(figures).collect(), Tone::Plain);
+    };
+    row("most throughput for the wait".to_owned(), Some(model.answers.latency));
+    row("95% of the highest throughput, for certain".to_owned(), model.answers.balanced);
+    row(format!("99% of reads within {}", duration_s(findings.p99_target_s)), model.answers.service_level);
+    grid
+}
+
+/// What the pure rates predict for every mix.
+pub(super) fn predictions(findings: &Findings) -> Grid {
+    let mut grid = Grid::new(["Mix", "predicted IOPS", "measured", "difference", " "]);
+    let Some(model) = findings.fits.mix.model() else { return grid };
+    for cell in &model.predictions {
+        let certain = if cell.residual_is_certain { "" } else { "within the noise" };
+        let cells = vec![
+            format!("{:.0}% reads", cell.read_share * 100.0),
+            significant(cell.predicted_per_s.value),
+            significant(cell.measured_per_s.value),
+            format!("{:+.1}%", cell.residual * 100.0),
+            certain.to_owned(),
+        ];
+        grid.row(cells, Tone::Plain);
+    }
+    grid
+}
+
+/// Short names of the checks that have something to say of these cells, in the order of the gates.
+const GATES: [(GateName, &str); 13] = [
+    (GateName::LittleRequested, "X·W ÷ N"),
+    (GateName::LittleSampled, "X·W ÷ seen"),
+    (GateName::DeviceBytesRead, "read"),
+    (GateName::DeviceBytesWritten, "written"),
+    (GateName::LinkLimit, "link"),
+    (GateName::ThreadCpu, "processor"),
+    (GateName::ProcessorWait, "waiting"),
+    (GateName::Length, "length"),
+    (GateName::SteadySpread, "spread"),
+    (GateName::SteadySlope, "slope"),
+    (GateName::WriteBurst, "burst"),
+    (GateName::Throttle, "throttle"),
+    (GateName::Durable, "durable"),
+];
+
+/// Every check of every cell: its ratio, and how it ended.
+pub(super) fn gates(result: &BenchResult) -> Grid {
+    let mut grid = Grid::new(["Cell"].into_iter().chain(GATES.map(|(_, name)| name)));
+    for cell in &result.cells {
+        for run in &cell.runs {
+            let outcome = |(name, _)| {
+                let gate = run.gates.iter().find(|gate| gate.name == name);
+                gate.map_or(NONE.to_owned(), checked)
+            };
+            let round =
+                if cell.runs.len() > 1 { format!(", round {}", run.round + 1) } else { String::new() };
+            let cells = [name(&cell.workload) + &round].into_iter().chain(GATES.map(outcome)).collect();
+            grid.row(cells, if run.state.is_invalid() { Tone::Highlight } else { Tone::Plain });
+        }
+    }
+    grid
+}
+
+fn checked(gate: &Gate) -> String {
+    let measured = gate.measured.map_or(NONE.to_owned(), |measured| format!("{measured:.2}"));
+    let state = match gate.outcome {
+        Outcome::Passed => State::Valid,
+        Outcome::Failed => State::Invalid,
+        Outcome::Unverified if gate.measured.is_none() => return sign(State::Unverified).to_owned(),
+        Outcome::Unverified => State::Unverified,
+        Outcome::NotApplicable => return NONE.to_owned(),
+    };
+    format!("{measured} {}", sign(state))
+}
+
+/// What a cell asks for, in words.
+pub(super) fn name(workload: &Workload) -> String {
+    let kind = match workload.read_share {
+        100 => "reads".to_owned(),
+        0 => "writes".to_owned(),
+        share => format!("{share}% reads"),
+    };
+    let order = match workload.pattern {
+        Pattern::Sequential => "sequential ",
+        Pattern::Random => "",
+    };
+    format!(
+        "{order}{kind}, {}, depth {}",
+        bytes_binary(workload.block_size),
+        count(workload.requested_depth())
+    )
+}

@@ -1,0 +1,102 @@
+//! The answer in a few sentences, for somebody who has never heard of queue depth.
+
+use stook::bench::BenchResult;
+use stook::bench::model::block::BlockModel;
+use stook::bench::model::depth::DepthModel;
+use stook::report::units::{bytes_decimal, count, percent, rate, significant};
+
+use super::fits::{Fits, Fitted};
+use super::states::{self, States};
+use crate::text::duration_s;
+
+/// The size of a small read, as data bases and file systems do them.
+const SMALL_BYTES: f64 = 4096.0;
+
+/// What the device does and why, and whether the figures may be believed. What nothing shows is
+/// said first.
+pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
+    let states = States::of(result);
+    let (valid, all) = (states.valid, states.all());
+    let doubt = states::doubt(result).map_or_else(String::new, |doubt| format!("{doubt} "));
+    // First of all, whatever became of the cells.
+    let doubt = match &result.environment.device_doubt {
+        Some(why) if !doubt.contains(why.as_str()) => format!("In doubt: {why}. {doubt}"),
+        _ => doubt,
+    };
+    let answers = format!("{} {}", alone(&fits.block), together(&fits.depth));
+    if fits.block.model().is_none() || fits.depth.model().is_none() {
+        let only = if valid == 0 { "" } else { "Only " };
+        return format!(
+            "{doubt}{only}{} passed their checks, so not everything can be answered. {answers} What is wrong with each is \
+             told below; run it again when nothing else uses the machine, or for longer.",
+            these(valid, all)
+        );
+    }
+    if valid == all {
+        return format!("{answers} All {all} measurements passed their checks.");
+    }
+    let failed = match states.invalid {
+        0 => String::new(),
+        1 => "; 1 failed one and is used for nothing".to_owned(),
+        failed => format!("; {failed} failed one and are used for nothing"),
+    };
+    format!("{doubt}{answers} {} passed their checks{failed}.", these(valid, all))
+}
+
+/// So many of all measurements.
+fn these(number: usize, all: usize) -> String {
+    match number {
+        0 => format!("None of the {all} measurements"),
+        _ => format!("{number} of {all} measurements"),
+    }
+}
+
+fn alone(fitted: &Fitted<BlockModel>) -> String {
+    let Some(model) = fitted.model() else {
+        return format!("What one read costs could not be told: {}.", fitted.refused().unwrap_or_default());
+    };
+    let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
+    format!(
+        "Every read waits {} before its first byte comes, and then the bytes come at {}: in the time of the wait alone \
+         {} could have been carried. So a small read spends {} of its time waiting, and a program is faster with few \
+         large reads than with many small ones.",
+        duration_s(fixed_s),
+        rate(per_s),
+        bytes_decimal((fixed_s * per_s).max(0.0) as u64),
+        percent(fixed_s / model.latency_s(SMALL_BYTES))
+    )
+}
+
+fn together(fitted: &Fitted<DepthModel>) -> String {
+    let Some(model) = fitted.model() else {
+        return format!(
+            "What many reads at once gain could not be told: {}.",
+            fitted.refused().unwrap_or_default()
+        );
+    };
+    let most = model.rate_max_per_s.value;
+    let alone = 1.0 / model.latency_alone_s.value;
+    if !model.saturated {
+        return format!(
+            "The device works on many reads at once: with {} of them asked for together it does {} times as many per second \
+             as one at a time, and has not reached its limit.",
+            count(model.residuals.last().map_or(0, |cell| cell.depth)),
+            plain(most / alone)
+        );
+    }
+    let least = plain(model.depth_star.value.ceil());
+    let enough = model.answers.balanced.map_or_else(String::new, |answer| {
+        format!(" Of the numbers that were tried, {} is the least that comes near it.", count(answer.depth))
+    });
+    format!(
+        "The device works on many reads at once: asked for together, up to {} times as many are done per second as one \
+         at a time. No fewer than {least} at once can get there, and what is more than needed only stands in line.{enough}",
+        plain(most / alone)
+    )
+}
+
+/// A number as people say it: `8` rather than `8.00`.
+pub(super) fn plain(value: f64) -> String {
+    let text = significant(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}

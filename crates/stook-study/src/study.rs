@@ -1,0 +1,90 @@
+//! [`Study`], and what one needs of whoever runs it.
+
+use serde::Serialize;
+use stook::bench::{Bench, Observer};
+use stook::report::page::Page;
+
+use crate::text::Text;
+
+/// A study. The type holds its options; [`run`](crate::run) calls the methods in the order in which
+/// they stand here.
+pub trait Study {
+    /// What was prepared, and what has been measured so far.
+    type State;
+    /// The result, as it is in `study.json`: an object whose `name` is that of the study.
+    type Findings: Serialize;
+
+    /// Subject of the sentence that ends its page, "… embedded in this page as JSON": what the data
+    /// of the page holds.
+    const EMBEDDED: &'static str;
+
+    /// Refuses what cannot be measured, before anything is made.
+    ///
+    /// # Errors
+    /// An [`OptionError`] or a [`stook::bench::Error`] about the options, or what looking at the
+    /// data meets.
+    fn check(&self) -> anyhow::Result<()>;
+
+    /// Makes the data that is missing, and all that has to be known before the first round.
+    ///
+    /// # Errors
+    /// What making it meets, and that it was interrupted.
+    fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<Self::State>;
+
+    /// Measures one round: all that is compared, in turn.
+    ///
+    /// # Errors
+    /// What measuring meets, and that it was interrupted.
+    fn measure(&self, state: &mut Self::State, hooks: &dyn Hooks) -> anyhow::Result<()>;
+
+    /// Checks that all that is compared handled the same bytes; called once, after the first round,
+    /// so that nobody waits for figures that are worth nothing, and outside of all measured time.
+    ///
+    /// # Errors
+    /// That bytes differ, and what reading them meets.
+    fn check_bytes(&self, state: &mut Self::State, hooks: &dyn Hooks) -> anyhow::Result<()>;
+
+    /// Whether another round is to be measured. Without an own rule one is all.
+    fn wants_round(&self, _state: &Self::State, _hooks: &dyn Hooks) -> bool {
+        false
+    }
+
+    /// What was found, and whether what was published holds here.
+    ///
+    /// # Errors
+    /// That figures are missing, or are none.
+    fn conclude(&self, state: Self::State) -> anyhow::Result<Self::Findings>;
+
+    /// The result on a terminal.
+    fn text(findings: &Self::Findings) -> Vec<Text>;
+
+    /// The result as a page, without its footer and its data.
+    fn page(findings: &Self::Findings) -> Page;
+}
+
+/// What a study needs of whoever runs it.
+pub trait Hooks: Sync {
+    /// A line for whoever waits.
+    fn note(&self, line: &str);
+
+    /// Called wherever a study can stop.
+    ///
+    /// # Errors
+    /// That it is to stop: the error then ends the study.
+    fn check(&self) -> anyhow::Result<()>;
+
+    /// Watches a run of this measurement, and may stop it.
+    fn observer<'a>(&'a self, bench: &Bench) -> Box<dyn Observer + 'a>;
+}
+
+/// An option of a study makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OptionError(String);
+
+impl OptionError {
+    /// Says what is wrong and what was expected.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}

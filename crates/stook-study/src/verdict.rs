@@ -1,0 +1,28 @@
+//! Whether a published conclusion holds here.
+
+/// Whether a published conclusion holds here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// It does not.
+    DoesNotHold,
+    /// Nothing here was measured that could tell.
+    NotMeasured,
+}
+
+impl Verdict {
+    pub(crate) fn of(holds: bool) -> Self {
+        if holds { Self::Holds } else { Self::DoesNotHold }
+    }
+
+    /// As tables say it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::DoesNotHold => "does not hold",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}

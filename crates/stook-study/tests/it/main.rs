@@ -1,0 +1,4 @@
+//! Studies through their public interface; those that need real files are tested with the command.
+#![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
+
+mod ssd_profile;

@@ -1,0 +1,103 @@
+//! Records in stretches of a segment where no frame can be read. Its index still knows their keys.
+
+use std::collections::HashSet;
+
+use crate::extent::ByteRange;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::index::run::MergeCursor;
+use crate::pack::key::Key;
+use crate::pack::read::reader::Reader;
+use crate::pack::state::segment::Segment;
+use crate::report::units;
+
+/// Lost records of one segment that are listed one by one; the rest are only counted.
+const LISTED_MAX: u64 = 10_000;
+
+/// Where a walk over the frames of a segment met none, in the order of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    stretches: Vec<ByteRange>,
+    /// Frames whose damage was told with their key.
+    named: HashSet<u64>,
+}
+
+impl Lost {
+    /// Notes that from a broken frame to `end` nothing was read; `is_named` when its key was told.
+    pub(crate) fn note(&mut self, frame: u64, end: u64, is_named: bool) {
+        self.stretches.extend(ByteRange::new(frame, end));
+        if is_named {
+            self.named.insert(frame);
+        }
+    }
+
+    /// Whether a frame at this offset would be in one of the stretches.
+    pub(crate) fn contains(&self, offset: u64) -> bool {
+        let at = self.stretches.partition_point(|range| range.end() <= offset);
+        self.stretches.get(at).is_some_and(|range| range.start() <= offset)
+    }
+
+    /// The stretches.
+    pub(crate) fn stretches(&self) -> &[ByteRange] {
+        &self.stretches
+    }
+
+    /// The damage that each record of the index is which lies in a stretch and is `wanted`, by key and offset. Only what was
+    /// told with its key already is left out.
+    ///
+    /// # Errors
+    /// What reading the index meets. Damage of it is damage among the rest.
+    pub(crate) fn records(
+        &self,
+        segment: &Segment,
+        reader: &Reader,
+        wanted: &dyn Fn(&Key, u64) -> bool,
+    ) -> Result<Vec<Damage>> {
+        let mut damages = Vec::new();
+        if self.stretches.is_empty() {
+            return Ok(damages);
+        }
+        match self.add_records(segment, reader, wanted, &mut damages) {
+            Err(Error::Damaged(damage)) => damages.push(damage),
+            added => added?,
+        }
+        Ok(damages)
+    }
+
+    fn add_records(
+        &self,
+        segment: &Segment,
+        reader: &Reader,
+        wanted: &dyn Fn(&Key, u64) -> bool,
+        damages: &mut Vec<Damage>,
+    ) -> Result<()> {
+        let damage = |offset, key, what| {
+            let file = segment.source.path().to_path_buf();
+            Damage { file, offset, key, what, cause: None }
+        };
+        let (mut listed, mut unlisted) = (0_u64, 0_u64);
+        let mut cursor = MergeCursor::seek(segment.runs.iter(), reader, &[])?;
+        while let Some((_, entry)) = cursor.peek() {
+            let offset = entry.place().offset;
+            if self.contains(offset)
+                && !self.named.contains(&offset)
+                && let Some(key) = Key::from_sort_form(entry.form()).filter(|key| wanted(key, offset))
+            {
+                listed += 1;
+                if listed <= LISTED_MAX {
+                    let what = "it lies where the segment cannot be read".to_owned();
+                    damages.push(damage(offset, Some(key), what));
+                } else {
+                    unlisted += 1;
+                }
+            }
+            cursor.advance()?;
+        }
+        if unlisted > 0 {
+            let offset = self.stretches.first().map_or(0, |first| first.start());
+            let what =
+                format!("{} more records lie where the segment cannot be read", units::count(unlisted));
+            damages.push(damage(offset, None, what));
+        }
+        Ok(())
+    }
+}

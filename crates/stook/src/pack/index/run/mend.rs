@@ -1,0 +1,289 @@
+//! Makes pages of an index anew out of the frames that they were made of.
+//!
+//! A page names the records whose keys lie between those of its neighbours. Where it is lost, the frames of the segment are
+//! walked once and those records are collected: about as many as fit into a page. What a page cannot tell any more is told by
+//! nobody else; so a frame whose head is lost as well leaves a doubt, and a key that is not found then may be that of this
+//! frame.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+
+use super::{Held, Home, Run};
+use crate::extent::ByteRange;
+use crate::pack::damages::DamageLog;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::footer::Tally;
+use crate::pack::format::frame::FrameKind;
+use crate::pack::format::index::{IndexBuilder, Place};
+use crate::pack::format::page::Page;
+use crate::pack::format::segment::Salt;
+use crate::pack::read::frames::{Broken, Frames, Step, Trouble};
+use crate::pack::read::reader::Reader;
+use crate::pack::read::route::Route;
+use crate::pack::state::recover::skip_past_damage;
+use crate::source::AccessRule;
+
+/// Lost pages that follow one another are made anew by one walk, so many at once: their records are in memory for that.
+const MENDED_AT_ONCE: usize = 256;
+
+/// What is needed to make pages anew.
+#[derive(Debug)]
+pub(super) struct Mending {
+    pub(super) salt: Salt,
+    pub(super) log: DamageLog,
+    /// Pages that are lost: once that was said of one it stays so, whatever the medium gives the next time.
+    pub(super) lost: Mutex<BTreeSet<usize>>,
+    /// One walk at a time: others who want the same page wait for it.
+    pub(super) at_work: Mutex<()>,
+}
+
+/// What takes the place of a page.
+#[derive(Debug)]
+pub(super) struct Mended {
+    /// Its records; `None` when there are none.
+    run: Option<Run>,
+    doubt: Option<Damage>,
+}
+
+impl Mended {
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.run.as_ref().map_or(0, Run::memory_bytes)
+    }
+
+    pub(super) fn doubt(&self) -> Option<&Damage> {
+        self.doubt.as_ref()
+    }
+
+    /// One of the pages in its place.
+    pub(super) fn page(&self, part: usize) -> Option<Bytes> {
+        match self.run.as_ref()?.pages.get(part)?.get()? {
+            Held::Page(bytes) => Some(bytes.clone()),
+            Held::Mended(_) => None,
+        }
+    }
+
+    pub(super) fn versions(&self, form: &[u8], reader: &Reader) -> Result<Vec<Place>> {
+        self.run.as_ref().map_or(Ok(Vec::new()), |run| run.versions(form, reader))
+    }
+}
+
+/// Sort form and offset of an entry.
+type Entry = (Box<[u8]>, u64);
+
+/// Between which entries those of lost pages lie.
+struct Bounds<'r> {
+    after: Option<Entry>,
+    from: &'r [u8],
+    before: Option<Entry>,
+    until: Option<&'r [u8]>,
+}
+
+impl Bounds<'_> {
+    /// Whether an entry is one of them. Versions of one key stand newest first.
+    fn hold(&self, form: &[u8], offset: u64) -> bool {
+        let entry = (form, Reverse(offset));
+        let is_behind = match &self.after {
+            Some((form, offset)) => entry > (form, Reverse(*offset)),
+            None => form >= self.from,
+        };
+        let is_ahead = match (&self.before, self.until) {
+            (Some((form, offset)), _) => entry < (form, Reverse(*offset)),
+            (None, Some(until)) => form < until,
+            (None, None) => true,
+        };
+        is_behind && is_ahead
+    }
+}
+
+/// What was found of lost pages.
+#[derive(Default)]
+struct Found {
+    entries: Vec<(Box<[u8]>, Place)>,
+    doubt: Option<Damage>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Run {
+    /// Whether a page is lost, and can be made anew.
+    pub(super) fn is_lost(&self, number: usize) -> bool {
+        let mending = self.home.as_ref().and_then(|home| home.mending.as_ref());
+        mending.is_some_and(|mending| lock(&mending.lost).contains(&number))
+    }
+
+    /// Notes that a page is lost, if it can be made anew.
+    pub(super) fn lose(&self, number: usize, damage: Option<&Damage>) {
+        let Some(mending) = self.home.as_ref().and_then(|home| home.mending.as_ref()) else { return };
+        lock(&mending.lost).insert(number);
+        mending.log.note(damage.cloned());
+    }
+
+    /// Makes a lost page anew, and those behind it that are lost, too.
+    pub(super) fn mend(&self, number: usize, reader: &Reader) -> Result<()> {
+        let Some((home, mending)) = self.home.as_ref().and_then(|home| Some((home, home.mending.as_ref()?)))
+        else {
+            return Ok(());
+        };
+        let _alone = lock(&mending.at_work);
+        if self.pages.get(number).is_none_or(|slot| slot.get().is_some()) {
+            return Ok(());
+        }
+        let mut end = number + 1;
+        while end < self.pages.len() && end - number < MENDED_AT_ONCE && !self.is_whole(end, reader)? {
+            end += 1;
+        }
+        let bounds = self.bounds(number, end, reader)?;
+        let found = walk(home, mending, self.frames, reader, &bounds)?;
+        self.put_in_place(number, end, found)
+    }
+
+    /// Whether a page is what was written; it is kept then.
+    fn is_whole(&self, number: usize, reader: &Reader) -> Result<bool> {
+        if let Some((source, range)) = self.missing(number) {
+            match self.supply(number, reader.read(source, range)) {
+                Ok(()) | Err(Error::Damaged(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(matches!(self.pages.get(number).and_then(OnceLock::get), Some(Held::Page(_))))
+    }
+
+    /// What the pages from `first` to before `end` must have held, by their neighbours.
+    fn bounds(&self, first: usize, end: usize, reader: &Reader) -> Result<Bounds<'_>> {
+        let neighbour = |number: usize| -> Result<Option<Page<'_>>> {
+            if !self.is_whole(number, reader)? {
+                return Ok(None);
+            }
+            match self.pages.get(number).and_then(OnceLock::get) {
+                Some(Held::Page(bytes)) => self.parsed(number, bytes).map(Some),
+                _ => Ok(None),
+            }
+        };
+        let mut bounds = Bounds { after: None, from: self.top.separator(first), before: None, until: None };
+        if let Some(before) = first.checked_sub(1) {
+            bounds.after = neighbour(before)?.and_then(|page| {
+                let mut last = None;
+                let mut entries = page.entries();
+                while let Some(place) = entries.place() {
+                    last = Some((entries.form().into(), place.offset));
+                    entries.advance();
+                }
+                last
+            });
+        }
+        if end < self.pages.len() {
+            bounds.until = Some(self.top.separator(end));
+            bounds.before = neighbour(end)?.and_then(|page| {
+                let entries = page.entries();
+                Some((entries.form().into(), entries.place()?.offset))
+            });
+        }
+        Ok(bounds)
+    }
+
+    /// Keeps what was found in place of the pages from `first` to before `end`.
+    fn put_in_place(&self, first: usize, end: usize, found: Found) -> Result<()> {
+        let Found { mut entries, doubt } = found;
+        entries.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.offset.cmp(&a.1.offset)));
+        let mut entries = entries.into_iter().peekable();
+        for number in first..end {
+            let mut builder = IndexBuilder::new(self.salt_crc);
+            // Versions of one key stay together: a page that is lost is gone on from to the next.
+            while let Some((form, place)) =
+                entries.next_if(|(form, _)| number + 1 == end || self.top.find(form) <= number)
+            {
+                builder.push(&form, place);
+            }
+            let run = builder.finish().map(|index| {
+                Self::in_memory(index, self.frames, Tally::default(), self.salt_crc).map_err(|invalid| {
+                    Error::Invalid(format!("an index that was just made: {}", invalid.what))
+                })
+            });
+            let mended = Mended { run: run.transpose()?, doubt: doubt.clone() };
+            self.keep(number, Held::Mended(Box::new(mended)));
+        }
+        Ok(())
+    }
+}
+
+/// Collects the records between these bounds.
+fn walk(
+    home: &Home,
+    mending: &Mending,
+    range: ByteRange,
+    reader: &Reader,
+    bounds: &Bounds<'_>,
+) -> Result<Found> {
+    let route = Route::new(AccessRule::default(), home.source.as_ref(), range);
+    let window = reader.window(home.source.clone(), range, route, mending.salt.chunk_len)?;
+    let mut frames = Frames::new(window, mending.salt);
+    let mut found = Found::default();
+    loop {
+        let broken = match frames.step()? {
+            Step::End => break,
+            Step::Invalid(broken) => broken,
+            Step::Frame => match found.take(&mut frames, bounds) {
+                Ok(()) => continue,
+                Err(Trouble::Source(error)) => return Err(error.into()),
+                Err(Trouble::Broken(broken)) => broken,
+            },
+        };
+        if !found.skip_past_damage(&mut frames, broken, home, bounds)? {
+            break;
+        }
+    }
+    reader.give_back(frames.window.into_engine()?);
+    Ok(found)
+}
+
+impl Found {
+    /// Takes the record at hand, if it is one of them, and steps over it.
+    fn take(&mut self, frames: &mut Frames, bounds: &Bounds<'_>) -> Result<(), Trouble> {
+        let head = frames.head();
+        let offset = head.offset;
+        let key = head.key().filter(|_| head.header.kind == FrameKind::Record);
+        let Some(key) = key.filter(|key| bounds.hold(key.sort_form(), offset)) else {
+            if !frames.skip_frame()? {
+                frames.finish_frame()?;
+            }
+            return Ok(());
+        };
+        // Of a framed one only its end tells whether it was abandoned. Whether a body is whole is for who reads it.
+        let counts = frames.skip_frame()? || frames.finish_frame()?.is_some();
+        if counts {
+            let place = Place::new(offset, frames.window.pos() - offset);
+            self.entries.push((key.sort_form().into(), place));
+        }
+        Ok(())
+    }
+
+    /// Skips past a frame that is not what was written. One whose key is known is listed all the same: whoever asks for it
+    /// is told.
+    fn skip_past_damage(
+        &mut self,
+        frames: &mut Frames,
+        broken: Broken,
+        home: &Home,
+        bounds: &Bounds<'_>,
+    ) -> Result<bool> {
+        let (at, next) = (broken.frame, broken.next);
+        let header = broken.key.is_some().then(|| frames.head().header);
+        let goes_on = skip_past_damage(frames, at, next)?;
+        let end = if goes_on { frames.window.pos() } else { frames.window.end() };
+        match (&broken.key, header) {
+            (Some(key), Some(header)) => {
+                if header.kind == FrameKind::Record && bounds.hold(key.sort_form(), at) {
+                    let place = Place::new(at, (end - at) / 8 * 8);
+                    self.entries.push((key.sort_form().into(), place));
+                }
+            }
+            _ => self.doubt = self.doubt.take().or(Some(broken.into_damage(home.source.path()))),
+        }
+        Ok(goes_on)
+    }
+}

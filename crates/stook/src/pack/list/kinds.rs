@@ -1,0 +1,56 @@
+//! [`Kinds`]: which records are meant where a pack holds a tree: the files alone, or also what else there was.
+
+use crate::pack::error::{Error, Result};
+use crate::pack::format::attributes::FileKind;
+use crate::pack::state::open::{KeyEntry, Pack};
+
+/// Kinds of records. A further name of a file (a hard link) is a file, and so is what no tree was packed from: both have
+/// content. Directories have none, and what a symbolic link holds is where it leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kinds {
+    /// Files, and records that do not say what they are.
+    pub files: bool,
+    /// Directories.
+    pub directories: bool,
+    /// Symbolic links.
+    pub symlinks: bool,
+}
+
+impl Kinds {
+    /// What has content.
+    pub const FILES: Self = Self { files: true, directories: false, symlinks: false };
+    /// Every record.
+    pub const ALL: Self = Self { files: true, directories: true, symlinks: true };
+
+    /// Whether a record of this kind is meant.
+    pub fn takes(self, kind: Option<FileKind>) -> bool {
+        match kind {
+            Some(FileKind::Directory) => self.directories,
+            Some(FileKind::Symlink) => self.symlinks,
+            Some(FileKind::File | FileKind::HardLink) | None => self.files,
+        }
+    }
+}
+
+impl Pack {
+    /// Of these entries, those of records of these kinds. Reads their heads, unless all kinds are meant. One whose head is
+    /// damaged stays: whoever reads it is told.
+    ///
+    /// # Errors
+    /// When reading is impossible at all.
+    pub fn of_kinds(&self, entries: Vec<KeyEntry>, kinds: Kinds) -> Result<Vec<KeyEntry>> {
+        if kinds == Kinds::ALL {
+            return Ok(entries);
+        }
+        let heads = self.heads(&entries)?;
+        let mut taken = Vec::with_capacity(entries.len());
+        for (entry, head) in entries.into_iter().zip(heads) {
+            match head {
+                Ok(head) if !kinds.takes(head.attributes.file_kind()) => {}
+                Ok(_) | Err(Error::Damaged(_)) => taken.push(entry),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
+    }
+}

@@ -1,0 +1,445 @@
+//! Looks at every byte of a pack that carries meaning, and lists all that is wrong.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, OnceLock};
+
+use crate::extent::ByteRange;
+use crate::pack::damages::Damages;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::attributes::{Attributes, FileKind};
+use crate::pack::format::frame::FrameKind;
+use crate::pack::format::index::Place;
+use crate::pack::index::lost::Lost;
+use crate::pack::index::run::MergeCursor;
+use crate::pack::key::Key;
+use crate::pack::maintain::batches::BatchWatch;
+use crate::pack::read::frames::{Frames, Step, Trouble};
+use crate::pack::read::reader::Reader;
+use crate::pack::read::route::Route;
+use crate::pack::state::open::{OpenOptions, Pack};
+use crate::pack::state::recover::skip_past_damage_reporting;
+use crate::pack::state::segment::{Life, Segment};
+use crate::pack::state::snapshot::Snapshot;
+use crate::pack::writer::host::{Host as _, SystemHost};
+use crate::storage::Storage;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CheckReport {
+    /// Records that are whole, dead ones included.
+    pub records: u64,
+    /// Of these, live.
+    pub live_records: u64,
+    /// Bytes of bodies verified.
+    pub body_bytes: u64,
+    /// All damage.
+    pub damages: Damages,
+    /// What is no damage but worth knowing: foreign files, torn tails, an unfinished build.
+    pub notes: Vec<String>,
+}
+
+/// Bytes of frames that are held against the index as one. Only where they differ the records are gone through one by one,
+/// which is when they are in memory: at most 350,000 of them.
+const SPAN_LEN: u64 = 16 << 20;
+
+/// Spans of a segment that are gone through one by one; of more, only that they differ is told.
+const NARROWED_MAX: usize = 64;
+
+/// A set of records, of which only is known how many they are and what their hashes add up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sum {
+    count: u64,
+    hashes: u64,
+}
+
+impl Sum {
+    fn add(&mut self, hasher: &RandomState, form: &[u8], place: Place) {
+        self.count += 1;
+        self.hashes = self.hashes.wrapping_add(hasher.hash_one((form, place.offset, place.len)));
+    }
+}
+
+/// A span of a segment, as its frames have it and as its index does.
+#[derive(Debug, Clone, Copy, Default)]
+struct SpanSums {
+    /// Its first frame.
+    first: Option<u64>,
+    frames: Sum,
+    index: Sum,
+    /// Records that the deletion vector has.
+    dead: u64,
+}
+
+/// What a walk over the frames of a segment found.
+#[derive(Debug, Default)]
+struct Walked {
+    spans: BTreeMap<u64, SpanSums>,
+    /// Where frames are broken, to the next whole one.
+    lost: Lost,
+    /// Whether there is a live further name of a file.
+    has_links: bool,
+}
+
+impl Walked {
+    fn span(&mut self, offset: u64) -> &mut SpanSums {
+        self.spans.entry(offset / SPAN_LEN).or_default()
+    }
+}
+
+impl Pack {
+    /// Verifies every record, live or dead, every index page, that indexes and records agree, that deletions
+    /// speak of records, that no key is alive twice, and that further names of files lead to files. `progress` is told the bytes of segments gone through.
+    ///
+    /// # Errors
+    /// What reading meets. Damage is not an error here; it is what the report is for.
+    pub fn check(&self, mut progress: impl FnMut(u64)) -> Result<CheckReport> {
+        self.check_until(&mut |at| {
+            progress(at);
+            true
+        })
+    }
+
+    /// The same; `progress` ends it by returning `false`.
+    ///
+    /// # Errors
+    /// Those, and [`Error::Stopped`] when it was stopped.
+    pub fn check_until(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<CheckReport> {
+        let mut report = CheckReport { damages: self.snapshot.log.damages(), ..CheckReport::default() };
+        self.note_state(&mut report)?;
+        let hasher = RandomState::new();
+        let (mut passed, mut has_links) = (0, false);
+        for segment in &self.snapshot.segments {
+            let mut walked = Walked::default();
+            self.walk(segment, &hasher, &mut walked, &mut report, &mut |at| progress(passed + at))?;
+            passed += segment.frames().len();
+            self.check_index(segment, &hasher, &mut walked)?;
+            if !progress(passed) {
+                return Err(Error::Stopped);
+            }
+            self.check_agreement(segment, &walked, &mut report)?;
+            let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
+            report.damages.extend(walked.lost.records(segment, &self.reader, &is_live)?);
+            has_links |= walked.has_links;
+        }
+        self.check_unique(&mut report)?;
+        if has_links {
+            report.damages.extend(self.lost_links()?);
+        }
+        // Pages that were lost, and whatever else was gone around.
+        report.damages.join(self.snapshot.log.damages());
+        Ok(report)
+    }
+
+    /// Opens what is left of a pack for [`check`](Self::check), also where its newest manifest cannot be read: by an older one,
+    /// or by its segments alone. What that means is in the notes of the report.
+    ///
+    /// # Errors
+    /// [`Error::NotAPack`], what the storage meets.
+    pub fn open_what_is_left(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
+        let reader = Reader::new(options.engines);
+        let (snapshot, notes) = Snapshot::salvage(storage.as_ref(), &reader)?;
+        let (access, fits) = (options.access, OnceLock::new());
+        Ok(Self { storage, reader, snapshot, access, fits, maps: Vec::new(), notes })
+    }
+
+    fn note_state(&self, report: &mut CheckReport) -> Result<()> {
+        report.notes.clone_from(&self.notes);
+        for torn in self.torn_tails() {
+            let what = format!(
+                "segment {:016x} has an unfinished end of {} bytes at offset {}; the next writer cuts it off",
+                torn.segment, torn.len, torn.offset
+            );
+            report.notes.push(what);
+        }
+        if !self.is_complete() {
+            report.notes.push("the pack is incomplete: what built it has not come to its end".into());
+        }
+        self.note_clock(report);
+        let files = self.snapshot.look_at_files(self.storage.as_ref(), &self.reader)?;
+        report.damages.extend(files.damages);
+        report.notes.extend(files.notes);
+        Ok(())
+    }
+
+    /// A clock that was ahead once keeps all later times from telling anything.
+    fn note_clock(&self, report: &mut CheckReport) {
+        let last_ns = self.snapshot.manifest.time_last_ns;
+        let ahead = crate::pack::writer::host::clock_is_behind(SystemHost.now_ns(), last_ns);
+        report.notes.extend(ahead);
+    }
+
+    fn walk(
+        &self,
+        segment: &Segment,
+        hasher: &RandomState,
+        walked: &mut Walked,
+        report: &mut CheckReport,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        let range = segment.frames();
+        if range.is_empty() {
+            return Ok(());
+        }
+        let route = Route::new(self.access, segment.source.as_ref(), range);
+        let mut frames = Frames::new(
+            self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?,
+            segment.salt,
+        );
+        let mut batches = BatchWatch::default();
+        let damage = |(offset, what)| Damage {
+            file: segment.source.path().to_path_buf(),
+            offset,
+            key: None,
+            what,
+            cause: None,
+        };
+        let mut goes_on = true;
+        let mut report_progress = |at: u64| {
+            goes_on = goes_on && progress(at - range.start());
+            goes_on
+        };
+        loop {
+            if !report_progress(frames.window.pos()) {
+                return Err(Error::Stopped);
+            }
+            let broken = match frames.step()? {
+                Step::End => break,
+                Step::Invalid(broken) => broken,
+                Step::Frame => {
+                    let offset = frames.head().offset;
+                    walked.span(offset).first.get_or_insert(offset);
+                    match frames.finish_frame_reporting(&mut report_progress) {
+                        // It was left where it stood.
+                        Ok(_) if !report_progress(frames.window.pos()) => return Err(Error::Stopped),
+                        Ok(body_len) => {
+                            report.damages.extend(batches.take(&frames).map(damage));
+                            if let Some(body_len) = body_len {
+                                note_record(segment, &frames, body_len, hasher, walked, report);
+                            }
+                            continue;
+                        }
+                        Err(Trouble::Source(error)) => return Err(error.into()),
+                        Err(Trouble::Broken(broken)) => broken,
+                    }
+                }
+            };
+            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
+            batches.note_damage();
+            report.damages.push(broken.into_damage(segment.source.path()));
+            let is_more = skip_past_damage_reporting(&mut frames, frame, next, &mut report_progress)?;
+            let end = if is_more { frames.window.pos() } else { range.end() };
+            walked.lost.note(frame, end, is_named);
+            if !is_more {
+                break;
+            }
+        }
+        report.damages.extend(batches.end().map(damage));
+        let path = segment.source.path();
+        let unreported = frames.window.holes().unreported(path, &report.damages);
+        report.damages.extend(unreported);
+        self.reader.give_back(frames.window.into_engine()?);
+        Ok(())
+    }
+
+    /// Every page of the index, whose entries are added up.
+    fn check_index(&self, segment: &Segment, hasher: &RandomState, walked: &mut Walked) -> Result<()> {
+        let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
+        while let Some((_, entry)) = cursor.peek() {
+            let place = entry.place();
+            if !walked.lost.contains(place.offset) {
+                walked.span(place.offset).index.add(hasher, entry.form(), place);
+            }
+            cursor.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Whether frames, index and deletions speak of the same records.
+    fn check_agreement(&self, segment: &Segment, walked: &Walked, report: &mut CheckReport) -> Result<()> {
+        let mut narrowed = 0;
+        let last_death = segment.deaths.keys().next_back().map_or(0, |last| last / SPAN_LEN);
+        let last = walked.spans.keys().next_back().copied().unwrap_or(0).max(last_death);
+        for number in 0..=last {
+            let span = walked.spans.get(&number).copied().unwrap_or_default();
+            let start = number * SPAN_LEN;
+            let range = ByteRange::at(start, SPAN_LEN).unwrap_or_default();
+            let dead = segment.deaths.range(range.start()..range.end());
+            let dead = dead.filter(|(offset, _)| !walked.lost.contains(**offset)).count() as u64;
+            if span.frames == span.index && span.dead == dead {
+                continue;
+            }
+            narrowed += 1;
+            if narrowed > NARROWED_MAX {
+                let what = format!("the index and the {SPAN_LEN} bytes of records here do not agree");
+                let file = segment.source.path().to_path_buf();
+                report.damages.push(Damage { file, offset: start, key: None, what, cause: None });
+            } else {
+                self.narrow(segment, walked, range, span.first, report)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports what does not agree in a span.
+    fn narrow(
+        &self,
+        segment: &Segment,
+        walked: &Walked,
+        span: ByteRange,
+        first: Option<u64>,
+        report: &mut CheckReport,
+    ) -> Result<()> {
+        let file = segment.source.path();
+        let mut report_damage = |offset, key, what: &str| {
+            report.damages.push(Damage {
+                file: file.to_path_buf(),
+                offset,
+                key,
+                what: what.into(),
+                cause: None,
+            });
+        };
+        let mut records = self.records_in(segment, span, first)?;
+        let mut cursor = MergeCursor::seek(segment.runs.iter(), &self.reader, &[])?;
+        while let Some((_, entry)) = cursor.peek() {
+            let place = entry.place();
+            if span.contains(place.offset) && !walked.lost.contains(place.offset) {
+                let key = || Key::from_sort_form(entry.form());
+                match records.get_mut(&place.offset) {
+                    None => {
+                        report_damage(place.offset, key(), "the index names a record here, and there is none")
+                    }
+                    Some(seen) => {
+                        seen.listed = true;
+                        if seen.form.as_ref() != entry.form() || seen.len != place.len {
+                            report_damage(place.offset, key(), "the index names another record here");
+                        }
+                    }
+                }
+            }
+            cursor.advance()?;
+        }
+        for (&offset, _) in segment.deaths.range(span.start()..span.end()) {
+            if !records.contains_key(&offset) && !walked.lost.contains(offset) {
+                report_damage(offset, None, "a deletion speaks of a record here, and there is none");
+            }
+        }
+        for (offset, seen) in records.into_iter().filter(|(_, seen)| !seen.listed) {
+            report_damage(offset, Key::from_sort_form(&seen.form), "a record here is missing from the index");
+        }
+        Ok(())
+    }
+
+    /// The records of a span, by their offsets.
+    fn records_in(
+        &self,
+        segment: &Segment,
+        span: ByteRange,
+        first: Option<u64>,
+    ) -> Result<BTreeMap<u64, Seen>> {
+        let mut records = BTreeMap::new();
+        let Some(range) = first.and_then(|first| ByteRange::new(first, segment.frames_end)) else {
+            return Ok(records);
+        };
+        let route = Route::new(self.access, segment.source.as_ref(), range);
+        let mut frames = Frames::new(
+            self.reader.window(segment.source.clone(), range, route, segment.salt.chunk_len)?,
+            segment.salt,
+        );
+        while frames.window.pos() < span.end() {
+            let broken = match frames.step()? {
+                Step::End => break,
+                Step::Invalid(broken) => broken,
+                Step::Frame => match frames.finish_frame() {
+                    Ok(None) => continue,
+                    Ok(Some(_)) => {
+                        let head = frames.head();
+                        let Some(key) = head.key() else { continue };
+                        let len = Place::new(head.offset, frames.window.pos() - head.offset).len;
+                        let seen = Seen { form: key.sort_form().into(), len, listed: false };
+                        records.insert(head.offset, seen);
+                        continue;
+                    }
+                    Err(Trouble::Source(error)) => return Err(error.into()),
+                    Err(Trouble::Broken(broken)) => broken,
+                },
+            };
+            // What is behind the span is not asked for.
+            match skip_past_damage_reporting(&mut frames, broken.frame, broken.next, &mut |at| {
+                at < span.end()
+            }) {
+                Ok(true) => {}
+                Ok(false) | Err(Error::Stopped) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.reader.give_back(frames.window.into_engine()?);
+        Ok(records)
+    }
+
+    fn check_unique(&self, report: &mut CheckReport) -> Result<()> {
+        let mut before = None;
+        for entry in self.keys(&[])? {
+            let entry = match entry {
+                Ok(entry) => entry,
+                // The list of the dead that is lost has been reported.
+                Err(Error::Damaged(damage)) if damage.key.is_some() => continue,
+                Err(Error::Damaged(damage)) => {
+                    // What is behind it cannot be compared.
+                    report.damages.push(damage);
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            if before.as_ref() == Some(&entry.key) {
+                report.damages.push(Damage {
+                    file: self.storage.path(""),
+                    offset: 0,
+                    key: Some(entry.key.clone()),
+                    what: "two live records have this key".into(),
+                    cause: None,
+                });
+            }
+            before = Some(entry.key);
+        }
+        Ok(())
+    }
+}
+
+/// A record of a span whose records are gone through one by one.
+#[derive(Debug)]
+struct Seen {
+    form: Box<[u8]>,
+    len: Option<u64>,
+    listed: bool,
+}
+
+fn note_record(
+    segment: &Segment,
+    frames: &Frames,
+    body_len: u64,
+    hasher: &RandomState,
+    walked: &mut Walked,
+    report: &mut CheckReport,
+) {
+    let head = frames.head();
+    let Some(key) = head.key() else { return };
+    let attributes = Attributes::decode(&head.attributes);
+    if let Err(invalid) = &attributes {
+        let file = segment.source.path().to_path_buf();
+        let what = format!("the attributes cannot be read: {}", invalid.what);
+        report.damages.push(Damage { file, offset: head.offset, key: Some(key.clone()), what, cause: None });
+    }
+    debug_assert_eq!(head.header.kind, FrameKind::Record);
+    report.records += 1;
+    report.body_bytes += body_len;
+    let span = walked.span(head.offset);
+    span.frames.add(hasher, key.sort_form(), Place::new(head.offset, frames.window.pos() - head.offset));
+    span.dead += u64::from(segment.deaths.contains_key(&head.offset));
+    if segment.life(head.offset) == Life::Alive {
+        report.live_records += 1;
+        let kind = attributes.ok().and_then(|attributes| attributes.file_kind());
+        walked.has_links |= kind == Some(FileKind::HardLink);
+    }
+}

@@ -1,0 +1,449 @@
+//! Repair: all that can still be read of a pack, in a new one; and the rest, byte for byte, beside it.
+//!
+//! Nothing of the old pack is changed or believed more than its checksums: every frame of every segment is looked at. Of
+//! the whole records with a key the newest counts, unless a deletion vector lists it or a later deletion names its key.
+//!
+//! Memory is bounded, however many records there are: keys are settled one range of them after another, in as many walks over
+//! the segments as that takes. The first walk looks at every byte; later ones verify the records of their range.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::extent::ByteRange;
+use crate::pack::damages::Damages;
+use crate::pack::error::{Error, Result};
+use crate::pack::format::attributes::Attributes;
+use crate::pack::format::frame::FrameKind;
+use crate::pack::format::index::Place;
+use crate::pack::format::manifest::PackState;
+use crate::pack::index::lost::Lost;
+use crate::pack::key::Key;
+use crate::pack::read::frames::{Frames, Step, Trouble};
+use crate::pack::read::reader::Reader;
+use crate::pack::state::names::Name;
+use crate::pack::state::open::{OpenOptions, Pack};
+use crate::pack::state::recover::skip_past_damage_reporting;
+use crate::pack::state::segment::{Life, Segment};
+use crate::pack::state::snapshot::Snapshot;
+use crate::pack::writer::{Copied, Feed, PackWriter, Window, WriterOptions};
+use crate::source::AccessRule;
+use crate::storage::{Appender, Storage};
+
+/// Memory for the keys of one walk, and as much again for records on their way, in bytes.
+const MEMORY_LEN: usize = 128 << 20;
+
+/// Memory that a key takes besides its bytes, about.
+const KEY_LEN: usize = 160;
+
+/// Whole bytes between two quarantined stretches up to which they are one.
+const GAP_LEN: u64 = 64 << 10;
+
+/// One piece of quarantined bytes, as it is copied.
+const PIECE_LEN: u64 = 1 << 20;
+
+/// What a repair found and saved.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Repaired {
+    /// Records in the new pack.
+    pub records: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+    /// All damage that was met.
+    pub damages: Damages,
+    /// Stretches that could not be read, each in a file of the quarantine.
+    pub quarantined: Vec<Quarantined>,
+    /// What the new pack may have that the old one had not, or the other way round, and why.
+    pub notes: Vec<String>,
+}
+
+/// Bytes that are no whole record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Id of the segment.
+    pub segment: u64,
+    /// Where in it.
+    pub range: ByteRange,
+    /// The file that holds a copy of them, in the quarantine.
+    pub file: String,
+}
+
+/// How to repair a pack.
+#[derive(Debug, Clone)]
+pub struct RepairOptions {
+    /// How the new pack is written.
+    pub writer: WriterOptions,
+    /// Memory for the keys of one walk over the pack, in bytes; the records on their way take as much again. With less
+    /// there are more walks. Besides these there are reads under way (at most 32, of 1 MiB at most), what is being written, and 8
+    /// bytes a record for the index of the segment that is written.
+    pub memory_len: usize,
+}
+
+impl From<WriterOptions> for RepairOptions {
+    fn from(writer: WriterOptions) -> Self {
+        Self { writer, memory_len: MEMORY_LEN }
+    }
+}
+
+/// What was found of a key.
+#[derive(Debug, Clone, Copy, Default)]
+struct Newest {
+    /// Sequence number, segment and place of its newest whole record that no deletion vector lists.
+    record: Option<(u64, usize, Place)>,
+    /// Sequence number of the last deletion that names it.
+    deleted: u64,
+}
+
+impl Newest {
+    /// The record, if it counts.
+    fn counts(&self) -> Option<(usize, Place)> {
+        self.record
+            .filter(|&(sequence, ..)| self.deleted < sequence)
+            .map(|(_, segment, place)| (segment, place))
+    }
+}
+
+/// The keys of one range. What does not fit into the memory is left for the next walk: always the last of them.
+#[derive(Debug)]
+struct Survey {
+    keys: BTreeMap<Box<[u8]>, Newest>,
+    /// Memory that the keys take, about, and may take.
+    len: usize,
+    memory_len: usize,
+    /// The range begins here.
+    from: Box<[u8]>,
+    /// And ends before this key, if it does not go on to the last.
+    to: Option<Box<[u8]>>,
+    /// Whether everything is looked at, and what is wrong is noted.
+    is_first: bool,
+    /// Whether there are versions that no longer count: those are left out, and with them earlier states.
+    has_history: bool,
+    /// Whether there are further names of files.
+    has_links: bool,
+    broken: Vec<(usize, ByteRange)>,
+    damages: Damages,
+}
+
+/// Where unreadable bytes go; made when there are any.
+pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
+
+/// Writes all whole, live records of the pack in `from` into a new pack in `to`, with their groups, attributes, sequence
+/// numbers and times, in the order of their keys. `progress` is told bytes read and written, of about twice the size of
+/// the pack, and stops the repair by giving `false`.
+///
+/// # Errors
+/// What reading and writing meet: damage is no error. [`Error::Stopped`] when it was stopped; the new pack is then incomplete.
+pub fn repair(
+    from: &dyn Storage,
+    to: Arc<dyn Storage>,
+    options: impl Into<RepairOptions>,
+    quarantine: Quarantine<'_>,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Repaired> {
+    let RepairOptions { writer: options, memory_len } = options.into();
+    let reader = Reader::new(options.engines.clone());
+    let (snapshot, notes) = Snapshot::salvage(from, &reader)?;
+    let mut repaired = Repaired { notes, ..Repaired::default() };
+    let chunk_log2 = snapshot.manifest.chunk_log2;
+    let options = WriterOptions { chunk_log2, segment_len: snapshot.manifest.segment_len, ..options };
+    let mut writer = PackWriter::create(to.clone(), options)?;
+    writer.set_roots(snapshot.manifest.roots.clone());
+    if snapshot.manifest.moved {
+        writer.set_moved();
+    }
+    let mut survey = Survey::new(memory_len);
+    let passed = first_walk(&mut survey, &snapshot, &reader, &mut repaired, progress)?;
+    loop {
+        write(&mut writer, &snapshot, &survey, &reader, &mut repaired, &mut |bytes| {
+            progress(passed + bytes)
+        })?;
+        if !survey.go_on() {
+            break;
+        }
+        for (number, segment) in snapshot.segments.iter().enumerate() {
+            survey.walk(number, segment, &reader, &mut |_| progress(passed + repaired.bytes))?;
+        }
+    }
+    if survey.has_history {
+        // Versions that were replaced or deleted are not copied: no state before the last can be told.
+        let times = snapshot.segments.iter().map(|segment| segment.tally.time_last_ns);
+        writer.begin_history(times.fold(snapshot.manifest.time_last_ns, i64::max));
+    }
+    let files = snapshot.look_at_files(from, &reader)?;
+    // What was set aside, and whatever else no manifest names, is not in the new pack.
+    repaired.notes.extend(files.notes);
+    repaired.damages = snapshot.log.damages();
+    repaired.damages.join(std::mem::take(&mut survey.damages));
+    repaired.damages.extend(files.damages);
+    for (number, range) in joined(&survey.broken) {
+        let Some(segment) = snapshot.segments.get(number) else { continue };
+        repaired.quarantined.push(set_aside(segment, range, &reader, quarantine()?.as_ref())?);
+    }
+    // What was not whole before is not made so by saving it.
+    let is_complete = snapshot.manifest.state == PackState::Complete;
+    if !is_complete {
+        let note = "the pack was incomplete, and so is the new one";
+        repaired.notes.push(note.into());
+    }
+    writer.set_complete(is_complete);
+    writer.finish(true)?;
+    if survey.has_links {
+        // Those whose file could not be saved.
+        repaired.damages.extend(Pack::open(to, OpenOptions::default())?.lost_links()?);
+    }
+    Ok(repaired)
+}
+
+/// Looks at everything, and gives the bytes of it.
+fn first_walk(
+    survey: &mut Survey,
+    snapshot: &Snapshot,
+    reader: &Reader,
+    repaired: &mut Repaired,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<u64> {
+    let mut passed = 0;
+    for (number, segment) in snapshot.segments.iter().enumerate() {
+        survey.walk(number, segment, reader, &mut |at| progress(passed + at))?;
+        segment.runs.iter().try_for_each(|run| run.look_at_all(reader))?;
+        for torn in snapshot.torn.iter().filter(|torn| torn.segment == segment.entry.id) {
+            let (id, offset, len) = (torn.segment, torn.offset, torn.len);
+            let what = format!(
+                "segment {id:016x} has an unfinished end of {len} bytes at offset {offset}, which is set aside"
+            );
+            repaired.notes.push(what);
+            survey.broken.extend(ByteRange::at(offset, len).map(|range| (number, range)));
+        }
+        passed += segment.frames().len();
+        if segment.vector_lost {
+            let what = "the list of deleted records of segment";
+            let id = segment.entry.id;
+            repaired
+                .notes
+                .push(format!("{what} {id:016x} is lost: records that had been deleted may be there again"));
+        }
+    }
+    Ok(passed)
+}
+
+/// Writes what counts of one range of keys, group by group.
+fn write(
+    writer: &mut PackWriter,
+    snapshot: &Snapshot,
+    survey: &Survey,
+    reader: &Reader,
+    repaired: &mut Repaired,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
+    let segments: Vec<&Segment> = snapshot.segments.iter().collect();
+    for (number, group) in (0u32..).zip(&snapshot.manifest.groups) {
+        let is_ours =
+            |segment: usize| segments.get(segment).is_some_and(|segment| segment.entry.group == number);
+        let mut records = survey.keys.iter().filter_map(|(form, newest)| {
+            newest
+                .counts()
+                .filter(|&(segment, _)| is_ours(segment))
+                .map(|(segment, place)| (&**form, segment, place))
+        });
+        let mut feed = Listed { records: &mut records };
+        let before = repaired.bytes;
+        let sources = (&segments[..], reader);
+        let copied = writer
+            .take_over(group, &mut feed, sources, survey.memory_len, &mut |bytes| progress(before + bytes))?;
+        repaired.records += copied.records;
+        repaired.bytes += copied.bytes;
+    }
+    writer.publish()
+}
+
+impl Survey {
+    fn new(memory_len: usize) -> Self {
+        Self {
+            keys: BTreeMap::new(),
+            len: 0,
+            memory_len,
+            from: Box::default(),
+            to: None,
+            is_first: true,
+            has_history: false,
+            has_links: false,
+            broken: Vec::new(),
+            damages: Damages::default(),
+        }
+    }
+
+    /// Goes on to the keys behind; `false` when there are none.
+    fn go_on(&mut self) -> bool {
+        let Some(to) = self.to.take() else { return false };
+        (self.from, self.len, self.is_first) = (to, 0, false);
+        self.keys.clear();
+        true
+    }
+
+    /// Looks at every frame of a segment.
+    fn walk(
+        &mut self,
+        number: usize,
+        segment: &Segment,
+        reader: &Reader,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<()> {
+        let range = segment.frames();
+        if range.is_empty() {
+            return Ok(());
+        }
+        let access = AccessRule::default().decide(segment.source.as_ref(), range);
+        let mut frames = Frames::new(
+            reader.window(segment.source.clone(), range, access, segment.salt.chunk_len)?,
+            segment.salt,
+        );
+        let (mut goes_on, mut lost) = (true, Lost::default());
+        let mut report_progress = |at: u64| {
+            goes_on = goes_on && progress(at.saturating_sub(range.start()));
+            goes_on
+        };
+        loop {
+            if !report_progress(frames.window.pos()) {
+                return Err(Error::Stopped);
+            }
+            let broken = match frames.step()? {
+                Step::End => break,
+                Step::Invalid(broken) => broken,
+                // The first walk verified it, and another one takes it.
+                Step::Frame if !self.is_first && !self.wants(&frames) && frames.skip_frame()? => continue,
+                Step::Frame => match frames.finish_frame_reporting(&mut report_progress) {
+                    // It was left where it stood.
+                    Ok(_) if !report_progress(frames.window.pos()) => return Err(Error::Stopped),
+                    Ok(body_len) => {
+                        self.take(number, segment, &frames, body_len.is_some());
+                        continue;
+                    }
+                    Err(Trouble::Source(error)) => return Err(error.into()),
+                    Err(Trouble::Broken(broken)) => broken,
+                },
+            };
+            let (frame, next, is_named) = (broken.frame, broken.next, broken.key.is_some());
+            let goes_on = skip_past_damage_reporting(&mut frames, frame, next, &mut report_progress)?;
+            if self.is_first {
+                self.damages.push(broken.into_damage(segment.source.path()));
+                let end = if goes_on { frames.window.pos() } else { range.end() };
+                lost.note(frame, end, is_named);
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        if self.is_first {
+            let unreported = frames.window.holes().unreported(segment.source.path(), &self.damages);
+            self.damages.extend(unreported);
+            let is_live = |_: &Key, offset| segment.life(offset) != Life::Dead;
+            self.damages.extend(lost.records(segment, reader, &is_live)?);
+            self.broken.extend(lost.stretches().iter().map(|range| (number, *range)));
+        }
+        reader.give_back(frames.window.into_engine()?);
+        Ok(())
+    }
+
+    /// Whether the key of the frame at hand is in the range.
+    fn wants(&self, frames: &Frames) -> bool {
+        frames.head().key().is_some_and(|key| self.has(key.sort_form()))
+    }
+
+    fn has(&self, form: &[u8]) -> bool {
+        *form >= *self.from && self.to.as_deref().is_none_or(|to| form < to)
+    }
+
+    /// Notes what the frame says of its key, if that is in the range.
+    fn take(&mut self, number: usize, segment: &Segment, frames: &Frames, is_record: bool) {
+        let head = frames.head();
+        let Some(key) = head.key().filter(|key| self.has(key.sort_form())) else { return };
+        let is_deletion = head.header.kind == FrameKind::Deletion;
+        let is_dead = segment.deaths.contains_key(&head.offset);
+        self.has_history |= is_deletion || is_dead;
+        if !is_deletion && (!is_record || is_dead) {
+            return;
+        }
+        self.has_links |= Attributes::name_flags(&head.attributes).0;
+        let form = key.sort_form();
+        if !self.keys.contains_key(form) {
+            self.len += KEY_LEN + form.len();
+            self.keys.insert(form.into(), Newest::default());
+        }
+        if let Some(newest) = self.keys.get_mut(form) {
+            let sequence = head.header.sequence;
+            if is_deletion {
+                newest.deleted = newest.deleted.max(sequence);
+            } else if newest.record.is_none_or(|(before, ..)| before < sequence) {
+                self.has_history |= newest.record.is_some();
+                let place = Place::new(head.offset, frames.window.pos() - head.offset);
+                newest.record = Some((sequence, number, place));
+            }
+        }
+        self.make_room();
+    }
+
+    /// Leaves the last keys to the next walk as long as there are too many. One stays, so that every walk gets on.
+    fn make_room(&mut self) {
+        while self.len > self.memory_len && self.keys.len() > 1 {
+            let Some((form, _)) = self.keys.pop_last() else { return };
+            self.len = self.len.saturating_sub(KEY_LEN + form.len());
+            self.to = Some(form);
+        }
+    }
+}
+
+/// Feeds the records of one group, by key.
+struct Listed<'r, 'k> {
+    records: &'r mut (dyn Iterator<Item = (&'k [u8], usize, Place)> + 'r),
+}
+
+impl Feed for Listed<'_, '_> {
+    fn fill(&mut self, window: &mut Window, memory_len: usize, _: &mut Copied) -> Result<bool> {
+        window.clear();
+        while !window.is_full(memory_len) {
+            let Some((form, segment, place)) = self.records.next() else { return Ok(false) };
+            window.push(segment, place, None, form);
+        }
+        Ok(true)
+    }
+}
+
+/// Stretches of one segment with little between them are set aside as one: a file and its sync for each of thousands of hit
+/// records would take longer than all the rest.
+fn joined(broken: &[(usize, ByteRange)]) -> Vec<(usize, ByteRange)> {
+    let mut all = broken.to_vec();
+    all.sort_unstable_by_key(|(segment, range)| (*segment, range.start()));
+    let mut joined: Vec<(usize, ByteRange)> = Vec::new();
+    for (segment, range) in all {
+        match joined.last_mut() {
+            Some((last, before)) if *last == segment && range.start() <= before.end() + GAP_LEN => {
+                let end = before.end().max(range.end());
+                *before = ByteRange::new(before.start(), end).unwrap_or(*before);
+            }
+            _ => joined.push((segment, range)),
+        }
+    }
+    joined
+}
+
+/// Copies bytes that could not be understood into a file of their own.
+fn set_aside(
+    segment: &Segment,
+    range: ByteRange,
+    reader: &Reader,
+    quarantine: &dyn Storage,
+) -> Result<Quarantined> {
+    let id = segment.entry.id;
+    let file = format!("{}-{:016x}.bin", Name::Segment(id), range.start());
+    let mut appender: Box<dyn Appender> = quarantine.create(&file)?;
+    let mut at = range.start();
+    while at < range.end() {
+        let piece = ByteRange::new(at, range.end().min(at + PIECE_LEN)).unwrap_or_default();
+        // Zeros stand where the medium gives nothing back.
+        let (bytes, _) = reader.read_around(segment.source.as_ref(), piece)?;
+        appender.append(&[&bytes])?;
+        at = piece.end();
+    }
+    appender.sync()?;
+    quarantine.sync_directory()?;
+    Ok(Quarantined { segment: id, range, file })
+}

@@ -1,0 +1,183 @@
+//! Frames from many places, read together at queue depth and laid side by side in memory in the order asked for.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::engine::Access;
+use crate::extent::ByteRange;
+use crate::pack::error::{Error, Result, is_unreadable};
+use crate::pack::read::around::{Holes, read_around};
+use crate::pack::read::reader::{Batch, Read, Reader};
+use crate::pack::state::segment::Segment;
+use crate::plan::{Plan, PlanOptions};
+
+/// Bytes between two wanted frames that are read rather than skipped: about what the device reads in the time that
+/// one more request takes.
+const GAP_MAX: u64 = 32 << 10;
+
+/// The longest single read, bytes.
+const READ_LEN_MAX: u64 = 1 << 20;
+
+/// A frame that is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Number of its segment among those given.
+    pub(crate) segment: usize,
+    /// Where it is.
+    pub(crate) range: ByteRange,
+}
+
+/// A segment to read from, and which way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) access: Access,
+}
+
+/// Bytes of frames, one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    bytes: Vec<u8>,
+    /// Where each of them begins, and the end.
+    starts: Vec<usize>,
+    /// What could not be read, by segment.
+    holes: BTreeMap<usize, Holes>,
+}
+
+impl Gathered {
+    /// Reads the wanted frames, in place of those gathered before. What the medium does not give back is zeros, which no
+    /// checksum takes for a frame: see [`explain`](Self::explain).
+    ///
+    /// # Errors
+    /// What reading meets.
+    pub(crate) fn read(&mut self, reader: &Reader, origins: &[Origin<'_>], wanted: &[Wanted]) -> Result<()> {
+        self.starts.clear();
+        let mut len = 0usize;
+        for frame in wanted {
+            self.starts.push(len);
+            len = len.saturating_add(usize::try_from(frame.range.len()).unwrap_or(usize::MAX));
+        }
+        self.starts.push(len);
+        self.bytes.clear();
+        self.holes.clear();
+        let missing = len.saturating_sub(self.bytes.capacity());
+        self.bytes
+            .try_reserve_exact(missing)
+            .map_err(|error| Error::Invalid(format!("no memory for {len} bytes of records: {error}")))?;
+        self.bytes.resize(len, 0);
+        let parts = Part::plan_all(origins, wanted)?;
+        let mut filling =
+            Filling { gathered: self, origins, parts, next: (0, 0), asked: Vec::new(), failure: None };
+        reader.read_batch(&mut filling)?;
+        match filling.failure.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Why one of them is not what was written.
+    pub(crate) fn explain(&self, origin: &Origin<'_>, wanted: Wanted, found: Error) -> Error {
+        match self.holes.get(&wanted.segment) {
+            Some(holes) => holes.explain(origin.segment.source.as_ref(), wanted.range, found),
+            None => found,
+        }
+    }
+
+    /// The bytes of one of them, by its place in what was asked for.
+    pub(crate) fn frame(&self, number: usize) -> &[u8] {
+        let ends = self.starts.get(number).zip(self.starts.get(number + 1));
+        ends.and_then(|(&start, &end)| self.bytes.get(start..end)).unwrap_or_default()
+    }
+}
+
+/// What is read from one segment.
+struct Part {
+    /// Which of the wanted frames these are.
+    numbers: Vec<usize>,
+    plan: Plan,
+}
+
+impl Part {
+    fn plan_all(origins: &[Origin<'_>], wanted: &[Wanted]) -> Result<Vec<Self>> {
+        let mut numbers = vec![Vec::new(); origins.len()];
+        for (number, frame) in wanted.iter().enumerate() {
+            if let Some(of_segment) = numbers.get_mut(frame.segment) {
+                of_segment.push(number);
+            }
+        }
+        let plans = numbers.into_iter().zip(origins).map(|(numbers, origin)| {
+            let ranges: Vec<ByteRange> =
+                numbers.iter().filter_map(|&number| wanted.get(number)).map(|frame| frame.range).collect();
+            let end = origin.segment.source.len();
+            let options =
+                PlanOptions { max_gap: GAP_MAX, min_len: 0, max_len: READ_LEN_MAX, alignment: 4096, end };
+            let plan = Plan::new(&ranges, &options).map_err(|error| Error::Invalid(error.to_string()))?;
+            Ok(Self { numbers, plan })
+        });
+        plans.collect()
+    }
+}
+
+/// Frames on their way.
+struct Filling<'g, 'a> {
+    gathered: &'g mut Gathered,
+    origins: &'a [Origin<'a>],
+    parts: Vec<Part>,
+    /// The next read: part, number of the read.
+    next: (usize, usize),
+    asked: Vec<(usize, usize)>,
+    failure: Option<Error>,
+}
+
+impl Filling<'_, '_> {
+    fn fail(&mut self, error: crate::Error) {
+        self.failure.get_or_insert(error.into());
+    }
+}
+
+impl<'a> Batch<'a> for Filling<'_, 'a> {
+    fn next(&mut self) -> Option<Read<'a>> {
+        while self.failure.is_none() {
+            let (part, read) = self.next;
+            let origin = self.origins.get(part)?;
+            match self.parts.get(part).and_then(|part| part.plan.reads().get(read)) {
+                None => self.next = (part + 1, 0),
+                Some(&range) => {
+                    self.next.1 += 1;
+                    self.asked.push((part, read));
+                    return Some((origin.segment.source.as_ref(), range, origin.access));
+                }
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, number: usize, result: crate::Result<Bytes>) {
+        let Some(&(number, read)) = self.asked.get(number) else { return };
+        let (Some(part), Some(origin)) = (self.parts.get(number), self.origins.get(number)) else { return };
+        let source = origin.segment.source.as_ref();
+        let bytes = match result {
+            Ok(bytes) => bytes,
+            // What lies between the frames, or a frame beside, is no reason to do without the others: whoever looks at
+            // what is missing finds zeros.
+            Err(error) if is_unreadable(&error) => {
+                let range = part.plan.reads().get(read).copied().unwrap_or_default();
+                match read_around(source, range, self.gathered.holes.entry(number).or_default()) {
+                    Ok(bytes) => bytes.into(),
+                    Err(error) => return self.fail(error),
+                }
+            }
+            Err(error) => return self.fail(error),
+        };
+        for piece in part.plan.pieces_in(read) {
+            let start = part.numbers.get(piece.wanted).and_then(|&number| self.gathered.starts.get(number));
+            let Some(start) = start.map(|start| start + piece.wanted_offset as usize) else { continue };
+            let (from, len) = (piece.read_offset as usize, piece.len as usize);
+            let parts = self.gathered.bytes.get_mut(start..start + len).zip(bytes.get(from..from + len));
+            if let Some((to, from)) = parts {
+                to.copy_from_slice(from);
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Reads for packs: small reads at once, batches at queue depth, windows over long stretches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::engine::{Access, Engine, EngineFactory};
+use crate::extent::ByteRange;
+use crate::pack::error::{Error, Result};
+use crate::pack::read::around::{Holes, read_again, read_around};
+use crate::pack::read::route::Route;
+use crate::pack::read::window::{Window, WindowOptions};
+use crate::source::{Leaf, Session, SessionOptions, Source, read_object};
+
+/// Depth at which batches and scans run.
+pub(crate) const DEPTH: usize = 32;
+
+/// One read of a scan, bytes.
+const BLOCK_LEN: usize = 1 << 20;
+
+/// The same through the page cache: what was copied from it is still near the processor when it is looked at.
+const CACHED_BLOCK_LEN: usize = 256 << 10;
+
+/// Longer ranges are not worth a try whether they are in the page cache.
+const AT_ONCE_LEN_MAX: u64 = 1 << 20;
+
+/// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
+const RING_BLOCKS: usize = 32;
+
+/// The same through the page cache, where nothing is to be kept busy: a ring that stays in the processor's caches
+/// is copied into twice as fast as one that does not.
+const CACHED_RING_BLOCKS: usize = 8;
+
+/// A read: what, where, and which way.
+pub(crate) type Read<'a> = (&'a dyn Source, ByteRange, Access);
+
+/// Reads that are thought of while others are under way.
+pub(crate) trait Batch<'a> {
+    /// The next read.
+    fn next(&mut self) -> Option<Read<'a>>;
+
+    /// Takes what became of the read that `next` gave as this one, counted from 0.
+    fn take(&mut self, number: usize, result: crate::Result<Bytes>);
+}
+
+/// A batch that is known from the start.
+struct Collected<'a, I> {
+    ranges: I,
+    asked: Vec<(&'a dyn Source, ByteRange)>,
+    results: Vec<Result<Bytes>>,
+}
+
+impl<'a, I: Iterator<Item = Read<'a>>> Batch<'a> for Collected<'a, I> {
+    fn next(&mut self) -> Option<Read<'a>> {
+        let read = self.ranges.next()?;
+        self.asked.push((read.0, read.1));
+        Some(read)
+    }
+
+    fn take(&mut self, number: usize, result: crate::Result<Bytes>) {
+        if let (Some(slot), Some(&(source, range))) = (self.results.get_mut(number), self.asked.get(number)) {
+            *slot = read_again(source, range, result);
+        }
+    }
+}
+
+/// Lends engines to whoever reads, and keeps them for the next.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    engines: Arc<dyn EngineFactory>,
+    idle: Idle,
+}
+
+/// What was used and may be used again, by the process that made it.
+struct Idle {
+    engines: Mutex<Kept<Box<dyn Engine>>>,
+    sessions: Mutex<Kept<Session>>,
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    process: u32,
+    values: Vec<T>,
+}
+
+impl<T> Kept<T> {
+    fn new() -> Mutex<Self> {
+        Mutex::new(Self { process: std::process::id(), values: Vec::new() })
+    }
+
+    /// A forked child has a copy of what its parent kept. The rings are the parent's, and threads of a pool do not exist
+    /// in the child: they are neither used nor taken down here.
+    fn of_this_process(&mut self) -> &mut Vec<T> {
+        let process = std::process::id();
+        if self.process != process {
+            std::mem::forget(std::mem::take(&mut self.values));
+            self.process = process;
+        }
+        &mut self.values
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        self.of_this_process();
+    }
+}
+
+/// More than a few idle ones are left over from a burst of threads, and each holds kernel memory.
+const IDLE_MAX: usize = 4;
+
+fn take<T>(idle: &Mutex<Kept<T>>) -> Option<T> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner).of_this_process().pop()
+}
+
+fn keep<T>(idle: &Mutex<Kept<T>>, value: T) {
+    let mut kept = idle.lock().unwrap_or_else(PoisonError::into_inner);
+    let idle = kept.of_this_process();
+    if idle.len() < IDLE_MAX {
+        idle.push(value);
+    }
+}
+
+impl std::fmt::Debug for Idle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Idle")
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(engines: Arc<dyn EngineFactory>) -> Self {
+        Self { engines, idle: Idle { engines: Kept::new(), sessions: Kept::new() } }
+    }
+
+    /// An engine, idle or new.
+    pub(crate) fn engine(&self) -> Result<Box<dyn Engine>> {
+        match take(&self.idle.engines) {
+            Some(engine) => Ok(engine),
+            None => Ok(self.engines.build(DEPTH)?),
+        }
+    }
+
+    /// Takes an engine back.
+    pub(crate) fn give_back(&self, engine: Box<dyn Engine>) {
+        keep(&self.idle.engines, engine);
+    }
+
+    /// The bytes of one range, through the page cache. What the medium does not give back is damage.
+    pub(crate) fn read(&self, source: &dyn Source, range: ByteRange) -> Result<Bytes> {
+        let mut all = self.read_many(std::iter::once((source, range, Access::Cached)))?;
+        all.pop().unwrap_or_else(|| Ok(Bytes::new()))
+    }
+
+    /// The bytes of one range with zeros where the medium does not give them back, and where that is.
+    pub(crate) fn read_around(&self, source: &dyn Source, range: ByteRange) -> Result<(Bytes, Holes)> {
+        let mut holes = Holes::default();
+        let bytes = match self.read(source, range) {
+            Err(Error::Damaged(_)) => read_around(source, range, &mut holes)?.into(),
+            read => read?,
+        };
+        Ok((bytes, holes))
+    }
+
+    /// The bytes of many ranges, at queue depth; each is there or tells why not. What the medium does not give back is
+    /// damage.
+    pub(crate) fn read_many<'a>(
+        &self,
+        ranges: impl ExactSizeIterator<Item = Read<'a>>,
+    ) -> Result<Vec<Result<Bytes>>> {
+        let results = (0..ranges.len()).map(|_| Ok(Bytes::new())).collect();
+        let asked = Vec::with_capacity(ranges.len());
+        let mut collected = Collected { ranges, asked, results };
+        self.read_batch(&mut collected)?;
+        Ok(collected.results)
+    }
+
+    /// Does the reads of a batch at queue depth. Each result is handed back as soon as it is there, in any order:
+    /// the device goes on with the others meanwhile.
+    pub(crate) fn read_batch<'a>(&self, batch: &mut impl Batch<'a>) -> Result<()> {
+        let mut session: Option<Session> = None;
+        let bypassed = self.engines.may_be_bypassed();
+        let mut tokens = 0u64..;
+        let mut more = true;
+        loop {
+            while more && !session.as_ref().is_some_and(Session::is_full) {
+                let Some(((source, range, access), token)) = batch.next().zip(tokens.next()) else {
+                    more = false;
+                    break;
+                };
+                if bypassed && let Some(bytes) = read_if_cached(source, range, access) {
+                    batch.take(token as usize, Ok(bytes));
+                    continue;
+                }
+                let session = match &mut session {
+                    Some(session) => session,
+                    none => none.insert(self.session()?),
+                };
+                if let Err(error) = session.submit(token, source, range, access) {
+                    batch.take(token as usize, Err(error));
+                }
+            }
+            match session.as_mut().and_then(Session::next) {
+                Some((token, result)) => batch.take(token as usize, result),
+                None if !more => break,
+                None => {}
+            }
+        }
+        if let Some(session) = session {
+            self.give_back_session(session);
+        }
+        Ok(())
+    }
+
+    /// Takes a session back, of which nothing is wanted any more.
+    pub(crate) fn give_back_session(&self, session: Session) {
+        if session.pending() == 0 {
+            keep(&self.idle.sessions, session);
+        }
+    }
+
+    /// Whether bytes that are in the page cache may be read without an engine.
+    pub(crate) fn may_bypass(&self) -> bool {
+        self.engines.may_be_bypassed()
+    }
+
+    pub(crate) fn session(&self) -> Result<Session> {
+        match take(&self.idle.sessions) {
+            Some(session) => Ok(session),
+            None => {
+                let options = SessionOptions { depth: DEPTH, ..SessionOptions::default() };
+                Ok(Session::new(self.engines.as_ref(), options)?)
+            }
+        }
+    }
+
+    /// A window over a stretch of frames whose bodies have chunks of this length: any of them can be looked at in one piece.
+    pub(crate) fn window(
+        &self,
+        source: Arc<dyn Source>,
+        range: ByteRange,
+        route: impl Into<Route>,
+        chunk_len: u64,
+    ) -> Result<Window> {
+        let route = route.into();
+        let (layout, block_len) = (route.layout(), block_len(route.layout()));
+        // A chunk may begin in the middle of a block, and half of a ring is for what is read ahead.
+        let needed = chunk_len.div_ceil(block_len as u64).saturating_add(1).saturating_mul(2);
+        let blocks = usize::try_from(needed).unwrap_or(usize::MAX).max(ring_blocks(layout));
+        let options = WindowOptions { block_len, blocks, route };
+        Ok(Window::new(self.engine()?, source, range, options)?)
+    }
+
+    /// A window that holds all of a stretch.
+    pub(crate) fn whole_window(
+        &self,
+        source: Arc<dyn Source>,
+        range: ByteRange,
+        route: impl Into<Route>,
+    ) -> Result<Window> {
+        let route = route.into();
+        let block_len = block_len(route.layout());
+        let options = WindowOptions { block_len, blocks: usize::MAX / block_len, route };
+        Ok(Window::new(self.engine()?, source, range, options)?)
+    }
+}
+
+/// Bytes that are in the page cache, copied at once: a trip through an engine would take longer than that.
+pub(crate) fn read_if_cached(source: &dyn Source, range: ByteRange, access: Access) -> Option<Bytes> {
+    if access != Access::Cached || range.len() > AT_ONCE_LEN_MAX {
+        return None;
+    }
+    let mut leaves = Vec::with_capacity(1);
+    // Whatever goes wrong here goes wrong again on the long way, and is told there.
+    source.resolve(range, &mut leaves).ok()?;
+    let [Leaf::File { file, range }] = leaves.as_slice() else { return None };
+    let mut bytes = vec![0; range.len() as usize];
+    file.read_if_cached(&mut bytes, range.start()).then(|| bytes.into())
+}
+
+/// The bytes of leaves, read at once where they are in files.
+pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
+    let mut bytes = Vec::new();
+    for leaf in leaves {
+        match leaf {
+            Leaf::Bytes(held) => bytes.extend_from_slice(held),
+            Leaf::Fill { byte, len } => bytes.resize(bytes.len() + *len as usize, *byte),
+            Leaf::File { file, range } => {
+                let start = bytes.len();
+                bytes.resize(start + range.len() as usize, 0);
+                if let Some(bytes) = bytes.get_mut(start..) {
+                    file.read_exact_at(bytes, range.start())?;
+                }
+            }
+            Leaf::Object { object, range } => bytes.extend_from_slice(&read_object(object, *range)?),
+        }
+    }
+    Ok(bytes.into())
+}
+
+fn ring_blocks(access: Access) -> usize {
+    match access {
+        Access::Direct => RING_BLOCKS,
+        Access::Cached => CACHED_RING_BLOCKS,
+    }
+}
+
+fn block_len(access: Access) -> usize {
+    match access {
+        Access::Direct => BLOCK_LEN,
+        Access::Cached => CACHED_BLOCK_LEN,
+    }
+}

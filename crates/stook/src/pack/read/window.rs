@@ -1,0 +1,390 @@
+//! A window that moves forward over a source, with reads running ahead of it at queue depth.
+//!
+//! Blocks land side by side in one ring of memory, so that what is peeked at is one slice even where it
+//! crosses from one read into the next; only what crosses the end of the ring is copied. With a ring as
+//! long as the source nothing is ever copied, and the whole of it is kept.
+//!
+//! What the medium does not give back is zeros, and is remembered: whoever finds that bytes are not what was written asks
+//! whether they could be read at all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::{Access, Arena, Completion, Engine, Operation, Request};
+use crate::error::{Error, Result};
+use crate::extent::ByteRange;
+use crate::pack::error::is_unreadable;
+use crate::pack::read::around::{Holes, read_around};
+use crate::pack::read::reader::read_leaves;
+use crate::pack::read::route::Route;
+use crate::source::{Leaf, Source};
+
+/// How a window reads.
+#[derive(Debug, Clone)]
+pub(crate) struct WindowOptions {
+    /// Length of one read in bytes, a multiple of 4096.
+    pub(crate) block_len: usize,
+    /// Blocks in the ring.
+    pub(crate) blocks: usize,
+    /// Past the page cache or through it.
+    pub(crate) route: Route,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Empty,
+    /// This block is being read.
+    InFlight(u64),
+    /// Holds this block.
+    Ready(u64),
+    /// This block could not be read.
+    Failed(u64, Error),
+}
+
+/// Reads forward over a range of a source.
+pub(crate) struct Window {
+    engine: Box<dyn Engine>,
+    source: Arc<dyn Source>,
+    options: WindowOptions,
+    arena: Arena,
+    slots: Vec<Slot>,
+    /// Where block 0 begins; aligned.
+    start: u64,
+    end: u64,
+    pos: u64,
+    /// The next block to ask for.
+    next: u64,
+    scratch: Vec<u8>,
+    completions: Vec<Completion>,
+    /// What could not be read so far.
+    holes: Holes,
+}
+
+const ALIGNMENT: u64 = 4096;
+
+/// Blocks that are asked for at once through the page cache.
+const CACHED_AHEAD: u64 = 2;
+
+impl Window {
+    /// A window over `range` of a source.
+    pub(crate) fn new(
+        engine: Box<dyn Engine>,
+        source: Arc<dyn Source>,
+        range: ByteRange,
+        options: WindowOptions,
+    ) -> Result<Self> {
+        let start = range.aligned(ALIGNMENT).start();
+        // A ring longer than the range would only cost memory.
+        let needed = (range.end() - start).div_ceil(options.block_len as u64).max(1);
+        let blocks = usize::try_from(needed).unwrap_or(usize::MAX).min(options.blocks);
+        let options = WindowOptions { blocks, ..options };
+        let arena = Arena::new(blocks * options.block_len)?;
+        let slots = (0..blocks).map(|_| Slot::Empty).collect();
+        Ok(Self {
+            engine,
+            source,
+            options,
+            arena,
+            slots,
+            start,
+            end: range.end(),
+            pos: range.start(),
+            next: 0,
+            scratch: Vec::new(),
+            completions: Vec::new(),
+            holes: Holes::default(),
+        })
+    }
+
+    /// What was to be read so far and could not be.
+    pub(crate) fn holes(&self) -> &Holes {
+        &self.holes
+    }
+
+    /// The path of the source, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    /// Offset in the source of the next byte.
+    pub(crate) fn pos(&self) -> u64 {
+        self.pos
+    }
+
+    /// Offset in the source at which the window ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes between here and the end.
+    pub(crate) fn left(&self) -> u64 {
+        self.end - self.pos
+    }
+
+    /// The most that can be peeked at in one piece.
+    pub(crate) fn peek_max(&self) -> usize {
+        // A peek may begin in the middle of a block, and half of the ring is left to reads ahead.
+        let ring_len = self.options.blocks * self.options.block_len;
+        if self.holds_all() { ring_len } else { ring_len / 2 }
+    }
+
+    /// The next `len` bytes, or fewer at the end. `len` is at most [`peek_max`](Self::peek_max), unless the
+    /// ring holds the whole range.
+    pub(crate) fn peek(&mut self, len: usize) -> Result<&[u8]> {
+        let len = len.min(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        if len == 0 {
+            return Ok(&[]);
+        }
+        let block_len = self.options.block_len as u64;
+        let (from, to) = (self.pos - self.start, self.pos - self.start + len as u64);
+        let (first, last) = (from / block_len, (to - 1) / block_len);
+        debug_assert!(last - first < self.options.blocks as u64, "a peek longer than the ring");
+        for block in first..=last {
+            self.wait_for(block)?;
+        }
+        let blocks = self.options.blocks as u64;
+        let ring_len = blocks * block_len;
+        let at = (from % ring_len) as usize;
+        if at as u64 + len as u64 <= ring_len {
+            return Ok(self.arena.bytes(at..at + len));
+        }
+        let wrapped = at + len - ring_len as usize;
+        self.scratch.clear();
+        self.scratch.extend_from_slice(self.arena.bytes(at..ring_len as usize));
+        self.scratch.extend_from_slice(self.arena.bytes(0..wrapped));
+        Ok(&self.scratch)
+    }
+
+    /// Bytes that were peeked at last and have just been skipped.
+    pub(crate) fn look_back(&self, offset: u64, len: usize) -> &[u8] {
+        let ring_len = (self.options.blocks * self.options.block_len) as u64;
+        let at = ((offset - self.start) % ring_len) as usize;
+        if at as u64 + len as u64 <= ring_len {
+            return self.arena.bytes(at..at + len);
+        }
+        // It crosses the end of the ring, so the peek copied it.
+        self.scratch.get(..len).unwrap_or_default()
+    }
+
+    /// Bytes from elsewhere in the source; the window stays where it is.
+    pub(crate) fn read_apart(&mut self, offset: u64, len: u64) -> Result<Bytes> {
+        let Some(range) = ByteRange::at(offset, len) else { return Ok(Bytes::new()) };
+        let mut leaves = Vec::new();
+        let read = self.source.resolve(range, &mut leaves).and_then(|()| read_leaves(&leaves));
+        match read {
+            Err(error) if is_unreadable(&error) => {
+                Ok(read_around(self.source.as_ref(), range, &mut self.holes)?.into())
+            }
+            read => read,
+        }
+    }
+
+    /// Steps over `len` bytes (to the end at most).
+    pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
+        let to = self.pos.saturating_add(len).min(self.end);
+        let ahead = self.start + self.next * self.options.block_len as u64;
+        if to > ahead.saturating_add((self.options.blocks * self.options.block_len) as u64) {
+            return self.seek(to);
+        }
+        self.pos = to;
+        Ok(())
+    }
+
+    /// Steps over what is left of a hole of the file, whose zeros nobody wrote: it may be far longer than anything that
+    /// could be read. Stays where it is if the file system does not tell.
+    pub(crate) fn skip_hole(&mut self) -> Result<()> {
+        let range = ByteRange::new(self.pos, self.end).unwrap_or_default();
+        let mut leaves = Vec::with_capacity(1);
+        self.source.resolve(range, &mut leaves)?;
+        let [Leaf::File { file, range }] = leaves.as_slice() else { return Ok(()) };
+        let data = file.next_data(range.start()).unwrap_or_default();
+        // Frames begin at multiples of 8.
+        self.skip(data.saturating_sub(range.start()) / 8 * 8)
+    }
+
+    /// Goes to any offset of the range. What the ring still holds is used again; reads that ran ahead are given
+    /// up only for places far off.
+    pub(crate) fn seek(&mut self, to: u64) -> Result<()> {
+        let to = to.min(self.end);
+        let blocks = self.options.blocks as u64;
+        let near = to.checked_sub(self.start).is_some_and(|distance| {
+            let block = distance / self.options.block_len as u64;
+            block + blocks > self.next && block <= self.next
+        });
+        if near || self.holds_all() && to >= self.start {
+            self.pos = to;
+            return Ok(());
+        }
+        while self.engine.in_flight() > 0 {
+            self.reap()?;
+        }
+        self.slots.iter_mut().for_each(|slot| *slot = Slot::Empty);
+        self.start = to / ALIGNMENT * ALIGNMENT;
+        self.pos = to;
+        self.next = 0;
+        Ok(())
+    }
+
+    /// Whether every block of the range has a place of its own.
+    fn holds_all(&self) -> bool {
+        self.end - self.start <= (self.options.blocks * self.options.block_len) as u64
+    }
+
+    /// All bytes of the range, when the ring was made to hold it, and where in them the range begins.
+    pub(crate) fn into_bytes(mut self) -> Result<(Box<dyn Engine>, Bytes)> {
+        while self.engine.in_flight() > 0 {
+            self.reap()?;
+        }
+        Ok((self.engine, self.arena.into_bytes()))
+    }
+
+    /// The engine, for whoever comes next.
+    pub(crate) fn into_engine(mut self) -> Result<Box<dyn Engine>> {
+        while self.engine.in_flight() > 0 {
+            self.reap()?;
+        }
+        Ok(self.engine)
+    }
+
+    fn wait_for(&mut self, block: u64) -> Result<()> {
+        let slot = (block % self.options.blocks as u64) as usize;
+        loop {
+            match self.slots.get_mut(slot) {
+                Some(Slot::Ready(held)) if *held == block => return Ok(()),
+                Some(failed @ Slot::Failed(..)) => {
+                    // A failure of a block that was skipped over concerns nobody.
+                    if let Slot::Failed(held, error) = std::mem::replace(failed, Slot::Empty)
+                        && held == block
+                    {
+                        if is_unreadable(&error) {
+                            self.fill_around(block, slot)?;
+                            continue;
+                        }
+                        // It is asked for again if the caller tries again.
+                        self.next = self.next.min(block);
+                        return Err(error);
+                    }
+                }
+                Some(Slot::InFlight(_)) => {}
+                _ => self.next = self.next.min(block),
+            }
+            self.schedule(block)?;
+            if !matches!(self.slots.get(slot), Some(Slot::Ready(held)) if *held == block) {
+                self.reap()?;
+            }
+        }
+    }
+
+    /// Asks for `wanted` and for as many blocks ahead as ring and engine have room for. Through the page cache
+    /// the system reads ahead itself, and blocks that are copied too early have left the processor's caches.
+    fn schedule(&mut self, wanted: u64) -> Result<()> {
+        let block_len = self.options.block_len as u64;
+        let total = (self.end - self.start).div_ceil(block_len);
+        let current = (self.pos - self.start) / block_len;
+        let ahead = match self.options.route.at(self.pos) {
+            Access::Direct => self.options.blocks as u64,
+            Access::Cached => CACHED_AHEAD.min(self.options.blocks as u64),
+        };
+        let limit = total.min((current + ahead).max(wanted + 1));
+        self.next = self.next.max(current);
+        while self.next < limit && self.engine.in_flight() < self.engine.depth() {
+            let block = self.next;
+            let slot = (block % self.options.blocks as u64) as usize;
+            match self.slots.get(slot) {
+                Some(Slot::InFlight(held)) if *held != block => break,
+                Some(Slot::InFlight(_)) => {}
+                Some(Slot::Ready(held)) if *held == block => {}
+                _ => self.ask(block, slot)?,
+            }
+            self.next = block + 1;
+        }
+        Ok(())
+    }
+
+    /// Where a block is in the source.
+    fn range_of(&self, block: u64) -> ByteRange {
+        let block_len = self.options.block_len as u64;
+        let from = self.start + block * block_len;
+        ByteRange::new(from, (from + block_len).min(self.end)).unwrap_or_default()
+    }
+
+    fn ask(&mut self, block: u64, slot: usize) -> Result<()> {
+        let range = self.range_of(block);
+        let from = range.start();
+        if self.holes.is_dead_before(from) || self.holes.first_in(range).is_some() {
+            // All of it would fail, which may take a disk seconds.
+            return self.fill_around(block, slot);
+        }
+        let mut leaves = Vec::with_capacity(1);
+        let resolved = self.source.resolve(range, &mut leaves);
+        if let ([Leaf::File { file, range }], Ok(())) = (leaves.as_slice(), &resolved) {
+            let at = slot * self.options.block_len;
+            let buffer = self.arena.take(at..at + self.options.block_len);
+            let aligned = range.start().is_multiple_of(ALIGNMENT);
+            let access = if aligned { self.options.route.at(from) } else { Access::Cached };
+            let operation = Operation::Read { offset: range.start(), len: range.len() as usize, buffer };
+            self.engine.submit(Request { token: block, file: file.clone(), access, operation });
+            self.set(slot, Slot::InFlight(block));
+            return Ok(());
+        }
+        match resolved.and_then(|()| read_leaves(&leaves)) {
+            Ok(bytes) => self.fill(block, slot, &bytes),
+            Err(error) => self.set(slot, Slot::Failed(block, error)),
+        }
+        Ok(())
+    }
+
+    /// Puts bytes into the place of a block.
+    fn fill(&mut self, block: u64, slot: usize, bytes: &[u8]) {
+        let at = slot * self.options.block_len;
+        let mut buffer = self.arena.take(at..at + self.options.block_len);
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        self.arena.put(buffer);
+        self.set(slot, Slot::Ready(block));
+    }
+
+    /// The same with what can be read of it.
+    fn fill_around(&mut self, block: u64, slot: usize) -> Result<()> {
+        let bytes = read_around(self.source.as_ref(), self.range_of(block), &mut self.holes)?;
+        self.fill(block, slot, &bytes);
+        Ok(())
+    }
+
+    fn set(&mut self, slot: usize, state: Slot) {
+        if let Some(slot) = self.slots.get_mut(slot) {
+            *slot = state;
+        }
+    }
+
+    fn reap(&mut self) -> Result<()> {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.engine.reap(1, &mut completions)?;
+        for completion in completions.drain(..) {
+            let block = completion.token;
+            let from = self.start + block * self.options.block_len as u64;
+            let wanted = self.end.saturating_sub(from).min(self.options.block_len as u64);
+            if let Some(buffer) = completion.buffer {
+                self.arena.put(buffer);
+            }
+            let state = match completion.result {
+                Ok(got) if got as u64 == wanted => Slot::Ready(block),
+                Ok(got) => Slot::Failed(
+                    block,
+                    Error::ShortRead {
+                        path: self.source.path().to_path_buf(),
+                        offset: from,
+                        wanted,
+                        got: got as u64,
+                    },
+                ),
+                Err(error) => Slot::Failed(block, error),
+            };
+            self.set((block % self.options.blocks as u64) as usize, state);
+        }
+        self.completions = completions;
+        Ok(())
+    }
+}

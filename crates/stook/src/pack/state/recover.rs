@@ -1,0 +1,464 @@
+//! Finds out what is in a span of frames that has no index: the tail of an active segment, or a sealed
+//! segment whose index was hit.
+
+use std::path::Path;
+
+use crate::extent::ByteRange;
+use crate::pack::damages::Damages;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::batch::BatchSum;
+use crate::pack::format::footer::{LastFrame, Tally};
+use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind};
+use crate::pack::format::index::Place;
+use crate::pack::format::mark::{Edition, SyncMark};
+use crate::pack::index::run::Run;
+use crate::pack::index::tail::Tail;
+use crate::pack::key::Key;
+use crate::pack::read::frames::{Broken, Frames, Step, Trouble};
+
+/// What a writer that died had not yet made durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    /// Id of the segment.
+    pub segment: u64,
+    /// Where it begins; everything before is whole.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A record or a deletion behind the committed length: no manifest knows yet what it overwrote.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    pub(crate) form: Box<[u8]>,
+    /// `None` for a deletion.
+    pub(crate) place: Option<Place>,
+    pub(crate) sequence: u64,
+    pub(crate) time_ns: i64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    /// Where it began.
+    pub(crate) start: u64,
+    /// Index of the records, in spans; that of the last is not encoded yet.
+    pub(crate) runs: Vec<Run>,
+    pub(crate) tail: Tail,
+    /// Those behind the committed length, in order.
+    pub(crate) fresh: Vec<Fresh>,
+    /// The longest length that a sync mark says was durable; 0 if there is none.
+    pub(crate) durable_len: u64,
+    /// End of what is whole.
+    pub(crate) frames_end: u64,
+    /// The last frame before it, and the last that ends at or below the committed length; none of a batch without its end.
+    pub(crate) last_frame: LastFrame,
+    pub(crate) last_committed: LastFrame,
+    /// The manifest after which what stands behind the committed length was written, as the last mark there says.
+    pub(crate) written_after: Option<Edition>,
+    /// Where begins what was not written after the manifest at hand, if anything was.
+    pub(crate) beyond: Option<Beyond>,
+    /// What follows it, if it was never durable.
+    pub(crate) torn: Option<TornTail>,
+    /// What should be there and is not.
+    pub(crate) damages: Damages,
+    /// The first frame that is not what was written and does not even tell its key.
+    pub(crate) doubt: Option<Damage>,
+    /// Whether the index may lack something: not all damage is records whose keys, places and lengths are known.
+    pub(crate) unlisted: bool,
+    /// The batch whose end was not met yet.
+    pub(crate) batch: Option<OpenBatch>,
+    /// What comes next may be the rest of a batch that began in what could not be read.
+    pub(crate) follows_damage: bool,
+}
+
+/// What stands behind the committed length, and was written after another manifest than the one that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beyond {
+    pub(crate) offset: u64,
+    /// After which; `None` where nothing tells.
+    pub(crate) after: Option<Edition>,
+}
+
+/// A span of frames, and what is known of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecoverySpan<'a> {
+    /// Id of the segment.
+    pub(crate) segment: u64,
+    /// Its file.
+    pub(crate) path: &'a Path,
+    /// The last frame before the span.
+    pub(crate) last_frame: LastFrame,
+    /// What is below was committed.
+    pub(crate) committed_len: u64,
+    /// What is behind counts if it was written after this manifest; `None` when all of it counts.
+    pub(crate) edition: Option<Edition>,
+    /// An index is encoded for so many bytes.
+    pub(crate) run_len: u64,
+}
+
+/// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
+/// that a later sync mark vouches for, is damage; else it is a torn tail.
+pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Recovered> {
+    let RecoverySpan { segment, path, last_frame, committed_len, run_len, .. } = span;
+    let mut found = Recovered {
+        start: frames.window.pos(),
+        last_frame,
+        last_committed: last_frame,
+        ..Recovered::default()
+    };
+    loop {
+        let broken = match frames.step()? {
+            Step::End => {
+                let end = frames.window.pos();
+                found.end_at(end, end, segment);
+                return Ok(found);
+            }
+            Step::Frame => match frames.finish_frame() {
+                Ok(body_len) => {
+                    let frame = frames.head().offset;
+                    if found.ends_before(frames, &span) {
+                        return Ok(found);
+                    }
+                    let Some(foreign) = found.take_foreign(frames) else {
+                        found.take(frames, body_len, committed_len);
+                        found.note_last(frames, committed_len);
+                        found.end_run(frames, run_len)?;
+                        continue;
+                    };
+                    if !vouched_for(frames, foreign.batch.offset)? {
+                        found.end_at(foreign.batch.offset, frames.window.end(), segment);
+                        return Ok(found);
+                    }
+                    found.judge(foreign, path);
+                    // Once more, now that nothing is open.
+                    frames.window.seek(frame)?;
+                    continue;
+                }
+                Err(Trouble::Source(error)) => return Err(error.into()),
+                Err(Trouble::Broken(broken)) => broken,
+            },
+            Step::Invalid(broken) => broken,
+        };
+        let at = broken.frame;
+        // Its header was whole when its key is known.
+        let header = broken.key.clone().map(|key| (key, frames.head().header));
+        // No writer leaves behind what cannot be read: that is not the end of what one wrote.
+        if at >= committed_len && !broken.unreadable && !vouched_for(frames, at)? {
+            found.end_at(at, frames.window.end(), segment);
+            return Ok(found);
+        }
+        let next = broken.next;
+        found.note_broken(broken.into_damage(path), header.as_ref().map(|(_, header)| header));
+        found.unlisted |= at >= committed_len;
+        let goes_on = skip_past_damage(frames, at, next)?;
+        let end = if goes_on { frames.window.pos() } else { frames.window.end() };
+        if let Some((key, header)) = header {
+            found.add_broken(key, &header, Place::new(at, (end - at) / 8 * 8), committed_len);
+        }
+        if !goes_on {
+            found.end_at(end, end, segment);
+            return Ok(found);
+        }
+    }
+}
+
+/// A record or a deletion, as a frame told it.
+#[derive(Debug)]
+struct Member {
+    key: Key,
+    sequence: u64,
+    time_ns: i64,
+    /// Place and length of the body; `None` for a deletion.
+    record: Option<(Place, u64)>,
+}
+
+/// What was found of a batch behind the committed length whose end was not met yet.
+#[derive(Debug)]
+pub(crate) struct OpenBatch {
+    offset: u64,
+    members: Vec<Member>,
+    sum: BatchSum,
+    /// Not all of it could be read, and all of it had been durable: its end may be what is lost.
+    is_hurt: bool,
+    /// What stands before it could not be read: its beginning may be what is lost.
+    follows_damage: bool,
+}
+
+/// A batch that is not the one of which its end speaks, or has none.
+struct Foreign {
+    batch: OpenBatch,
+    what: String,
+}
+
+impl Recovered {
+    /// All records.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = self.tail.tally;
+        self.runs.iter().for_each(|run| tally.join(&run.tally));
+        tally
+    }
+
+    /// Encodes the index of what was gone through since the last time, if that is enough.
+    fn end_run(&mut self, frames: &Frames, run_len: u64) -> Result<()> {
+        let start = self.runs.last().map_or(self.start, |run| run.frames.end());
+        let range = ByteRange::new(start, frames.window.pos()).unwrap_or_default();
+        if range.len() >= run_len && self.batch.is_none() {
+            let tail = std::mem::take(&mut self.tail);
+            self.runs.extend(tail.to_run(range, frames.salt().crc)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the open batch away if the frame at hand, which is whole, is not its end and cannot be in it.
+    fn take_foreign(&mut self, frames: &Frames) -> Option<Foreign> {
+        let head = frames.head();
+        let batch = self.batch.as_ref().filter(|batch| !batch.is_hurt)?;
+        let what = match head.header.kind {
+            FrameKind::BatchEnd => batch.sum.verify(&head.attributes).err()?,
+            FrameKind::Record | FrameKind::Deletion if !head.header.in_batch => "a batch has no end".into(),
+            _ => return None,
+        };
+        self.batch.take().map(|batch| Foreign { batch, what })
+    }
+
+    /// What becomes of a batch that had been durable and is not what its end speaks of.
+    fn judge(&mut self, foreign: Foreign, path: &Path) {
+        let Foreign { batch, what } = foreign;
+        if batch.follows_damage {
+            return self.list_all(batch);
+        }
+        self.unlisted = true;
+        let what = format!("{what}: the records of this batch do not count");
+        self.damages.push(Damage {
+            file: path.to_path_buf(),
+            offset: batch.offset,
+            key: None,
+            what,
+            cause: None,
+        });
+    }
+
+    /// Takes a frame that is whole, and with which an open batch may go on or end.
+    fn take(&mut self, frames: &Frames, body_len: Option<u64>, committed_len: u64) {
+        let head = frames.head();
+        self.durable_len = self.durable_len.max(marked_len(frames).unwrap_or(0));
+        if head.header.kind == FrameKind::BatchEnd {
+            return self.end_batch();
+        }
+        let Some(key) = head.key() else { return };
+        let record = body_len.map(|len| (Place::new(head.offset, frames.window.pos() - head.offset), len));
+        // A record that was abandoned is none.
+        if record.is_some() || head.header.kind == FrameKind::Deletion {
+            let (sequence, time_ns) = (head.header.sequence, head.header.time_ns);
+            let member = Member { key, sequence, time_ns, record };
+            let digest = head.header.in_batch.then(|| frames.digest());
+            self.add(member, head.offset, digest, committed_len);
+        }
+    }
+
+    /// Ends before a frame that is whole, or before its batch, if it was not written after the manifest that is read.
+    fn ends_before(&mut self, frames: &Frames, span: &RecoverySpan<'_>) -> bool {
+        self.beyond = self.ask_beyond(frames, span);
+        if let Some(Beyond { offset, .. }) = self.beyond {
+            self.end_at(offset, offset, span.segment);
+        }
+        self.beyond.is_some()
+    }
+
+    /// Asks of a frame that is whole whether it was written after the manifest that is read: the first behind the committed
+    /// length is a mark that says so, and so is the first after each later manifest.
+    fn ask_beyond(&mut self, frames: &Frames, span: &RecoverySpan<'_>) -> Option<Beyond> {
+        let head = frames.head();
+        let edition = span.edition.filter(|_| head.offset >= span.committed_len)?;
+        self.written_after = mark_of(frames).map(|mark| mark.after).or(self.written_after);
+        // A batch is asked about at its end, if it has one. And damage, which may have taken a mark, is told by itself.
+        let is_open = head.header.in_batch || head.header.kind == FrameKind::Filler;
+        let is_unknown = self.written_after.is_none() && !self.damages.is_empty();
+        if is_open || is_unknown || self.written_after == Some(edition) {
+            return None;
+        }
+        let offset = self.batch.as_ref().map_or(head.offset, |batch| batch.offset);
+        Some(Beyond { offset, after: self.written_after })
+    }
+
+    /// The frame at hand is the last so far that counts.
+    fn note_last(&mut self, frames: &Frames, committed_len: u64) {
+        let LastFrame { mark_crc, .. } = self.last_frame;
+        let FrameHeader { kind, crc, .. } = frames.head().header;
+        if self.batch.is_none() {
+            let mark_crc = if kind == FrameKind::SyncMark { crc } else { mark_crc };
+            self.last_frame = LastFrame { offset: frames.head().offset, crc, mark_crc };
+        }
+        if frames.window.pos() <= committed_len {
+            self.last_committed = self.last_frame;
+        }
+    }
+
+    /// Takes notice of a frame that is not what was written; of its header, if that is whole.
+    fn note_broken(&mut self, damage: Damage, header: Option<&FrameHeader>) {
+        if header.is_none() {
+            self.doubt.get_or_insert_with(|| damage.clone());
+        }
+        self.unlisted |= !header.is_some_and(|header| matches!(header.body, BodyLen::Known(_)));
+        self.damages.push(damage);
+        match &mut self.batch {
+            Some(batch) => batch.is_hurt = true,
+            None => self.follows_damage = true,
+        }
+    }
+
+    /// A record whose body is damaged is listed all the same: whoever asks for its key is told, and does not
+    /// get the version before it.
+    fn add_broken(&mut self, key: Key, header: &FrameHeader, place: Place, committed_len: u64) {
+        let body_len = match header.body {
+            BodyLen::Known(len) => len,
+            BodyLen::Framed => 0,
+        };
+        let record = (header.kind == FrameKind::Record).then_some((place, body_len));
+        let (sequence, time_ns) = (header.sequence, header.time_ns);
+        let member = Member { key, sequence, time_ns, record };
+        match &mut self.batch {
+            Some(batch) if header.in_batch => batch.members.push(member),
+            _ => self.list(member, place.offset, committed_len),
+        }
+    }
+
+    /// Adds what a frame at `offset` told; members of a batch have a digest.
+    fn add(&mut self, member: Member, offset: u64, digest: Option<u32>, committed_len: u64) {
+        // Below the committed length every batch had its end.
+        let Some(digest) = digest.filter(|_| offset >= committed_len) else {
+            self.end_batch();
+            return self.list(member, offset, committed_len);
+        };
+        let follows_damage = self.follows_damage;
+        let batch = self.batch.get_or_insert_with(|| OpenBatch {
+            offset,
+            members: Vec::new(),
+            sum: BatchSum::default(),
+            is_hurt: false,
+            follows_damage,
+        });
+        batch.sum.add(member.sequence, digest);
+        batch.members.push(member);
+    }
+
+    /// An open batch has its end, or had been durable.
+    fn end_batch(&mut self) {
+        self.follows_damage = false;
+        if let Some(batch) = self.batch.take() {
+            self.list_all(batch);
+        }
+    }
+
+    fn list_all(&mut self, batch: OpenBatch) {
+        // They lie behind the committed length, all of them.
+        batch.members.into_iter().for_each(|member| self.list(member, u64::MAX, 0));
+    }
+
+    /// What is whole ends at `frames_end`, and the bytes at `end`.
+    fn end_at(&mut self, frames_end: u64, end: u64, segment: u64) {
+        let unfinished = match self.batch.take() {
+            Some(batch) if batch.is_hurt => {
+                self.list_all(batch);
+                None
+            }
+            batch => batch.map(|batch| batch.offset),
+        };
+        self.frames_end = unfinished.unwrap_or(frames_end);
+        let len = end - self.frames_end;
+        self.torn = (len > 0).then_some(TornTail { segment, offset: self.frames_end, len });
+    }
+
+    fn list(&mut self, member: Member, offset: u64, committed_len: u64) {
+        let Member { key, sequence, time_ns, record } = member;
+        let form = key.sort_form();
+        if let Some((place, body_len)) = record {
+            self.tail.add(form, place, body_len, sequence, time_ns);
+        }
+        if offset >= committed_len {
+            let place = record.map(|(place, _)| place);
+            self.fresh.push(Fresh { form: form.into(), place, sequence, time_ns });
+        }
+    }
+}
+
+impl Broken {
+    /// The damage of the file at `path`.
+    pub(crate) fn into_damage(self, path: &Path) -> Damage {
+        Damage { file: path.to_path_buf(), offset: self.offset, key: self.key, what: self.what, cause: None }
+    }
+}
+
+impl Trouble {
+    /// The error of reading the file at `path`.
+    pub(crate) fn into_error(self, path: &Path) -> Error {
+        match self {
+            Self::Source(error) => error.into(),
+            Self::Broken(broken) => Error::Damaged(broken.into_damage(path)),
+        }
+    }
+}
+
+/// Skips past a broken frame: where it ends, if that is known and a frame is there, else at the next
+/// frame to be found. `false` when there is none.
+pub(crate) fn skip_past_damage(frames: &mut Frames, at: u64, next: Option<u64>) -> Result<bool> {
+    skip_past_damage_reporting(frames, at, next, &mut |_| true)
+}
+
+/// The same, however far that is. `report_progress` is called with the position, and stops it by giving
+/// `false`.
+///
+/// # Errors
+/// [`Error::Stopped`] when it was stopped.
+pub(crate) fn skip_past_damage_reporting(
+    frames: &mut Frames,
+    at: u64,
+    next: Option<u64>,
+    report_progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<bool> {
+    if let Some(next) = next.filter(|next| *next > at && *next <= frames.window.end()) {
+        frames.window.seek(next)?;
+        if next == frames.window.end() {
+            return Ok(true);
+        }
+        if let Step::Frame = frames.step()? {
+            frames.window.seek(next)?;
+            return Ok(true);
+        }
+    }
+    let mut goes_on = true;
+    let found = frames.resync_reporting(at.saturating_add(8), &mut |at| {
+        goes_on = report_progress(at);
+        goes_on
+    })?;
+    if goes_on { Ok(found) } else { Err(Error::Stopped) }
+}
+
+/// Whether a sync mark behind `at` says that `at` had been durable.
+fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
+    let mut stands = frames.resync(at.saturating_add(8))?;
+    while stands {
+        stands = match frames.step()? {
+            Step::End => false,
+            Step::Invalid(broken) => frames.resync(broken.frame.saturating_add(8))?,
+            Step::Frame if marked_len(frames).is_some_and(|len| len > at) => return Ok(true),
+            // The length of a frame whose header is whole can be believed.
+            Step::Frame => frames.skip_frame()? || frames.resync(frames.window.pos())?,
+        };
+    }
+    Ok(false)
+}
+
+/// What the frame at hand says if it is a sync mark.
+fn mark_of(frames: &Frames) -> Option<SyncMark> {
+    let head = frames.head();
+    let attributes = (head.header.kind == FrameKind::SyncMark).then_some(&head.attributes)?;
+    SyncMark::decode(attributes).ok()
+}
+
+/// The length that a frame says was durable before it was written, if it is a sync mark.
+fn marked_len(frames: &Frames) -> Option<u64> {
+    let len = mark_of(frames)?.durable_len;
+    (len <= frames.head().offset).then_some(len)
+}

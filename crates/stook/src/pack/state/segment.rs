@@ -1,0 +1,649 @@
+//! A segment as it is opened for reading.
+
+use std::sync::Arc;
+
+use crate::engine::Access;
+use crate::extent::ByteRange;
+use crate::pack::damages::{DamageLog, Damages};
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, Death, Deaths, DeletionVector};
+use crate::pack::format::footer::{FOOTER_LEN, Footer, FooterKind, LastFrame, Tally};
+use crate::pack::format::frame::{FrameKind, HEADER_LEN, stored_crc};
+use crate::pack::format::index::{Place, Top};
+use crate::pack::format::manifest::{Manifest, SegmentEntry, SegmentForm, SegmentState};
+use crate::pack::format::mark::Edition;
+use crate::pack::format::segment::{Salt, SegmentHeader};
+use crate::pack::format::{Invalid, UNIT};
+use crate::pack::index::run::{Run, Sealed, rebuild};
+use crate::pack::read::frames::{Frames, Head, Step, Trouble};
+use crate::pack::read::reader::Reader;
+use crate::pack::state::copies::{Copies, Layout, read_copies};
+use crate::pack::state::later::beyond_generation;
+use crate::pack::state::names::Name;
+use crate::pack::state::recover::{
+    Beyond, Fresh, Recovered, RecoverySpan, TornTail, recover, skip_past_damage,
+};
+use crate::pack::state::snapshot::{Behind, Opening};
+use crate::report::units;
+use crate::source::{AccessRule, Source};
+use crate::storage::Storage;
+
+/// Read at once from the end of a sealed segment: nearly always footer and top are in it.
+const TAIL_READ_LEN: u64 = 64 * 1024;
+
+/// Where an index is made out of all frames of a sealed segment, it is made in runs of so many bytes: what is not encoded yet
+/// takes ten times the memory.
+const RUN_LEN: u64 = 64 << 20;
+
+/// Longest top of an index that is read, in bytes.
+const TOP_LEN_MAX: u64 = 1 << 30;
+
+/// A segment and everything known about it.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// As its manifest names it.
+    pub(crate) entry: SegmentEntry,
+    /// Its own header.
+    pub(crate) header: SegmentHeader,
+    /// The salt of its checksums.
+    pub(crate) salt: Salt,
+    /// Its bytes.
+    pub(crate) source: Arc<dyn Source>,
+    /// Its indexes, oldest stretch first.
+    pub(crate) runs: Vec<Run>,
+    /// Where its frames end.
+    pub(crate) frames_end: u64,
+    /// Where the last checkpoint ends; frames behind it are only in the run in memory.
+    pub(crate) checkpointed_len: u64,
+    /// Its records.
+    pub(crate) tally: Tally,
+    /// The last of its frames that are whole.
+    pub(crate) last_frame: LastFrame,
+    /// The dead among them.
+    pub(crate) deaths: Deaths,
+    /// Uncommitted records killed some more, which no deletion vector says yet.
+    pub(crate) replayed: bool,
+    /// It grows, and this much of it is known to be on the medium; what follows was read, which is not the same.
+    pub(crate) durable_len: u64,
+    /// It grows, and not all of its frames are what was written: nothing is appended to it.
+    pub(crate) damaged: bool,
+    /// Its index may lack something that is in it, so that it cannot be replaced by what the index lists.
+    pub(crate) unlisted: bool,
+    /// Whether it is the one that the manifest speaks of.
+    pub(crate) whose: Whose,
+    /// Its deletion vector could not be read: dead records may look alive.
+    pub(crate) vector_lost: bool,
+    /// One copy of its deletion vector could not be read: it is to be written anew.
+    pub(crate) vector_hurt: bool,
+    /// A frame of which nothing is known, not even the key, where no index says what it was.
+    doubt: Option<Damage>,
+}
+
+/// Whether a record still counts, as far as its own segment tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Alive,
+    Dead,
+    /// What would tell is lost: see [`Snapshot::refusal`](crate::pack::state::snapshot::Snapshot::refusal).
+    Untold,
+}
+
+/// Whether a segment is the one that its manifest speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Own,
+    /// What is shown of it is; what follows was written after generations that are gone.
+    OwnUntil,
+    /// It is of another copy of the pack, which went on by itself: nothing in it is ever made this pack's.
+    Foreign,
+}
+
+/// What opening a segment brought to light.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) damages: Damages,
+    pub(crate) torn: Vec<TornTail>,
+    /// Uncommitted records, with the number of their segment.
+    pub(crate) fresh: Vec<(usize, Fresh)>,
+}
+
+impl Segment {
+    /// The frames of the segment.
+    pub(crate) fn frames(&self) -> ByteRange {
+        ByteRange::new(UNIT as u64, self.frames_end).unwrap_or_default()
+    }
+
+    /// Whether the record of the frame at this offset still counts.
+    pub(crate) fn life(&self, offset: u64) -> Life {
+        if self.deaths.contains_key(&offset) { Life::Dead } else { self.life_untold(offset) }
+    }
+
+    /// The same for one that nothing says is dead.
+    pub(crate) fn life_untold(&self, offset: u64) -> Life {
+        // What lies behind the committed length was replayed: no vector has it yet.
+        if self.vector_lost && offset < self.entry.frames_end { Life::Untold } else { Life::Alive }
+    }
+
+    /// Records that no longer count.
+    pub(crate) fn dead_records(&self) -> u64 {
+        if self.vector_lost { self.entry.dead_records } else { self.deaths.len() as u64 }
+    }
+
+    /// The places of all versions of a key, newest first.
+    pub(crate) fn versions(&self, form: &[u8], reader: &Reader) -> Result<Vec<Place>> {
+        let mut places = Vec::new();
+        for run in self.runs.iter().rev() {
+            places.extend(run.versions(form, reader)?);
+        }
+        Ok(places)
+    }
+
+    /// Why a key that is not found in it may be there all the same.
+    pub(crate) fn doubt(&self, form: &[u8]) -> Option<&Damage> {
+        self.doubt.as_ref().or_else(|| self.runs.iter().find_map(|run| run.doubt(form)))
+    }
+
+    /// Whether the index has the record of this frame.
+    pub(crate) fn lists(&self, head: &Head, reader: &Reader) -> Result<bool> {
+        let Some(key) = head.key() else { return Ok(false) };
+        Ok(self.versions(key.sort_form(), reader)?.iter().any(|place| place.offset == head.offset))
+    }
+
+    /// Opens a segment that a manifest names. Damage that leaves something readable is put into `findings`.
+    pub(crate) fn open(
+        opening: &Opening<'_>,
+        number: usize,
+        findings: &mut Findings,
+    ) -> Result<Option<Self>> {
+        let &Opening { storage, reader, manifest, .. } = opening;
+        let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
+        let name = Name::Segment(entry.id).to_string();
+        let path = storage.path(&name);
+        // It is asked for itself: a listing made while files come and go may lack what was there all the time. Nobody
+        // removes it once its generation is held.
+        let source = match storage.open(&name) {
+            Ok(source) => source,
+            Err(error) => {
+                findings.damages.push(lost(Damage::of_unopened(error, path)?, &entry));
+                return Ok(None);
+            }
+        };
+        let lost = match Self::read_header(reader, source.as_ref(), manifest, &entry) {
+            Ok(header) => Ok(header),
+            Err(Error::Damaged(damage)) => Err(damage),
+            Err(other) => return Err(other),
+        };
+        let is_lost = lost.is_err();
+        let header = lost.unwrap_or_else(|damage| {
+            findings.damages.push(damage);
+            Self::header_by_manifest(manifest, &entry)
+        });
+        let mut segment = Self {
+            salt: header.salt(),
+            header,
+            runs: Vec::new(),
+            frames_end: entry.frames_end.min(source.len()),
+            checkpointed_len: UNIT as u64,
+            tally: entry.tally,
+            last_frame: entry.last_frame,
+            deaths: Deaths::new(),
+            replayed: false,
+            // Without its header it is read, and not appended to.
+            damaged: is_lost,
+            unlisted: is_lost,
+            whose: Whose::Own,
+            durable_len: entry.committed_len,
+            vector_lost: false,
+            vector_hurt: false,
+            doubt: None,
+            entry,
+            source,
+        };
+        findings.damages.extend(segment.note_short());
+        match entry.state {
+            SegmentState::Sealed => segment.open_sealed(reader, &opening.log, findings)?,
+            SegmentState::Active => segment.open_growing(opening, number, findings)?,
+        }
+        segment.open_vector(storage, reader, manifest, findings)?;
+        Ok(Some(segment))
+    }
+
+    /// What a segment that grows holds: its checkpoints tell, and behind them its frames.
+    fn open_growing(&mut self, opening: &Opening<'_>, number: usize, findings: &mut Findings) -> Result<()> {
+        let &Opening { storage, reader, manifest, .. } = opening;
+        self.open_checkpoints(storage, reader)?;
+        let (end, edition) = match opening.behind {
+            Behind::Nothing => (self.frames_end, None),
+            Behind::Own => (self.source.len(), Some(manifest.edition())),
+            Behind::All => (self.source.len(), None),
+        };
+        let mut recovered = self.recover(reader, end, edition)?;
+        let committed_len = self.entry.frames_end;
+        if recovered.damages.iter().any(|damage| damage.offset >= committed_len) {
+            // A writer may have cut what a killed one left, and gone on there while it was read.
+            recovered = self.recover(reader, end, edition)?;
+        }
+        let scanned = self.take_recovered(recovered, number, findings)?;
+        self.ask_whose(scanned, findings);
+        self.ask_beyond(scanned, opening, findings)
+    }
+
+    /// The damage that it is if the file is shorter than what was committed.
+    fn note_short(&mut self) -> Option<Damage> {
+        if !source_is_short(self) {
+            return None;
+        }
+        (self.damaged, self.unlisted) = (true, true);
+        let (len, committed_len) = (self.source.len(), self.entry.committed_len);
+        let what = format!("the file has {len} bytes, {committed_len} were committed");
+        let cut =
+            Damage { file: self.source.path().to_path_buf(), offset: len, key: None, what, cause: None };
+        self.doubt = (len < self.entry.frames_end).then(|| cut.clone());
+        Some(cut)
+    }
+
+    /// Counts the records that were put after `at_ns` as dead. All heads are looked at: in a segment that was
+    /// compacted they do not stand in the order of their times.
+    pub(crate) fn hide_later(&mut self, reader: &Reader, at_ns: i64) -> Result<()> {
+        let access = AccessRule::default().decide(self.source.as_ref(), self.frames());
+        let mut frames = Frames::new(
+            reader.window(self.source.clone(), self.frames(), access, self.salt.chunk_len)?,
+            self.salt,
+        );
+        loop {
+            let step = frames.step()?;
+            match step {
+                Step::End => break,
+                Step::Invalid(broken) => {
+                    // It stays what it is to whoever asks for it: damaged.
+                    if !skip_past_damage(&mut frames, broken.frame, broken.next)? {
+                        break;
+                    }
+                    continue;
+                }
+                Step::Frame => {}
+            }
+            let (offset, header) = (frames.head().offset, frames.head().header);
+            let is_later = header.kind == FrameKind::Record && header.time_ns > at_ns;
+            if is_later && self.lists(frames.head(), reader)? {
+                self.deaths.insert(offset, Death { sequence: header.sequence, time_ns: header.time_ns });
+            }
+            if !frames.skip_frame()? && !stands_behind(&mut frames)? {
+                break;
+            }
+        }
+        reader.give_back(frames.window.into_engine()?);
+        Ok(())
+    }
+
+    fn read_header(
+        reader: &Reader,
+        source: &dyn Source,
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+    ) -> Result<SegmentHeader> {
+        let bytes = reader.read(source, ByteRange::to(source.len().min(UNIT as u64)))?;
+        let header = SegmentHeader::decode(&bytes).and_then(|header| {
+            let same = (header.id, header.nonce, header.pack_nonce)
+                == (entry.id, entry.nonce, manifest.pack_nonce)
+                && header.form() == entry.form;
+            same.then_some(header)
+                .ok_or_else(|| Invalid::damaged(24, "this is a segment of another pack, or another segment"))
+        });
+        header.map_err(|invalid| refused(source, 0, invalid))
+    }
+
+    /// The header of a segment whose own was hit, out of what the manifest says. Only when it was made is not known.
+    fn header_by_manifest(manifest: &Manifest, entry: &SegmentEntry) -> SegmentHeader {
+        let SegmentForm { marker, by_key, chunk_log2 } = entry.form;
+        SegmentHeader {
+            chunk_log2,
+            group: manifest.groups.get(entry.group as usize).cloned().unwrap_or_default(),
+            id: entry.id,
+            pack_nonce: manifest.pack_nonce,
+            nonce: entry.nonce,
+            marker,
+            sequence_first: entry.tally.sequence_first,
+            created_ns: entry.tally.time_first_ns,
+            by_key,
+            made_after: 0,
+        }
+    }
+
+    fn open_sealed(&mut self, reader: &Reader, log: &DamageLog, findings: &mut Findings) -> Result<()> {
+        let damage = match self.read_index(reader, FooterKind::Sealed, self.source.clone(), Some(log)) {
+            Ok((run, last_frame)) => {
+                let is_same = run.frames
+                    == ByteRange::new(UNIT as u64, self.entry.frames_end).unwrap_or_default()
+                    && (run.tally, last_frame) == (self.entry.tally, self.entry.last_frame);
+                if is_same {
+                    self.take_index(run);
+                    return Ok(());
+                }
+                self.foreign(self.source.len().saturating_sub(FOOTER_LEN as u64))
+            }
+            Err(Error::Damaged(damage)) => damage,
+            Err(other) => return Err(other),
+        };
+        findings.damages.push(damage);
+        let (source, frames) = (&self.source, self.frames());
+        let tally = self.entry.tally;
+        match rebuild(&Sealed { source, frames, tally, salt: self.salt, log }, reader)? {
+            Some(run) => {
+                self.take_index(run);
+                Ok(())
+            }
+            // The records can still be found by looking at all of them.
+            None => {
+                let recovered = self.recover(reader, self.frames_end, None)?;
+                self.take_recovered(recovered, usize::MAX, findings).map(drop)
+            }
+        }
+    }
+
+    /// Takes the index of all its frames.
+    fn take_index(&mut self, run: Run) {
+        self.frames_end = run.frames.end();
+        self.checkpointed_len = self.frames_end;
+        self.tally = run.tally;
+        self.runs.push(run);
+    }
+
+    /// The run of a sealed segment or of a checkpoint file, and the last frame that it covers.
+    fn read_index(
+        &self,
+        reader: &Reader,
+        kind: FooterKind,
+        source: Arc<dyn Source>,
+        log: Option<&DamageLog>,
+    ) -> Result<(Run, LastFrame)> {
+        let len = source.len();
+        let tail_at = len.saturating_sub(TAIL_READ_LEN);
+        let range = ByteRange::new(tail_at, len).unwrap_or_default();
+        // Pages may be in it, too: what of them cannot be read hurts nobody here.
+        let (tail, holes) = reader.read_around(source.as_ref(), range)?;
+        let footer_at = len.saturating_sub(FOOTER_LEN as u64);
+        let at = (footer_at - tail_at) as usize;
+        let footer_range = ByteRange::new(footer_at, len).unwrap_or_default();
+        let footer = Footer::decode(tail.get(at..).unwrap_or_default(), kind, len).map_err(|invalid| {
+            holes.explain(source.as_ref(), footer_range, refused(source.as_ref(), footer_at, invalid))
+        })?;
+        if footer.nonce != self.header.nonce || footer.segment != self.header.id {
+            return Err(refused(
+                source.as_ref(),
+                footer_at,
+                Invalid::damaged(24, "the footer of another segment"),
+            ));
+        }
+        if footer.top.len() > TOP_LEN_MAX {
+            let invalid = Invalid::damaged(80, "the top of the index is longer than any can be");
+            return Err(refused(source.as_ref(), footer_at, invalid));
+        }
+        let top = match footer.top.start().checked_sub(tail_at) {
+            Some(from) => tail.slice(from as usize..from as usize + footer.top.len() as usize),
+            None => reader.read(source.as_ref(), footer.top)?,
+        };
+        let salt_crc = self.salt.crc;
+        if footer.tally.records == 0 {
+            let index = crate::pack::format::index::EncodedIndex { pages: Vec::new(), top: top.to_vec() };
+            return Run::in_memory(index, footer.frames, footer.tally, salt_crc)
+                .map(|run| (run, footer.last_frame))
+                .map_err(|invalid| refused(source.as_ref(), footer.top.start(), invalid));
+        }
+        let top = Top::decode(&top, salt_crc, footer.index.len()).map_err(|invalid| {
+            holes.explain(source.as_ref(), footer.top, refused(source.as_ref(), footer.top.start(), invalid))
+        })?;
+        let home = (source, footer.index, top);
+        let run = Run::on_disk(home, footer.frames, footer.tally, self.salt, log.cloned());
+        Ok((run, footer.last_frame))
+    }
+
+    /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan. They are read whole:
+    /// no generation keeps their files.
+    fn open_checkpoints(&mut self, storage: &dyn Storage, reader: &Reader) -> Result<()> {
+        let mut tally = Tally::default();
+        loop {
+            let name = Name::Checkpoint(self.entry.id, self.checkpointed_len).to_string();
+            let source = match storage.open(&name) {
+                Ok(source) => source,
+                // It costs a scan, whatever is the matter with it.
+                Err(error) => match Damage::of_unopened(error, storage.path(&name)) {
+                    Ok(_) => break,
+                    Err(error) => return Err(error.into()),
+                },
+            };
+            match self.read_index(reader, FooterKind::Checkpoint, source, None) {
+                Ok((run, last_frame))
+                    if run.frames.start() == self.checkpointed_len
+                        && run.frames.end() > self.checkpointed_len
+                        && run.frames.end() <= self.entry.committed_len
+                        && self.has_frame(last_frame, reader)?
+                        && run.take_all(reader)? =>
+                {
+                    self.checkpointed_len = run.frames.end();
+                    self.last_frame = last_frame;
+                    tally.join(&run.tally);
+                    self.runs.push(run);
+                }
+                // One bit can make it look like that of a newer version; a scan does without it.
+                Ok(_) | Err(Error::Damaged(_) | Error::Unsupported { .. }) => break,
+                Err(other) => return Err(other),
+            }
+        }
+        self.tally = tally;
+        Ok(())
+    }
+
+    /// Whether this frame stands in the segment, as far as that can be read.
+    fn has_frame(&self, frame: LastFrame, reader: &Reader) -> Result<bool> {
+        let at = ByteRange::at(frame.offset, HEADER_LEN as u64).unwrap_or_default();
+        if at.end() > self.source.len() {
+            // The file was cut, which is told as such; the index still says what was in it.
+            return Ok(true);
+        }
+        match reader.read(self.source.as_ref(), at) {
+            Ok(fixed) => Ok(stored_crc(&fixed) == Some(frame.crc)),
+            // Whoever reads that frame is told.
+            Err(Error::Damaged(_)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks of a growing segment whether its committed frames are those that the manifest speaks of. Of two copies of a pack
+    /// that both went on, files of one may come to stand beside files of the other: nonces and ids are the same.
+    fn ask_whose(&mut self, scanned: Scanned, findings: &mut Findings) {
+        let has_frames = self.entry.frames_end > UNIT as u64;
+        // Where something of it is damaged or missing that is told already.
+        if has_frames
+            && !scanned.is_damaged
+            && !source_is_short(self)
+            && scanned.last_committed != self.entry.last_frame
+        {
+            findings.damages.push(self.foreign(scanned.last_committed.offset));
+        }
+    }
+
+    /// What stands behind what was written after the generation at hand. Where a newer one is there by now, a writer was at
+    /// work meanwhile, and this state ends here. Else it is of another copy, or of generations that are gone.
+    fn ask_beyond(&mut self, scanned: Scanned, opening: &Opening<'_>, findings: &mut Findings) -> Result<()> {
+        let Some(Beyond { offset, after }) = scanned.beyond else { return Ok(()) };
+        let generation = opening.manifest.generation;
+        let later = after.map(|after| after.generation).filter(|&later| later > generation);
+        let Some(later) = later else {
+            findings.damages.push(self.foreign(offset));
+            return Ok(());
+        };
+        if opening.is_superseded()? {
+            return Ok(());
+        }
+        let whose = if self.whose == Whose::Own { Whose::OwnUntil } else { self.whose };
+        findings.damages.push(self.is_not_all(whose, offset, beyond_generation(generation, later)));
+        Ok(())
+    }
+
+    /// It is of another copy of this pack; keys that are not found in it may have been in it.
+    fn foreign(&mut self, offset: u64) -> Damage {
+        let what = "the segment is not the one that the manifest speaks of: one of them comes from another copy of this pack, \
+                    and records may be missing";
+        self.is_not_all(Whose::Foreign, offset, what.to_owned())
+    }
+
+    fn is_not_all(&mut self, whose: Whose, offset: u64, what: String) -> Damage {
+        let damage = Damage { file: self.source.path().to_path_buf(), offset, key: None, what, cause: None };
+        (self.damaged, self.unlisted, self.whose) = (true, true, whose);
+        self.doubt = self.doubt.take().or(Some(damage.clone()));
+        damage
+    }
+
+    /// Scans what no index covers, up to `end`.
+    fn recover(&self, reader: &Reader, end: u64, edition: Option<Edition>) -> Result<Recovered> {
+        let from = self.checkpointed_len;
+        let last_frame = if from == UNIT as u64 { LastFrame::default() } else { self.last_frame };
+        Ok(match ByteRange::new(from, end) {
+            Some(range) if !range.is_empty() => {
+                let window =
+                    reader.window(self.source.clone(), range, Access::Cached, self.salt.chunk_len)?;
+                let mut frames = Frames::new(window, self.salt);
+                let committed_len = self.entry.frames_end;
+                // The tail of a segment that grows is one run, which its writer goes on with.
+                let is_sealed = self.entry.state == SegmentState::Sealed;
+                let run_len = if is_sealed { RUN_LEN } else { u64::MAX };
+                let (segment, path) = (self.entry.id, self.source.path());
+                let span = RecoverySpan { segment, path, last_frame, committed_len, edition, run_len };
+                let recovered = recover(&mut frames, span);
+                reader.give_back(frames.window.into_engine()?);
+                recovered?
+            }
+            _ => {
+                Recovered { frames_end: from, last_frame, last_committed: last_frame, ..Recovered::default() }
+            }
+        })
+    }
+
+    /// Takes what was found there.
+    fn take_recovered(
+        &mut self,
+        recovered: Recovered,
+        number: usize,
+        findings: &mut Findings,
+    ) -> Result<Scanned> {
+        let from = self.checkpointed_len;
+        self.frames_end = recovered.frames_end;
+        self.tally = if from == UNIT as u64 { Tally::default() } else { self.tally };
+        self.tally.join(&recovered.tally());
+        let from = recovered.runs.last().map_or(from, |run| run.frames.end());
+        let range = ByteRange::new(from, self.frames_end).unwrap_or_default();
+        let last = recovered.tail.to_run(range, self.salt.crc)?;
+        self.runs.extend(recovered.runs.into_iter().chain(last));
+        self.doubt = self.doubt.take().or(recovered.doubt);
+        self.durable_len = self.durable_len.max(recovered.durable_len);
+        self.last_frame = recovered.last_frame;
+        let is_damaged = !recovered.damages.is_empty();
+        self.damaged |= is_damaged;
+        self.unlisted |= recovered.unlisted;
+        findings.damages.extend(recovered.damages);
+        findings.torn.extend(recovered.torn);
+        findings.fresh.extend(recovered.fresh.into_iter().map(|fresh| (number, fresh)));
+        let Recovered { last_committed, beyond, .. } = recovered;
+        Ok(Scanned { is_damaged, last_committed, beyond })
+    }
+
+    fn open_vector(
+        &mut self,
+        storage: &dyn Storage,
+        reader: &Reader,
+        manifest: &Manifest,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let Some(vector) = self.entry.vector else { return Ok(()) };
+        let name = Name::Deletes(self.entry.id, vector.generation).to_string();
+        self.vector_lost = true;
+        let source = match storage.open(&name) {
+            Ok(source) => source,
+            Err(error) => {
+                let damage = Damage::of_unopened(error, storage.path(&name))?;
+                findings.damages.push(self.without_vector(damage));
+                return Ok(());
+            }
+        };
+        let layout = Layout { len_at: DELETES_LEN_AT, len_max: DELETES_LEN_MAX, copy_len: Some(vector.len) };
+        let read = read_copies(reader, source.as_ref(), layout, |copy| {
+            let read = DeletionVector::decode(copy)?;
+            let same = (read.segment, read.pack_nonce) == (self.entry.id, manifest.pack_nonce)
+                && copy.last_chunk::<4>() == Some(&vector.crc.to_le_bytes());
+            same.then_some(read).ok_or_else(|| Invalid::damaged(16, "this is another deletion vector"))
+        });
+        match read {
+            Ok(Copies { value: read, damages, .. }) => {
+                self.deaths = read.deaths;
+                self.vector_lost = false;
+                self.vector_hurt = !damages.is_empty();
+                findings.damages.extend(damages);
+            }
+            Err(Error::Damaged(damage)) => findings.damages.push(self.without_vector(damage)),
+            Err(other) => return Err(other),
+        }
+        Ok(())
+    }
+
+    /// What it means that the deletion vector is lost.
+    fn without_vector(&self, mut damage: Damage) -> Damage {
+        let SegmentEntry { id, dead_records, tally, .. } = self.entry;
+        damage.what.push_str(&format!(
+            "; {} of the {} records of segment {id:016x} were deleted or replaced, and which of those that have no \
+             newer version nothing tells: all of these are refused",
+            units::count(dead_records),
+            units::count(tally.records)
+        ));
+        damage
+    }
+}
+
+/// The damage of a segment that cannot be opened says how much was in it.
+fn lost(mut damage: Damage, entry: &SegmentEntry) -> Damage {
+    let live = entry.tally.records.saturating_sub(entry.dead_records);
+    let records = units::count_of(live, "live record was", "live records were");
+    damage.what.push_str(&format!("; {records} in it"));
+    damage
+}
+
+/// What a scan of the end of a segment found.
+#[derive(Clone, Copy)]
+struct Scanned {
+    is_damaged: bool,
+    /// The last frame in it that ends at or below the committed length.
+    last_committed: LastFrame,
+    beyond: Option<Beyond>,
+}
+
+/// Goes behind a frame whose end only its pieces tell, or to the next one after damage.
+fn stands_behind(frames: &mut Frames) -> Result<bool> {
+    match frames.finish_frame() {
+        Ok(_) => Ok(true),
+        Err(Trouble::Source(error)) => Err(error.into()),
+        Err(Trouble::Broken(broken)) => skip_past_damage(frames, broken.frame, broken.next),
+    }
+}
+
+fn source_is_short(segment: &Segment) -> bool {
+    let len = segment.source.len();
+    match segment.entry.state {
+        SegmentState::Active => len < segment.entry.committed_len,
+        SegmentState::Sealed => len != segment.entry.committed_len,
+    }
+}
+
+/// Bytes of a file that were refused, as an error that says where.
+pub(crate) fn refused(source: &dyn Source, base: u64, invalid: Invalid) -> Error {
+    let file = source.path().to_path_buf();
+    if invalid.unsupported {
+        return Error::Unsupported { path: file, what: invalid.what };
+    }
+    Error::Damaged(Damage {
+        file,
+        offset: base.saturating_add(invalid.offset),
+        key: None,
+        what: invalid.what,
+        cause: None,
+    })
+}

@@ -1,0 +1,392 @@
+//! The state of a pack at one generation, with what was found behind it.
+
+use crate::pack::damages::DamageLog;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::Invalid;
+use crate::pack::format::deletes::Death;
+use crate::pack::format::index::Place;
+use crate::pack::format::manifest::{MANIFEST_LEN_AT, MANIFEST_LEN_MAX, Manifest};
+use crate::pack::key::Key;
+use crate::pack::read::frames::{Checked, Frames, Trouble};
+use crate::pack::read::reader::Reader;
+use crate::pack::state::copies::{Copies, Layout, read_copies};
+use crate::pack::state::names::Name;
+use crate::pack::state::open::Pack;
+use crate::pack::state::recover::TornTail;
+use crate::pack::state::segment::{Findings, Life, Segment};
+use crate::storage::{Entry, Lock, Storage};
+
+/// How often opening begins again when files vanish or become shorter under it.
+const LOAD_TRIES_MAX: u32 = 10;
+
+/// One state of a pack.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// The generation.
+    pub(crate) manifest: Manifest,
+    /// Its segments that can be read, oldest first.
+    pub(crate) segments: Vec<Segment>,
+    /// Unfinished ends.
+    pub(crate) torn: Vec<TornTail>,
+    /// What opening it found damaged, and what was met since.
+    pub(crate) log: DamageLog,
+    /// Segments that could not be opened: what may be in them is not known to be nowhere.
+    pub(crate) lost: Vec<Damage>,
+    /// All files there were.
+    pub(crate) files: Vec<Entry>,
+    /// The earlier time whose state it is, ns, if it is one.
+    pub(crate) at_ns: Option<i64>,
+    /// The sequence number that the generation says comes next: those behind it were found.
+    pub(crate) sequence_committed: u64,
+    /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none to keep.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    pub(crate) hold: Option<Box<dyn Lock>>,
+}
+
+/// Which state to open.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct View {
+    /// This generation, as it was published; else the newest, with what was appended since.
+    pub(crate) generation: Option<u64>,
+    /// What counted at this time, ns.
+    pub(crate) at_ns: Option<i64>,
+}
+
+/// What a segment is opened from.
+pub(crate) struct Opening<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) reader: &'a Reader,
+    pub(crate) manifest: &'a Manifest,
+    /// What of that which was appended since the generation was published counts.
+    pub(crate) behind: Behind,
+    pub(crate) log: DamageLog,
+}
+
+/// What counts of that which stands behind the committed length of a growing segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// It is not looked at.
+    Nothing,
+    /// What was written after the generation that is opened, and before the next one.
+    Own,
+    /// All of it: newer generations there were cannot be read.
+    All,
+}
+
+/// Where a live record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Number of the segment in the snapshot.
+    pub(crate) segment: usize,
+    /// Its frame.
+    pub(crate) place: Place,
+}
+
+impl Snapshot {
+    /// A state of a storage.
+    pub(crate) fn load(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
+        let mut tries = 0;
+        loop {
+            match Self::load_once(storage, reader, view) {
+                Err(Error::Core(error)) if tries < LOAD_TRIES_MAX && is_passing(storage, &error) => {
+                    tries += 1
+                }
+                loaded => return loaded,
+            }
+        }
+    }
+
+    fn load_once(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
+        let files = storage.list()?;
+        let last = newest(&files).ok_or_else(|| Error::NotAPack {
+            path: storage.path(""),
+            why: match files.iter().any(|file| Name::parse(&file.name).is_some()) {
+                true => "it has segments, but no manifest".into(),
+                false => "it holds no manifest".into(),
+            },
+        })?;
+        let generation = view.generation.unwrap_or(last);
+        let name = Name::Manifest(generation).to_string();
+        if !files.iter().any(|file| file.name == name) {
+            return Err(no_such_generation(storage, &files, generation));
+        }
+        // Held before it is read: from then on no writer removes what it names.
+        let hold = storage.hold(&name).map_err(Error::of_opening)?;
+        let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
+        let behind = if generation == last { Behind::Own } else { Behind::Nothing };
+        let log = DamageLog::default();
+        let opening = Opening { storage, reader, manifest: &manifest, behind, log: log.clone() };
+        let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };
+        let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
+        for number in 0..manifest.segments.len() {
+            let at = findings.fresh.len();
+            if let Some(segment) = Segment::open(&opening, number, &mut findings)? {
+                for (number, _) in findings.fresh.iter_mut().skip(at) {
+                    *number = segments.len();
+                }
+                segments.push(segment);
+            } else {
+                findings.fresh.truncate(at);
+                lost.extend(findings.damages.last().cloned());
+            }
+        }
+        if behind == Behind::Own {
+            findings.damages.extend(opening.find_later(&files)?);
+        }
+        let Findings { damages, torn, fresh } = findings;
+        log.note(damages);
+        let at_ns = view.at_ns;
+        let sequence_committed = manifest.sequence_next;
+        let hold = Some(hold);
+        let mut snapshot =
+            Self { manifest, segments, torn, log, lost, files, at_ns, sequence_committed, hold };
+        snapshot.replay(fresh, reader)?;
+        if let Some(at_ns) = view.at_ns {
+            snapshot.go_back(storage, reader, at_ns)?;
+        }
+        Ok(snapshot)
+    }
+
+    /// When the first record ever was put, where all are still known. A time before it makes a pack look empty, and is a unit or a
+    /// year that was not meant; behind a compaction that let versions go, an empty pack may be what was.
+    fn first_ns(&self) -> Option<i64> {
+        let with_records = self.segments.iter().filter(|segment| segment.tally.records > 0);
+        let first_ns = with_records.map(|segment| segment.tally.time_first_ns).min();
+        first_ns.filter(|_| self.manifest.history_from_ns.is_none())
+    }
+
+    /// Makes it the state at an earlier time: what died later lives, what was put later is not there.
+    fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
+        if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
+            let told = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: compaction kept what counted from {} on", told(at_ns), told(from_ns));
+            return Err(Error::NoSuchState { path: storage.path(""), what });
+        }
+        if let Some(first_ns) = self.first_ns().filter(|&first_ns| at_ns < first_ns) {
+            let told = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: the first of its records was put at {}", told(at_ns), told(first_ns));
+            return Err(Error::NoSuchState { path: storage.path(""), what });
+        }
+        self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.time_first_ns <= at_ns);
+        for segment in &mut self.segments {
+            segment.deaths.retain(|_, death| death.time_ns <= at_ns);
+            if segment.tally.time_last_ns > at_ns {
+                segment.hide_later(reader, at_ns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets uncommitted records and deletions take the place of older versions, in the order in which they were
+    /// written.
+    fn replay(
+        &mut self,
+        mut fresh: Vec<(usize, crate::pack::state::recover::Fresh)>,
+        reader: &Reader,
+    ) -> Result<()> {
+        fresh.sort_by_key(|(_, record)| record.sequence);
+        let mut newest: std::collections::HashMap<Box<[u8]>, Option<Found>> =
+            std::collections::HashMap::new();
+        for (segment, record) in fresh {
+            self.manifest.sequence_next = self.manifest.sequence_next.max(record.sequence.saturating_add(1));
+            self.manifest.time_last_ns = self.manifest.time_last_ns.max(record.time_ns);
+            let overwritten = self.segments.get(segment).map(|segment| &segment.deaths);
+            let is_dead = |place: Place| overwritten.is_some_and(|deaths| deaths.contains_key(&place.offset));
+            if record.place.is_some_and(is_dead) {
+                continue;
+            }
+            let old = match newest.get(&record.form) {
+                Some(&old) => Versions { alive: old, untold: Vec::new() },
+                None => self.versions(&record.form, reader, |segment, place| {
+                    place.offset < segment.entry.frames_end
+                })?,
+            };
+            let death = Death { sequence: record.sequence, time_ns: record.time_ns };
+            for found in old.untold {
+                // Dead by now, if it was not before.
+                if let Some(old) = self.segments.get_mut(found.segment) {
+                    old.deaths.insert(found.place.offset, death);
+                    old.entry.dead_records = old.entry.dead_records.saturating_add(1);
+                }
+            }
+            if let Some(found) = old.alive
+                && let Some(old) = self.segments.get_mut(found.segment)
+            {
+                old.deaths.insert(found.place.offset, death);
+                old.entry.dead_records += 1;
+                old.entry.dead_bytes = old.entry.dead_bytes.saturating_add(found.place.len_min());
+                old.replayed = true;
+            }
+            newest.insert(record.form, record.place.map(|place| Found { segment, place }));
+        }
+        Ok(())
+    }
+
+    /// The live record with this key.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted, or damage may hide it; what reading
+    /// the index meets.
+    pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
+        let Versions { alive, untold } = self.versions(form, reader, |_, _| true)?;
+        if alive.is_some() {
+            return Ok(alive);
+        }
+        let refused = untold.first().and_then(|found| self.refused(form, *found));
+        refused.or_else(|| self.doubt(form)).map_or(Ok(None), |damage| Err(Error::Damaged(damage)))
+    }
+
+    /// Why the record of a frame is not handed out, of which its segment cannot tell whether it counts; `None` when it is dead
+    /// whatever the segment has lost. This is the one place where that is decided, for every way to a record.
+    pub(crate) fn refusal(
+        &self,
+        form: &[u8],
+        segment: &Segment,
+        offset: u64,
+        reader: &Reader,
+    ) -> Result<Option<Damage>> {
+        let Versions { alive, untold } = self.versions(form, reader, |_, _| true)?;
+        let is_it = |found: &&Found| {
+            let at = self.segments.get(found.segment).map(|segment| segment.entry.id);
+            (at, found.place.offset) == (Some(segment.entry.id), offset)
+        };
+        // There is one live record with a key, and within a segment a newer version has killed the older ones.
+        let found = untold.iter().find(is_it).filter(|_| alive.is_none());
+        Ok(found.and_then(|found| self.refused(form, *found)))
+    }
+
+    fn refused(&self, form: &[u8], found: Found) -> Option<Damage> {
+        let segment = self.segments.get(found.segment)?;
+        let vector = segment.entry.vector?;
+        let what = format!(
+            "whether this record was deleted cannot be told, because {} is lost; `stook check --repair` saves what is whole",
+            Name::Deletes(segment.entry.id, vector.generation)
+        );
+        let file = segment.source.path().to_path_buf();
+        Some(Damage { file, offset: found.place.offset, key: Key::from_sort_form(form), what, cause: None })
+    }
+
+    /// What there is under a key.
+    fn versions(
+        &self,
+        form: &[u8],
+        reader: &Reader,
+        counts: impl Fn(&Segment, Place) -> bool,
+    ) -> Result<Versions> {
+        let mut versions = Versions::default();
+        for (number, segment) in self.segments.iter().enumerate().rev() {
+            for place in segment.versions(form, reader)? {
+                if !counts(segment, place) {
+                    continue;
+                }
+                let found = Found { segment: number, place };
+                match segment.life(place.offset) {
+                    Life::Dead => {}
+                    Life::Alive => {
+                        versions.alive = Some(found);
+                        return Ok(versions);
+                    }
+                    Life::Untold => {
+                        // Older ones are dead.
+                        versions.untold.push(found);
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(versions)
+    }
+
+    /// Why a record that is not found may be there all the same.
+    fn doubt(&self, form: &[u8]) -> Option<Damage> {
+        if self.log.is_empty() {
+            return None;
+        }
+        let doubt =
+            self.lost.first().or_else(|| self.segments.iter().find_map(|segment| segment.doubt(form)))?;
+        let what = format!("{}; the record may be in there", doubt.what);
+        Some(Damage { what, key: Key::from_sort_form(form), ..doubt.clone() })
+    }
+}
+
+/// The versions of a key that may count.
+#[derive(Debug, Default)]
+struct Versions {
+    /// The one that does.
+    alive: Option<Found>,
+    /// Those that would if they were not deleted, which nothing tells. With a live one they are dead.
+    untold: Vec<Found>,
+}
+
+impl Frames {
+    /// Why the record at hand is not handed out, of which its segment cannot tell whether it counts.
+    pub(crate) fn refusal(&self, pack: &Pack, segment: &Segment) -> Checked<Option<Damage>> {
+        let head = self.head();
+        let Some(key) = head.key() else { return Ok(None) };
+        match pack.snapshot.refusal(key.sort_form(), segment, head.offset, &pack.reader) {
+            Ok(refusal) => Ok(refusal),
+            // Where an index is damaged, too, nothing more can be told.
+            Err(Error::Damaged(damage)) => {
+                let file = segment.source.path().to_path_buf();
+                Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what, cause: None }))
+            }
+            Err(Error::Core(error)) => Err(Trouble::Source(error)),
+            Err(other) => {
+                let other = std::io::Error::other(other);
+                Err(Trouble::Source(crate::Error::io("read", segment.source.path(), other)))
+            }
+        }
+    }
+}
+
+/// Whether a writer may be why this was met, so that it is not met again: it removes generations between listing and
+/// opening, and it cuts what a killed one left unfinished between asking for a length and reading up to there. A read
+/// that ends early in a file that is as long as it was is neither.
+fn is_passing(storage: &dyn Storage, error: &crate::Error) -> bool {
+    let crate::Error::ShortRead { path, offset, wanted, .. } = error else {
+        return error.io_kind() == Some(std::io::ErrorKind::NotFound);
+    };
+    let name = path.file_name().and_then(|name| name.to_str());
+    let now = name.and_then(|name| storage.open(name).ok()).map(|source| source.len());
+    now.is_none_or(|len| len < offset.saturating_add(*wanted))
+}
+
+fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -> Error {
+    let there: Vec<String> = files
+        .iter()
+        .filter_map(|file| match Name::parse(&file.name) {
+            Some(Name::Manifest(other)) => Some(other.to_string()),
+            _ => None,
+        })
+        .collect();
+    let verb = if there.len() > 1 { "are" } else { "is" };
+    let what = format!("generation {generation}; there {verb} {}", there.join(", "));
+    Error::NoSuchState { path: storage.path(""), what }
+}
+
+/// The highest generation among these files.
+pub(crate) fn newest(files: &[Entry]) -> Option<u64> {
+    let generations = files.iter().filter_map(|file| match Name::parse(&file.name) {
+        Some(Name::Manifest(generation)) => Some(generation),
+        _ => None,
+    });
+    generations.max()
+}
+
+/// The manifest of a generation.
+pub(crate) fn read_manifest(
+    storage: &dyn Storage,
+    reader: &Reader,
+    generation: u64,
+) -> Result<Copies<Manifest>> {
+    let source = storage.open(&Name::Manifest(generation).to_string()).map_err(Error::of_opening)?;
+    let layout = Layout { len_at: MANIFEST_LEN_AT, len_max: MANIFEST_LEN_MAX, copy_len: None };
+    read_copies(reader, source.as_ref(), layout, |copy| {
+        let manifest = Manifest::decode(copy)?;
+        let found = manifest.generation;
+        let named = (found == generation).then_some(manifest);
+        named.ok_or_else(|| Invalid::damaged(16, format!("it says generation {found}")))
+    })
+}
