@@ -21,7 +21,7 @@ Tree = dict[str, tuple[str, int, Union[bytes, str]]]
 OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({}, []),
     ({"prefix": "2023/"}, ["--prefix", "2023/"]),
-    ({"include": ["*.jpg"]}, ["--include", "*.jpg"]),
+    ({"include": "*.jpg"}, ["--include", "*.jpg"]),
     ({"include": ["/2024/**"], "exclude": ["*.txt", "raw/"]}, ["--include", "/2024/**", "--exclude", "*.txt", "--exclude", "raw/"]),
     ({"exclude": ["2023"]}, ["--exclude", "2023"]),
     ({"include": ["**/"]}, ["--include", "**/"]),

@@ -784,13 +784,13 @@ def unpack(
     overwrite: str = "never",
     group: Union[str, list[str], None] = None,
     prefix: Union[str, bytes, None] = None,
-    include: Union[Sequence[str], None] = None,
-    exclude: Union[Sequence[str], Callable[[str], object], None] = None,
+    include: Union[str, Sequence[str], None] = None,
+    exclude: Union[str, Sequence[str], Callable[[str], object], None] = None,
     select: Union[Callable[[str], object], None] = None,
     threads: int = 4,
     force: bool = False,
     tar: Union[Path, None] = None,
-    progress: Union[Callable[[int, int], object], bool, None] = None,
+    progress: Progress = None,
 ) -> UnpackReport:
     """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
 
@@ -801,9 +801,9 @@ def unpack(
             ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
         group: Only this group of a pack, or these.
         prefix: Only paths that begin so.
-        include: Only paths that one of these patterns matches, as ``stook unpack --include`` has them.
-        exclude: Patterns of what is left out, directories with all that is in them; or called with paths, those of
-            directories above them too, before ``select``: what it says ``True`` to is left out in the same way.
+        include: A pattern, or several: only paths that one of them matches, as ``stook unpack --include`` has them.
+        exclude: A pattern, or several, of what is left out, directories with all that is in them. Or a callable, called with
+            paths and those of directories above them: what it says ``True`` to is left out in the same way.
         select: Called with each path that is left; what it says ``False`` to is left out.
         threads: Threads that write small files of a pack.
         force: Write what fits, even where there is less room than all of it needs.
@@ -826,14 +826,15 @@ def unpack(
         >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
         1
     """
-def check(pack: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport:
+def check(pack: Path, *, progress: Progress = None) -> CheckReport:
     """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
 
     Where a `Pack` is open, `Pack.check` checks the state that it shows.
 
     Args:
         pack: The pack.
-        progress: Called now and then with the bytes gone through and all there are, on another thread.
+        progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+            bar with tqdm.
 
     Returns:
         A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -849,7 +850,7 @@ def check(pack: Path, *, progress: Union[Callable[[int, int], object], None] = N
         >>> stook.check("data.stook").ok
         True
     """
-def repair(pack: Path, new: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> RepairReport:
+def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
     """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack stays as it is.
 
     What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it was.
@@ -857,8 +858,8 @@ def repair(pack: Path, new: Path, *, progress: Union[Callable[[int, int], object
     Args:
         pack: The pack.
         new: The new pack. Nothing may be there.
-        progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
-            the repair, and nothing is left of it.
+        progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+            bar with tqdm. What it raises ends the repair, and nothing is left of it.
 
     Returns:
         A `RepairReport`.

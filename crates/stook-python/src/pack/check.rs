@@ -16,7 +16,8 @@ use crate::wait::{callback_of, interruptible_with_progress};
 ///
 /// Args:
 ///     pack: The pack.
-///     progress: Called now and then with the bytes gone through and all there are, on another thread.
+///     progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+///         bar with tqdm.
 ///
 /// Returns:
 ///     A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -55,8 +56,8 @@ pub(crate) fn check<'py>(
 /// Args:
 ///     pack: The pack.
 ///     new: The new pack. Nothing may be there.
-///     progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
-///         the repair, and nothing is left of it.
+///     progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
+///         bar with tqdm. What it raises ends the repair, and nothing is left of it.
 ///
 /// Returns:
 ///     A `RepairReport`.

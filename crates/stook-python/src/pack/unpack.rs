@@ -27,9 +27,9 @@ use crate::wait::{callback_of, interruptible_with_progress};
 ///         ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
 ///     group: Only this group of a pack, or these.
 ///     prefix: Only paths that begin so.
-///     include: Only paths that one of these patterns matches, as ``stook unpack --include`` has them.
-///     exclude: Patterns of what is left out, directories with all that is in them; or called with paths, those of
-///         directories above them too, before ``select``: what it says ``True`` to is left out in the same way.
+///     include: A pattern, or several: only paths that one of them matches, as ``stook unpack --include`` has them.
+///     exclude: A pattern, or several, of what is left out, directories with all that is in them. Or a callable, called with
+///         paths and those of directories above them: what it says ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
 ///     threads: Threads that write small files of a pack.
 ///     force: Write what fits, even where there is less room than all of it needs.
