@@ -218,6 +218,9 @@ impl Raise for ops::pack::Error {
             E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
             E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
             E::Archive(error) => error.raise(),
+            E::SegmentLen(error @ pack::Error::Invalid(_)) => {
+                exception("InvalidError", format!("segment_bytes: {error}"), |_| Ok(()))
+            }
             E::SegmentLen(error) => exception("LimitError", format!("segment_bytes: {error}"), |_| Ok(())),
             E::TakeBack { pack, source } => system(self, source, Some(pack)),
             E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),
