@@ -211,6 +211,9 @@ impl Raise for ops::pack::Error {
             E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
             E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
             E::Archive(error) => error.raise(),
+            E::SegmentLen(error @ pack::Error::Invalid(_)) => {
+                plain("InvalidError", format!("segment_bytes: {error}"))
+            }
             E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
             E::TakeBack { pack, source } => system(self, source, Some(pack)),
             E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),

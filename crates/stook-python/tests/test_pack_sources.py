@@ -88,8 +88,9 @@ def test_what_cannot_be_packed_together_or_from_an_archive_is_refused_before_any
         with pytest.raises(stook.InvalidError, match=reported):
             stook.pack_tree(sources, "p.stook", **options)
         assert not Path("p.stook").exists()
-    with pytest.raises(stook.LimitError, match="segment_bytes"):
-        stook.pack_tree("tree", "p.stook", segment_bytes=5)
+    for length, error in ((5, stook.InvalidError), (1 << 62, stook.LimitError)):
+        with pytest.raises(error, match="segment_bytes"):
+            stook.pack_tree("tree", "p.stook", segment_bytes=length)
     assert Path("t.tar").exists() and Path("tree/a").exists() and not Path("p.stook").exists()
 
 

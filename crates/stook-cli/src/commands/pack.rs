@@ -10,7 +10,7 @@ use stook::archive::Archive;
 use stook::ops::import;
 use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary};
-use stook::pack::{DamageLog, Key, SEGMENT_LEN_MIN};
+use stook::pack::{DamageLog, Key};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 
@@ -102,11 +102,7 @@ pub struct Args {
 }
 
 fn parse_segment_size(text: &str) -> Result<u64, String> {
-    let size = units::parse_size(text).map_err(|error| chain(&error))?;
-    match size < SEGMENT_LEN_MIN {
-        true => Err(format!("a segment is at least {SEGMENT_LEN_MIN} bytes (1 MiB) long")),
-        false => Ok(size),
-    }
+    units::parse_size(text).map_err(|error| chain(&error))
 }
 
 #[derive(Serialize)]
