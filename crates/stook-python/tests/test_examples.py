@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("remote_parquet.py", ["200,000 rows of ['column_3', 'column_7']", "\n  0 requests, 0.0 MB"]),
         ("remote_tiff.py", ["a region of (512, 512)"]),

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::{Damage, Error, Result};
 
-/// Damage that receives one by one, at most, by whatever goes through a pack; of the rest only how
-/// much there is.
+/// Damage that is reported one by one, at most, by whatever goes through a pack; of the rest only
+/// how much there is.
 const TOLD_MAX: usize = 100_000;
 
 /// Damage of which is known whether it was met before, 16 bytes for each. Of more than that, how

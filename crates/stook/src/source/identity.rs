@@ -55,8 +55,8 @@ impl Identity {
     }
 
     /// How long, from `now_ns` on (nanoseconds since 1970), a change could still leave this
-    /// identity as it is: within one tick of the clock that its times come from it could be
-    /// reported the same. Nothing once that has passed.
+    /// identity as it is: within one tick of the clock that its times come from it would look the
+    /// same. Nothing once that has passed.
     ///
     /// Kernels note times a few hundred times a second. Times of whole seconds come from file
     /// systems and servers that keep no more, some of them every other second. That their clocks
