@@ -144,11 +144,11 @@ impl<'a> IntoIterator for &'a Damages {
 /// around, so that no error came of it. All clones are one log, which outlives the pack.
 #[derive(Debug, Clone, Default)]
 pub struct DamageLog {
-    shared: Arc<Shared>,
+    shared: Arc<LoggedDamages>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LoggedDamages {
     /// Whether there is any: asked for every key that is not found.
     any: AtomicBool,
     known: Mutex<Damages>,

@@ -160,7 +160,7 @@ fn put_key(out: &mut Vec<u8>, drop: usize, add: &[u8]) {
 
 /// A key as it is stored.
 #[derive(Debug, Clone, Copy)]
-struct Step<'a> {
+struct KeyStep<'a> {
     /// How many bytes of the end of its base go.
     drop: usize,
     /// What comes in their place.
@@ -196,7 +196,7 @@ impl Against {
     }
 
     /// The same of a key that is stored as a difference to this one.
-    fn step(self, step: &Step<'_>, wanted: &[u8]) -> Option<Self> {
+    fn step(self, step: &KeyStep<'_>, wanted: &[u8]) -> Option<Self> {
         let shared = self.len.checked_sub(step.drop)?;
         let len = shared.checked_add(step.add.len())?;
         if shared > self.matched {
@@ -412,13 +412,13 @@ impl<'a> Page<'a> {
         Some(self.word(HEAD_LEN + 2 * before, 2)? as usize)
     }
 
-    fn step(&self, at: usize) -> Option<Step<'a>> {
+    fn step(&self, at: usize) -> Option<KeyStep<'a>> {
         let head = usize::from(*self.keys.get(at)?);
         let mut at = at + 1;
         let drop = count(self.keys, head >> 4, &mut at)?;
         let len = count(self.keys, head & MORE, &mut at)?;
         let end = at.checked_add(len)?;
-        Some(Step { drop, add: self.keys.get(at..end)?, end })
+        Some(KeyStep { drop, add: self.keys.get(at..end)?, end })
     }
 
     /// The first key, which is stored whole.

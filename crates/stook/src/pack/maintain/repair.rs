@@ -28,7 +28,7 @@ use crate::pack::state::names::Name;
 use crate::pack::state::open::{OpenOptions, Pack};
 use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Snapshot;
-use crate::pack::writer::{Copied, Feed, PackWriter, Window, WriterOptions};
+use crate::pack::writer::{Copied, CopyWindow, Feed, PackWriter, WriterOptions};
 use crate::source::AccessRule;
 use crate::storage::{Appender, Storage};
 
@@ -90,14 +90,14 @@ impl From<WriterOptions> for RepairOptions {
 
 /// What was found of a key.
 #[derive(Debug, Clone, Copy, Default)]
-struct Newest {
+struct NewestOfKey {
     /// Sequence number, segment and place of its newest whole record that no deletion vector lists.
     record: Option<(u64, usize, Place)>,
     /// Sequence number of the last deletion that names it.
     deleted: u64,
 }
 
-impl Newest {
+impl NewestOfKey {
     /// The record, if it counts.
     fn counts(&self) -> Option<(usize, Place)> {
         self.record
@@ -110,7 +110,7 @@ impl Newest {
 /// last of them.
 #[derive(Debug)]
 struct Survey {
-    keys: BTreeMap<Box<[u8]>, Newest>,
+    keys: BTreeMap<Box<[u8]>, NewestOfKey>,
     /// Memory that the keys take, about, and may take.
     len: usize,
     memory_len: usize,
@@ -348,7 +348,7 @@ impl Survey {
         let form = key.sort_form();
         if !self.keys.contains_key(form) {
             self.len += KEY_LEN + form.len();
-            self.keys.insert(form.into(), Newest::default());
+            self.keys.insert(form.into(), NewestOfKey::default());
         }
         if let Some(newest) = self.keys.get_mut(form) {
             let sequence = head.header.sequence;
@@ -422,7 +422,7 @@ struct Listed<'r, 'k> {
 }
 
 impl Feed for Listed<'_, '_> {
-    fn fill(&mut self, window: &mut Window, memory_len: usize, _: &mut Copied) -> Result<bool> {
+    fn fill(&mut self, window: &mut CopyWindow, memory_len: usize, _: &mut Copied) -> Result<bool> {
         window.clear();
         while !window.is_full(memory_len) {
             let Some((form, segment, place)) = self.records.next() else { return Ok(false) };

@@ -15,14 +15,14 @@ use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Copies, Layout, read_copies};
 use crate::pack::state::names::Name;
 use crate::pack::state::segment::{Findings, Segment, refused};
-use crate::pack::state::snapshot::{Behind, Opening, Snapshot, View, newest, read_manifest};
+use crate::pack::state::snapshot::{Behind, Opening, Snapshot, WantedState, newest, read_manifest};
 use crate::source::Source;
 use crate::storage::{Entry, EntryKind, Storage};
 
 impl Snapshot {
     /// The newest state, or what can be made out of it; and what is to be said about that.
     pub(crate) fn salvage(storage: &dyn Storage, reader: &Reader) -> Result<(Self, Vec<String>)> {
-        let damage = match Self::load(storage, reader, View::default()) {
+        let damage = match Self::load(storage, reader, WantedState::default()) {
             // Nothing is known to be wrong: whoever may read it finds it as it is.
             Err(Error::Core(error)) if error.io_kind() == Some(ErrorKind::PermissionDenied) => {
                 return Err(error.into());

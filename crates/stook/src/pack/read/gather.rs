@@ -9,7 +9,7 @@ use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result, is_unreadable};
 use crate::pack::read::around::{Holes, read_around};
-use crate::pack::read::reader::{Batch, Read, Reader};
+use crate::pack::read::reader::{Read, ReadBatch, Reader};
 use crate::pack::state::segment::Segment;
 use crate::plan::{Plan, PlanOptions};
 
@@ -22,7 +22,7 @@ const READ_LEN_MAX: u64 = 1 << 20;
 
 /// A frame that is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedFrame {
     /// Number of its segment among those given.
     pub(crate) segment: usize,
     /// Where it is.
@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
 
 /// A segment to read from, and which way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct FrameOrigin<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) access: Access,
 }
@@ -52,7 +52,12 @@ impl Gathered {
     ///
     /// # Errors
     /// What reading meets.
-    pub(crate) fn read(&mut self, reader: &Reader, origins: &[Origin<'_>], wanted: &[Wanted]) -> Result<()> {
+    pub(crate) fn read(
+        &mut self,
+        reader: &Reader,
+        origins: &[FrameOrigin<'_>],
+        wanted: &[WantedFrame],
+    ) -> Result<()> {
         self.starts.clear();
         let mut len = 0usize;
         for frame in wanted {
@@ -67,7 +72,7 @@ impl Gathered {
             .try_reserve_exact(missing)
             .map_err(|error| Error::Invalid(format!("no memory for {len} bytes of records: {error}")))?;
         self.bytes.resize(len, 0);
-        let parts = Part::plan_all(origins, wanted)?;
+        let parts = SegmentReads::plan_all(origins, wanted)?;
         let mut filling =
             Filling { gathered: self, origins, parts, next: (0, 0), asked: Vec::new(), failure: None };
         reader.read_batch(&mut filling)?;
@@ -78,7 +83,7 @@ impl Gathered {
     }
 
     /// Why one of them is not what was written.
-    pub(crate) fn explain(&self, origin: &Origin<'_>, wanted: Wanted, found: Error) -> Error {
+    pub(crate) fn explain(&self, origin: &FrameOrigin<'_>, wanted: WantedFrame, found: Error) -> Error {
         match self.holes.get(&wanted.segment) {
             Some(holes) => holes.explain(origin.segment.source.as_ref(), wanted.range, found),
             None => found,
@@ -93,14 +98,14 @@ impl Gathered {
 }
 
 /// What is read from one segment.
-struct Part {
+struct SegmentReads {
     /// Which of the wanted frames these are.
     numbers: Vec<usize>,
     plan: Plan,
 }
 
-impl Part {
-    fn plan_all(origins: &[Origin<'_>], wanted: &[Wanted]) -> Result<Vec<Self>> {
+impl SegmentReads {
+    fn plan_all(origins: &[FrameOrigin<'_>], wanted: &[WantedFrame]) -> Result<Vec<Self>> {
         let mut numbers = vec![Vec::new(); origins.len()];
         for (number, frame) in wanted.iter().enumerate() {
             if let Some(of_segment) = numbers.get_mut(frame.segment) {
@@ -123,8 +128,8 @@ impl Part {
 /// Frames on their way.
 struct Filling<'g, 'a> {
     gathered: &'g mut Gathered,
-    origins: &'a [Origin<'a>],
-    parts: Vec<Part>,
+    origins: &'a [FrameOrigin<'a>],
+    parts: Vec<SegmentReads>,
     /// The next read: part, number of the read.
     next: (usize, usize),
     asked: Vec<(usize, usize)>,
@@ -137,7 +142,7 @@ impl Filling<'_, '_> {
     }
 }
 
-impl<'a> Batch<'a> for Filling<'_, 'a> {
+impl<'a> ReadBatch<'a> for Filling<'_, 'a> {
     fn next(&mut self) -> Option<Read<'a>> {
         while self.failure.is_none() {
             let (part, read) = self.next;

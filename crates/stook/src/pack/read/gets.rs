@@ -8,7 +8,7 @@ use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::key::Key;
 use crate::pack::read::around::read_again;
-use crate::pack::read::reader::{Batch, Read};
+use crate::pack::read::reader::{Read, ReadBatch};
 use crate::pack::read::record::Record;
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
@@ -146,7 +146,7 @@ fn whole_frame(found: &Found) -> Option<ByteRange> {
     ByteRange::at(found.place.offset, len)
 }
 
-impl<'p> Batch<'p> for Gets<'p> {
+impl<'p> ReadBatch<'p> for Gets<'p> {
     fn next(&mut self) -> Option<Read<'p>> {
         while self.failure.is_none() {
             let number = self.found.len();

@@ -110,20 +110,20 @@ struct Line<'a> {
     keys: &'a [Key],
     /// Of a pack with one run, all steps of a search are made apart.
     sole: Option<(usize, &'a Run)>,
-    slots: [Slot; SLOTS],
+    slots: [LineSlot; SLOTS],
     /// Keys that damage of an index hides.
     damaged: Vec<(usize, Error)>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct LineSlot {
     /// The page of the index.
     page: usize,
     found: Option<Found>,
 }
 
 impl<'a> Line<'a> {
-    fn slot(&self, number: usize) -> Slot {
+    fn slot(&self, number: usize) -> LineSlot {
         self.slots.get(number % SLOTS).copied().unwrap_or_default()
     }
 
@@ -138,7 +138,7 @@ impl<'a> Line<'a> {
         if let Some((_, run)) = self.sole {
             if let Some((number, key)) = first {
                 let page = run.prefetch_page(key.sort_form());
-                self.put(number, Slot { page, found: None });
+                self.put(number, LineSlot { page, found: None });
             }
             if let Some((number, key)) = second {
                 run.prefetch(self.slot(number).page, key.sort_form());
@@ -156,7 +156,7 @@ impl<'a> Line<'a> {
             if let Some((_, frame)) = found.and_then(|found| self.pack.mapped_frame(found)) {
                 prefetch(frame.get(..frame.len().min(PREFETCH_LEN_MAX)).unwrap_or_default());
             }
-            self.put(number, Slot { page, found });
+            self.put(number, LineSlot { page, found });
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<'a> Line<'a> {
         Some(self.damaged.swap_remove(at).1)
     }
 
-    fn put(&mut self, number: usize, slot: Slot) {
+    fn put(&mut self, number: usize, slot: LineSlot) {
         if let Some(place) = self.slots.get_mut(number % SLOTS) {
             *place = slot;
         }
@@ -318,7 +318,7 @@ impl Pack {
             return Ok(None);
         }
         self.read_pages_for(keys)?;
-        let (sole, slots) = (self.sole_run(), [Slot::default(); SLOTS]);
+        let (sole, slots) = (self.sole_run(), [LineSlot::default(); SLOTS]);
         let mut line = Line { pack: self, keys, sole, slots, damaged: Vec::new() };
         let mut others = Vec::new();
         for step in 0..keys.len() + TRAVEL {

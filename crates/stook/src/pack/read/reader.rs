@@ -36,7 +36,7 @@ const CACHED_RING_BLOCKS: usize = 8;
 pub(crate) type Read<'a> = (&'a dyn Source, ByteRange, Access);
 
 /// Reads that are thought of while others are under way.
-pub(crate) trait Batch<'a> {
+pub(crate) trait ReadBatch<'a> {
     /// The next read.
     fn next(&mut self) -> Option<Read<'a>>;
 
@@ -51,7 +51,7 @@ struct Collected<'a, I> {
     results: Vec<Result<Bytes>>,
 }
 
-impl<'a, I: Iterator<Item = Read<'a>>> Batch<'a> for Collected<'a, I> {
+impl<'a, I: Iterator<Item = Read<'a>>> ReadBatch<'a> for Collected<'a, I> {
     fn next(&mut self) -> Option<Read<'a>> {
         let read = self.ranges.next()?;
         self.asked.push((read.0, read.1));
@@ -74,17 +74,17 @@ pub(crate) struct Reader {
 
 /// What was used and may be used again, by the process that made it.
 struct Idle {
-    engines: Mutex<Kept<Box<dyn Engine>>>,
-    sessions: Mutex<Kept<Session>>,
+    engines: Mutex<IdleHere<Box<dyn Engine>>>,
+    sessions: Mutex<IdleHere<Session>>,
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct IdleHere<T> {
     process: u32,
     values: Vec<T>,
 }
 
-impl<T> Kept<T> {
+impl<T> IdleHere<T> {
     fn new() -> Mutex<Self> {
         Mutex::new(Self { process: std::process::id(), values: Vec::new() })
     }
@@ -101,7 +101,7 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for IdleHere<T> {
     fn drop(&mut self) {
         self.of_this_process();
     }
@@ -110,11 +110,11 @@ impl<T> Drop for Kept<T> {
 /// More than a few idle ones are left over from a burst of threads, and each holds kernel memory.
 const IDLE_MAX: usize = 4;
 
-fn take<T>(idle: &Mutex<Kept<T>>) -> Option<T> {
+fn take<T>(idle: &Mutex<IdleHere<T>>) -> Option<T> {
     idle.lock().unwrap_or_else(PoisonError::into_inner).of_this_process().pop()
 }
 
-fn keep<T>(idle: &Mutex<Kept<T>>, value: T) {
+fn keep<T>(idle: &Mutex<IdleHere<T>>, value: T) {
     let mut kept = idle.lock().unwrap_or_else(PoisonError::into_inner);
     let idle = kept.of_this_process();
     if idle.len() < IDLE_MAX {
@@ -130,7 +130,7 @@ impl std::fmt::Debug for Idle {
 
 impl Reader {
     pub(crate) fn new(engines: Arc<dyn EngineFactory>) -> Self {
-        Self { engines, idle: Idle { engines: Kept::new(), sessions: Kept::new() } }
+        Self { engines, idle: Idle { engines: IdleHere::new(), sessions: IdleHere::new() } }
     }
 
     /// An engine, idle or new.
@@ -179,7 +179,7 @@ impl Reader {
 
     /// Does the reads of a batch at queue depth. Each result is handed back as soon as it is there,
     /// in any order: the device goes on with the others meanwhile.
-    pub(crate) fn read_batch<'a>(&self, batch: &mut impl Batch<'a>) -> Result<()> {
+    pub(crate) fn read_batch<'a>(&self, batch: &mut impl ReadBatch<'a>) -> Result<()> {
         let mut session: Option<Session> = None;
         let bypassed = self.engines.may_be_bypassed();
         let mut tokens = 0u64..;

@@ -33,7 +33,7 @@ pub(crate) struct WindowOptions {
 }
 
 #[derive(Debug)]
-enum Slot {
+enum BlockSlot {
     Empty,
     /// This block is being read.
     InFlight(u64),
@@ -49,7 +49,7 @@ pub(crate) struct Window {
     source: Arc<dyn Source>,
     options: WindowOptions,
     arena: Arena,
-    slots: Vec<Slot>,
+    slots: Vec<BlockSlot>,
     /// Where block 0 begins; aligned.
     start: u64,
     end: u64,
@@ -81,7 +81,7 @@ impl Window {
         let blocks = usize::try_from(needed).unwrap_or(usize::MAX).min(options.blocks);
         let options = WindowOptions { blocks, ..options };
         let arena = Arena::new(blocks * options.block_len)?;
-        let slots = (0..blocks).map(|_| Slot::Empty).collect();
+        let slots = (0..blocks).map(|_| BlockSlot::Empty).collect();
         Ok(Self {
             engine,
             source,
@@ -220,7 +220,7 @@ impl Window {
         while self.engine.in_flight() > 0 {
             self.reap()?;
         }
-        self.slots.iter_mut().for_each(|slot| *slot = Slot::Empty);
+        self.slots.iter_mut().for_each(|slot| *slot = BlockSlot::Empty);
         self.start = to / ALIGNMENT * ALIGNMENT;
         self.pos = to;
         self.next = 0;
@@ -253,10 +253,10 @@ impl Window {
         let slot = (block % self.options.blocks as u64) as usize;
         loop {
             match self.slots.get_mut(slot) {
-                Some(Slot::Ready(held)) if *held == block => return Ok(()),
-                Some(failed @ Slot::Failed(..)) => {
+                Some(BlockSlot::Ready(held)) if *held == block => return Ok(()),
+                Some(failed @ BlockSlot::Failed(..)) => {
                     // A failure of a block that was skipped over concerns nobody.
-                    if let Slot::Failed(held, error) = std::mem::replace(failed, Slot::Empty)
+                    if let BlockSlot::Failed(held, error) = std::mem::replace(failed, BlockSlot::Empty)
                         && held == block
                     {
                         if is_unreadable(&error) {
@@ -268,11 +268,11 @@ impl Window {
                         return Err(error);
                     }
                 }
-                Some(Slot::InFlight(_)) => {}
+                Some(BlockSlot::InFlight(_)) => {}
                 _ => self.next = self.next.min(block),
             }
             self.schedule(block)?;
-            if !matches!(self.slots.get(slot), Some(Slot::Ready(held)) if *held == block) {
+            if !matches!(self.slots.get(slot), Some(BlockSlot::Ready(held)) if *held == block) {
                 self.reap()?;
             }
         }
@@ -295,9 +295,9 @@ impl Window {
             let block = self.next;
             let slot = (block % self.options.blocks as u64) as usize;
             match self.slots.get(slot) {
-                Some(Slot::InFlight(held)) if *held != block => break,
-                Some(Slot::InFlight(_)) => {}
-                Some(Slot::Ready(held)) if *held == block => {}
+                Some(BlockSlot::InFlight(held)) if *held != block => break,
+                Some(BlockSlot::InFlight(_)) => {}
+                Some(BlockSlot::Ready(held)) if *held == block => {}
                 _ => self.ask(block, slot)?,
             }
             self.next = block + 1;
@@ -328,12 +328,12 @@ impl Window {
             let access = if aligned { self.options.route.at(from) } else { Access::Cached };
             let operation = Operation::Read { offset: range.start(), len: range.len() as usize, buffer };
             self.engine.submit(Request { token: block, file: file.clone(), access, operation });
-            self.set(slot, Slot::InFlight(block));
+            self.set(slot, BlockSlot::InFlight(block));
             return Ok(());
         }
         match resolved.and_then(|()| read_leaves(&leaves)) {
             Ok(bytes) => self.fill(block, slot, &bytes),
-            Err(error) => self.set(slot, Slot::Failed(block, error)),
+            Err(error) => self.set(slot, BlockSlot::Failed(block, error)),
         }
         Ok(())
     }
@@ -345,7 +345,7 @@ impl Window {
         buffer.clear();
         buffer.extend_from_slice(bytes);
         self.arena.put(buffer);
-        self.set(slot, Slot::Ready(block));
+        self.set(slot, BlockSlot::Ready(block));
     }
 
     /// The same with what can be read of it.
@@ -355,7 +355,7 @@ impl Window {
         Ok(())
     }
 
-    fn set(&mut self, slot: usize, state: Slot) {
+    fn set(&mut self, slot: usize, state: BlockSlot) {
         if let Some(slot) = self.slots.get_mut(slot) {
             *slot = state;
         }
@@ -372,8 +372,8 @@ impl Window {
                 self.arena.put(buffer);
             }
             let state = match completion.result {
-                Ok(got) if got as u64 == wanted => Slot::Ready(block),
-                Ok(got) => Slot::Failed(
+                Ok(got) if got as u64 == wanted => BlockSlot::Ready(block),
+                Ok(got) => BlockSlot::Failed(
                     block,
                     Error::ShortRead {
                         path: self.source.path().to_path_buf(),
@@ -382,7 +382,7 @@ impl Window {
                         got: got as u64,
                     },
                 ),
-                Err(error) => Slot::Failed(block, error),
+                Err(error) => BlockSlot::Failed(block, error),
             };
             self.set((block % self.options.blocks as u64) as usize, state);
         }

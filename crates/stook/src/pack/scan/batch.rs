@@ -1,5 +1,5 @@
-//! [`Batch`]: records that are read together, in the order in which they are on the medium, and
-//! handed out in another.
+//! [`RecordBatch`]: records that are read together, in the order in which they are on the medium,
+//! and handed out in another.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Wanted {
 }
 
 /// One read, and what became of it.
-struct Read<'p> {
+struct PlannedRead<'p> {
     segment: &'p Segment,
     range: ByteRange,
     access: Access,
@@ -64,19 +64,19 @@ struct Part {
 }
 
 /// Records and the reads that give them.
-pub(super) struct Batch<'p> {
+pub(super) struct RecordBatch<'p> {
     pub(super) wanted: Vec<Wanted>,
     /// The next to hand out.
     pub(super) at: usize,
     parts: Vec<Part>,
-    reads: Vec<Read<'p>>,
+    reads: Vec<PlannedRead<'p>>,
     /// Reads before this one were looked at by [`next_to_begin`](Self::next_to_begin).
     looked_at: usize,
     /// Something that was said to be in the page cache is not: nothing waits for its turn any more.
     is_cold: bool,
 }
 
-impl<'p> Batch<'p> {
+impl<'p> RecordBatch<'p> {
     /// Plans the reads. Gives the records back when these would be too many bytes for so few
     /// records.
     pub(super) fn plan(pack: &'p Pack, mut wanted: Vec<Wanted>) -> Result<Result<Self, Vec<Wanted>>> {
@@ -101,7 +101,7 @@ impl<'p> Batch<'p> {
             let options = PlanOptions { max_gap, alignment, end, ..PlanOptions::default() };
             let plan = Plan::new(&ranges, &options).map_err(|error| Error::Invalid(error.to_string()))?;
             let first_read = reads.len();
-            reads.extend(plan.reads().iter().map(|&range| Read {
+            reads.extend(plan.reads().iter().map(|&range| PlannedRead {
                 segment,
                 range,
                 access,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::entries::Behind;
+use super::entries::BehindKey;
 use super::split::{Piece, check_pieces};
 use super::token::{self, Hex, Origin};
 use super::{KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Stop};
@@ -42,10 +42,10 @@ impl Position {
         }
     }
 
-    pub(super) fn behind_key(&self, pack: &Pack) -> Option<Behind> {
+    pub(super) fn behind_key(&self, pack: &Pack) -> Option<BehindKey> {
         let Self::Key { form, segment, offset } = self else { return None };
         let segment = pack.number_of(*segment)?;
-        Some(Behind { form: form.0.clone(), segment, offset: *offset })
+        Some(BehindKey { form: form.0.clone(), segment, offset: *offset })
     }
 }
 
@@ -54,11 +54,11 @@ impl Position {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cursor {
-    body: Body,
+    body: CursorBody,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Body {
+struct CursorBody {
     #[serde(flatten)]
     origin: Origin,
     by_key: bool,
@@ -72,7 +72,7 @@ struct Body {
 impl Cursor {
     pub(super) fn new(scan: &Scan<'_>) -> Self {
         let ScanOptions { groups, order, keys, .. } = &scan.options;
-        let body = Body {
+        let body = CursorBody {
             origin: Origin::of(scan.pack, scan.filter.view),
             by_key: *order == ScanOrder::Key,
             groups: groups.clone(),
@@ -86,7 +86,7 @@ impl Cursor {
 
     /// What the scan goes through, with damage to be treated like this.
     pub fn options(&self, on_damage: OnDamage) -> ScanOptions {
-        let Body { by_key, groups, start, end, .. } = &self.body;
+        let CursorBody { by_key, groups, start, end, .. } = &self.body;
         ScanOptions {
             groups: groups.clone(),
             on_damage,
@@ -143,7 +143,7 @@ impl Pack {
     /// # Errors
     /// [`Error::Invalid`] when the cursor is of another pack or another generation.
     pub fn scan_from(&self, cursor: &Cursor, on_damage: OnDamage) -> Result<Scan<'_>> {
-        let Body { origin, split, position, .. } = &cursor.body;
+        let CursorBody { origin, split, position, .. } = &cursor.body;
         let view = origin.view_in(self, KIND)?;
         if let Some(pieces) = split {
             check_pieces(self, pieces)?;

@@ -11,7 +11,7 @@ use crate::pack::state::snapshot::Found;
 
 /// Where a walk stopped, to go on behind it.
 #[derive(Debug, Clone)]
-pub(super) struct Behind {
+pub(super) struct BehindKey {
     pub(super) form: Vec<u8>,
     /// Number of the segment in the snapshot, and offset of the frame.
     pub(super) segment: usize,
@@ -27,7 +27,7 @@ pub(in crate::pack) struct Entries<'p> {
     segment_of_run: Vec<usize>,
     range: KeyRange,
     view: View,
-    behind: Option<Behind>,
+    behind: Option<BehindKey>,
     /// Records that are refused and were stepped over, where that is wanted.
     skipped: Option<Vec<Damage>>,
 }
@@ -52,7 +52,7 @@ impl<'p> Entries<'p> {
         wanted: impl Fn(&Segment) -> bool,
         range: KeyRange,
         view: View,
-        behind: Option<Behind>,
+        behind: Option<BehindKey>,
         skips: bool,
     ) -> Result<Self> {
         let mut segment_of_run = Vec::new();
@@ -114,7 +114,7 @@ impl<'p> Entries<'p> {
 }
 
 /// Whether an entry comes after the one at which a walk stopped.
-fn is_behind(behind: &mut Option<Behind>, form: &[u8], segment: usize, offset: u64) -> bool {
+fn is_behind(behind: &mut Option<BehindKey>, form: &[u8], segment: usize, offset: u64) -> bool {
     let Some(last) = behind else { return true };
     if form != last.form {
         *behind = None;

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::batch::{BATCH_LEN, Batch, Wanted};
-use super::entries::{Behind, Entries};
+use super::batch::{BATCH_LEN, RecordBatch, Wanted};
+use super::entries::{BehindKey, Entries};
 use super::walk::{ScanFilter, SegmentSpan};
-use super::{At, OnDamage};
+use super::{OnDamage, RecordAt};
 use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
@@ -51,18 +51,18 @@ pub(super) struct Gather<'p> {
     within: Option<Vec<(usize, ByteRange)>>,
     /// Taken from the order, and in no batch yet.
     waiting: VecDeque<Wanted>,
-    batches: VecDeque<Batch<'p>>,
+    batches: VecDeque<RecordBatch<'p>>,
     /// Reads of batches that are gone.
     tokens_gone: u64,
     session: Option<Session>,
     /// How many records the next batch may have.
     records_max: usize,
-    current: Current<'p>,
+    current: GatheredRecord<'p>,
     passed: u64,
 }
 
 /// The record that was handed out last.
-enum Current<'p> {
+enum GatheredRecord<'p> {
     None,
     Whole(&'p Segment, Head, Bytes),
     /// Its frame, which is walked; whether a long body was not read to its end.
@@ -76,7 +76,7 @@ impl<'p> Gather<'p> {
         wanted: impl Fn(&Segment) -> bool,
         within: Option<Vec<(usize, ByteRange)>>,
         filter: &ScanFilter,
-        behind: Option<Behind>,
+        behind: Option<BehindKey>,
     ) -> Result<Self> {
         let skips = filter.on_damage == OnDamage::Skip;
         let entries = Entries::seek(pack, wanted, filter.keys.clone(), filter.view, behind, skips)?;
@@ -123,7 +123,7 @@ impl<'p> Gather<'p> {
             tokens_gone: 0,
             session: None,
             records_max: RECORDS_FIRST,
-            current: Current::None,
+            current: GatheredRecord::None,
             passed: 0,
         }
     }
@@ -145,23 +145,23 @@ impl<'p> Gather<'p> {
     /// The record at hand.
     pub(super) fn current(&self) -> Option<(&'p Segment, &Head)> {
         match &self.current {
-            Current::None => None,
-            Current::Whole(segment, head, _) => Some((segment, head)),
-            Current::Framed(segment, frames, _) => Some((segment, frames.head())),
+            GatheredRecord::None => None,
+            GatheredRecord::Whole(segment, head, _) => Some((segment, head)),
+            GatheredRecord::Framed(segment, frames, _) => Some((segment, frames.head())),
         }
     }
 
     /// Its body.
     pub(super) fn body(&self, span: BodySpan) -> &[u8] {
         match &self.current {
-            Current::None => &[],
-            Current::Whole(_, _, body) => body,
-            Current::Framed(_, frames, _) => frames.view(span).1,
+            GatheredRecord::None => &[],
+            GatheredRecord::Whole(_, _, body) => body,
+            GatheredRecord::Framed(_, frames, _) => frames.view(span).1,
         }
     }
 
     /// The next record; `None` after the last. Damage is noted, if it is to be skipped.
-    pub(super) fn advance(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<At>> {
+    pub(super) fn advance(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<RecordAt>> {
         self.drop_current()?;
         loop {
             self.plan(filter, damages)?;
@@ -182,7 +182,9 @@ impl<'p> Gather<'p> {
     }
 
     fn drop_current(&mut self) -> Result<()> {
-        if let Current::Framed(_, frames, _) = std::mem::replace(&mut self.current, Current::None) {
+        if let GatheredRecord::Framed(_, frames, _) =
+            std::mem::replace(&mut self.current, GatheredRecord::None)
+        {
             self.pack.reader.take_back(*frames)?;
         }
         Ok(())
@@ -194,7 +196,7 @@ impl<'p> Gather<'p> {
             && batch.at >= batch.wanted.len()
         {
             // What nobody waited for is still on its way; its token must not be taken for another.
-            while let Some(number) = self.batches.front().and_then(Batch::under_way) {
+            while let Some(number) = self.batches.front().and_then(RecordBatch::under_way) {
                 self.wait_for(number)?;
             }
             let gone = self.batches.pop_front();
@@ -223,7 +225,7 @@ impl<'p> Gather<'p> {
         let full = wanted.len() == self.records_max;
         loop {
             let pack = self.pack;
-            match Batch::plan(pack, wanted)? {
+            match RecordBatch::plan(pack, wanted)? {
                 Ok(batch) => {
                     if full && self.records_max == batch.wanted.len() {
                         self.records_max = (self.records_max * 2).min(RECORDS_MAX);
@@ -319,8 +321,8 @@ impl<'p> Gather<'p> {
     }
 
     /// The record at hand in the first batch; `None` when it does not count.
-    fn take_next(&mut self, filter: &ScanFilter) -> Result<Option<At>> {
-        while let Some(number) = self.batches.front().and_then(Batch::missing) {
+    fn take_next(&mut self, filter: &ScanFilter) -> Result<Option<RecordAt>> {
+        while let Some(number) = self.batches.front().and_then(RecordBatch::missing) {
             self.wait_for(number)?;
         }
         let Some(batch) = self.batches.front_mut() else { return Ok(None) };
@@ -346,7 +348,7 @@ impl<'p> Gather<'p> {
         key: Option<Key>,
         bytes: Bytes,
         filter: &ScanFilter,
-    ) -> Result<Option<At>> {
+    ) -> Result<Option<RecordAt>> {
         let place = found.place;
         let (header, found_key, attributes) =
             checked_head(segment, place, &bytes).map_err(|error| with_key(error, key.as_ref()))?;
@@ -361,8 +363,8 @@ impl<'p> Gather<'p> {
         let stored = found_key.stored().as_ref().to_vec();
         let head = Head { offset: place.offset, header, key: stored, attributes };
         let span = BodySpan { offset: 0, len: body.len() };
-        self.current = Current::Whole(segment, head, body);
-        Ok(Some(At::Whole(span)))
+        self.current = GatheredRecord::Whole(segment, head, body);
+        Ok(Some(RecordAt::Whole(span)))
     }
 
     fn show_framed(
@@ -372,7 +374,7 @@ impl<'p> Gather<'p> {
         key: Option<Key>,
         opened: Result<Frames>,
         filter: &ScanFilter,
-    ) -> Result<Option<At>> {
+    ) -> Result<Option<RecordAt>> {
         let mut frames = opened.map_err(|error| with_key(error, key.as_ref()))?;
         let Some(found_key) = frames.head().key() else {
             return Err(damaged(segment, found, key, "the index names a frame that is no record"));
@@ -382,11 +384,11 @@ impl<'p> Gather<'p> {
             return Ok(None);
         }
         let at = match frames.whole_body().map_err(|trouble| trouble.into_error(segment.source.path()))? {
-            Some(span) => At::Whole(span),
-            None => At::Long,
+            Some(span) => RecordAt::Whole(span),
+            None => RecordAt::Long,
         };
-        let unfinished = matches!(at, At::Long);
-        self.current = Current::Framed(segment, Box::new(frames), unfinished);
+        let unfinished = matches!(at, RecordAt::Long);
+        self.current = GatheredRecord::Framed(segment, Box::new(frames), unfinished);
         Ok(Some(at))
     }
 
@@ -410,7 +412,7 @@ impl<'p> Gather<'p> {
 
     /// The next piece of the long body at hand; `None` after the last.
     pub(super) fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
-        let Current::Framed(_, frames, unfinished) = &mut self.current else { return Ok(None) };
+        let GatheredRecord::Framed(_, frames, unfinished) = &mut self.current else { return Ok(None) };
         if !*unfinished {
             return Ok(None);
         }

@@ -27,7 +27,7 @@ use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
 pub use cursor::Cursor;
 use cursor::Position;
-use entries::Behind;
+use entries::BehindKey;
 pub(super) use entries::Entries;
 use gather::Gather;
 pub use range::KeyRange;
@@ -119,7 +119,7 @@ pub struct Scan<'p> {
     /// What was not begun yet, in the order of the medium.
     spans: VecDeque<SegmentSpan<'p>>,
     /// A walk by keys that was not begun yet.
-    by_key: Option<Option<Behind>>,
+    by_key: Option<Option<BehindKey>>,
     current: Option<Current<'p>>,
     position: Position,
     /// After an error that is not to be skipped there is nothing more to come.
@@ -136,18 +136,18 @@ enum Current<'p> {
 /// A record of a scan. Everything it shows has been verified.
 pub struct ScanRecord<'a> {
     head: &'a Head,
-    body: BodyState<'a>,
+    body: LentBody<'a>,
     segment: &'a Segment,
 }
 
-enum BodyState<'a> {
+enum LentBody<'a> {
     Whole(&'a [u8]),
     Long,
 }
 
 /// What [`Scan::next`] stands at.
 #[derive(Debug, Clone, Copy)]
-enum At {
+enum RecordAt {
     Whole(BodySpan),
     Long,
 }
@@ -316,7 +316,7 @@ impl<'p> Scan<'p> {
         Ok(Some(record))
     }
 
-    fn advance(&mut self) -> Result<Option<At>> {
+    fn advance(&mut self) -> Result<Option<RecordAt>> {
         loop {
             if self.failed {
                 self.bytes_passed += self.current.take().map_or(0, |current| current.passed());
@@ -393,20 +393,20 @@ impl Current<'_> {
         }
     }
 
-    fn record(&self, at: At) -> Option<ScanRecord<'_>> {
+    fn record(&self, at: RecordAt) -> Option<ScanRecord<'_>> {
         let (segment, head, body) = match self {
             Self::Walk(walk) => {
                 let body = match at {
-                    At::Whole(span) => BodyState::Whole(walk.frames().view(span).1),
-                    At::Long => BodyState::Long,
+                    RecordAt::Whole(span) => LentBody::Whole(walk.frames().view(span).1),
+                    RecordAt::Long => LentBody::Long,
                 };
                 (walk.segment(), walk.head(), body)
             }
             Self::Gather(gather) => {
                 let (segment, head) = gather.current()?;
                 let body = match at {
-                    At::Whole(span) => BodyState::Whole(gather.body(span)),
-                    At::Long => BodyState::Long,
+                    RecordAt::Whole(span) => LentBody::Whole(gather.body(span)),
+                    RecordAt::Long => LentBody::Long,
                 };
                 (segment, head, body)
             }
@@ -434,8 +434,8 @@ impl<'a> ScanRecord<'a> {
     /// The whole body, or `None` when it is long: then [`Scan::next_chunk`] gives it in pieces.
     pub fn body(&self) -> Option<&'a [u8]> {
         match self.body {
-            BodyState::Whole(body) => Some(body),
-            BodyState::Long => None,
+            LentBody::Whole(body) => Some(body),
+            LentBody::Long => None,
         }
     }
 

@@ -42,11 +42,11 @@ pub(super) struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Split {
-    body: Body,
+    body: SplitBody,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Body {
+struct SplitBody {
     #[serde(flatten)]
     origin: Origin,
     pieces: Vec<Piece>,
@@ -121,7 +121,7 @@ impl Pack {
             push(&mut parts, Piece { segment: segment.entry.id, from, to: range.end() });
         }
         let origin = Origin::of(self, self.view());
-        let split = |pieces| Split { body: Body { origin: origin.clone(), pieces } };
+        let split = |pieces| Split { body: SplitBody { origin: origin.clone(), pieces } };
         Ok(parts.into_iter().filter(|pieces| !pieces.is_empty()).map(split).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Walks the frames of a span of a segment, one after another.
 
 use super::view::View;
-use super::{At, OnDamage, Stop};
+use super::{OnDamage, RecordAt, Stop};
 use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
@@ -92,7 +92,7 @@ impl<'p> Walk<'p> {
 
     /// The next record that is wanted; `None` at the end of the span. Damage is noted, if it is to
     /// be skipped.
-    pub(super) fn advance(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<At>> {
+    pub(super) fn advance(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<RecordAt>> {
         loop {
             match self.step(filter) {
                 Ok(Stepped::At(at)) => return Ok(Some(at)),
@@ -119,7 +119,7 @@ impl<'p> Walk<'p> {
     }
 
     /// At the end of the walk: what the index knows of the stretches where nothing could be read.
-    fn report_lost(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<At>> {
+    fn report_lost(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<RecordAt>> {
         let SegmentSpan { segment, range, behind, .. } = self.span;
         self.end_lost(range.end());
         let wanted = |key: &Key, offset| {
@@ -198,7 +198,7 @@ impl<'p> Walk<'p> {
             return Ok(refusal.map_or(Stepped::Over, Stepped::Refused));
         }
         if let Some(span) = self.frames.whole_body()? {
-            return Ok(Stepped::At(At::Whole(span)));
+            return Ok(Stepped::At(RecordAt::Whole(span)));
         }
         // Only the index knows at once whether a framed record was abandoned.
         if self.frames.head().header.body == BodyLen::Framed && !self.is_listed()? {
@@ -207,7 +207,7 @@ impl<'p> Walk<'p> {
         }
         self.frames.begin_body();
         self.unfinished = true;
-        Ok(Stepped::At(At::Long))
+        Ok(Stepped::At(RecordAt::Long))
     }
 
     fn is_wanted(&self, filter: &ScanFilter) -> bool {
@@ -277,7 +277,7 @@ impl<'p> Walk<'p> {
 
 /// What a step led to.
 enum Stepped {
-    At(At),
+    At(RecordAt),
     Over,
     /// What looks like a frame here is none.
     Astray(u64),

@@ -21,7 +21,7 @@ use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::{Entries, KeyRange};
 use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::Segment;
-use crate::pack::state::snapshot::{Found, Snapshot, View};
+use crate::pack::state::snapshot::{Found, Snapshot, WantedState};
 use crate::source::AccessRule;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
@@ -133,7 +133,7 @@ impl Pack {
     /// [`Error::NoSuchState`], or what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Reader::new(options.engines);
-        let view = View { generation: options.generation, at_ns: options.at_ns };
+        let view = WantedState { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
         let (access, fits) = (options.access, OnceLock::new());

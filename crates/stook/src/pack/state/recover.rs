@@ -172,7 +172,7 @@ pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Rec
 
 /// A record or a deletion, as a frame told it.
 #[derive(Debug)]
-struct Member {
+struct RecoveredMember {
     key: Key,
     sequence: u64,
     time_ns: i64,
@@ -184,7 +184,7 @@ struct Member {
 #[derive(Debug)]
 pub(crate) struct OpenBatch {
     offset: u64,
-    members: Vec<Member>,
+    members: Vec<RecoveredMember>,
     sum: BatchSum,
     /// Not all of it could be read, and all of it had been durable: its end may be what is lost.
     is_hurt: bool,
@@ -259,7 +259,7 @@ impl Recovered {
         // A record that was abandoned is none.
         if record.is_some() || head.header.kind == FrameKind::Deletion {
             let (sequence, time_ns) = (head.header.sequence, head.header.time_ns);
-            let member = Member { key, sequence, time_ns, record };
+            let member = RecoveredMember { key, sequence, time_ns, record };
             let digest = head.header.in_batch.then(|| frames.digest());
             self.add(member, head.offset, digest, committed_len);
         }
@@ -328,7 +328,7 @@ impl Recovered {
         };
         let record = (header.kind == FrameKind::Record).then_some((place, body_len));
         let (sequence, time_ns) = (header.sequence, header.time_ns);
-        let member = Member { key, sequence, time_ns, record };
+        let member = RecoveredMember { key, sequence, time_ns, record };
         match &mut self.batch {
             Some(batch) if header.in_batch => batch.members.push(member),
             _ => self.list(member, place.offset, committed_len),
@@ -336,7 +336,7 @@ impl Recovered {
     }
 
     /// Adds what a frame at `offset` told; members of a batch have a digest.
-    fn add(&mut self, member: Member, offset: u64, digest: Option<u32>, committed_len: u64) {
+    fn add(&mut self, member: RecoveredMember, offset: u64, digest: Option<u32>, committed_len: u64) {
         // Below the committed length every batch had its end.
         let Some(digest) = digest.filter(|_| offset >= committed_len) else {
             self.end_batch();
@@ -381,8 +381,8 @@ impl Recovered {
         self.torn = (len > 0).then_some(TornTail { segment, offset: self.frames_end, len });
     }
 
-    fn list(&mut self, member: Member, offset: u64, committed_len: u64) {
-        let Member { key, sequence, time_ns, record } = member;
+    fn list(&mut self, member: RecoveredMember, offset: u64, committed_len: u64) {
+        let RecoveredMember { key, sequence, time_ns, record } = member;
         let form = key.sort_form();
         if let Some((place, body_len)) = record {
             self.tail.add(form, place, body_len, sequence, time_ns);

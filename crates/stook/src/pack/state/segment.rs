@@ -14,7 +14,7 @@ use crate::pack::format::manifest::{Manifest, SegmentEntry, SegmentForm, Segment
 use crate::pack::format::mark::Edition;
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::format::{Invalid, UNIT};
-use crate::pack::index::run::{Run, Sealed, rebuild};
+use crate::pack::index::run::{LostIndex, Run, rebuild};
 use crate::pack::read::frames::{Frames, Head};
 use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Copies, Layout, read_copies};
@@ -317,7 +317,7 @@ impl Segment {
         findings.damages.push(damage);
         let (source, frames) = (&self.source, self.frames());
         let tally = self.entry.tally;
-        match rebuild(&Sealed { source, frames, tally, salt: self.salt, log }, reader)? {
+        match rebuild(&LostIndex { source, frames, tally, salt: self.salt, log }, reader)? {
             Some(run) => {
                 self.take_index(run);
                 Ok(())

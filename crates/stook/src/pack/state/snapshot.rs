@@ -46,7 +46,7 @@ pub(crate) struct Snapshot {
 
 /// Which state to open.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct View {
+pub(crate) struct WantedState {
     /// This generation, as it was published; else the newest, with what was appended since.
     pub(crate) generation: Option<u64>,
     /// What counted at this time, ns.
@@ -85,7 +85,7 @@ pub(crate) struct Found {
 
 impl Snapshot {
     /// A state of a storage.
-    pub(crate) fn load(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
+    pub(crate) fn load(storage: &dyn Storage, reader: &Reader, view: WantedState) -> Result<Self> {
         let mut tries = 0;
         loop {
             match Self::load_once(storage, reader, view) {
@@ -97,7 +97,7 @@ impl Snapshot {
         }
     }
 
-    fn load_once(storage: &dyn Storage, reader: &Reader, view: View) -> Result<Self> {
+    fn load_once(storage: &dyn Storage, reader: &Reader, view: WantedState) -> Result<Self> {
         let files = storage.list()?;
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),

@@ -23,7 +23,7 @@ const GROWTH: usize = 4;
 
 /// The keys of a writer, as far as a filter tells.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownKeys {
     hasher: RandomState,
     filters: Vec<Filter>,
 }
@@ -35,7 +35,7 @@ struct Filter {
     keys_max: usize,
 }
 
-impl Known {
+impl KnownKeys {
     pub(super) fn insert(&mut self, form: &[u8]) {
         let hash = self.hasher.hash_one(form);
         if self.filters.last().is_none_or(|filter| filter.keys == filter.keys_max) {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_was_put_is_never_denied_and_few_others_are_claimed() {
-        let mut known = Known::default();
+        let mut known = KnownKeys::default();
         assert!(!known.may_contain(b"anything"));
         let keys = (FIRST_KEYS * 3) as u64;
         for key in 0..keys {

@@ -211,9 +211,9 @@ impl PackWriter {
             let Ok(bytes) = self.reader.read(source.as_ref(), range) else { return Ok(true) };
             match names_in(&bytes, &salt, old.place.offset) {
                 // Names of a name are content, too: none of ours has any, but others may put them.
-                Head::Read { is_link, has_further_names } => return Ok(is_link || has_further_names),
-                Head::Longer(needed) if needed > len => len = needed,
-                Head::Longer(_) | Head::Damaged => return Ok(true),
+                NamesOfHead::Read { is_link, has_further_names } => return Ok(is_link || has_further_names),
+                NamesOfHead::Longer(needed) if needed > len => len = needed,
+                NamesOfHead::Longer(_) | NamesOfHead::Damaged => return Ok(true),
             }
         }
     }
@@ -358,7 +358,7 @@ fn names_unknown(key: &Key, error: Error) -> Error {
 }
 
 /// What the bytes of a record tell of its names.
-enum Head {
+enum NamesOfHead {
     Read {
         is_link: bool,
         has_further_names: bool,
@@ -368,15 +368,15 @@ enum Head {
     Damaged,
 }
 
-fn names_in(bytes: &[u8], salt: &Salt, offset: u64) -> Head {
-    let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else { return Head::Damaged };
-    let Ok(header) = FrameHeader::decode(fixed, salt) else { return Head::Damaged };
+fn names_in(bytes: &[u8], salt: &Salt, offset: u64) -> NamesOfHead {
+    let Some(fixed) = bytes.first_chunk::<HEADER_LEN>() else { return NamesOfHead::Damaged };
+    let Ok(header) = FrameHeader::decode(fixed, salt) else { return NamesOfHead::Damaged };
     let len = header.head_len();
-    let Some(rest) = bytes.get(HEADER_LEN..len as usize) else { return Head::Longer(len) };
+    let Some(rest) = bytes.get(HEADER_LEN..len as usize) else { return NamesOfHead::Longer(len) };
     let (key, attributes) = rest.split_at(usize::from(header.key_len).min(rest.len()));
     if !header.verify(fixed, salt, offset, key, attributes) {
-        return Head::Damaged;
+        return NamesOfHead::Damaged;
     }
     let (is_link, has_further_names) = Attributes::name_flags(attributes);
-    Head::Read { is_link, has_further_names }
+    NamesOfHead::Read { is_link, has_further_names }
 }

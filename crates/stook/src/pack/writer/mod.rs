@@ -30,8 +30,8 @@ pub use body::RecordWriter;
 use bounds::check_segment_len;
 pub use bounds::{SEGMENT_LEN_MIN, check_group};
 pub use compact::{CompactOptions, CompactPlan, CompactStep, Compacted, TooLarge};
-pub(super) use compact::{Copied, Feed, Window};
-use known::Known;
+pub(super) use compact::{Copied, CopyWindow, Feed};
+use known::KnownKeys;
 use leftovers::{Committed, Named};
 pub use links::LinkTarget;
 use links::Links;
@@ -53,7 +53,7 @@ use crate::pack::read::reader::Reader;
 use crate::pack::state::names::{self, Name, next_free, take_number};
 use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Segment, Whose};
-use crate::pack::state::snapshot::{Snapshot, View, newest};
+use crate::pack::state::snapshot::{Snapshot, WantedState, newest};
 use crate::pack::writer::host::{Host, SystemHost, clock_is_behind};
 use crate::storage::{Entry, Lock, Storage};
 
@@ -203,7 +203,7 @@ pub struct PackWriter {
     sealed: BTreeMap<u64, Sealed>,
     dead: BTreeMap<u64, Dead>,
     /// Keys that this writer put.
-    known: Known,
+    known: KnownKeys,
     /// What it knows of names of files.
     links: Links,
     /// Segments from this one on hold nothing but what this writer put.
@@ -286,7 +286,7 @@ impl PackWriter {
         // built on it must not be the first to last.
         storage.sync_directory()?;
         let reader = Reader::new(options.engines.clone());
-        let snapshot = Snapshot::load(storage.as_ref(), &reader, View::default())?;
+        let snapshot = Snapshot::load(storage.as_ref(), &reader, WantedState::default())?;
         let mut manifest = snapshot.manifest;
         let edition = manifest.edition();
         let mut nonce = [0; 16];
@@ -359,7 +359,7 @@ impl PackWriter {
             active: BTreeMap::new(),
             sealed: BTreeMap::new(),
             dead: BTreeMap::new(),
-            known: Known::default(),
+            known: KnownKeys::default(),
             links: Links::default(),
             recovery: Recovery::default(),
             log: DamageLog::default(),

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-use super::{Held, Home, Run};
+use super::{IndexFile, LoadedPage, Run};
 use crate::extent::ByteRange;
 use crate::pack::damages::DamageLog;
 use crate::pack::error::{Damage, Error, Result};
@@ -63,8 +63,8 @@ impl Mended {
     /// One of the pages in its place.
     pub(super) fn page(&self, part: usize) -> Option<Bytes> {
         match self.run.as_ref()?.pages.get(part)?.get()? {
-            Held::Page(bytes) => Some(bytes.clone()),
-            Held::Mended(_) => None,
+            LoadedPage::Page(bytes) => Some(bytes.clone()),
+            LoadedPage::Mended(_) => None,
         }
     }
 
@@ -77,14 +77,14 @@ impl Mended {
 type Entry = (Box<[u8]>, u64);
 
 /// Between which entries those of lost pages lie.
-struct Bounds<'r> {
+struct LostBounds<'r> {
     after: Option<Entry>,
     from: &'r [u8],
     before: Option<Entry>,
     until: Option<&'r [u8]>,
 }
 
-impl Bounds<'_> {
+impl LostBounds<'_> {
     /// Whether an entry is one of them. Versions of one key stand newest first.
     fn hold(&self, form: &[u8], offset: u64) -> bool {
         let entry = (form, Reverse(offset));
@@ -103,7 +103,7 @@ impl Bounds<'_> {
 
 /// What was found of lost pages.
 #[derive(Default)]
-struct Found {
+struct MendedRecords {
     entries: Vec<(Box<[u8]>, Place)>,
     doubt: Option<Damage>,
 }
@@ -153,21 +153,22 @@ impl Run {
                 Err(error) => return Err(error),
             }
         }
-        Ok(matches!(self.pages.get(number).and_then(OnceLock::get), Some(Held::Page(_))))
+        Ok(matches!(self.pages.get(number).and_then(OnceLock::get), Some(LoadedPage::Page(_))))
     }
 
     /// What the pages from `first` to before `end` must have held, by their neighbours.
-    fn bounds(&self, first: usize, end: usize, reader: &Reader) -> Result<Bounds<'_>> {
+    fn bounds(&self, first: usize, end: usize, reader: &Reader) -> Result<LostBounds<'_>> {
         let neighbour = |number: usize| -> Result<Option<Page<'_>>> {
             if !self.is_whole(number, reader)? {
                 return Ok(None);
             }
             match self.pages.get(number).and_then(OnceLock::get) {
-                Some(Held::Page(bytes)) => self.parsed(number, bytes).map(Some),
+                Some(LoadedPage::Page(bytes)) => self.parsed(number, bytes).map(Some),
                 _ => Ok(None),
             }
         };
-        let mut bounds = Bounds { after: None, from: self.top.separator(first), before: None, until: None };
+        let mut bounds =
+            LostBounds { after: None, from: self.top.separator(first), before: None, until: None };
         if let Some(before) = first.checked_sub(1) {
             bounds.after = neighbour(before)?.and_then(|page| {
                 let mut last = None;
@@ -190,8 +191,8 @@ impl Run {
     }
 
     /// Keeps what was found in place of the pages from `first` to before `end`.
-    fn put_in_place(&self, first: usize, end: usize, found: Found) -> Result<()> {
-        let Found { mut entries, doubt } = found;
+    fn put_in_place(&self, first: usize, end: usize, found: MendedRecords) -> Result<()> {
+        let MendedRecords { mut entries, doubt } = found;
         entries.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.offset.cmp(&a.1.offset)));
         let mut entries = entries.into_iter().peekable();
         for number in first..end {
@@ -208,7 +209,7 @@ impl Run {
                 })
             });
             let mended = Mended { run: run.transpose()?, doubt: doubt.clone() };
-            self.keep(number, Held::Mended(Box::new(mended)));
+            self.keep(number, LoadedPage::Mended(Box::new(mended)));
         }
         Ok(())
     }
@@ -216,16 +217,16 @@ impl Run {
 
 /// Collects the records between these bounds.
 fn walk(
-    home: &Home,
+    home: &IndexFile,
     mending: &Mending,
     range: ByteRange,
     reader: &Reader,
-    bounds: &Bounds<'_>,
-) -> Result<Found> {
+    bounds: &LostBounds<'_>,
+) -> Result<MendedRecords> {
     let route = Route::new(AccessRule::default(), home.source.as_ref(), range);
     let mut frames = reader.frames(&home.source, mending.salt, range, route)?;
     let mut collecting =
-        Collecting { found: Found::default(), bounds, path: home.source.path(), header: None };
+        Collecting { found: MendedRecords::default(), bounds, path: home.source.path(), header: None };
     frames.visit(&mut collecting)?;
     reader.take_back(frames)?;
     Ok(collecting.found)
@@ -233,8 +234,8 @@ fn walk(
 
 /// Collects what lost pages must have held.
 struct Collecting<'a> {
-    found: Found,
-    bounds: &'a Bounds<'a>,
+    found: MendedRecords,
+    bounds: &'a LostBounds<'a>,
     /// The file, for messages.
     path: &'a Path,
     /// Of the broken frame, if that is whole.

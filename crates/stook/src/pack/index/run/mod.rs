@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 pub(crate) use cursor::{MergeCursor, RunCursor, merge};
 use mend::{Mended, Mending};
-pub(crate) use rebuild::{Sealed, rebuild};
+pub(crate) use rebuild::{LostIndex, rebuild};
 
 use crate::engine::{Access, prefetch};
 use crate::extent::ByteRange;
@@ -39,17 +39,17 @@ pub(crate) struct Run {
     pub(crate) tally: Tally,
     salt_crc: u32,
     top: Top,
-    pages: Vec<OnceLock<Held>>,
+    pages: Vec<OnceLock<LoadedPage>>,
     /// How many of the pages are here.
     held: AtomicUsize,
-    home: Option<Home>,
+    home: Option<IndexFile>,
     /// Made when the first key is looked for in this way.
     finders: OnceLock<Finders>,
 }
 
 /// A page in memory.
 #[derive(Debug)]
-enum Held {
+enum LoadedPage {
     /// As it was written.
     Page(Bytes),
     /// What takes the place of one that is lost.
@@ -76,7 +76,7 @@ pub(crate) enum Newest {
 
 /// Where pages come from.
 #[derive(Debug)]
-struct Home {
+struct IndexFile {
     source: Arc<dyn Source>,
     index: ByteRange,
     /// Where the frames are in the same file, what is needed to make a page out of them.
@@ -95,7 +95,7 @@ impl Run {
         let all = Bytes::from(index.pages);
         let pages = (0..top.pages()).filter_map(|number| top.page(number)).map(|(first, len)| {
             let start = first as usize * UNIT;
-            OnceLock::from(Held::Page(all.slice(start..start + len)))
+            OnceLock::from(LoadedPage::Page(all.slice(start..start + len)))
         });
         let pages: Vec<_> = pages.collect();
         let held = AtomicUsize::new(pages.len());
@@ -114,19 +114,19 @@ impl Run {
         let pages = (0..top.pages()).map(|_| OnceLock::new()).collect();
         let held = AtomicUsize::new(0);
         let mending = log.map(|log| Mending { salt, log, lost: Mutex::default(), at_work: Mutex::default() });
-        let home = Some(Home { source, index, mending });
+        let home = Some(IndexFile { source, index, mending });
         Self { frames, tally, salt_crc: salt.crc, top, pages, held, home, finders: OnceLock::new() }
     }
 
     /// Bytes of anonymous memory it takes now.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let held = |held: &Held| match held {
-            Held::Page(bytes) => bytes.len(),
-            Held::Mended(mended) => mended.memory_bytes(),
+        let held = |held: &LoadedPage| match held {
+            LoadedPage::Page(bytes) => bytes.len(),
+            LoadedPage::Mended(mended) => mended.memory_bytes(),
         };
         let pages: usize = self.pages.iter().map(|page| page.get().map_or(0, held)).sum();
         let finders = self.finders.get().map_or(0, Finders::memory_bytes);
-        pages + self.pages.len() * size_of::<OnceLock<Held>>() + self.top.memory_bytes() + finders
+        pages + self.pages.len() * size_of::<OnceLock<LoadedPage>>() + self.top.memory_bytes() + finders
     }
 
     /// How many pages it has.
@@ -178,11 +178,11 @@ impl Run {
     /// Takes what was read for a page and keeps it.
     pub(crate) fn supply(&self, number: usize, read: Result<Bytes>) -> Result<()> {
         let bytes = self.verified(number, read)?;
-        self.keep(number, Held::Page(bytes));
+        self.keep(number, LoadedPage::Page(bytes));
         Ok(())
     }
 
-    fn keep(&self, number: usize, held: Held) {
+    fn keep(&self, number: usize, held: LoadedPage) {
         // Another thread may have supplied the same meanwhile.
         if self.pages.get(number).is_some_and(|slot| slot.set(held).is_ok()) {
             self.held.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +190,7 @@ impl Run {
     }
 
     /// A page, read or made anew if it must be, and kept.
-    fn held(&self, number: usize, reader: &Reader) -> Result<&Held> {
+    fn held(&self, number: usize, reader: &Reader) -> Result<&LoadedPage> {
         if let Some((source, range)) = self.missing(number) {
             match self.supply(number, reader.read(source, range)) {
                 Err(Error::Damaged(_)) if self.is_lost(number) => {}
@@ -215,13 +215,13 @@ impl Run {
             }
         }
         Ok(match self.pages.get(number).and_then(OnceLock::get) {
-            Some(Held::Page(bytes)) => (part == 0).then(|| bytes.clone()),
-            Some(Held::Mended(mended)) => mended.page(part),
+            Some(LoadedPage::Page(bytes)) => (part == 0).then(|| bytes.clone()),
+            Some(LoadedPage::Mended(mended)) => mended.page(part),
             // It is not known to be lost, and was given as part 0.
             None if part > 0 && !self.is_lost(number) => None,
             None => match self.held(number, reader)? {
-                Held::Page(bytes) => (part == 0).then(|| bytes.clone()),
-                Held::Mended(mended) => mended.page(part),
+                LoadedPage::Page(bytes) => (part == 0).then(|| bytes.clone()),
+                LoadedPage::Mended(mended) => mended.page(part),
             },
         })
     }
@@ -270,13 +270,13 @@ impl Run {
         let mut number = self.page_of(form);
         while number < self.pages.len() {
             let ended = match self.held(number, reader)? {
-                Held::Page(bytes) => {
+                LoadedPage::Page(bytes) => {
                     let page = self.parsed(number, bytes)?;
                     let found = page.find(form);
                     places.extend(found.clone().filter_map(|entry| page.place(entry)));
                     found.end < page.len()
                 }
-                Held::Mended(mended) => {
+                LoadedPage::Mended(mended) => {
                     places.extend(mended.versions(form, reader)?);
                     false
                 }
@@ -295,8 +295,8 @@ impl Run {
     /// and so was the head of some frame.
     pub(crate) fn doubt(&self, form: &[u8]) -> Option<&Damage> {
         match self.pages.get(self.page_of(form))?.get()? {
-            Held::Page(_) => None,
-            Held::Mended(mended) => mended.doubt(),
+            LoadedPage::Page(_) => None,
+            LoadedPage::Mended(mended) => mended.doubt(),
         }
     }
 
@@ -338,8 +338,8 @@ impl Run {
             None => {
                 let held = self.held(number, reader)?;
                 slot.get_or_init(|| match held {
-                    Held::Page(bytes) => Finder::of(bytes),
-                    Held::Mended(_) => None,
+                    LoadedPage::Page(bytes) => Finder::of(bytes),
+                    LoadedPage::Mended(_) => None,
                 })
             }
         };

@@ -25,7 +25,7 @@ const STEP_LEN: u64 = 1 << 20;
 const LOST_UNITS_MAX: u32 = 64;
 
 /// What is known of a segment whose index is looked for.
-pub(crate) struct Sealed<'a> {
+pub(crate) struct LostIndex<'a> {
     pub(crate) source: &'a Arc<dyn Source>,
     pub(crate) frames: ByteRange,
     /// Its records, as the manifest says.
@@ -35,7 +35,7 @@ pub(crate) struct Sealed<'a> {
 }
 
 /// The run of a sealed segment; `None` when too little of its index is left.
-pub(crate) fn rebuild(sealed: &Sealed<'_>, reader: &Reader) -> Result<Option<Run>> {
+pub(crate) fn rebuild(sealed: &LostIndex<'_>, reader: &Reader) -> Result<Option<Run>> {
     let start = sealed.frames.end().next_multiple_of(UNIT as u64);
     let end = sealed.source.len().saturating_sub(FOOTER_LEN as u64);
     if sealed.tally.records == 0 {
@@ -51,13 +51,13 @@ pub(crate) fn rebuild(sealed: &Sealed<'_>, reader: &Reader) -> Result<Option<Run
     Pages::default().find(sealed, range, reader)
 }
 
-fn run_of(sealed: &Sealed<'_>, index: ByteRange, top: Top) -> Run {
+fn run_of(sealed: &LostIndex<'_>, index: ByteRange, top: Top) -> Run {
     let home = (sealed.source.clone(), index, top);
     Run::on_disk(home, sealed.frames, sealed.tally, sealed.salt, Some(sealed.log.clone()))
 }
 
 /// Looks for the top where pages could end, the last place first.
-fn find_top(sealed: &Sealed<'_>, range: ByteRange, reader: &Reader) -> Result<Option<(ByteRange, Top)>> {
+fn find_top(sealed: &LostIndex<'_>, range: ByteRange, reader: &Reader) -> Result<Option<(ByteRange, Top)>> {
     let source = sealed.source.as_ref();
     let mut to = range.end();
     while to > range.start() {
@@ -102,7 +102,7 @@ struct Pages {
 
 impl Pages {
     /// Goes through all units.
-    fn find(mut self, sealed: &Sealed<'_>, range: ByteRange, reader: &Reader) -> Result<Option<Run>> {
+    fn find(mut self, sealed: &LostIndex<'_>, range: ByteRange, reader: &Reader) -> Result<Option<Run>> {
         let source = sealed.source.as_ref();
         let units = u32::try_from(range.len() / UNIT as u64).unwrap_or(u32::MAX);
         let mut unit = 0;
@@ -133,7 +133,7 @@ impl Pages {
         self.finish(sealed, range, units)
     }
 
-    fn take(&mut self, page: &Page<'_>, unit: u32, sealed: &Sealed<'_>, range: ByteRange) {
+    fn take(&mut self, page: &Page<'_>, unit: u32, sealed: &LostIndex<'_>, range: ByteRange) {
         let first = page.entries().form().to_vec();
         if let Some(gap) = self.gap.take() {
             let offset = range.start() + u64::from(gap) * UNIT as u64;
@@ -158,7 +158,7 @@ impl Pages {
         self.top.set_last(&last);
     }
 
-    fn finish(mut self, sealed: &Sealed<'_>, range: ByteRange, units: u32) -> Result<Option<Run>> {
+    fn finish(mut self, sealed: &LostIndex<'_>, range: ByteRange, units: u32) -> Result<Option<Run>> {
         if self.top.pages() == 0 {
             return Ok(None);
         }

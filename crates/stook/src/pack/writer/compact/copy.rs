@@ -14,7 +14,7 @@ use crate::pack::format::manifest::Manifest;
 use crate::pack::format::segment::SegmentHeader;
 use crate::pack::index::run::MergeCursor;
 use crate::pack::key::Key;
-use crate::pack::read::gather::{Gathered, Origin, Wanted};
+use crate::pack::read::gather::{FrameOrigin, Gathered, WantedFrame};
 use crate::pack::read::reader::Reader;
 use crate::pack::read::record::{checked_head, contiguous_body};
 use crate::pack::state::names::take_number;
@@ -85,14 +85,14 @@ pub(super) struct Copying<'w> {
     group: u32,
     horizon_ns: i64,
     memory_len: usize,
-    target: Target,
+    target: CopyTarget,
     made: Vec<u64>,
     copied: Copied,
 }
 
 /// Where records go.
 #[derive(Default)]
-pub(super) struct Target {
+pub(super) struct CopyTarget {
     output: Option<Output>,
     pub(super) finished: Vec<Finished>,
 }
@@ -152,7 +152,7 @@ impl<'w> Copying<'w> {
             group,
             horizon_ns,
             memory_len,
-            target: Target::default(),
+            target: CopyTarget::default(),
             made: Vec::new(),
             copied: Copied::default(),
         })
@@ -193,7 +193,7 @@ impl<'w> Copying<'w> {
             same_chunks(segment, chunk_len)?;
             sources.push((segment, dead.get(id).map_or(&no_deaths, |dead| &dead.deaths)));
         }
-        let mut walk = Walk::new(&sources, reader, *horizon_ns)?;
+        let mut walk = KeptWalk::new(&sources, reader, *horizon_ns)?;
         let origins = origins(sources.iter().map(|(segment, _)| *segment));
         target.take_all((&mut walk, &origins, reader), *memory_len, &mut maker, copied, progress)
     }
@@ -209,10 +209,10 @@ pub(super) fn same_chunks(segment: &Segment, chunk_len: u64) -> Result<()> {
 }
 
 /// Which way each segment is read.
-pub(super) fn origins<'a>(segments: impl Iterator<Item = &'a Segment>) -> Vec<Origin<'a>> {
+pub(super) fn origins<'a>(segments: impl Iterator<Item = &'a Segment>) -> Vec<FrameOrigin<'a>> {
     let origin = |segment: &'a Segment| {
         let access = AccessRule::default().decide(segment.source.as_ref(), segment.frames());
-        Origin { segment, access }
+        FrameOrigin { segment, access }
     };
     segments.map(origin).collect()
 }
@@ -220,11 +220,11 @@ pub(super) fn origins<'a>(segments: impl Iterator<Item = &'a Segment>) -> Vec<Or
 /// Lists which records are to be copied, by key, the versions of one key together.
 pub(in crate::pack) trait Feed {
     /// Fills a window with the next records, whole keys at a time; whether more follow.
-    fn fill(&mut self, window: &mut Window, memory_len: usize, copied: &mut Copied) -> Result<bool>;
+    fn fill(&mut self, window: &mut CopyWindow, memory_len: usize, copied: &mut Copied) -> Result<bool>;
 }
 
 /// Goes through what is kept of some segments, by key, versions of one key oldest first.
-struct Walk<'a> {
+struct KeptWalk<'a> {
     sources: &'a [(&'a Segment, &'a Deaths)],
     /// Which segment a run is of.
     segment_of_run: Vec<usize>,
@@ -232,7 +232,7 @@ struct Walk<'a> {
     horizon_ns: i64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> KeptWalk<'a> {
     fn new(sources: &'a [(&'a Segment, &'a Deaths)], reader: &'a Reader, horizon_ns: i64) -> Result<Self> {
         let mut segment_of_run = Vec::new();
         for (number, (segment, _)) in sources.iter().enumerate() {
@@ -244,8 +244,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Feed for Walk<'_> {
-    fn fill(&mut self, window: &mut Window, memory_len: usize, copied: &mut Copied) -> Result<bool> {
+impl Feed for KeptWalk<'_> {
+    fn fill(&mut self, window: &mut CopyWindow, memory_len: usize, copied: &mut Copied) -> Result<bool> {
         window.clear();
         while let Some((run, entry)) = self.cursor.peek() {
             if window.is_full(memory_len) && window.last_form() != entry.form() {
@@ -269,7 +269,7 @@ impl Feed for Walk<'_> {
 
 /// Records that are read together.
 #[derive(Default)]
-pub(in crate::pack) struct Window {
+pub(in crate::pack) struct CopyWindow {
     kept: Vec<Kept>,
     keys: Vec<OfKey>,
     forms: Vec<u8>,
@@ -278,7 +278,7 @@ pub(in crate::pack) struct Window {
     gathered: Gathered,
 }
 
-impl Window {
+impl CopyWindow {
     pub(in crate::pack) fn clear(&mut self) {
         self.kept.clear();
         self.keys.clear();
@@ -319,7 +319,7 @@ impl Window {
     fn write(
         &mut self,
         from: &From<'_>,
-        target: &mut Target,
+        target: &mut CopyTarget,
         maker: &mut Maker<'_>,
         copied: &mut Copied,
         progress: &mut dyn FnMut(u64) -> bool,
@@ -346,7 +346,7 @@ impl Window {
                 frames += usize::from(frame.is_some());
                 let form = form_of(keys, forms, key);
                 let version = Version::check(origin.segment, kept, frame, form, from.reader);
-                let wanted = Wanted { segment: kept.segment, range: kept.range() };
+                let wanted = WantedFrame { segment: kept.segment, range: kept.range() };
                 let version = version.map_err(|error| gathered.explain(origin, wanted, error))?;
                 if newest.is_some_and(|newest| version.sequence <= newest) {
                     let what = "its place among the versions of its key is not the one at which it died";
@@ -389,7 +389,7 @@ fn form_of<'f>(keys: &[OfKey], forms: &'f [u8], number: usize) -> &'f [u8] {
 
 /// Where records come from.
 struct From<'a> {
-    origins: &'a [Origin<'a>],
+    origins: &'a [FrameOrigin<'a>],
     reader: &'a Reader,
     memory_len: usize,
 }
@@ -398,8 +398,8 @@ impl From<'_> {
     /// Reads the frames of those records that are not too long for that.
     fn gather(&self, kept: &[Kept], gathered: &mut Gathered) -> Result<()> {
         let short = kept.iter().filter(|kept| kept.gathered_len().is_some());
-        let wanted: Vec<Wanted> =
-            short.map(|kept| Wanted { segment: kept.segment, range: kept.range() }).collect();
+        let wanted: Vec<WantedFrame> =
+            short.map(|kept| WantedFrame { segment: kept.segment, range: kept.range() }).collect();
         gathered.read(self.reader, self.origins, &wanted)
     }
 }
@@ -478,7 +478,7 @@ impl<'a> Version<'a> {
         &self,
         reader: &Reader,
         form: &[u8],
-        target: &mut Target,
+        target: &mut CopyTarget,
         maker: &mut Maker<'_>,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<u64>> {
@@ -546,17 +546,17 @@ impl<'a> Version<'a> {
     }
 }
 
-impl Target {
+impl CopyTarget {
     /// Copies everything that is fed; `false` when `progress` stopped it.
     pub(super) fn take_all(
         &mut self,
-        (feed, origins, reader): (&mut dyn Feed, &[Origin<'_>], &Reader),
+        (feed, origins, reader): (&mut dyn Feed, &[FrameOrigin<'_>], &Reader),
         memory_len: usize,
         maker: &mut Maker<'_>,
         copied: &mut Copied,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool> {
-        let mut window = Window::default();
+        let mut window = CopyWindow::default();
         let from = From { origins, reader, memory_len };
         loop {
             let more = feed.fill(&mut window, memory_len, copied)?;

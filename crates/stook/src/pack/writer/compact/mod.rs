@@ -13,8 +13,8 @@ mod plan;
 
 use std::time::Duration;
 
-pub(in crate::pack) use copy::{Copied, Feed, Window};
-use copy::{Copying, Maker, Target, origins, same_chunks};
+pub(in crate::pack) use copy::{Copied, CopyWindow, Feed};
+use copy::{CopyTarget, Copying, Maker, origins, same_chunks};
 use plan::{Candidate, plan};
 pub use plan::{CompactPlan, CompactStep, TooLarge};
 
@@ -299,7 +299,7 @@ impl PackWriter {
         let group = self.group(group)?;
         let chunk_len = 1u64 << self.manifest.chunk_log2;
         segments.iter().try_for_each(|segment| same_chunks(segment, chunk_len))?;
-        let (mut target, mut copied, mut made) = (Target::default(), Copied::default(), Vec::new());
+        let (mut target, mut copied, mut made) = (CopyTarget::default(), Copied::default(), Vec::new());
         let sequence_first = segments.iter().map(|segment| segment.tally.sequence_first).min();
         let mut maker = Maker {
             storage: self.storage.as_ref(),
