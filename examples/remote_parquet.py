@@ -30,9 +30,9 @@ def read(url: str, columns: list[str], cache: Path) -> None:
     began = time.perf_counter()
     with stook.open(url, cache=cache) as file:
         frame = pd.read_parquet(file, columns=columns or None)
-        told, size = file.statistics(), file.size
+        reported, size = file.statistics(), file.size
     print(f"{len(frame):,} rows of {list(frame.columns)} in {time.perf_counter() - began:.2f} s")
-    print(f"  {told.requests} requests, {told.fetched_bytes / 1e6:.1f} MB of {size / 1e6:.1f} MB fetched")
+    print(f"  {reported.requests} requests, {reported.fetched_bytes / 1e6:.1f} MB of {size / 1e6:.1f} MB fetched")
 
 
 def main() -> None:

@@ -49,9 +49,9 @@ def read(url: str) -> np.ndarray:
     began = time.perf_counter()
     with stook.open(url) as file:
         region = read_region(file)
-        told, size = file.statistics(), file.size
+        reported, size = file.statistics(), file.size
     print(f"a region of {region.shape} in {time.perf_counter() - began:.2f} s, mean pixel {region.mean():.1f}")
-    print(f"  {told.requests} requests, {told.fetched_bytes / 1e6:.2f} MB of {size / 1e6:.1f} MB fetched")
+    print(f"  {reported.requests} requests, {reported.fetched_bytes / 1e6:.2f} MB of {size / 1e6:.1f} MB fetched")
     return region
 
 

@@ -55,10 +55,10 @@ def timed(work: Callable[[], Any]) -> float:
 
 def rows(results: dict[str, list[float]], ours: str) -> list[dict[str, Any]]:
     """Medians, spreads, and how many times as long as ours each took, round by round."""
-    told = []
+    reported = []
     for name, values in results.items():
         ratios = [value / own for value, own in zip(values, results[ours])]
-        told.append(
+        reported.append(
             {
                 "system": name,
                 "seconds": values,
@@ -68,13 +68,13 @@ def rows(results: dict[str, list[float]], ours: str) -> list[dict[str, Any]]:
                 "ratio_most": max(ratios),
             }
         )
-    return told
+    return reported
 
 
-def table(title: str, unit: str, told: list[dict[str, Any]], amount: float) -> None:
+def table(title: str, unit: str, reported: list[dict[str, Any]], amount: float) -> None:
     """Prints rates and ratios for people."""
     print(f"\n{title}")
-    for row in told:
+    for row in reported:
         rate = amount / row["median_s"]
         spread = f"{row['ratio_least']:.2f} to {row['ratio_most']:.2f}"
         print(f"  {row['system']:34} {rate:14,.0f} {unit}   {row['ratio_median']:6.2f} times as long as ours ({spread})")

@@ -117,15 +117,15 @@ def warm(work: Path, rounds: int) -> dict[str, Any]:
         "SQLite SELECT by id": sqlite_gets,
     }
     in_turn(systems, 1)
-    told = rows(in_turn(systems, rounds), "stook get_many, mapped")
-    table(f"Warm gets of {WARM_LEN} B, uniform, one thread", "gets/s", told, len(keys))
-    return {"gets": len(keys), "rows": told}
+    reported = rows(in_turn(systems, rounds), "stook get_many, mapped")
+    table(f"Warm gets of {WARM_LEN} B, uniform, one thread", "gets/s", reported, len(keys))
+    return {"gets": len(keys), "rows": reported}
 
 
 def rust_scan(pack: Path) -> float:
     """What the command-line tool takes to go through a pack: the same scan without Python."""
-    told = subprocess.run([sys.executable, "-m", "stook", "load", str(pack), "--json"], capture_output=True, check=True)
-    return float(json.loads(told.stdout)["seconds"])
+    reported = subprocess.run([sys.executable, "-m", "stook", "load", str(pack), "--json"], capture_output=True, check=True)
+    return float(json.loads(reported.stdout)["seconds"])
 
 
 def cold(work: Path, rounds: int) -> dict[str, Any]:
@@ -180,9 +180,9 @@ def cold(work: Path, rounds: int) -> dict[str, Any]:
         "webdataset over a tar": web,
         "tarfile, streaming": tar,
     }
-    told = rows(in_turn(systems, rounds, drop_caches), "stook scan, Python")
-    table(f"Cold scan of {COLD_RECORDS} records of {COLD_LEN} B", "MB/s", told, COLD_RECORDS * COLD_LEN / 1e6)
-    return {"bytes": COLD_RECORDS * COLD_LEN, "rows": told}
+    reported = rows(in_turn(systems, rounds, drop_caches), "stook scan, Python")
+    table(f"Cold scan of {COLD_RECORDS} records of {COLD_LEN} B", "MB/s", reported, COLD_RECORDS * COLD_LEN / 1e6)
+    return {"bytes": COLD_RECORDS * COLD_LEN, "rows": reported}
 
 
 def main() -> None:

@@ -70,13 +70,13 @@ def beside_svfsc() -> list[dict[str, Any]]:
     for size in (32, 512, 16_384):
         calls = NEED_BLOCKS * NEED_STRIDE // size
         work.append((f"ask what is needed, {size} B at a time", calls, lambda make, size=size: need(make, size)))
-    told = []
+    reported = []
     for title, calls, run in work:
         rounds = ROUNDS if calls < 2_000_000 else 3
         results = in_turn({"stook": lambda: run(ours), "svfsc": lambda: run(theirs)}, rounds)
-        told.append({"work": title, "calls": calls, "systems": rows(results, "stook")})
-        table(title, "calls/s", told[-1]["systems"], calls)
-    return told
+        reported.append({"work": title, "calls": calls, "systems": rows(results, "stook")})
+        table(title, "calls/s", reported[-1]["systems"], calls)
+    return reported
 
 
 def trace() -> tuple[int, list[tuple[int, int]]]:
@@ -89,7 +89,7 @@ def trace() -> tuple[int, list[tuple[int, int]]]:
 def beside_fsspec() -> list[dict[str, Any]]:
     """Requests and bytes for a trace; nothing waits, so seconds are what the cache itself takes."""
     size, reads = trace()
-    told = []
+    reported = []
     data = bytes(32 * MIB)
     for kind in (StookCache, ReadAheadCache, BytesCache, BlockCache, BackgroundBlockCache, FirstChunkCache):
         asked: list[int] = []
@@ -105,7 +105,7 @@ def beside_fsspec() -> list[dict[str, Any]]:
             for at, length in reads:
                 cache._fetch(at, at + length)
             seconds = time.perf_counter() - began
-            told.append(
+            reported.append(
                 {
                     "cache": kind.name,
                     "block_size": block,
@@ -116,9 +116,9 @@ def beside_fsspec() -> list[dict[str, Any]]:
             )
             print(f"  {kind.name:12} blocks of {block:9,} {len(asked):7,} requests {sum(asked):14,} bytes {seconds:7.2f} s")
     best = stook.SparseBuffer().need_many([(at, at + length) for at, length in reads], max_gap=64 << 10)
-    told.append({"cache": "optimum", "requests": len(best), "fetched_bytes": sum(end - start for start, end in best)})
-    print(f"  optimum: {told[-1]['requests']} requests, {told[-1]['fetched_bytes']:,} bytes")
-    return told
+    reported.append({"cache": "optimum", "requests": len(best), "fetched_bytes": sum(end - start for start, end in best)})
+    print(f"  optimum: {reported[-1]['requests']} requests, {reported[-1]['fetched_bytes']:,} bytes")
+    return reported
 
 
 def main() -> None:

@@ -138,11 +138,11 @@ def damaged(path, offset, mask):
 
 
 class Flips(unittest.TestCase):
-    """A flipped bit is told, or is in bytes that carry nothing: never is anything else read than was put."""
+    """A flipped bit is reported, or is in bytes that carry nothing: never is anything else read than was put."""
 
     def check(self, name, flips):
         expected = json.loads((GOLDEN / f"{name}.expected.json").read_text(encoding="utf-8"))["records"]
-        told = 0
+        reported = 0
         for file_name, offset, bit in flips:
             with tempfile.TemporaryDirectory() as folder, self.subTest(f"{name}/{file_name}", offset=offset, bit=bit):
                 copy = pathlib.Path(folder, "p.stook")
@@ -152,10 +152,10 @@ class Flips(unittest.TestCase):
                     pack = reader.Pack(copy)
                     reader.verify(pack)
                 except (reader.Damage, reader.Unsupported):
-                    told += 1
+                    reported += 1
                 else:
                     self.assertEqual(pack.list()["records"], expected)
-        return told
+        return reported
 
     def test_flips_anywhere_never_change_what_is_read(self):
         chance = random.Random(20260101)
@@ -211,7 +211,7 @@ class Flips(unittest.TestCase):
 
 
 class Lost(unittest.TestCase):
-    """What stands twice is lost only twice; what cannot be told is refused; what lies in the wrong place is damage."""
+    """What stands twice is lost only twice; what cannot be reported is refused; what lies in the wrong place is damage."""
 
     def changed(self, name, change):
         folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -223,7 +223,7 @@ class Lost(unittest.TestCase):
     def expected(self, name):
         return json.loads((GOLDEN / f"{name}.expected.json").read_text(encoding="utf-8"))["records"]
 
-    def test_one_copy_costs_nothing_and_is_told(self):
+    def test_one_copy_costs_nothing_and_is_reported(self):
         names = [path.name for path in sorted((GOLDEN / "overwritten.stook").iterdir())]
         newest = max(name for name in names if name.startswith("manifest-"))
         vectors = [name for name in names if name.startswith("deletes-")]
@@ -235,8 +235,8 @@ class Lost(unittest.TestCase):
                 listed = pack.list()
                 self.assertEqual(listed["records"], self.expected("overwritten"))
                 named = {segment.entry["deletes_generation"] for segment in pack.segments}
-                told = name == newest or int(name.rsplit("-", 1)[1], 16) in named
-                self.assertEqual(bool(listed["damages"]), told, (name, at))
+                reported = name == newest or int(name.rsplit("-", 1)[1], 16) in named
+                self.assertEqual(bool(listed["damages"]), reported, (name, at))
 
     def test_without_a_deletion_vector_records_that_it_could_concern_are_refused(self):
         whole = reader.Pack(GOLDEN / "overwritten.stook")

@@ -67,8 +67,9 @@ pub fn command_for(columns: usize) -> clap::Command {
     command.help_template(StyledStr::from(template)).after_help(EXIT_CODES)
 }
 
-/// What holds for every command: paragraphs of help are as wide as the terminal, not as wide as their source, and a negative
-/// number is the value of the option before it, so that the message names that option.
+/// What holds for every command: paragraphs of help are as wide as the terminal, not as wide as
+/// their source, and a negative number is the value of the option before it, so that the message
+/// names that option.
 fn for_people(command: clap::Command, columns: usize) -> clap::Command {
     const PATHS: [&str; 6] = ["FILE", "DIR", "PATH", "NEW", "PROGRAM", "SOURCE"];
     let names_path = |argument: &clap::Arg| {
@@ -88,7 +89,8 @@ fn for_people(command: clap::Command, columns: usize) -> clap::Command {
     command.mut_subcommands(|command| for_people(command, columns))
 }
 
-/// A text whose paragraphs are one line each; lines that are indented, as examples are, stay as they are.
+/// A text whose paragraphs are one line each; lines that are indented, as examples are, stay as
+/// they are.
 fn unwrapped(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for line in text.lines() {
@@ -112,11 +114,12 @@ const COLUMNS_MAX: usize = 100;
 /// How wide help is: as `clap` finds it out.
 fn columns() -> usize {
     let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    terminal.filter(|&columns| columns > 0).or_else(told).unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX)
+    let reported = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.filter(|&columns| columns > 0).or_else(reported).unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX)
 }
 
-/// Examples, each with what it does beside it, or below where there is not room for all of them side by side.
+/// Examples, each with what it does beside it, or below where there is not room for all of them
+/// side by side.
 fn fitted(text: &str, columns: usize) -> String {
     let is_example = |line: &&str| line.starts_with("  ");
     let lines: Vec<&str> = text.lines().collect();
@@ -141,11 +144,11 @@ fn stacked(block: &[&str]) -> String {
             }
         }
     }
-    let told = examples.iter().map(|(example, does)| match does.is_empty() {
+    let reported = examples.iter().map(|(example, does)| match does.is_empty() {
         true => format!("  {example}"),
         false => format!("  {example}\n      {does}"),
     });
-    told.collect::<Vec<_>>().join("\n")
+    reported.collect::<Vec<_>>().join("\n")
 }
 
 /// The commands that exist, under their headings, each with the first line of its help.

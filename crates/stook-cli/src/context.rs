@@ -80,8 +80,8 @@ impl Context {
         self.known().logs.push((log, 0));
     }
 
-    /// Damage that opening or reading a pack found. Unless the command tells it in its own way, it is told when it ends;
-    /// the exit code is never 0 then.
+    /// Damage that opening or reading a pack found. Unless the command tells it in its own way, it
+    /// is reported when it ends; the exit code is never 0 then.
     pub fn damaged(&self, damages: &[Damage]) {
         let mut known = self.known();
         for damage in damages {
@@ -91,7 +91,8 @@ impl Context {
         }
     }
 
-    /// What is to be said of a damage that is told now: what helps against all of them, only with the first.
+    /// What is to be said of a damage that is reported now: what helps against all of them, only
+    /// with the first.
     pub fn damage_text(&self, damage: &Damage) -> String {
         self.mark_reported(std::slice::from_ref(damage));
         match std::mem::replace(&mut self.known().has_advised, true) {
@@ -117,7 +118,7 @@ impl Context {
         let unreported: Vec<&Damage> =
             known.all.iter().filter(|damage| !known.reported.contains(*damage)).collect();
         let say = |text: std::fmt::Arguments<'_>| {
-            // What cannot be told on stderr is still told by the exit code.
+            // What cannot be reported on stderr is still reported by the exit code.
             let _ = io::Write::write_fmt(
                 &mut io::stderr(),
                 format_args!("stook: {}\n", one_line(&text.to_string())),
@@ -155,8 +156,8 @@ impl Context {
         known
     }
 
-    /// A progress bar for that many units, or for an unknown number. It draws only on a terminal, only
-    /// without `--quiet`, and only once a second has passed.
+    /// A progress bar for that many units, or for an unknown number. It draws only on a terminal,
+    /// only without `--quiet`, and only once a second has passed.
     pub fn progress(&self, what: &'static str, unit: Unit, total: Option<u64>) -> Progress {
         Progress::new(what, unit, total, self.draws_progress)
     }

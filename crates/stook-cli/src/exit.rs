@@ -81,15 +81,17 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Whether the reader of our output closed its end. Only errors of [`Output`](crate::output::Output)
-/// count: a broken pipe met elsewhere is a failure like any other.
+/// Whether the reader of our output closed its end. Only errors of
+/// [`Output`](crate::output::Output) count: a broken pipe met elsewhere is a failure like any
+/// other.
 fn reader_left(error: &anyhow::Error) -> bool {
     error.chain().any(|e| {
         e.downcast_ref::<crate::output::OutputError>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     })
 }
 
-/// An error and its causes in one line. Programs open again what has changed; people run the command again.
+/// An error and its causes in one line. Programs open again what has changed; people run the
+/// command again.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let text = stook::error::chain(error);
     match text.strip_suffix("; open it again") {
@@ -116,9 +118,9 @@ mod tests {
         let file = |len| stook::source::Identity { len, ..Default::default() };
         let error = stook::Error::changed("a", file(1), file(2));
         assert!(error.to_string().ends_with("; open it again"), "{error}");
-        let told = chain(anyhow::Error::new(error).context("packing").as_ref());
-        assert!(told.starts_with("packing: a changed"), "{told}");
-        assert!(told.ends_with("; run the command again"), "{told}");
+        let reported = chain(anyhow::Error::new(error).context("packing").as_ref());
+        assert!(reported.starts_with("packing: a changed"), "{reported}");
+        assert!(reported.ends_with("; run the command again"), "{reported}");
     }
 
     #[test]

@@ -40,11 +40,12 @@ struct PathError {
     error: String,
 }
 
-/// Those of many that are told, and how many there are besides: without `--verbose` nobody is flooded.
+/// Those of many that are reported, and how many there are besides: without `--verbose` nobody is
+/// flooded.
 pub fn few<T>(all: &[T], verbose: bool) -> (&[T], Option<String>) {
-    let told = if verbose { all } else { all.get(..SHOWN_MAX).unwrap_or(all) };
-    let more = all.len() - told.len();
-    (told, (more > 0).then(|| units::count(more as u64)))
+    let reported = if verbose { all } else { all.get(..SHOWN_MAX).unwrap_or(all) };
+    let more = all.len() - reported.len();
+    (reported, (more > 0).then(|| units::count(more as u64)))
 }
 
 /// The damage that an error of the library is, if it is one.
@@ -55,15 +56,15 @@ fn damage_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Damage> {
 
 /// Prints them on stderr, the first ten or all.
 pub fn print<E: Error + 'static>(context: &Context, failures: &[Failure<E>], verbose: bool) {
-    let (told, more) = few(failures, verbose);
-    // How much is damaged is told with these.
-    for damage in failures.iter().skip(told.len()).filter_map(|failure| damage_of(&failure.error)) {
+    let (reported, more) = few(failures, verbose);
+    // How much is damaged is reported with these.
+    for damage in failures.iter().skip(reported.len()).filter_map(|failure| damage_of(&failure.error)) {
         context.mark_reported(std::slice::from_ref(damage));
     }
-    for failure in told {
+    for failure in reported {
         let error = match damage_of(&failure.error) {
             Some(damage) if failure.key.is_empty() => {
-                // No path is known: it is told with all that is known of the pack.
+                // No path is known: it is reported with all that is known of the pack.
                 context.damaged(std::slice::from_ref(damage));
                 continue;
             }

@@ -1,11 +1,13 @@
 //! Ctrl-C, SIGTERM and SIGHUP as a flag that commands poll, so that they can stop cleanly.
 //!
-//! Commands call [`check`] wherever nothing is half done, and read what may never come (stdin, pipes) through
-//! [`Interruptible`]. A second signal ends the program at once: whoever presses twice does not want to wait for the
-//! tidying up. What comes within half a second of the first is no second one: `timeout` signals the program and its group,
-//! so that one request arrives twice. The first signal ends the program at once where results are being written to stdout:
-//! a reader that does not read would keep it waiting, and by then there is nothing to tidy up. What others may keep waiting
-//! (servers) is done by [`wait_for`], on a thread that is left alone when the program is asked to stop.
+//! Commands call [`check`] wherever nothing is half done, and read what may never come (stdin,
+//! pipes) through [`Interruptible`]. A second signal ends the program at once: whoever presses
+//! twice does not want to wait for the tidying up. What comes within half a second of the first is
+//! no second one: `timeout` signals the program and its group, so that one request arrives twice.
+//! The first signal ends the program at once where results are being written to stdout: a reader
+//! that does not read would keep it waiting, and by then there is nothing to tidy up. What others
+//! may keep waiting (servers) is done by [`wait_for`], on a thread that is left alone when the
+//! program is asked to stop.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -28,7 +30,8 @@ use signal_hook::{flag, low_level};
 
 use crate::exit;
 
-/// Set in the handler itself, so before a read that was waiting can see the end of what the same Ctrl-C ended.
+/// Set in the handler itself, so before a read that was waiting can see the end of what the same
+/// Ctrl-C ended.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Whether the next signal is a second one.
@@ -98,13 +101,14 @@ pub(crate) fn while_writing<T>(write: impl FnOnce() -> T) -> T {
     written
 }
 
-/// Input that may never come: reading it ends with [`Interrupted`] when the program is asked to stop, also where the input ends
-/// at that moment, because what wrote it was stopped, too.
+/// Input that may never come: reading it ends with [`Interrupted`] when the program is asked to
+/// stop, also where the input ends at that moment, because what wrote it was stopped, too.
 #[derive(Debug)]
 pub struct Interruptible<R>(R);
 
 impl Interruptible<File> {
-    /// What comes through stdin, without the buffer of the standard library: what is in there would not be waited for.
+    /// What comes through stdin, without the buffer of the standard library: what is in there would
+    /// not be waited for.
     ///
     /// # Errors
     /// When this process has no descriptor left.
@@ -150,8 +154,9 @@ impl<R: Read + AsFd> Read for Interruptible<R> {
     }
 }
 
-/// Does work that may wait for others, on another thread. When the program is asked to stop, what was begun goes
-/// on there until the program has ended: it must leave nothing half done that a kill would not leave, too.
+/// Does work that may wait for others, on another thread. When the program is asked to stop, what
+/// was begun goes on there until the program has ended: it must leave nothing half done that a kill
+/// would not leave, too.
 ///
 /// # Errors
 /// [`Interrupted`], or that there can be no thread.

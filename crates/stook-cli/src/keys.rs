@@ -205,7 +205,7 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// What was asked for, to be told where there is nothing of it.
+    /// What was asked for, to be reported where there is nothing of it.
     pub(crate) fn asked(&self) -> Asked {
         Asked::default().with("--prefix", &self.prefix).with("--from", &self.from).with("--to", &self.to)
     }

@@ -187,14 +187,16 @@ impl Table {
     }
 }
 
-/// A name (of a path, a group) as one line of text that a terminal takes no harm from, as all names are shown.
+/// A name (of a path, a group) as one line of text that a terminal takes no harm from, as all names
+/// are shown.
 pub fn printable(bytes: &[u8]) -> String {
     stook::names::escaped(bytes).to_string()
 }
 
-/// A message as one line that a terminal takes no harm from, without what may be a secret in the addresses it quotes: one may be
-/// given to any command by mistake. What it quotes (a name in an archive, what a server said) is somebody else's; a backslash stays,
-/// because names are escaped where they are put in.
+/// A message as one line that a terminal takes no harm from, without what may be a secret in the
+/// addresses it quotes: one may be given to any command by mistake. What it quotes (a name in an
+/// archive, what a server said) is somebody else's; a backslash stays, because names are escaped
+/// where they are put in.
 pub fn one_line(message: &str) -> Cow<'_, str> {
     match message.contains(':') {
         true => Cow::Owned(escaped_controls(&stook::source::shown_in(message)).into_owned()),
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_told_at_the_latest_when_finishing() {
+    fn a_failed_write_is_reported_at_the_latest_when_finishing() {
         let mut space = [0; 4];
         let mut output = Output::new(&mut space[..]);
         output.line("more than four").unwrap();

@@ -27,7 +27,8 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
     Ok(open_with(path, OpenOptions::default(), context)?)
 }
 
-/// Opens a pack in some way. Every command comes by here, so that none ends as if damage were not known.
+/// Opens a pack in some way. Every command comes by here, so that none ends as if damage were not
+/// known.
 ///
 /// # Errors
 /// As [`open`].
@@ -53,7 +54,8 @@ pub fn number<T: TryFrom<u64> + 'static>(
 /// Which state of a pack to read.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct View {
-    /// What counted at this time (2026-11-21T20:30:00Z, a date, or @SECONDS), as far back as compaction left it
+    /// What counted at this time (2026-11-21T20:30:00Z, a date, or @SECONDS), as far back as
+    /// compaction left it
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<i64>,
 }
@@ -133,8 +135,9 @@ pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
     }
 }
 
-/// As [`split_address`], for a command that would go on without a key. Nothing behind the slashes is what a variable gives
-/// that is not set: taken for the path of a pack, the next argument would become the key.
+/// As [`split_address`], for a command that would go on without a key. Nothing behind the slashes
+/// is what a variable gives that is not set: taken for the path of a pack, the next argument would
+/// become the key.
 ///
 /// # Errors
 /// A [`UsageError`] when nothing is behind them.
@@ -248,11 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_or_out_of_range_is_told_with_what_was_expected() {
+    fn a_number_that_is_none_or_out_of_range_is_reported_with_what_was_expected() {
         assert_eq!(number::<u16>(1..=1024)("7"), Ok(7));
         for wrong in ["-1", "0", "1025", "", "x", "1.5"] {
-            let told = number::<u64>(1..=1024)(wrong).unwrap_err();
-            assert_eq!(told, "expected a whole number from 1 to 1024", "{wrong}");
+            let reported = number::<u64>(1..=1024)(wrong).unwrap_err();
+            assert_eq!(reported, "expected a whole number from 1 to 1024", "{wrong}");
         }
         assert_eq!(number::<u64>(1..=u64::MAX)("-1").unwrap_err(), "expected a whole number from 1 on");
     }

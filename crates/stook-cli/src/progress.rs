@@ -39,7 +39,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Work called `what`, of `total` units if that is known. Draws nothing, ever, unless `may_draw`.
+    /// Work called `what`, of `total` units if that is known. Draws nothing, ever, unless
+    /// `may_draw`.
     pub fn new(what: &'static str, unit: Unit, total: Option<u64>, may_draw: bool) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
             .with_style(style(unit, total.is_some(), columns()))
@@ -59,8 +60,8 @@ impl Progress {
         self.bar.set_length(total);
     }
 
-    /// So many bytes, of so many where that is known, are done: whether the program is to go on. What is taken back leaves
-    /// the bar where it is.
+    /// So many bytes, of so many where that is known, are done: whether the program is to go on.
+    /// What is taken back leaves the bar where it is.
     pub fn go_on(&self, done: u64, total: Option<u64>) -> bool {
         if let Some(total) = total.filter(|total| self.bar.length() != Some(*total)) {
             self.set_total(Unit::Bytes, total);
@@ -96,8 +97,8 @@ fn columns() -> u16 {
     size.map(|size| size.ws_col).filter(|&columns| columns > 0).unwrap_or(80)
 }
 
-/// No colours: they would add nothing, and `NO_COLOR` is honoured by having none. A line is never longer than the terminal is
-/// wide: one that is wrapped cannot be drawn over.
+/// No colours: they would add nothing, and `NO_COLOR` is honoured by having none. A line is never
+/// longer than the terminal is wide: one that is wrapped cannot be drawn over.
 fn style(unit: Unit, has_total: bool, columns: u16) -> ProgressStyle {
     let template = match (unit, has_total) {
         (Unit::Bytes, true) if columns < BAR_FROM => "{wide_msg} {percent}% {decimal_bytes_per_sec} {eta}",

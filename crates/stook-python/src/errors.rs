@@ -1,4 +1,5 @@
-//! Errors of the library as exceptions: the classes of `stook._errors`, each with the whole chain as its message.
+//! Errors of the library as exceptions: the classes of `stook._errors`, each with the whole chain
+//! as its message.
 
 use std::error::Error as StdError;
 use std::ffi::CString;
@@ -33,7 +34,8 @@ pub(crate) trait Raise {
     fn raise(&self) -> PyErr;
 }
 
-/// An error and what caused it, in one line, without what may be a secret in an address that was given for a path.
+/// An error and what caused it, in one line, without what may be a secret in an address that was
+/// given for a path.
 fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -77,7 +79,8 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
     plain("InvalidError", message)
 }
 
-/// What the operating system refused: the subclass of `OSError` for the number, as `open` would raise it.
+/// What the operating system refused: the subclass of `OSError` for the number, as `open` would
+/// raise it.
 fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> PyErr {
     let message = chain(error);
     match cause.raw_os_error() {
@@ -208,6 +211,9 @@ impl Raise for ops::pack::Error {
             E::Pack(error) | E::Roots(error) | E::Finish(error) => error.raise(),
             E::Stopped { source, .. } | E::Removing { source, .. } => source.raise(),
             E::Archive(error) => error.raise(),
+            E::SegmentLen(error @ pack::Error::Invalid(_)) => {
+                plain("InvalidError", format!("segment_bytes: {error}"))
+            }
             E::SegmentLen(error) => plain("LimitError", format!("segment_bytes: {error}")),
             E::TakeBack { pack, source } => system(self, source, Some(pack)),
             E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),

@@ -1,7 +1,7 @@
 //! Keys: `str` and `bytes` are byte strings, `int` are ids.
 //!
-//! Byte strings come back as `str`, bytes that are not UTF-8 as surrogate escapes, as `os.fsdecode` does it, so that every key
-//! goes through Python unchanged.
+//! Byte strings come back as `str`, bytes that are not UTF-8 as surrogate escapes, as `os.fsdecode`
+//! does it, so that every key goes through Python unchanged.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -1,7 +1,8 @@
 //! The Python package `stook`: what the library does, as Python wants it.
 //!
-//! One file for each class. Everything that waits or copies much does so without the interpreter; what waits for a network or
-//! runs long lets the main thread look for signals (`wait`). The only `unsafe` is what Python's buffer protocol needs.
+//! One file for each class. Everything that waits or copies much does so without the interpreter;
+//! what waits for a network or runs long lets the main thread look for signals (`wait`). The only
+//! `unsafe` is what Python's buffer protocol needs.
 
 mod choices;
 mod errors;

@@ -1,4 +1,5 @@
-//! Memory that goes between Rust and Python without a copy, and copies that are made without the interpreter.
+//! Memory that goes between Rust and Python without a copy, and copies that are made without the
+//! interpreter.
 
 #![expect(unsafe_code, reason = "Python's buffer protocol is a matter of pointers")]
 
@@ -12,13 +13,14 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
-/// Copies of more bytes than this let other threads of Python run. Letting go of the interpreter and taking it again costs as much
-/// as copying some KiB.
+/// Copies of more bytes than this let other threads of Python run. Letting go of the interpreter
+/// and taking it again costs as much as copying some KiB.
 pub(crate) const RELEASE_MIN: usize = 8 << 10;
 
 /// Bytes that the library holds: read-only, shown to Python through the buffer protocol.
 ///
-/// ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but ``bytes`` copies.
+/// ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but
+/// ``bytes`` copies.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Buffer {
     pub(crate) bytes: Bytes,
@@ -34,8 +36,8 @@ impl Buffer {
         format!("<stook.Buffer of {} bytes>", self.bytes.len())
     }
 
-    // SAFETY: Python calls this with a view to fill; it holds a reference to this object as long as the view is used, and the
-    // bytes neither move nor change while the object lives.
+    // SAFETY: Python calls this with a view to fill; it holds a reference to this object as long as
+    // the view is used, and the bytes neither move nor change while the object lives.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         if view.is_null() {
             return Err(PyBufferError::new_err("there is no view to fill"));
@@ -90,7 +92,8 @@ fn in_pieces() -> PyErr {
     PyBufferError::new_err("the memory of this object does not lie in one piece")
 }
 
-/// Bytes of an object that has a buffer, as long as this lives. `bytes` are shown without asking for their buffer.
+/// Bytes of an object that has a buffer, as long as this lives. `bytes` are shown without asking
+/// for their buffer.
 pub(crate) enum Given<'py> {
     Bytes(Bound<'py, PyBytes>),
     Buffer(PyBuffer<u8>),
@@ -116,8 +119,8 @@ impl<'py> Given<'py> {
         }
     }
 
-    /// Its bytes. Nobody may write into a mutable one meanwhile: that is the caller's to see to, as for any other
-    /// reader of buffers.
+    /// Its bytes. Nobody may write into a mutable one meanwhile: that is the caller's to see to, as
+    /// for any other reader of buffers.
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes.as_bytes(),
@@ -130,8 +133,8 @@ impl<'py> Given<'py> {
     }
 }
 
-/// Bytes that nobody can change: what is summed and written in several passes must be the same in all of them. Any thread may
-/// look at them, with the interpreter or without.
+/// Bytes that nobody can change: what is summed and written in several passes must be the same in
+/// all of them. Any thread may look at them, with the interpreter or without.
 pub(crate) enum Settled {
     Bytes(PyBackedBytes),
     Copied(Vec<u8>),

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 
 use crate::errors::invalid;
 
-/// A number that is 0 or more. One that is negative, or too large, is a value that makes no sense, as it is for files.
+/// A number that is 0 or more. One that is negative, or too large, is a value that makes no sense,
+/// as it is for files.
 pub(crate) fn whole<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(value: &Bound<'py, PyAny>) -> PyResult<T> {
     value.extract::<T>().map_err(|error| match error.is_instance_of::<PyOverflowError>(value.py()) {
         true => invalid(format!("a number from 0 on is wanted that is not too large, not {value}")),
@@ -14,7 +15,7 @@ pub(crate) fn whole<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(value: &Bound
     })
 }
 
-/// The same for an argument, whose name is told.
+/// The same for an argument, whose name is reported.
 pub(crate) fn argument<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(
     name: &str,
     value: &Bound<'py, PyAny>,

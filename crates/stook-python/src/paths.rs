@@ -1,4 +1,5 @@
-//! Paths: `str`, `bytes`, or what `os.fspath` takes. An empty one is a variable that is not set, and no path.
+//! Paths: `str`, `bytes`, or what `os.fspath` takes. An empty one is a variable that is not set,
+//! and no path.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::errors::invalid;
 
-/// The path that an argument says, whose name is told where it is empty.
+/// The path that an argument says, whose name is reported where it is empty.
 pub(crate) fn argument(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     let path: PathBuf = value.py().import("os")?.call_method1("fsdecode", (value,))?.extract()?;
     match path.as_os_str().is_empty() {

@@ -39,8 +39,9 @@ pub(crate) fn callback_of(
     Ok((!callback.is_none()).then(|| callback.unbind()))
 }
 
-/// Does work that may wait long, without the interpreter. In the main thread it is done on another one, so that a signal is
-/// noticed; what was begun then goes on there to its end, and its result is dropped.
+/// Does work that may wait long, without the interpreter. In the main thread it is done on another
+/// one, so that a signal is noticed; what was begun then goes on there to its end, and its result
+/// is dropped.
 ///
 /// # Errors
 /// What a signal handler raises: `KeyboardInterrupt`.
@@ -87,8 +88,8 @@ pub(crate) fn watched<T: Send + 'static>(
     }
 }
 
-/// The same for work that has a callback, which is also asked whether anybody still waits: once a signal ended the wait, work
-/// stops where it next can, and nobody is told anything more.
+/// The same for work that has a callback, which is also asked whether anybody still waits: once a
+/// signal ended the wait, work stops where it next can, and nobody receives anything more.
 ///
 /// # Errors
 /// What a signal handler or the callback raised.
@@ -110,11 +111,12 @@ pub(crate) fn interruptible_with_progress<T: Send + 'static>(
     Ok(done)
 }
 
-/// Reports to a callable of Python how far work without the interpreter has come, and looks for signals.
+/// Reports to a callable of Python how far work without the interpreter has come, and looks for
+/// signals.
 pub(crate) struct ProgressReporter {
     callback: Option<Py<PyAny>>,
     looked_at: Instant,
-    /// What it was to be told last, if it was not.
+    /// What it was to be reported last, if it was not.
     owed: Option<Vec<u64>>,
     /// What the callable, or the handler of a signal, raised.
     raised: Option<PyErr>,
@@ -127,7 +129,8 @@ impl ProgressReporter {
         Self { callback, looked_at: Instant::now(), owed: None, raised: None, has_failed: false }
     }
 
-    /// Whether to go on. Every 20 ms signals are looked for, and the callable is told these numbers.
+    /// Whether to go on. Every 20 ms signals are looked for, and the callable receives these
+    /// numbers.
     pub(crate) fn go_on(&mut self, numbers: &[u64]) -> bool {
         if self.raised.is_none() {
             if self.looked_at.elapsed() >= LOOK_EVERY {

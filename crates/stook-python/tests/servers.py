@@ -44,12 +44,12 @@ class Request:
         return self.end - self.first
 
 
-def _request(told: dict[str, Any]) -> Request:
+def _request(reported: dict[str, Any]) -> Request:
     first = end = None
-    if told["range"]:
-        low, high = told["range"].removeprefix("bytes=").split("-")
+    if reported["range"]:
+        low, high = reported["range"].removeprefix("bytes=").split("-")
         first, end = int(low), int(high) + 1
-    return Request(told["method"], told["target"], first, end)
+    return Request(reported["method"], reported["target"], first, end)
 
 
 class Servers:
@@ -59,24 +59,24 @@ class Servers:
         self.directory = directory
         command = [str(serve_program()), str(directory), "--latency", f"{latency_ms}ms"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        told = self._line()
-        self.web: str = told["web"]
-        self.settings: dict[str, str] = told["s3"]
+        reported = self._line()
+        self.web: str = reported["web"]
+        self.settings: dict[str, str] = reported["s3"]
 
     def _line(self) -> dict[str, Any]:
         assert self.process.stdout
         line = self.process.stdout.readline()
         assert line, "the servers have ended"
-        told: dict[str, Any] = json.loads(line)
-        return told
+        reported: dict[str, Any] = json.loads(line)
+        return reported
 
     def log(self) -> tuple[list[Request], list[Request]]:
         """The requests to the S3 server and to the web server since this was called last."""
         assert self.process.stdin
         self.process.stdin.write("log\n")
         self.process.stdin.flush()
-        told = self._line()
-        return [_request(one) for one in told["s3"]], [_request(one) for one in told["web"]]
+        reported = self._line()
+        return [_request(one) for one in reported["s3"]], [_request(one) for one in reported["web"]]
 
     def __enter__(self) -> Servers:
         return self

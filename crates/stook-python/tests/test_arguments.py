@@ -43,7 +43,7 @@ def numbers(pack: stook.Pack, file: stook.SparseFile) -> list[tuple[str, Callabl
     ]
 
 
-def test_a_number_that_makes_no_sense_is_told_with_the_name_of_its_argument() -> None:
+def test_a_number_that_makes_no_sense_is_reported_with_the_name_of_its_argument() -> None:
     Path("tree").mkdir()
     Path("file").write_bytes(bytes(10))
     with stook.Pack("data.stook", "x") as pack, stook.SparseFile("file") as file:
@@ -124,7 +124,7 @@ def test_where_nothing_is_there_or_all_is_excluded_a_selection_may_take_nothing(
 
 
 def takes_none() -> None:
-    """A callable that cannot be told anything."""
+    """A callable that cannot be reported anything."""
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -141,13 +141,13 @@ def test_progress_that_raises_leaves_no_pack_that_was_made_for_it(is_there: bool
 
 def test_bounds_of_what_is_deleted_are_refused_where_nothing_is_or_both_are_given() -> None:
     Path("tree").mkdir()
-    for options, told in (
+    for options, reported in (
         ({"max_delete": 5}, "max_delete says how much delete=True may delete"),
         ({"force": True}, "force says how much delete=True may delete"),
         ({"delete": True, "max_delete": 5, "force": True}, "either max_delete or force"),
     ):
         wrong: Any = options
-        with pytest.raises(stook.InvalidError, match=told):
+        with pytest.raises(stook.InvalidError, match=reported):
             stook.pack_tree("tree", "new.stook", **wrong)
     assert not Path("new.stook").exists()
 
@@ -169,9 +169,9 @@ def test_attributes_that_the_format_defines_are_not_masked_by_text_of_the_same_n
     with stook.Pack("data.stook") as pack:
         before = pack.stat("key")
     for name in ("kind", "mode", "mtime_ns"):
-        told = subprocess.run([*put, "--attr", f"{name}=symlink"], capture_output=True, text=True)
+        reported = subprocess.run([*put, "--attr", f"{name}=symlink"], capture_output=True, text=True)
         # The command line may take or refuse such a name; what is read says what the file was either way.
-        assert told.returncode == 0 or name in told.stderr
+        assert reported.returncode == 0 or name in reported.stderr
         with stook.Pack("data.stook") as pack:
             after, record = pack.stat("key"), pack.record("key")
         assert before is not None and after is not None and record is not None

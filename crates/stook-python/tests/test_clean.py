@@ -33,8 +33,8 @@ def test_the_examples_of_the_readme_run(clean: Path, page: str) -> None:
     blocks = python_blocks(ROOT / page)
     assert blocks
     for block in blocks:
-        told = run(clean, "python", "-W", "ignore", "-c", block)
-        assert told.returncode == 0, f"{block}\n{told.stderr}"
+        reported = run(clean, "python", "-W", "ignore", "-c", block)
+        assert reported.returncode == 0, f"{block}\n{reported.stderr}"
 
 
 def test_the_command_line_tool_comes_with_it(clean: Path) -> None:
@@ -44,7 +44,7 @@ def test_the_command_line_tool_comes_with_it(clean: Path) -> None:
 
 
 def test_what_other_packages_are_for_says_so(clean: Path) -> None:
-    told = run(clean, "python", "-W", "ignore", "-c", "import stook.torch")
-    assert told.returncode == 1 and "torch" in told.stderr
-    told = run(clean, "python", "-W", "ignore", "-c", "import stook.fsspec")
-    assert told.returncode == 1 and "fsspec" in told.stderr
+    reported = run(clean, "python", "-W", "ignore", "-c", "import stook.torch")
+    assert reported.returncode == 1 and "torch" in reported.stderr
+    reported = run(clean, "python", "-W", "ignore", "-c", "import stook.fsspec")
+    assert reported.returncode == 1 and "fsspec" in reported.stderr

@@ -99,7 +99,7 @@ def test_a_cursor_goes_on_whatever_kinds_are_wanted(tree: Path, order: stook.Sca
                 next(scan, None)
 
 
-def test_a_name_that_leads_to_no_file_is_told(tmp_path: Path) -> None:
+def test_a_name_that_leads_to_no_file_is_reported(tmp_path: Path) -> None:
     with stook.Pack("p.stook", "x") as pack:
         pack.put("first", LONG, attributes=FIRST)
         pack.put("link", b"first", attributes=LINK)
@@ -138,8 +138,8 @@ def test_what_is_known_without_reading_values(tree: Path) -> None:
         assert (stat.key, stat.kind, stat.size, stat.group) == ("z.bin", "hard_link", len(LONG), "")
         assert stat.attributes["kind"] == "hard_link" and abs(time.time_ns() - (stat.time_ns or 0)) < 10**12
         assert pack.stat("none") is None
-        told = [one and (one.key, one.kind, one.size) for one in pack.stats(["l", "none", 7, "d"])]
-        assert told == [("l", "symlink", 7), None, (7, "file", 5), ("d", "directory", 0)]
+        reported = [one and (one.key, one.kind, one.size) for one in pack.stats(["l", "none", 7, "d"])]
+        assert reported == [("l", "symlink", 7), None, (7, "file", 5), ("d", "directory", 0)]
         listed = {one.key: (one.kind, one.size) for one in pack.listdir()}
         assert listed == {
             "a.bin": ("file", len(LONG)),
@@ -244,7 +244,7 @@ def test_an_exception_is_not_lost_over_a_pack_that_was_not_closed(tmp_path: Path
         stook.Pack("p.stook", "x").put("k", b"v", group="x" * 256)
 
 
-def test_a_source_that_gives_too_much_is_told_so() -> None:
+def test_a_source_that_gives_too_much_is_reported_so() -> None:
     with stook.SparseFile.from_fetch(lambda start, end: b"x" * (end - start + 5), 1000) as file:
         with pytest.raises(stook.InvalidError, match="more than was asked for: wanted 1000 bytes at offset 0, got 1005"):
             file.read(0, 10)

@@ -18,9 +18,9 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
         ("remote_tiff.py", ["a region of (512, 512)"]),
     ],
 )
-def test_an_example_runs(name: str, told: list[str]) -> None:
+def test_an_example_runs(name: str, reported: list[str]) -> None:
     command = [sys.executable, "-W", "ignore", str(EXAMPLES / name)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
-    for text in told:
+    for text in reported:
         assert text in run.stdout, run.stdout

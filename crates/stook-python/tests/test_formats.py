@@ -152,12 +152,12 @@ def test_few_requests_give_what_a_download_gives(servers: Servers, case: Case, t
     servers.log()
     with open_() as file:
         assert_same(case.read(file), expected)
-        told = None if file.closed else file.statistics()
+        reported = None if file.closed else file.statistics()
     log, _ = servers.log()
     data = [request for request in log if request.is_data]
     fetched = sum(request.bytes for request in data)
     print(f"{len(data)} requests of {fetched:,} bytes; optimum {best_requests} of {best_bytes:,}")
-    assert told is None or told.requests == len(data)
+    assert reported is None or reported.requests == len(data)
     assert len(data) <= case.requests
     if best_requests >= 4:
         assert len(data) <= case.factor * best_requests

@@ -211,10 +211,10 @@ class Counting(LocalFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         """With what follows the content, as object stores tell it."""
-        told: dict[str, Any] = super().info(path, **options)
-        if told["type"] == "file":
-            told["sha256"] = hashlib.sha256(Path(told["name"]).read_bytes()).hexdigest()
-        return told
+        reported: dict[str, Any] = super().info(path, **options)
+        if reported["type"] == "file":
+            reported["sha256"] = hashlib.sha256(Path(reported["name"]).read_bytes()).hexdigest()
+        return reported
 
 
 @pytest.fixture
@@ -260,8 +260,8 @@ class Told(MemoryFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
         """The length, and that."""
-        told = super().info(path)
-        return {"name": told["name"], "size": told["size"], "type": told["type"], **self.about}
+        reported = super().info(path)
+        return {"name": reported["name"], "size": reported["size"], "type": reported["type"], **self.about}
 
     def cat_file(self, path: str, start: Any = None, end: Any = None, **options: Any) -> bytes:
         """Counts."""
@@ -283,7 +283,7 @@ STRONG, WEAK, OF_TIME = f'"{"ab01" * 8}"', 'W/"abcd"', '"56273f40-186a0"'
 
 
 @pytest.fixture
-def told() -> Iterator[type[Told]]:
+def reported() -> Iterator[type[Told]]:
     yield Told
     Told.store.clear()
     Told.about = {}
@@ -313,52 +313,52 @@ def _through(kind: type[Told], about: dict[str, Any], directory: Path, **options
     ],
 )
 def test_only_what_follows_the_content_is_kept(
-    told: type[Told], tmp_path: Path, kind: type[Told], about: dict[str, Any], is_kept: bool
+    reported: type[Told], tmp_path: Path, kind: type[Told], about: dict[str, Any], is_kept: bool
 ) -> None:
-    told().pipe_file("/file", OLD)
+    reported().pipe_file("/file", OLD)
     fs = _through(kind, about, tmp_path / "cache")
     assert fs.cat_file("/file", 0, LENGTH) == OLD
     # Without a sign of it another state takes its place, where there could be one.
     content = OLD if is_kept else NEW
-    told().pipe_file("/file", content)
+    reported().pipe_file("/file", content)
     fs = _through(kind, about, tmp_path / "cache")
     assert fs.cat_file("/file", 0, LENGTH) == content
-    assert (len(told.asked) == 0) == is_kept
+    assert (len(reported.asked) == 0) == is_kept
 
 
-def test_a_file_that_changes_while_it_is_read_is_never_mixed(told: type[Told], tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_never_mixed(reported: type[Told], tmp_path: Path) -> None:
     states: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"ETag": STRONG}, {"ETag": STRONG.upper()}),
         ({"mtime": 5.0}, {"mtime": 6.0}),
         ({"ETag": WEAK, "mtime": 5.0}, {"ETag": WEAK, "mtime": 6.0}),
     ]
     for first, then in states:
-        told().pipe_file("/file", OLD)
+        reported().pipe_file("/file", OLD)
         fs = _through(Told, first, tmp_path / "cache")
         with fs.open("/file") as file:
             file.base.prefetch([(0, 10)])
             assert file.read(10) == OLD[:10]
-            told().pipe_file("/file", NEW)
+            reported().pipe_file("/file", NEW)
             Told.about = then
             file.seek(LENGTH - 10)
             with pytest.raises(stook.SourceChangedError, match="changed while it was read"):
                 file.base.prefetch([(LENGTH - 10, LENGTH)])
         assert fs.cat_file("/file", 0, LENGTH) == NEW
     # Where nothing would tell, all of it is of one state.
-    told().pipe_file("/file", OLD)
+    reported().pipe_file("/file", OLD)
     with _through(Told, {}, tmp_path / "cache").open("/file") as file:
-        told().pipe_file("/file", NEW)
+        reported().pipe_file("/file", NEW)
         assert file.read() == OLD
 
 
-def test_who_asks_and_what_for_decide_whose_bytes_are_kept(told: type[Told], tmp_path: Path) -> None:
+def test_who_asks_and_what_for_decide_whose_bytes_are_kept(reported: type[Told], tmp_path: Path) -> None:
     about = {"ETag": STRONG}
-    told().pipe_file("/file?id=A", OLD)
-    told().pipe_file("/file?id=B", NEW)
+    reported().pipe_file("/file?id=A", OLD)
+    reported().pipe_file("/file?id=B", NEW)
     for path, content in [("/file?id=A", OLD), ("/file?id=B", NEW)] * 2:
         assert _through(Told, about, tmp_path / "cache").cat_file(path, 0, LENGTH) == content
     for user, content in [("alice", OLD), ("bob", NEW)] * 2:
-        told().pipe_file("/mine", content)
+        reported().pipe_file("/mine", content)
         fs = _through(Told, about, tmp_path / "cache", user=user, password="word-that-is-secret")
         assert fs.cat_file("/mine", 0, LENGTH) == content
     for entry in (tmp_path / "cache").iterdir():
@@ -377,25 +377,25 @@ def test_who_asks_and_what_for_decide_whose_bytes_are_kept(told: type[Told], tmp
     ],
 )
 def test_ranges_one_by_one_are_read_through_one_cache(
-    told: type[Told], about: dict[str, Any], is_shared: bool
+    reported: type[Told], about: dict[str, Any], is_shared: bool
 ) -> None:
     def opened() -> StookCacheFileSystem:
         Told.about = about
         Told.asked.clear()
         return StookCacheFileSystem(fs=Told(skip_instance_cache=True), skip_instance_cache=True)
 
-    told().pipe_file("/file", OLD)
+    reported().pipe_file("/file", OLD)
     fs = opened()
     ranges = [(start, start + 2000) for start in range(0, LENGTH, 2000)]
     assert b"".join(fs.cat_file("/file", *one) for one in ranges) == OLD
-    assert (len(told.asked) <= 2) == is_shared, "where another state would be told"
-    # Whatever is told, those that are asked for together are read together.
+    assert (len(reported.asked) <= 2) == is_shared, "where another state would be reported"
+    # Whatever is reported, those that are asked for together are read together.
     fs = opened()
     together = fs.cat_ranges(["/file"] * len(ranges), [first for first, _ in ranges], [end for _, end in ranges])
-    assert (b"".join(together), len(told.asked)) == (OLD, 1)
+    assert (b"".join(together), len(reported.asked)) == (OLD, 1)
     # The next state is read anew.
-    told().pipe_file("/file", NEW)
-    told.about = {**about, "mtime": 6.0, "sha256": "new"}
+    reported().pipe_file("/file", NEW)
+    reported.about = {**about, "mtime": 6.0, "sha256": "new"}
     assert fs.cat_file("/file", 0, 100) == NEW[:100]
 
 
@@ -409,8 +409,8 @@ def test_a_file_that_changed_a_moment_ago_is_looked_at_again(tmp_path: Path) -> 
         assert fs.cat_file(str(path), 0, LENGTH) == content
 
 
-def test_some_of_many_ranges_may_fail(told: type[Told], tmp_path: Path) -> None:
-    told().pipe_file("/file", OLD)
+def test_some_of_many_ranges_may_fail(reported: type[Told], tmp_path: Path) -> None:
+    reported().pipe_file("/file", OLD)
     fs = _through(Told, {"ETag": STRONG}, tmp_path / "cache")
     got = fs.cat_ranges(["/file", "/none", "/file"], [0, 0, -5], [3, 3, None])
     assert (got[0], type(got[1]), got[2]) == (OLD[:3], FileNotFoundError, OLD[-5:])
@@ -422,8 +422,8 @@ def test_some_of_many_ranges_may_fail(told: type[Told], tmp_path: Path) -> None:
         fs.cat_ranges(["/file"], [0], [3], max_gap=5)
 
 
-def test_unknown_options_are_refused(told: type[Told], tmp_path: Path) -> None:
-    told().pipe_file("/file", OLD)
+def test_unknown_options_are_refused(reported: type[Told], tmp_path: Path) -> None:
+    reported().pipe_file("/file", OLD)
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("cach", {"cach": str(tmp_path)}),
         ("memory_bytes", {"memory_bytes": 5}),
@@ -431,10 +431,10 @@ def test_unknown_options_are_refused(told: type[Told], tmp_path: Path) -> None:
     ]
     for name, options in wrong:
         with pytest.raises(TypeError, match=f"argument '{name}': this is not among"):
-            StookCacheFileSystem(fs=told(), skip_instance_cache=True, **options)
+            StookCacheFileSystem(fs=reported(), skip_instance_cache=True, **options)
     with pytest.raises(TypeError, match="argument 'cach'"):
         fsspec.open(f"stookcache::file://{tmp_path}/x", stookcache={"cach": str(tmp_path)})
-    fs = StookCacheFileSystem(fs=told(), skip_instance_cache=True, use_listings_cache=False)
+    fs = StookCacheFileSystem(fs=reported(), skip_instance_cache=True, use_listings_cache=False)
     with pytest.raises(TypeError, match="argument 'buffering'"):
         fs.open("/file", buffering=5)
     with pytest.raises(TypeError, match="strat"):
@@ -460,7 +460,7 @@ class Failing(Addressed, Told):
     error: Any = None
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
-        """What is told, where that is not to fail."""
+        """What is reported, where that is not to fail."""
         if "no-info" in path:
             raise self.error(path)
         return {"name": path, "size": None if "no-size" in path else 5, "type": "file", "ETag": STRONG}
@@ -489,8 +489,8 @@ def test_signed_addresses_are_not_shown_in_errors(error: Any, kind: type[Excepti
             with pytest.raises((kind, stook.InvalidError)) as raised:
                 got = getattr(fs, read)(address)
                 got.read()
-            told = "".join(traceback.format_exception(kind, raised.value, None)) + repr(raised.value.args)
-            assert "hidden" not in told and "word" not in told and f"failing://host/{name}?…" in told
+            reported = "".join(traceback.format_exception(kind, raised.value, None)) + repr(raised.value.args)
+            assert "hidden" not in reported and "word" not in reported and f"failing://host/{name}?…" in reported
     cache = StookCache(5, lambda start, end: fs.fs.cat_file("https://host/x?signature=hidden"), 10)
     with pytest.raises(kind) as raised:
         cache._fetch(0, 5)
@@ -528,7 +528,7 @@ def test_files_of_other_systems_use_the_cache_type(tmp_path: Path) -> None:
     assert file.read(10) == DATA[1000:1010]
 
 
-def test_a_file_of_which_only_the_time_of_its_making_is_told_is_read_as_a_whole() -> None:
+def test_a_file_of_which_only_the_time_of_its_making_is_reported_is_read_as_a_whole() -> None:
     memory = MemoryFileSystem()
     fs = StookCacheFileSystem(fs=memory, skip_instance_cache=True)
     memory.pipe_file("/made", OLD)
@@ -552,14 +552,14 @@ def test_a_file_of_which_only_the_time_of_its_making_is_told_is_read_as_a_whole(
     [(None, False), ("Wed, 21 Oct 2015 07:27:59 GMT", False), ("Wed, 21 Oct 2015 07:28:02 GMT", True)],
 )
 def test_the_times_of_a_web_server_count_by_its_own_clock(
-    told: type[Told], tmp_path: Path, date: Any, is_proven: bool
+    reported: type[Told], tmp_path: Path, date: Any, is_proven: bool
 ) -> None:
-    told().pipe_file("/file", OLD)
+    reported().pipe_file("/file", OLD)
     about = {"ETag": OF_TIME, "Last-Modified": MODIFIED, "Date": date}
     with _through(ToldPages, about, tmp_path / "cache").open("/file") as file:
         file.base.prefetch([(0, 10)])
         assert file.read(10) == OLD[:10]
-    assert ((None, None) in told.asked) != is_proven, "what proves nothing is read as a whole"
+    assert ((None, None) in reported.asked) != is_proven, "what proves nothing is read as a whole"
 
 
 def test_where_it_is_written_who_asks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -571,11 +571,11 @@ def test_where_it_is_written_who_asks_counts(monkeypatch: pytest.MonkeyPatch) ->
     assert who_asks("fs", [], {}) == asks
 
 
-def test_nothing_is_found_again_of_whom_nobody_can_tell(told: type[Told], tmp_path: Path) -> None:
+def test_nothing_is_found_again_of_whom_nobody_can_tell(reported: type[Told], tmp_path: Path) -> None:
     def client() -> None:
-        """Is told by its address in memory."""
+        """Is reported by its address in memory."""
 
     for content in (OLD, NEW):
-        told().pipe_file("/file", content)
+        reported().pipe_file("/file", content)
         fs = _through(Told, {"ETag": STRONG}, tmp_path / "cache", get_client=client)
         assert fs.cat_file("/file", 0, LENGTH) == content

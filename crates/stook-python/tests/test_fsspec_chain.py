@@ -63,15 +63,15 @@ def signed() -> StookCacheFileSystem:
     return StookCacheFileSystem(fs=Signed(skip_instance_cache=True), skip_instance_cache=True)
 
 
-def _told(error: BaseException) -> str:
+def _reported(error: BaseException) -> str:
     """All that is shown of an error and of what it came of."""
-    told = "".join(traceback.format_exception(type(error), error, None))
+    reported = "".join(traceback.format_exception(type(error), error, None))
     met: list[Any] = [error]
     for one in met:
         # They point at themselves nowhere here.
         met += [more for more in (one.__cause__, one.__context__) if more is not None]
-        told += f"{one} {one!r} {one.args!r}"
-    return told
+        reported += f"{one} {one!r} {one.args!r}"
+    return reported
 
 
 @pytest.mark.parametrize("is_told_by_cause", [False, True])
@@ -105,23 +105,23 @@ def test_nothing_that_is_inherited_tells_secrets(
     for name, arguments in calls.items():
         with pytest.raises(FileNotFoundError) as raised:
             getattr(signed, name)(*arguments)
-        told = _told(raised.value)
-        assert "SECX" not in told and "word" not in told, (name, told)
+        reported = _reported(raised.value)
+        assert "SECX" not in reported and "word" not in reported, (name, reported)
     lists: dict[str, tuple[Any, ...]] = {"cat": (), "get": (out,), "expand_path": ()}
     for name, more in lists.items():
         with pytest.raises(FileNotFoundError) as raised:
             getattr(signed, name)([address, address + "2"], *more)
-        assert "SECX" not in _told(raised.value), name
+        assert "SECX" not in _reported(raised.value), name
     for options in ({"recursive": True}, {"recursive": True, "maxdepth": 2}):
         with pytest.raises(FileNotFoundError) as raised:
             signed.get(rpath=address, lpath=out, **options)
-        assert "SECX" not in _told(raised.value)
+        assert "SECX" not in _reported(raised.value)
     with pytest.raises(FileNotFoundError) as raised:
         list(signed.walk(address, on_error="raise"))
-    assert "SECX" not in _told(raised.value)
+    assert "SECX" not in _reported(raised.value)
     assert signed.glob(address) == [] == signed.find(address) and signed.du(address) == 0
     (error,) = signed.cat_ranges([address], [0], [3])
-    assert isinstance(error, FileNotFoundError) and "SECX" not in _told(error)
+    assert isinstance(error, FileNotFoundError) and "SECX" not in _reported(error)
 
 
 def test_signed_addresses_are_read_by_what_is_inherited(signed: StookCacheFileSystem, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_what_writes_is_done_by_the_other_file_system_and_read_anew(tmp_path: Pa
     assert not Path(root).exists()
 
 
-def test_what_the_other_file_system_does_not_do_is_told() -> None:
+def test_what_the_other_file_system_does_not_do_is_reported() -> None:
     with pytest.raises(NotImplementedError, match="cp_file: Bare does not do this"):
         StookCacheFileSystem(fs=Bare(skip_instance_cache=True), skip_instance_cache=True).cp_file("a", "b")
 

@@ -89,18 +89,18 @@ def tree(tmp_path: Path) -> str:
 def test_listings_tell_kinds_and_sizes(tree: str) -> None:
     fs = StookFileSystem(skip_instance_cache=True)
 
-    def told(path: str) -> dict[str, tuple[str, int]]:
+    def reported(path: str) -> dict[str, tuple[str, int]]:
         return {entry["name"].removeprefix(tree): (entry["type"], entry["size"]) for entry in fs.ls(path)}
 
-    assert told(tree) == {
+    assert reported(tree) == {
         "//a.txt": ("file", 3),
         "//d": ("directory", 0),
         "//empty": ("directory", 0),
         "//link": ("link", 7),
         "//z.txt": ("file", 3),
     }
-    assert told(f"{tree}//d") == {"//d/b.txt": ("file", 10_000), "//d/deep": ("directory", 0)}
-    assert told(f"{tree}//empty") == {} and told(f"{tree}//z.txt") == {"//z.txt": ("file", 3)}
+    assert reported(f"{tree}//d") == {"//d/b.txt": ("file", 10_000), "//d/deep": ("directory", 0)}
+    assert reported(f"{tree}//empty") == {} and reported(f"{tree}//z.txt") == {"//z.txt": ("file", 3)}
     assert fs.info(f"{tree}//link")["destination"] == "d/b.txt"
     for directory in (tree, f"{tree}//d", f"{tree}//empty", f"{tree}//d/deep"):
         assert fs.isdir(directory) and not fs.isfile(directory) and fs.exists(directory)

@@ -259,23 +259,23 @@ def test_a_reader_stands_still_until_it_is_told_to_look_again() -> None:
 
 
 def test_compaction_keeps_what_counts() -> None:
-    told: list[int] = []
+    reported: list[int] = []
     with stook.Pack("p.stook", "a") as pack:
         pack.update((number, b"x" * 100) for number in range(1000))
         for number in range(0, 1000, 2):
             del pack[number]
-        report = pack.compact(progress=told.append)
+        report = pack.compact(progress=reported.append)
         assert (report.records, report.dead_records, report.left_out) == (500, 500, [])
         assert list(pack) == list(range(1, 1000, 2))
         assert pack.info().dead_records == 0
         assert pack.check().ok
-    assert told and told == sorted(told)
+    assert reported and reported == sorted(reported)
 
 
 def test_check_and_info_tell_what_there_is(filled: Path) -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     with stook.Pack(filled) as pack:
-        report = pack.check(progress=lambda done, total: told.append((done, total)))
+        report = pack.check(progress=lambda done, total: reported.append((done, total)))
         assert (report.ok, report.records, report.live_records, report.body_bytes) == (True, 3, 3, 20)
         info = pack.info()
         assert (info.path, info.records, info.groups, info.complete) == (filled, 3, ["", "second"], True)
@@ -283,7 +283,7 @@ def test_check_and_info_tell_what_there_is(filled: Path) -> None:
         assert sum(segment.records for segment in info.segments) == 3
         assert pack.groups == ["", "second"] and pack.generation == info.generation
         assert (pack.path, pack.mode, pack.closed) == (filled, "r", False)
-    assert told and all(0 <= done <= total for done, total in told)
+    assert reported and all(0 <= done <= total for done, total in reported)
 
 
 def test_trees_go_in_and_come_out(tmp_path: Path) -> None:
@@ -292,10 +292,10 @@ def test_trees_go_in_and_come_out(tmp_path: Path) -> None:
     (tree / "a.txt").write_bytes(b"a")
     (tree / "sub" / "b.txt").write_bytes(b"bb")
     (tree / "sub" / "link").symlink_to("b.txt")
-    told: list[tuple[int, int]] = []
-    report = stook.pack_tree(tree, "t.stook", progress=lambda entries, size: told.append((entries, size)))
+    reported: list[tuple[int, int]] = []
+    report = stook.pack_tree(tree, "t.stook", progress=lambda entries, size: reported.append((entries, size)))
     assert (report.files, report.symlinks, report.bytes, report.failures) == (2, 1, 3, [])
-    assert told and told[-1][1] == 3
+    assert reported and reported[-1][1] == 3
     assert stook.pack_tree(tree, "t.stook").unchanged > 0
     (tree / "a.txt").unlink()
     assert stook.pack_tree(tree, "t.stook", delete=True).deleted == 1

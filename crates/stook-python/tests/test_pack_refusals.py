@@ -247,7 +247,7 @@ def test_a_writer_is_not_pickled(filled: Path) -> None:
         pickle.dumps(pack)
 
 
-def test_a_writer_that_was_not_closed_is_told_and_loses_nothing() -> None:
+def test_a_writer_that_was_not_closed_is_reported_and_loses_nothing() -> None:
     pack = stook.Pack("p.stook", "a")
     pack["a"] = b"1"
     with warnings.catch_warnings(record=True) as caught:
@@ -260,7 +260,7 @@ def test_a_writer_that_was_not_closed_is_told_and_loses_nothing() -> None:
         assert reader["a"] == b"1"
 
 
-def test_damage_is_told_with_file_offset_and_key(filled: Path, damage: Callable[[Path, bytes], None]) -> None:
+def test_damage_is_reported_with_file_offset_and_key(filled: Path, damage: Callable[[Path, bytes], None]) -> None:
     damage(filled, b"alpha")
     for map in (False, True):
         with pytest.warns(stook.DamageWarning, match="record a"):

@@ -36,10 +36,10 @@ def test_members_of_archives_become_records_as_if_they_had_been_unpacked(name: s
     os.link("tree/a", "tree/deep/further")
     with tarfile.open(name, mode) as tar:
         tar.add("tree", ".")
-    told: list[tuple[int, int]] = []
-    report = stook.pack_tree(name, "a.stook", progress=lambda entries, size: told.append((entries, size)))
+    reported: list[tuple[int, int]] = []
+    report = stook.pack_tree(name, "a.stook", progress=lambda entries, size: reported.append((entries, size)))
     assert (report.files, report.symlinks, report.hard_links, report.failures) == (3, 1, 1, []) and report.complete
-    assert told and told[-1][1] >= 3
+    assert reported and reported[-1][1] >= 3
     stook.pack_tree("tree", "b.stook")
     with stook.Pack("a.stook") as archived, stook.Pack("b.stook") as walked:
         assert list(archived) == list(walked) and dict(archived.items()) == dict(walked.items())
@@ -84,12 +84,13 @@ def test_what_cannot_be_packed_together_or_from_an_archive_is_refused_before_any
         ("tree", {"include": "["}, "include: "),
         ("tree", {"exclude": ["", "a"]}, "exclude: "),
     ]
-    for sources, options, told in wrong:
-        with pytest.raises(stook.InvalidError, match=told):
+    for sources, options, reported in wrong:
+        with pytest.raises(stook.InvalidError, match=reported):
             stook.pack_tree(sources, "p.stook", **options)
         assert not Path("p.stook").exists()
-    with pytest.raises(stook.LimitError, match="segment_bytes"):
-        stook.pack_tree("tree", "p.stook", segment_bytes=5)
+    for length, error in ((5, stook.InvalidError), (1 << 62, stook.LimitError)):
+        with pytest.raises(error, match="segment_bytes"):
+            stook.pack_tree("tree", "p.stook", segment_bytes=length)
     assert Path("t.tar").exists() and Path("tree/a").exists() and not Path("p.stook").exists()
 
 

@@ -84,14 +84,14 @@ def test_only_one_thread_pops_a_record() -> None:
             pack.pop("k", 1, 2)  # type: ignore[call-overload]
 
 
-def test_a_callback_that_wants_the_writer_is_told_so() -> None:
+def test_a_callback_that_wants_the_writer_is_reported_so() -> None:
     with stook.Pack("p.stook", "x") as pack:
         pack.update((number, b"x" * 2000) for number in range(30_000))
-        told: list[Exception] = []
+        reported: list[Exception] = []
 
         def use(_: int) -> None:
-            # The last number is told when the writer is free again.
-            if told:
+            # The last number is reported when the writer is free again.
+            if reported:
                 return
             assert pack[1] == b"x" * 2000
             calls: list[Callable[[], object]] = [
@@ -105,14 +105,14 @@ def test_a_callback_that_wants_the_writer_is_told_so() -> None:
             for call in calls:
                 with pytest.raises(stook.InvalidError, match="whose callback this is") as caught:
                     call()
-                told.append(caught.value)
+                reported.append(caught.value)
 
         for number in range(0, 30_000, 2):
             del pack[number]
         # What gets ask is up to date; opening it anew would want the writer, too.
         assert len(pack) == 15_000
         pack.compact(progress=use)
-        assert told and len(pack) == 15_000
+        assert reported and len(pack) == 15_000
 
 
 def test_a_pack_that_is_closed_while_others_use_it() -> None:
@@ -144,7 +144,7 @@ def test_a_pack_that_is_closed_while_others_use_it() -> None:
         assert all(f"{thread}/{number}" in reader for thread, count in enumerate(counts) for number in range(count))
 
 
-def test_a_forked_child_is_told_at_once_though_a_thread_of_the_parent_writes() -> None:
+def test_a_forked_child_is_reported_at_once_though_a_thread_of_the_parent_writes() -> None:
     with stook.Pack("p.stook", "x", durability="put") as pack:
         pack.update((number, b"x") for number in range(10))
         scan, keys = pack.scan(), pack.keys()

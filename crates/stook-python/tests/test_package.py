@@ -32,17 +32,17 @@ def test_the_version_is_that_of_the_workspace() -> None:
 
 
 def test_the_wheel_carries_the_command_line_tool(filled: Path) -> None:
-    told = run("-m", "stook", "--version")
-    assert told.stdout == f"stook {stook.__version__}\n"
+    reported = run("-m", "stook", "--version")
+    assert reported.stdout == f"stook {stook.__version__}\n"
     listed = run("-m", "stook", "ls", str(filled), "--json")
     assert listed.returncode == 0 and len(listed.stdout.splitlines()) >= 3
     assert run("-m", "stook", "ls", "none").returncode == 1
 
 
 def test_a_debug_build_warns_on_import() -> None:
-    told = subprocess.run([sys.executable, "-c", "import stook"], capture_output=True, text=True)
-    assert "stook is a debug build" in told.stderr
-    assert told.returncode == 0
+    reported = subprocess.run([sys.executable, "-c", "import stook"], capture_output=True, text=True)
+    assert "stook is a debug build" in reported.stderr
+    assert reported.returncode == 0
 
 
 def test_everything_public_is_there_and_documented() -> None:
@@ -67,10 +67,10 @@ def public_docs() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "doc"), public_docs())
 def test_examples_in_the_documentation_run(name: str, doc: str) -> None:
     test = doctest.DocTestParser().get_doctest(inspect.cleandoc(doc), {}, name, None, None)
-    told: list[str] = []
+    reported: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(test, out=told.append)
-    assert not runner.failures, "".join(told)
+    runner.run(test, out=reported.append)
+    assert not runner.failures, "".join(reported)
 
 
 def python_blocks(path: Path) -> list[str]:
@@ -81,15 +81,15 @@ def test_the_readme_runs() -> None:
     blocks = python_blocks(ROOT / "README.md") + python_blocks(ROOT / "crates/stook-python/README.md")
     assert len(blocks) >= 2
     for block in blocks:
-        told = run("-c", block)
-        assert told.returncode == 0, f"{block}\n{told.stderr}"
+        reported = run("-c", block)
+        assert reported.returncode == 0, f"{block}\n{reported.stderr}"
 
 
 def test_the_guide_runs_as_one_session() -> None:
     blocks = python_blocks(ROOT / "docs/guide/python.md")
     assert len(blocks) >= 8
-    told = run("-c", "\n".join(blocks))
-    assert told.returncode == 0, told.stderr
+    reported = run("-c", "\n".join(blocks))
+    assert reported.returncode == 0, reported.stderr
 
 
 def test_bench_gives_typed_cells(tmp_path: Path) -> None:

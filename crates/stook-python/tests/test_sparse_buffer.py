@@ -61,7 +61,7 @@ def test_what_differs_is_written_as_the_policy_says() -> None:
     assert buffer.read(0, 4) == b"aXcd"
 
 
-def test_what_is_not_held_is_told_with_the_first_gap() -> None:
+def test_what_is_not_held_is_reported_with_the_first_gap() -> None:
     buffer = SparseBuffer()
     buffer.write(10, b"ab")
     for length in (1, 5, 10_000, 1 << 60):

@@ -59,12 +59,12 @@ def test_reads_give_what_is_there_and_fetch_it_once(servers: Servers, file: Spar
     assert file.read(len(DATA) - 5, 100) == DATA[-5:]
     assert file.read(len(DATA), 5) == file.read(1 << 60, 5) == file.read(0, 0) == b""
     assert file.readinto(len(DATA) - 5, out) == 5
-    told, (log, _) = file.statistics(), servers.log()
-    assert told.requests == sum(request.is_data for request in log)
-    assert told.fetched_bytes == sum(request.bytes for request in log if request.is_data)
-    assert told.hits + told.misses == told.reads == 5
-    assert told.amplification is not None and told.latency_p50_ns is not None
-    assert file.buffer.held_bytes == told.fetched_bytes
+    reported, (log, _) = file.statistics(), servers.log()
+    assert reported.requests == sum(request.is_data for request in log)
+    assert reported.fetched_bytes == sum(request.bytes for request in log if request.is_data)
+    assert reported.hits + reported.misses == reported.reads == 5
+    assert reported.amplification is not None and reported.latency_p50_ns is not None
+    assert file.buffer.held_bytes == reported.fetched_bytes
     assert "of 3000000 bytes" in repr(file)
 
 
@@ -201,14 +201,14 @@ def test_servers_that_fail_now_and_then(servers: Servers) -> None:
         assert file.read_many([(0, 50_000), (1_000_000, 1_050_000)]) == [DATA[:50_000], DATA[1_000_000:1_050_000]]
     whole = SparseFile(servers.web + "/no-ranges/bucket/data.bin", whole_file=True)
     assert whole.read(2_999_999, 5) == DATA[-1:]
-    told = whole.statistics()
-    assert (told.requests, told.fetched_bytes) == (1, len(DATA)), "all of it came when it was opened"
+    reported = whole.statistics()
+    assert (reported.requests, reported.fetched_bytes) == (1, len(DATA)), "all of it came when it was opened"
     wrong = SparseFile(servers.web + "/wrong-range/bucket/data.bin")
     with pytest.raises(stook.RemoteError, match="s? of http"):
         wrong.read(1000, 10)
 
 
-def test_a_changed_source_is_told_and_nothing_old_is_given(servers: Servers) -> None:
+def test_a_changed_source_is_reported_and_nothing_old_is_given(servers: Servers) -> None:
     path = servers.directory / "bucket" / "changing.bin"
     path.write_bytes(DATA[:1_000_000])
     file = SparseFile("s3://bucket/changing.bin", settings=servers.settings, allowance=0)
@@ -313,7 +313,7 @@ def test_what_a_function_raises_is_raised() -> None:
         SparseFile.from_fetch(b"x", 5)  # type: ignore[arg-type]
 
 
-def test_a_function_that_reads_its_own_file_is_told() -> None:
+def test_a_function_that_reads_its_own_file_is_reported() -> None:
     """In a process of its own, which can be ended should it wait for itself."""
     with subprocess.Popen([sys.executable, "-c", OWN], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -74,9 +74,9 @@ def test_what_is_not_there_is_a_key_error(images: Path) -> None:
 
 def test_the_example_runs() -> None:
     example = Path(__file__).parents[3] / "examples" / "images_to_dataloader.py"
-    told = subprocess.run([sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    assert "epoch 1: 2000 pictures" in told.stdout
+    reported = subprocess.run([sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True)
+    assert reported.returncode == 0, reported.stderr
+    assert "epoch 1: 2000 pictures" in reported.stdout
 
 
 if __name__ == "__main__":

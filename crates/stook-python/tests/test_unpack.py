@@ -21,7 +21,7 @@ Tree = dict[str, tuple[str, int, Union[bytes, str]]]
 OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({}, []),
     ({"prefix": "2023/"}, ["--prefix", "2023/"]),
-    ({"include": ["*.jpg"]}, ["--include", "*.jpg"]),
+    ({"include": "*.jpg"}, ["--include", "*.jpg"]),
     ({"include": ["/2024/**"], "exclude": ["*.txt", "raw/"]}, ["--include", "/2024/**", "--exclude", "*.txt", "--exclude", "raw/"]),
     ({"exclude": ["2023"]}, ["--exclude", "2023"]),
     ({"include": ["**/"]}, ["--include", "**/"]),
@@ -86,11 +86,11 @@ def test_the_same_tree_as_the_command_line_gives(
 def test_a_tar_has_the_bytes_that_the_command_line_gives(
     sources: dict[str, Path], options: dict[str, Any], arguments: list[str]
 ) -> None:
-    told: list[tuple[int, int]] = []
-    stook.unpack("tree.stook", tar="here.tar", progress=lambda entries, size: told.append((entries, size)), **options)
+    reported: list[tuple[int, int]] = []
+    stook.unpack("tree.stook", tar="here.tar", progress=lambda entries, size: reported.append((entries, size)), **options)
     stook_command("unpack", "tree.stook", "--tar", "there.tar", *arguments)
     assert Path("here.tar").read_bytes() == Path("there.tar").read_bytes()
-    assert told == sorted(told)
+    assert reported == sorted(reported)
 
 
 def test_a_callable_excludes_as_a_pattern_does(sources: dict[str, Path]) -> None:
@@ -211,13 +211,13 @@ def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
 
 def test_a_repair_saves_what_the_command_line_saves(filled: Path, damage: Callable[[Path, bytes], None]) -> None:
     damage(filled, b"alpha")
-    told: list[tuple[int, int]] = []
-    report = stook.repair(filled, "new.stook", progress=lambda done, total: told.append((done, total)))
+    reported: list[tuple[int, int]] = []
+    report = stook.repair(filled, "new.stook", progress=lambda done, total: reported.append((done, total)))
     assert (report.path, report.records) == (Path("new.stook"), 2)
     assert [error.key for error in report.damages] == ["a"]
     (aside,) = report.quarantined
     assert aside.path.parent == Path("new.stook.quarantine") and aside.path.stat().st_size == aside.size
-    assert told and all(0 <= done <= total for done, total in told)
+    assert reported and all(0 <= done <= total for done, total in reported)
     with stook.Pack("new.stook") as pack:
         assert list(pack) == ["g", 7] and pack["g"] == b"in a group"
     written = json.loads(Path("new.stook.quarantine/report.json").read_text())

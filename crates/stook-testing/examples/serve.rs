@@ -1,9 +1,11 @@
-//! Servers on the loopback for tests that are not written in Rust: `serve DIRECTORY [--latency 50ms]`.
+//! Servers on the loopback for tests that are not written in Rust:
+//! `serve DIRECTORY [--latency 50ms]`.
 //!
-//! The directories below DIRECTORY are buckets of a server that speaks the language of S3, and their files are its
-//! objects; a web server has the same files at `/MODE/bucket/key`, where MODE is how it answers: see [`answer`]. The
-//! first line on stdout tells the addresses. Then each line on stdin is answered by one on stdout: `log` gives the
-//! requests of both servers since the last time. At the end of stdin all ends.
+//! The directories below DIRECTORY are buckets of a server that speaks the language of S3, and
+//! their files are its objects; a web server has the same files at `/MODE/bucket/key`, where MODE
+//! is how it answers: see [`answer`]. The first line on stdout tells the addresses. Then each line
+//! on stdin is answered by one on stdout: `log` gives the requests of both servers since the last
+//! time. At the end of stdin all ends.
 #![expect(clippy::unwrap_used, reason = "a server that cannot be set up fails its test on the spot")]
 
 use std::io::{BufRead, Write};
@@ -28,17 +30,17 @@ fn main() {
     let web = WebServer::start(move |request, nth| answer(&directory, latency, request, nth));
     let settings = s3.settings().into_iter().map(|(name, value)| (name, Value::from(value)));
     print_line(&json!({ "web": web.url(""), "s3": settings.collect::<Map<_, _>>() }));
-    let mut told = 0;
+    let mut reported = 0;
     for line in std::io::stdin().lock().lines() {
         match line.unwrap().trim() {
             "log" => {
                 let asked = web.requests();
-                let of_web = asked.iter().skip(told).map(of_web);
+                let of_web = asked.iter().skip(reported).map(of_web);
                 let of_s3 = s3.take_log();
                 print_line(
                     &json!({ "s3": of_s3.iter().map(of_s3_request).collect::<Vec<_>>(), "web": of_web.collect::<Vec<_>>() }),
                 );
-                told = asked.len();
+                reported = asked.len();
             }
             other => print_line(&json!({ "error": format!("`{other}` is none of: log") })),
         }
@@ -67,10 +69,11 @@ fn of_web(request: &WebRequest) -> Value {
     json!({ "method": request.method, "target": request.target, "range": request.header("range") })
 }
 
-/// What the web server says, by the first part of the path: `ok`, as it should be; `no-ranges`, everything with
-/// 200; `flaky`, 503 to every other request; `cut`, the connection closed in the middle of every other body;
-/// `wrong-range`, another `Content-Range` than asked for; `gzip`, an encoding; `stall`, the first byte and then
-/// nothing, which lets it be opened but not read; `denied`, 403. All but `ok` come without latency.
+/// What the web server says, by the first part of the path: `ok`, as it should be; `no-ranges`,
+/// everything with 200; `flaky`, 503 to every other request; `cut`, the connection closed in the
+/// middle of every other body; `wrong-range`, another `Content-Range` than asked for; `gzip`, an
+/// encoding; `stall`, the first byte and then nothing, which lets it be opened but not read;
+/// `denied`, 403. All but `ok` come without latency.
 fn answer(directory: &Path, latency: Duration, request: &WebRequest, nth: usize) -> Reply {
     let Some((mode, name)) = request.target.trim_start_matches('/').split_once('/') else {
         return Reply::status(404);

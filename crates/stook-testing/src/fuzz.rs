@@ -1,9 +1,10 @@
 //! What each fuzz target does with its input, as plain functions.
 //!
-//! A target in `fuzz/fuzz_targets/NAME.rs` only calls the function of its name, and [`replay`] gives the
-//! same function the seeds in `fuzz/seeds/NAME/`, so that every input that was ever worth keeping is run by
-//! `cargo test` too. A function here returns for any input, or panics because a property is broken; it
-//! never touches the file system outside a temporary directory and never prints.
+//! A target in `fuzz/fuzz_targets/NAME.rs` only calls the function of its name, and [`replay`]
+//! gives the same function the seeds in `fuzz/seeds/NAME/`, so that every input that was ever worth
+//! keeping is run by `cargo test` too. A function here returns for any input, or panics because a
+//! property is broken; it never touches the file system outside a temporary directory and never
+//! prints.
 
 pub mod archive;
 pub mod pack;
@@ -18,8 +19,8 @@ use stook::report::units;
 /// A function that is fuzzed: any bytes in, a panic out where a property does not hold.
 pub type Target = fn(&[u8]);
 
-/// Every fuzz target by its name: that of its file in `fuzz/fuzz_targets/`, of its folder in `fuzz/seeds/`
-/// and of its function here.
+/// Every fuzz target by its name: that of its file in `fuzz/fuzz_targets/`, of its folder in
+/// `fuzz/seeds/` and of its function here.
 pub const TARGETS: &[(&str, Target)] = &[
     ("parse_size", parse_size),
     ("archive_index", archive::archive_index),

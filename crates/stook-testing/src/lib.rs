@@ -1,4 +1,5 @@
-//! Test doubles for Stook: simulated devices, crash simulator, fault injection, reference models, conformance suites.
+//! Test doubles for Stook: simulated devices, crash simulator, fault injection, reference models,
+//! conformance suites.
 
 pub mod conformance;
 pub mod device;

@@ -1,5 +1,5 @@
-//! A server that speaks the language of S3 and checks signatures, over the directories below one: buckets, and objects
-//! as files in them.
+//! A server that speaks the language of S3 and checks signatures, over the directories below one:
+//! buckets, and objects as files in them.
 #![expect(clippy::unwrap_used, reason = "a server that cannot be set up fails its test on the spot")]
 
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Writes a page that uses every kind of block, to see the style: `cargo run --example page > page.html`.
+//! Writes a page that uses every kind of block, to see the style:
+//! `cargo run --example page > page.html`.
 //!
 //! The figures are there to be looked at; nothing was measured for them.
 

@@ -1,12 +1,13 @@
-//! Stook makes data that lives in files read, move and measure at the speed of the storage under it.
+//! Stook makes data that lives in files read, move and measure at the speed of the storage under
+//! it.
 //!
 //! The crate has two layers, and the arrows between them go one way only:
 //!
-//! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which ranges),
-//!   [`source`] (anything that is read by range), [`storage`] (anything that publishes bytes),
-//!   [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and reads their
-//!   small files), [`names`] (names as text, and patterns on them), [`report`] (numbers people
-//!   can trust);
+//! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which
+//!   ranges), [`source`] (anything that is read by range), [`storage`] (anything that publishes
+//!   bytes), [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and
+//!   reads their small files), [`names`] (names as text, and patterns on them), [`report`] (numbers
+//!   people can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`]. What knows several of them stands above them: [`ops`].
 //!
@@ -100,8 +101,8 @@
 //!
 //! # Measuring
 //!
-//! A cell is one pattern, block size and depth. Its figures come with the checks that they passed, and
-//! are valid only if nothing refutes them.
+//! A cell is one pattern, block size and depth. Its figures come with the checks that they passed,
+//! and are valid only if nothing refutes them.
 //!
 //! ```
 //! use stook::bench::{Bench, Pattern, Unobserved, Workload};

@@ -27,8 +27,8 @@ fn main() {
     let requests = source.statistics().requests;
     let mut session = Session::new(&Backend::Threads, SessionOptions::default()).unwrap();
     session.submit(0, &source, ByteRange::to(LEN), Access::Cached).unwrap();
-    // SAFETY: what threads of the library hold, the child must do without: that is what is tested. The child ends
-    // with `_exit`.
+    // SAFETY: what threads of the library hold, the child must do without: that is what is tested.
+    // The child ends with `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let went_on = catch_unwind(AssertUnwindSafe(|| in_child(&source, session, &server.url("/a"))));

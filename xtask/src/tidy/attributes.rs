@@ -1,5 +1,5 @@
-//! `unsafe` stands only where the architecture allows it, a lint is silenced only with a reason, and no
-//! test is switched off.
+//! `unsafe` stands only where the architecture allows it, a lint is silenced only with a reason,
+//! and no test is switched off.
 
 use proc_macro2::{Delimiter, TokenStream};
 
@@ -7,8 +7,8 @@ use super::Violation;
 use super::repository::Repository;
 use super::tokens::{Attribute, attributes, each_level, group, ident, line};
 
-/// Where `unsafe` may stand: the engine's system calls, the lock of sparse files, the boundary to Python, and the opening of LMDB, which has
-/// no safe interface, in the benchmarks.
+/// Where `unsafe` may stand: the engine's system calls, the lock of sparse files, the boundary to
+/// Python, and the opening of LMDB, which has no safe interface, in the benchmarks.
 const UNSAFE_FOLDERS: &[&str] = &[
     "crates/stook/src/engine/",
     "crates/stook/src/sparse/lock.rs",

@@ -1,5 +1,5 @@
-//! The arrows of the architecture: the core never imports a capability, and capabilities never import one
-//! another. Which crate may depend on which is in `manifests`.
+//! The arrows of the architecture: the core never imports a capability, and capabilities never
+//! import one another. Which crate may depend on which is in `manifests`.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
@@ -98,7 +98,8 @@ impl PathWalk {
         }
     }
 
-    /// Follows a path from the module `at`, whose next `::` is at `index`; returns the index after it.
+    /// Follows a path from the module `at`, whose next `::` is at `index`; returns the index after
+    /// it.
     fn path(&mut self, mut at: Vec<String>, level: &[TokenTree], mut index: usize) -> usize {
         while follows_colons(level, index) {
             let next = level.get(index + 2);

@@ -43,7 +43,8 @@ pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     violations
 }
 
-/// The lines of prose that are too long: comments of Rust, and documents but for their tables and code.
+/// The lines of prose that are too long: comments of Rust, and documents but for their tables and
+/// code.
 fn long_prose(path: &str, text: &str) -> Vec<usize> {
     let is_document = path.ends_with(".md") && !path.starts_with(WRITTEN_BY_PROGRAMS);
     if !is_document && !path.ends_with(".rs") {

@@ -75,7 +75,8 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What the headings of a document are called in links: lower case, without punctuation, `-` for a space.
+/// What the headings of a document are called in links: lower case, without punctuation, `-` for a
+/// space.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     prose(text).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
         let heading = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");

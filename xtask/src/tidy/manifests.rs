@@ -1,5 +1,5 @@
-//! Dependencies: versions in one place and never open, every one of a published crate explained, and the
-//! crates of the workspace depending on one another only as the layers say.
+//! Dependencies: versions in one place and never open, every one of a published crate explained,
+//! and the crates of the workspace depending on one another only as the layers say.
 
 use toml::{Table, Value};
 

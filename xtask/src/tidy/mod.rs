@@ -1,8 +1,8 @@
 //! The rules of the repository, each in a module of its own.
 //!
-//! A rule is a function from the [`Repository`] in memory to violations, so that its tests hold a few lines
-//! of text that break it. Nothing here changes a file, and there is no way to switch a rule off for one
-//! place: a rule that is wrong is changed for all.
+//! A rule is a function from the [`Repository`] in memory to violations, so that its tests hold a
+//! few lines of text that break it. Nothing here changes a file, and there is no way to switch a
+//! rule off for one place: a rule that is wrong is changed for all.
 
 mod attributes;
 mod documents;

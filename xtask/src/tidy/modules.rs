@@ -44,8 +44,8 @@ fn reachable(repository: &Repository) -> BTreeSet<String> {
     reached
 }
 
-/// The crate roots, each with the folder that its modules lie in: where Cargo looks by itself, and what a
-/// manifest names.
+/// The crate roots, each with the folder that its modules lie in: where Cargo looks by itself, and
+/// what a manifest names.
 fn roots(repository: &Repository) -> Vec<(String, String)> {
     let mut roots = Vec::new();
     for (manifest_path, manifest) in &repository.manifests {
@@ -83,8 +83,8 @@ fn named_paths(manifest: &toml::Table) -> impl Iterator<Item = &str> {
         .filter_map(|target| target.get("path")?.as_str())
 }
 
-/// The files that `mod name;` names, each with the folder of its own modules. `folder` is where those of
-/// this file lie.
+/// The files that `mod name;` names, each with the folder of its own modules. `folder` is where
+/// those of this file lie.
 fn declared(tokens: &TokenStream, folder: &str, repository: &Repository) -> Vec<(String, String)> {
     let level: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let mut files = Vec::new();

@@ -29,7 +29,8 @@ impl Repository {
         let mut repository = Self::default();
         for path in listed.split('\0').filter(|path| !path.is_empty()) {
             let file = root.join(path);
-            // A file that was deleted but not yet committed is still listed, and a link has no text.
+            // A file that was deleted but not yet committed is still listed, and a link has no
+            // text.
             if file.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
                 let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
                 repository.add(path, &bytes)?;

@@ -1,8 +1,8 @@
 //! Walks over the tokens of a Rust file.
 //!
-//! Tokens rather than a syntax tree: they reach into macros (`proptest!` wraps whole functions), comments
-//! are not among them, and they are enough for every rule. What it costs is that a name is only a name:
-//! nothing here knows types.
+//! Tokens rather than a syntax tree: they reach into macros (`proptest!` wraps whole functions),
+//! comments are not among them, and they are enough for every rule. What it costs is that a name is
+//! only a name: nothing here knows types.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 

@@ -1,5 +1,5 @@
-//! Words that are never right in a finished file: marks of unfinished work, and paths that exist only on
-//! one machine.
+//! Words that are never right in a finished file: marks of unfinished work, and paths that exist
+//! only on one machine.
 
 use super::Violation;
 use super::repository::Repository;
@@ -37,8 +37,8 @@ fn is_document(path: &str) -> bool {
     path.ends_with(".md")
 }
 
-/// Whether `word` stands in `line` and is not the end of a longer word or path. Where it ends in a letter,
-/// it is not the start of a longer word either.
+/// Whether `word` stands in `line` and is not the end of a longer word or path. Where it ends in a
+/// letter, it is not the start of a longer word either.
 fn has(line: &str, word: &str) -> bool {
     let inside = |character: char| character.is_alphanumeric() || matches!(character, '_' | '.' | '/' | '-');
     line.match_indices(word).any(|(start, _)| {

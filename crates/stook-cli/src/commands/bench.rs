@@ -137,8 +137,9 @@ struct RunArgs {
     /// Run every cell so often, in rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
-    /// Before that, run every cell that writes once for so long, to tell a burst into the cache of a drive from what it
-    /// sustains; 0 for none [default: none; with --preset ssd twice as long as --time, and 20s at least]
+    /// Before that, run every cell that writes once for so long, to tell a burst into the cache of
+    /// a drive from what it sustains; 0 for none [default: none; with --preset ssd twice as long as
+    /// --time, and 20s at least]
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     long_run: Option<f64>,
     /// Length of the test file [default: 1G]
@@ -171,8 +172,8 @@ enum ArrivalArg {
 enum PresetArg {
     /// Sequential 1 MiB at depth 8 and 1, random 4 KiB at depth 32 and 1; under 30 s
     Quick,
-    /// Block sizes, depths and mixes around random 16 KiB; a minute for each of 14 cells, and before that two
-    /// minutes for each of the five that write
+    /// Block sizes, depths and mixes around random 16 KiB; a minute for each of 14 cells, and
+    /// before that two minutes for each of the five that write
     Ssd,
 }
 
@@ -258,7 +259,7 @@ fn check_target(path: &Path, run: &RunArgs) -> Result<(), UsageError> {
     }
 }
 
-/// What the user asked for wrongly is told as such, with its exit code.
+/// What the user asked for wrongly is reported as such, with its exit code.
 pub(super) fn as_usage(error: Error) -> anyhow::Error {
     match error {
         Error::Workload(_) | Error::JobFile { .. } => UsageError::new(exit::chain(&error)).into(),

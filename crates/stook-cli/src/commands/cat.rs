@@ -76,8 +76,8 @@ struct Span {
 }
 
 impl Span {
-    /// The part of it that something of this length has, as `head`, `dd` and `curl` give it; no byte where it
-    /// begins at the end.
+    /// The part of it that something of this length has, as `head`, `dd` and `curl` give it; no
+    /// byte where it begins at the end.
     ///
     /// # Errors
     /// Where it begins past the end.
@@ -135,25 +135,25 @@ struct Stats {
 }
 
 impl Stats {
-    fn new(file: &SparseFile, bytes_written: u64, told: &SparseStatistics) -> Self {
-        let latency = &told.latency_ns;
+    fn new(file: &SparseFile, bytes_written: u64, reported: &SparseStatistics) -> Self {
+        let latency = &reported.latency_ns;
         let quantile = |share| (!latency.is_empty()).then(|| latency.value_at_quantile(share));
         Self {
             source: file.source().path().display().to_string(),
             identity: file.identity().to_string(),
             source_bytes: file.len(),
             bytes_written,
-            reads: told.reads,
-            hits: told.hits,
-            misses: told.misses,
-            requests: told.requests,
-            bytes_asked: told.asked_bytes,
-            bytes_fetched: told.fetched_bytes,
-            bytes_evicted: told.evicted_bytes,
-            bytes_from_disk: told.from_disk_bytes,
-            disk_failures: told.disk_failures,
-            disk_remark: told.disk_remark.as_deref().map(str::to_owned),
-            amplification: told.amplification(),
+            reads: reported.reads,
+            hits: reported.hits,
+            misses: reported.misses,
+            requests: reported.requests,
+            bytes_asked: reported.asked_bytes,
+            bytes_fetched: reported.fetched_bytes,
+            bytes_evicted: reported.evicted_bytes,
+            bytes_from_disk: reported.from_disk_bytes,
+            disk_failures: reported.disk_failures,
+            disk_remark: reported.disk_remark.as_deref().map(str::to_owned),
+            amplification: reported.amplification(),
             latency_p50_ns: quantile(0.5),
             latency_p99_ns: quantile(0.99),
             latency_max_ns: quantile(1.0),
@@ -191,8 +191,8 @@ impl Stats {
 /// Runs it.
 ///
 /// # Errors
-/// When the source cannot be read or changes, a range begins past its end, stdout cannot be written, or somebody
-/// interrupts.
+/// When the source cannot be read or changes, a range begins past its end, stdout cannot be
+/// written, or somebody interrupts.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let (pack, Some(key)) = packs::split_address(&args.source) {
         return record::run(&pack, &key, &args, context);
@@ -215,24 +215,24 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     output.finish()?;
     drop(bar);
-    let told = file.statistics();
-    if let Some(failure) = &told.disk_failure {
+    let reported = file.statistics();
+    if let Some(failure) = &reported.disk_failure {
         context.note(format_args!(
             "The cache directory was of no use, {failure}; everything was read all the same."
         ));
     }
     // The document has it, too.
-    if let Some(remark) = told.disk_remark.as_ref().filter(|_| !(args.stats && context.json())) {
+    if let Some(remark) = reported.disk_remark.as_ref().filter(|_| !(args.stats && context.json())) {
         context.note(format_args!("The cache directory helps less than it could: {remark}."));
     }
     if args.stats {
-        Stats::new(&file, total, &told).print(context)?;
+        Stats::new(&file, total, &reported).print(context)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens what is to be read, with its caches. Servers, and others that use the same directory, may keep it
-/// waiting.
+/// Opens what is to be read, with its caches. Servers, and others that use the same directory, may
+/// keep it waiting.
 fn open(args: &Args) -> anyhow::Result<SparseFile> {
     let remote =
         RemoteOptions { whole_file: args.whole_file || args.ranges.is_empty(), ..Default::default() };

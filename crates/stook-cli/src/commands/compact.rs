@@ -1,4 +1,5 @@
-//! `stook compact`: what no longer counts goes, and what counts stands in the order of its keys again.
+//! `stook compact`: what no longer counts goes, and what counts stands in the order of its keys
+//! again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,7 +54,8 @@ pub struct Args {
     /// Only groups of whose bytes at least this share would go
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     max_dead: Option<f64>,
-    /// Room that a step may take besides what is there; 16GiB, or half of what is free if that is less
+    /// Room that a step may take besides what is there; 16GiB, or half of what is free if that is
+    /// less
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     extra_space: Option<u64>,
     /// Memory for records on their way
@@ -188,7 +190,8 @@ fn report_too_large(too_large: &[TooLarge], options: &CompactOptions, context: &
     }
 }
 
-/// How long it would take: what is kept is read and written, both about as fast as some of it is read now.
+/// How long it would take: what is kept is read and written, both about as fast as some of it is
+/// read now.
 fn estimate(pack: &Pack, plan: &CompactPlan) -> anyhow::Result<Option<f64>> {
     let Some(step) = plan.steps.first() else { return Ok(None) };
     let options =

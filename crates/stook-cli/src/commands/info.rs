@@ -1,4 +1,5 @@
-//! `stook info`: what is in a pack or an archive, in what state it is, and what is to be done about it.
+//! `stook info`: what is in a pack or an archive, in what state it is, and what is to be done about
+//! it.
 //!
 //! It reads what opening a pack reads, and no record.
 
@@ -269,8 +270,8 @@ fn print_text(pack: &Pack, info: &Info<'_>, verbose: bool, output: &mut Output) 
         ))?;
     }
     let damages = pack.damages();
-    let (told, more) = failures::few(&damages, verbose);
-    told.iter().try_for_each(|damage| output.line(damage))?;
+    let (reported, more) = failures::few(&damages, verbose);
+    reported.iter().try_for_each(|damage| output.line(damage))?;
     if let Some(more) = more {
         output.line(format_args!("… and {more} more places that are damaged; `--verbose` lists them all"))?;
     }
@@ -301,12 +302,12 @@ fn print_tables(info: &Info<'_>, verbose: bool, output: &mut Output) -> anyhow::
         ];
         groups.row(cells);
     }
-    let told = if verbose { info.segments.len() } else { SEGMENTS_SHOWN_MAX };
-    for table in [groups, segment_table(info.segments.iter().take(told))] {
+    let reported = if verbose { info.segments.len() } else { SEGMENTS_SHOWN_MAX };
+    for table in [groups, segment_table(info.segments.iter().take(reported))] {
         output.line("")?;
         output.table(&table)?;
     }
-    if let Some(more) = info.segments.len().checked_sub(told).filter(|more| *more > 0) {
+    if let Some(more) = info.segments.len().checked_sub(reported).filter(|more| *more > 0) {
         let more = count(more as u64);
         output.line(format_args!("… and {more} more segments; `--verbose` lists them all"))?;
     }

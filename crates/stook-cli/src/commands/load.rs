@@ -1,5 +1,5 @@
-//! `stook load`: every live record of a pack or member of an archive, every checksum, and how fast that
-//! went.
+//! `stook load`: every live record of a pack or member of an archive, every checksum, and how fast
+//! that went.
 //!
 //! Bodies go nowhere: it proves that a pack is whole, and measures what a program that loads it
 //! gets.
@@ -31,7 +31,7 @@ const EXAMPLES: &str = "\
 The device's speed is measured on the same bytes, read past the page cache in
 1 MiB pieces at depth 16 and not looked at, once before and once after the
 load. What the page cache holds is read from there, so a load may be faster
-than the device: the cached share is told.
+than the device: the cached share is reported.
 
 Examples:
   stook load photos.stook

@@ -1,8 +1,8 @@
 //! One file per subcommand, and the table that names them.
 //!
 //! A command is a module with `pub struct Args` (derives [`clap::Args`], gives examples in
-//! `after_help`) and `pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode>`, plus one
-//! variant and one line here. Its heading in `stook --help` is in [`crate::cli::HEADINGS`].
+//! `after_help`) and `pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode>`, plus
+//! one variant and one line here. Its heading in `stook --help` is in [`crate::cli::HEADINGS`].
 
 pub mod bench;
 pub mod cat;

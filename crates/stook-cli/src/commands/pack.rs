@@ -10,7 +10,7 @@ use stook::archive::Archive;
 use stook::ops::import;
 use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary};
-use stook::pack::{DamageLog, Key, SEGMENT_LEN_MIN};
+use stook::pack::{DamageLog, Key};
 use stook::report::json::TextOrBytes;
 use stook::report::units;
 
@@ -49,7 +49,8 @@ Examples:
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
 directories and, as root, owners. Links are never followed. Pipes, sockets and devices are named and left out.")]
 pub struct Args {
-    /// Directories (or files) to pack; or archives, whose members become records, `-` for a tar from stdin
+    /// Directories (or files) to pack; or archives, whose members become records, `-` for a tar
+    /// from stdin
     #[arg(required = true, value_name = "DIR")]
     sources: Vec<PathBuf>,
     /// The pack: made if it is not there
@@ -69,20 +70,24 @@ pub struct Args {
     /// Threads that walk and read
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = packs::number::<u64>(1..=1024))]
     threads: u64,
-    /// Delete records of files that are no longer in the tree; with --group or --group-by, in that group only
+    /// Delete records of files that are no longer in the tree; with --group or --group-by, in that
+    /// group only
     #[arg(long)]
     delete: bool,
-    /// With --delete, delete up to so many records, be they more than half of the tree or moved into the pack
+    /// With --delete, delete up to so many records, be they more than half of the tree or moved
+    /// into the pack
     #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force",
         value_parser = packs::number::<u64>(0..=u64::MAX))]
     max_delete: Option<u64>,
     /// With --delete, delete all records of what is gone, be they all that there are
     #[arg(long, requires = "delete")]
     force: bool,
-    /// Remove what was packed, when the pack was read back and holds the same; directories when they are empty
+    /// Remove what was packed, when the pack was read back and holds the same; directories when
+    /// they are empty
     #[arg(long = "move", conflicts_with = "delete")]
     move_: bool,
-    /// Compare the bytes of every file, whatever its times say; packs again what is damaged in the pack
+    /// Compare the bytes of every file, whatever its times say; packs again what is damaged in the
+    /// pack
     #[arg(long)]
     checksum: bool,
     /// Pack archives, and packs, as the files that they are, not what is in them
@@ -97,11 +102,7 @@ pub struct Args {
 }
 
 fn parse_segment_size(text: &str) -> Result<u64, String> {
-    let size = units::parse_size(text).map_err(|error| chain(&error))?;
-    match size < SEGMENT_LEN_MIN {
-        true => Err(format!("a segment is at least {SEGMENT_LEN_MIN} bytes (1 MiB) long")),
-        false => Ok(size),
-    }
+    units::parse_size(text).map_err(|error| chain(&error))
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 //! `stook rm`: records of a pack are deleted.
 //!
-//! What is to go is found first, and everything that speaks against it is told before anything is changed. The deletions
-//! are one batch: they are on the medium when the command returns, and before that none of them counts.
+//! What is to go is found first, and everything that speaks against it is reported before anything
+//! is changed. The deletions are one batch: they are on the medium when the command returns, and
+//! before that none of them counts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -104,7 +105,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
             UsageError::new("which records? Give a KEY, --prefix, --glob, --group or --from-file").into()
         );
     }
-    // Wrong keys and patterns are told before anything is opened.
+    // Wrong keys and patterns are reported before anything is opened.
     let list = KeyList::new(&args.keys, args.from_file.as_deref(), args.null)?;
     let (globs, prefix) = (keys::patterns("--glob", &args.globs)?, keys::prefix(args.prefix.as_deref())?);
     // However it is written: it may be `bytes:`, too.
@@ -213,7 +214,7 @@ impl Selected {
                 for entry in globs.matching(pack, std::mem::take(&mut batch))? {
                     is_met = true;
                     match entry {
-                        // Whether it is meant nobody knows: it stays, and is told.
+                        // Whether it is meant nobody knows: it stays, and is reported.
                         Err(error) if error.damage().is_some() => {
                             self.nothing += 1;
                             context.failure(&error);
@@ -248,8 +249,8 @@ fn hard_links(pack: &Pack, keys: &BTreeSet<Key>) -> anyhow::Result<BTreeSet<Key>
     }
 }
 
-/// All in one batch: a crash leaves all of them, or none. Links go first, so that content is not moved to a name that goes
-/// as well.
+/// All in one batch: a crash leaves all of them, or none. Links go first, so that content is not
+/// moved to a name that goes as well.
 fn delete(
     mut writer: PackWriter,
     selected: &Selected,

@@ -64,7 +64,8 @@ pub struct Args {
     /// Write what fits, even where there is less room than all of it needs
     #[arg(long)]
     force: bool,
-    /// Name all that failed and every file that is there with other content, not the first ten of each
+    /// Name all that failed and every file that is there with other content, not the first ten of
+    /// each
     #[arg(long)]
     verbose: bool,
     /// Do not restore owners (only root does)
@@ -269,8 +270,8 @@ fn print(unpacked: &Unpacked, verbose: bool, seconds: f64, context: &Context) ->
 
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.
 fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
-    let (told, more) = failures::few(kept, verbose);
-    for key in told {
+    let (reported, more) = failures::few(kept, verbose);
+    for key in reported {
         let text = format!("{} is there with other content, and was kept", printable(key));
         context.failure(anyhow::anyhow!("{text}").as_ref());
     }
@@ -293,7 +294,7 @@ fn ending(summary: &Summary) -> String {
     if summary.interrupted {
         text.push_str("; interrupted, what is there is whole");
     }
-    // Damage that names no record is told, but nobody knows that a file is missing for it.
+    // Damage that names no record is reported, but nobody knows that a file is missing for it.
     let failed = summary.failures.iter().filter(|failure| !failure.key.is_empty()).count();
     if failed > 0 {
         text.push_str(&format!("; {} failed", units::count(failed as u64)));

@@ -118,7 +118,7 @@ fn a_file_that_is_no_archive_is_called_so() {
 fn same(a: &std::path::Path, b: &std::path::Path) {
     let output = Command::new("diff").args(["-r", "--no-dereference"]).args([a, b]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    let told = |root: &std::path::Path| {
+    let reported = |root: &std::path::Path| {
         let find =
             Command::new("find").args([".", "-printf", "%p %y %m %T@ %n %l\n"]).current_dir(root).output();
         let mut lines: Vec<String> =
@@ -126,7 +126,7 @@ fn same(a: &std::path::Path, b: &std::path::Path) {
         lines.sort();
         lines
     };
-    assert_eq!(told(a), told(b));
+    assert_eq!(reported(a), reported(b));
 }
 
 #[test]
@@ -394,25 +394,25 @@ fn import(place: &Place, name: &str, through_stdin: bool, options: &[&str]) -> s
 fn a_member_that_changed_is_packed_again_whatever_its_time_says() {
     for (name, through_stdin) in [("x.zip", false), ("x.tar", false), ("x.tar", true)] {
         let place = Place::new();
-        let told = |report: &serde_json::Value| {
+        let reported = |report: &serde_json::Value| {
             ["files", "unchanged", "replaced"].map(|field| report[field].as_u64().unwrap())
         };
         let long = ["same", "s", "5", "short", "a", "5", "long", "a", "5000000"];
         fixed(&place, name, &long);
-        assert_eq!(told(&import(&place, name, through_stdin, &[])), [3, 0, 0], "{name}");
-        assert_eq!(told(&import(&place, name, through_stdin, &[])), [0, 3, 0], "{name}");
-        assert_eq!(told(&import(&place, name, through_stdin, &["--checksum"])), [0, 3, 0], "{name}");
+        assert_eq!(reported(&import(&place, name, through_stdin, &[])), [3, 0, 0], "{name}");
+        assert_eq!(reported(&import(&place, name, through_stdin, &[])), [0, 3, 0], "{name}");
+        assert_eq!(reported(&import(&place, name, through_stdin, &["--checksum"])), [0, 3, 0], "{name}");
         let changed = ["same", "s", "5", "short", "b", "5", "long", "b", "5000000"];
         fixed(&place, name, &changed);
         if !through_stdin {
-            assert_eq!(told(&import(&place, name, through_stdin, &["--dry-run"])), [2, 1, 2], "{name}");
+            assert_eq!(reported(&import(&place, name, through_stdin, &["--dry-run"])), [2, 1, 2], "{name}");
         }
-        assert_eq!(told(&import(&place, name, through_stdin, &[])), [2, 1, 2], "{name}");
+        assert_eq!(reported(&import(&place, name, through_stdin, &[])), [2, 1, 2], "{name}");
         let (_, stdout, _) = ended(stook(["get", "p.stook", "short"]).current_dir(place.dir.path()));
         assert_eq!(stdout, "bbbbb", "{name}");
         let (_, stdout, _) = ended(stook(["get", "p.stook", "long"]).current_dir(place.dir.path()));
         assert!(stdout.len() == 5_000_000 && stdout.bytes().all(|byte| byte == b'b'), "{name}");
-        assert_eq!(told(&import(&place, name, through_stdin, &[])), [0, 3, 0], "{name}");
+        assert_eq!(reported(&import(&place, name, through_stdin, &[])), [0, 3, 0], "{name}");
     }
 }
 
@@ -474,7 +474,7 @@ fn a_name_keeps_the_file_that_was_there_when_the_tar_was_written() {
 }
 
 #[test]
-fn a_name_of_a_file_that_is_left_out_is_the_file_or_told() {
+fn a_name_of_a_file_that_is_left_out_is_the_file_or_reported() {
     let place = Place::new();
     let archive = Command::new("tar")
         .args(["cf", "x.tar", "-C", "t", "a", "further"])
@@ -577,7 +577,7 @@ fn tar_of_type(place: &Place, type_flag: u8, len: u64) {
 }
 
 #[test]
-fn a_member_of_an_unknown_type_is_a_file_as_for_tar_and_one_whose_bytes_are_missed_is_told() {
+fn a_member_of_an_unknown_type_is_a_file_as_for_tar_and_one_whose_bytes_are_missed_is_reported() {
     let place = Place::new();
     let archive = fs::read;
     for source in ["odd.tar", "-"] {

@@ -34,7 +34,7 @@ fn made() -> TempDir {
     dir
 }
 
-fn told(dir: &Path, args: &[&str]) -> (i32, String, String) {
+fn reported(dir: &Path, args: &[&str]) -> (i32, String, String) {
     ended(stook(args).current_dir(dir))
 }
 
@@ -44,7 +44,7 @@ fn packed(dir: &Path, pack: &str, input: &[u8]) -> (i32, String) {
 }
 
 fn is_incomplete(dir: &Path, pack: &str) -> bool {
-    told(dir, &["check", pack]).1.contains("is incomplete")
+    reported(dir, &["check", pack]).1.contains("is incomplete")
 }
 
 #[test]
@@ -115,15 +115,15 @@ fn a_compressed_tar_that_rotted_under_its_index_is_no_success() {
     for name in ["x.tar.gz", "x.tar.zst"] {
         let dir = made();
         let archive = dir.path().join(name);
-        assert_eq!(told(dir.path(), &["ls", name]), (0, "a\nz\n".into(), String::new()));
+        assert_eq!(reported(dir.path(), &["ls", name]), (0, "a\nz\n".into(), String::new()));
         // Good as it is, all of them take it.
-        assert_eq!(told(dir.path(), &["load", name]).0, 0);
-        assert_eq!(told(dir.path(), &["unpack", name, "good"]).0, 0);
-        assert_eq!(told(dir.path(), &["get", name, "a", "--output", "good-a"]).0, 0);
-        assert_eq!(told(dir.path(), &["pack", name, "good.stook"]).0, 0);
+        assert_eq!(reported(dir.path(), &["load", name]).0, 0);
+        assert_eq!(reported(dir.path(), &["unpack", name, "good"]).0, 0);
+        assert_eq!(reported(dir.path(), &["get", name, "a", "--output", "good-a"]).0, 0);
+        assert_eq!(reported(dir.path(), &["pack", name, "good.stook"]).0, 0);
         rot(&archive, fs::metadata(&archive).unwrap().len() * 3 / 4);
         // The index is believed: nothing of the file shows that it is another.
-        assert_eq!(told(dir.path(), &["ls", name]), (0, "a\nz\n".into(), String::new()));
+        assert_eq!(reported(dir.path(), &["ls", name]), (0, "a\nz\n".into(), String::new()));
         for args in [
             &["unpack", name, "out"][..],
             &["unpack", name, "out-a", "--include", "a"],
@@ -134,14 +134,14 @@ fn a_compressed_tar_that_rotted_under_its_index_is_no_success() {
             &["get", name, "z", "a", "--output", "got-both"],
             &["pack", name, "p.stook"],
         ] {
-            let (code, _, stderr) = told(dir.path(), args);
+            let (code, _, stderr) = reported(dir.path(), args);
             assert_eq!(code, 1, "{args:?}: {stderr}");
             assert!(stderr.contains("the compressed bytes are damaged or cut off"), "{args:?}: {stderr}");
         }
         assert!(!dir.path().join("got").exists(), "what is not vouched for gets no name");
         assert!(is_incomplete(dir.path(), "p.stook"));
         // What is in the pack already is compared, which does not hide the damage.
-        assert_eq!(told(dir.path(), &["pack", name, "good.stook"]).0, 1);
+        assert_eq!(reported(dir.path(), &["pack", name, "good.stook"]).0, 1);
         assert!(is_incomplete(dir.path(), "good.stook"));
     }
 }
@@ -157,8 +157,8 @@ fn a_name_of_a_member_that_failed_is_not_the_older_file_of_that_key() {
     assert!(Command::new("tar").args(tar).current_dir(dir.path()).status().unwrap().success());
     fs::write(dir.path().join("old"), "older").unwrap();
     for source in ["t.tar", "-"] {
-        assert_eq!(told(dir.path(), &["pack", "old", "p.stook"]).0, 0);
-        assert_eq!(told(dir.path(), &["put", "p.stook", "a", "old"]).0, 0);
+        assert_eq!(reported(dir.path(), &["pack", "old", "p.stook"]).0, 0);
+        assert_eq!(reported(dir.path(), &["put", "p.stook", "a", "old"]).0, 0);
         let mut command = stook(["pack", source, "p.stook", "--json"]);
         let tar = fs::read(dir.path().join("t.tar")).unwrap();
         let (code, stdout, stderr) = fed(command.current_dir(dir.path()), &tar);
@@ -168,8 +168,8 @@ fn a_name_of_a_member_that_failed_is_not_the_older_file_of_that_key() {
         let keys: Vec<_> = failures.iter().map(|failure| failure["key"].as_str().unwrap()).collect();
         assert_eq!(keys, ["a", "b"], "{source}: {report}");
         assert_eq!((&report["hard_links"], &report["files"]), (&0.into(), &1.into()), "{source}: {report}");
-        assert_eq!(told(dir.path(), &["get", "p.stook", "b"]).0, 1, "{source}: there is no such record");
-        assert_eq!(told(dir.path(), &["get", "p.stook", "a"]).1, "older", "{source}");
+        assert_eq!(reported(dir.path(), &["get", "p.stook", "b"]).0, 1, "{source}: there is no such record");
+        assert_eq!(reported(dir.path(), &["get", "p.stook", "a"]).1, "older", "{source}");
         fs::remove_dir_all(dir.path().join("p.stook")).unwrap();
     }
 }

@@ -109,7 +109,7 @@ fn csv_has_a_header_and_as_many_values_in_every_line() {
 }
 
 #[test]
-fn long_runs_are_told_before_they_begin_and_kept_in_every_form() {
+fn long_runs_are_reported_before_they_begin_and_kept_in_every_form() {
     let directory = tempfile::tempdir().unwrap();
     let flags = ["--rw", "randread,randwrite", "--time", "500ms", "--long-run", "1s"];
     let (code, stdout, stderr) = bench(directory.path(), &flags);
@@ -202,20 +202,22 @@ fn what_makes_no_sense_is_refused_and_says_what_was_expected() {
 }
 
 #[test]
-fn places_that_cannot_be_measured_on_are_told() {
+fn places_that_cannot_be_measured_on_are_reported() {
     let directory = tempfile::tempdir().unwrap();
-    let told = |path: &str, flags: &[&str]| {
+    let reported = |path: &str, flags: &[&str]| {
         let (code, stdout, stderr) =
             ended(stook(["bench", path].iter().chain(flags)).current_dir(directory.path()));
         assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
         stderr
     };
-    let missing = told("missing", &[]);
+    let missing = reported("missing", &[]);
     assert!(missing.starts_with("stook: cannot open missing: No such file"), "{missing}");
-    assert!(told("/dev/null", &[]).contains("is a character device: expected a directory or a regular file"));
+    assert!(
+        reported("/dev/null", &[]).contains("is a character device: expected a directory or a regular file")
+    );
     fs::write(directory.path().join("mine"), vec![1; 1 << 20]).unwrap();
-    assert!(told("mine", &["--rw", "randwrite"]).contains("expected --overwrite-file"));
-    assert!(told(".", &["--file-size", "4000000T"]).contains(" free, and the test file needs "));
+    assert!(reported("mine", &["--rw", "randwrite"]).contains("expected --overwrite-file"));
+    assert!(reported(".", &["--file-size", "4000000T"]).contains(" free, and the test file needs "));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
@@ -246,7 +248,8 @@ fn neither_ctrl_c_nor_a_kill_leaves_a_file() {
     }
 }
 
-/// The JSON of a result with one cell of as many seconds as there are rates in each of some rounds, all in one state.
+/// The JSON of a result with one cell of as many seconds as there are rates in each of some rounds,
+/// all in one state.
 fn result(rates: &[u64], state: &str, rounds: usize) -> String {
     let directory = tempfile::tempdir().unwrap();
     let mut report = json(directory.path(), &["--size", "1M"]);
@@ -286,13 +289,13 @@ fn two_results_are_compared_cell_by_cell() {
     for (first, second, verdict) in [
         ("a", "b", "the second is faster"),
         ("b", "a", "the second is slower"),
-        ("a", "a", "no difference can be told"),
+        ("a", "a", "no difference can be reported"),
         ("a", "c", "the second is not valid"),
         ("c", "memory", "the first is not valid"),
         ("c", "c", "both are not valid"),
         ("a", "memory", "the second is faster; the second is unverified"),
         ("memory", "a", "the second is slower; the first is unverified"),
-        ("memory", "memory", "no difference can be told; both are unverified"),
+        ("memory", "memory", "no difference can be reported; both are unverified"),
         ("a", "once", "cannot tell: 1 of 1 round counts; it takes 5 on each side (--repeats 5)"),
     ] {
         let (code, stdout, stderr) = compare(first, second, &[]);
@@ -337,15 +340,15 @@ fn what_the_page_cache_served_is_not_called_the_speed_of_a_device() {
         run["gates"].as_array().unwrap().iter().find(|gate| gate["name"] == "device_bytes_read").unwrap();
     let (outcome, state) = (gate["outcome"].as_str().unwrap(), report["cells"][0]["state"].as_str().unwrap());
     let (code, stdout, _) = bench(directory.path(), &["--time", "1s"]);
-    let told = |state: &str| stdout.contains(&format!("randread buffered, 4.00 KiB, depth 1: {state}\n"));
+    let reported = |state: &str| stdout.contains(&format!("randread buffered, 4.00 KiB, depth 1: {state}\n"));
     assert_eq!(code, 0);
     if run["device"].is_null() || outcome == "unverified" {
         // No device is known whose speed it could be taken for. It may fail another check, too.
         assert_eq!(outcome, "unverified", "{report}");
-        assert!(state != "valid" && (told("unverified") || told("not valid")), "{state}: {stdout}");
+        assert!(state != "valid" && (reported("unverified") || reported("not valid")), "{state}: {stdout}");
     } else {
         assert_eq!((outcome, state), ("failed", "invalid"), "{report}");
-        assert!(told("not valid"), "{stdout}");
+        assert!(reported("not valid"), "{stdout}");
     }
 }
 

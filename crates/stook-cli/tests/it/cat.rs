@@ -24,8 +24,8 @@ fn a_file_and_ranges_of_it_go_to_stdout_in_the_order_given() {
     let parts = command.output().unwrap();
     assert!(parts.status.success());
     assert_eq!(parts.stdout, [&bytes[19_000_000..], &bytes[..4096]].concat());
-    let told = String::from_utf8(parts.stderr).unwrap();
-    assert!(told.contains("1.00 MB written; 2 requests"), "{told}");
+    let reported = String::from_utf8(parts.stderr).unwrap();
+    assert!(reported.contains("1.00 MB written; 2 requests"), "{reported}");
     let json = stook(["--json", "cat"]).arg(&path).args(["--range", "10..20", "--stats"]).output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&json.stderr).unwrap();
     assert_eq!(document["schema"], "stook.cat/1");
@@ -85,7 +85,7 @@ fn what_was_fetched_is_kept_in_the_cache_directory_until_the_source_changes() {
 }
 
 #[test]
-fn a_cache_directory_that_has_no_room_is_told() {
+fn a_cache_directory_that_has_no_room_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let (path, cache) = (directory.path().join("file"), directory.path().join("cache"));
     fs::write(&path, pattern(3_000_000, 7)).unwrap();
@@ -93,7 +93,7 @@ fn a_cache_directory_that_has_no_room_is_told() {
     fs::File::options().write(true).open(&path).unwrap().set_modified(an_hour_ago).unwrap();
     // Its inode was changed just now.
     std::thread::sleep(Duration::from_millis(100));
-    for (size, is_told) in [("1MB", true), ("0", true), ("10MB", false)] {
+    for (size, is_reported) in [("1MB", true), ("0", true), ("10MB", false)] {
         let cat = |more: &[&str]| {
             let mut command = stook(more);
             command.arg("cat").arg(&path).arg("--cache-dir").arg(&cache).args([
@@ -103,11 +103,15 @@ fn a_cache_directory_that_has_no_room_is_told() {
             ]);
             String::from_utf8(command.output().unwrap().stderr).unwrap()
         };
-        let told = cat(&[]);
-        assert_eq!(told.contains("too small for the 3.00 MB of the source"), is_told, "{size}: {told}");
-        let told = cat(&["--json"]);
-        let document: serde_json::Value = serde_json::from_str(&told).unwrap();
-        assert_eq!(document["disk_remark"].is_string(), is_told, "{size}: {told}");
+        let reported = cat(&[]);
+        assert_eq!(
+            reported.contains("too small for the 3.00 MB of the source"),
+            is_reported,
+            "{size}: {reported}"
+        );
+        let reported = cat(&["--json"]);
+        let document: serde_json::Value = serde_json::from_str(&reported).unwrap();
+        assert_eq!(document["disk_remark"].is_string(), is_reported, "{size}: {reported}");
     }
 }
 
@@ -139,11 +143,11 @@ fn a_record_of_a_pack_and_ranges_of_it_go_to_stdout() {
         ("a/two", "7..9", "the range 7..9 begins past the end (6 bytes)"),
         ("piped", "12..", "the range 12.. begins past the end (11 bytes)"),
     ] {
-        let (code, bytes, told) = cat(name, &["0..1", range]);
-        assert!(code == 1 && bytes.is_empty() && told.contains(expected), "{told}");
+        let (code, bytes, reported) = cat(name, &["0..1", range]);
+        assert!(code == 1 && bytes.is_empty() && reported.contains(expected), "{reported}");
     }
-    let (code, _, told) = cat("none", &[]);
-    assert!(code == 1 && told.contains("//none names no record of this pack"), "{told}");
+    let (code, _, reported) = cat("none", &[]);
+    assert!(code == 1 && reported.contains("//none names no record of this pack"), "{reported}");
 }
 
 #[test]
@@ -154,8 +158,8 @@ fn of_a_damaged_record_no_unverified_byte_goes_to_stdout() {
     let output = stook(["cat", &address, "--range", "1MB.."]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.len() < 2_000_001 && long_body()[1_000_000..].starts_with(&output.stdout));
-    let (code, _, told) = ended(&mut stook(["cat", &address, "--stats"]));
-    assert!(code == 2 && told.contains("are for what is fetched"), "{told}");
+    let (code, _, reported) = ended(&mut stook(["cat", &address, "--stats"]));
+    assert!(code == 2 && reported.contains("are for what is fetched"), "{reported}");
 }
 
 #[test]
@@ -185,10 +189,10 @@ fn a_server_that_sends_no_parts_is_read_as_a_whole_where_that_is_wanted() {
     let part = cat(&["--range", "100..200", "--whole-file"]);
     assert!(part.status.success() && part.stdout == bytes[100..200]);
     let refused = cat(&["--range", "100..200"]);
-    let told = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0), "{told}");
-    assert!(told.contains("--whole-file does that") && !told.contains("RemoteOptions"), "{told}");
-    assert!(!told.contains("hidden"), "{told}");
+    let reported = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0), "{reported}");
+    assert!(reported.contains("--whole-file does that") && !reported.contains("RemoteOptions"), "{reported}");
+    assert!(!reported.contains("hidden"), "{reported}");
 }
 
 #[test]
@@ -197,9 +201,9 @@ fn no_command_shows_what_may_be_a_secret_in_an_address() {
     let directory = tempfile::tempdir().unwrap();
     let pack = directory.path().join("new.stook");
     for command in ["ls", "info", "check", "load", "unpack", "pack"] {
-        let (code, _, told) = ended(stook([command, address]).arg(&pack).current_dir(directory.path()));
-        assert!(code != 0 && !told.is_empty(), "{command}");
-        assert!(!told.contains("word") && !told.contains("hidden"), "{command}: {told}");
+        let (code, _, reported) = ended(stook([command, address]).arg(&pack).current_dir(directory.path()));
+        assert!(code != 0 && !reported.is_empty(), "{command}");
+        assert!(!reported.contains("word") && !reported.contains("hidden"), "{command}: {reported}");
     }
 }
 
@@ -216,7 +220,7 @@ fn a_cache_is_not_kept_in_a_pack() {
 }
 
 #[test]
-fn of_an_object_that_is_read_as_a_whole_all_that_came_is_told() {
+fn of_an_object_that_is_read_as_a_whole_all_that_came_is_reported() {
     let page = Page::new(pattern(50_000, 9));
     let server = WebServer::start(move |_, _| page.whole());
     let cache = tempfile::tempdir().unwrap();
@@ -227,17 +231,17 @@ fn of_an_object_that_is_read_as_a_whole_all_that_came_is_told() {
         String::from_utf8(output.stderr).unwrap()
     };
     for from_disk in [false, true] {
-        let told = cat(&[]);
-        assert!(told.contains("/file: 50,000 bytes, ETag \"first\"\n"), "{told}");
-        assert!(told.contains("3 B written; 1 request of 50.0 KB together\n"), "{told}");
-        assert_eq!(told.contains("3 B came from the cache directory\n"), from_disk, "{told}");
+        let reported = cat(&[]);
+        assert!(reported.contains("/file: 50,000 bytes, ETag \"first\"\n"), "{reported}");
+        assert!(reported.contains("3 B written; 1 request of 50.0 KB together\n"), "{reported}");
+        assert_eq!(reported.contains("3 B came from the cache directory\n"), from_disk, "{reported}");
     }
     let document: serde_json::Value = serde_json::from_str(&cat(&["--json"])).unwrap();
     assert_eq!((&document["requests"], &document["bytes_fetched"]), (&1.into(), &50_000.into()));
 }
 
 #[test]
-fn a_directory_in_a_pack_is_told_and_a_link_gives_its_target_as_with_get() {
+fn a_directory_in_a_pack_is_reported_and_a_link_gives_its_target_as_with_get() {
     let place = Place::new();
     let mut writer = place.writer();
     for (name, kind, body) in [
@@ -259,14 +263,14 @@ fn a_directory_in_a_pack_is_told_and_a_link_gives_its_target_as_with_get() {
         assert!(stderr.contains("2018 is a directory; `stook unpack p.stook DIR"), "{range}: {stderr}");
     }
     for (name, code, body) in [("2018", 1, ""), ("2018/latest", 0, "cat.jpg"), ("again.jpg", 0, "a cat")] {
-        let told = run("cat", name, &[]);
-        assert_eq!(told, run("get", name, &[]), "{name}");
-        assert_eq!((told.0, told.1.as_str()), (code, body), "{name}");
+        let reported = run("cat", name, &[]);
+        assert_eq!(reported, run("get", name, &[]), "{name}");
+        assert_eq!((reported.0, reported.1.as_str()), (code, body), "{name}");
     }
 }
 
 #[test]
-fn a_pack_without_a_key_a_directory_and_an_empty_address_are_told_as_that() {
+fn a_pack_without_a_key_a_directory_and_an_empty_address_are_reported_as_that() {
     let place = Place::filled();
     fs::create_dir(place.path("folder")).unwrap();
     let file = format!("file://{}", place.pack.display());
@@ -283,8 +287,8 @@ fn a_pack_without_a_key_a_directory_and_an_empty_address_are_told_as_that() {
     }
 }
 
-/// How `stook cat` ended, and what it wrote, when Ctrl-C came once a server had been asked so often and so much
-/// was written.
+/// How `stook cat` ended, and what it wrote, when Ctrl-C came once a server had been asked so often
+/// and so much was written.
 fn interrupted(server: &WebServer, args: &[&str], requests: usize, written: u64) -> (Output, Vec<u8>) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
@@ -330,8 +334,8 @@ fn the_first_ctrl_c_ends_it_whatever_a_server_does() {
     ] {
         let args = ["--whole-file", "--range", range];
         let (output, read) = interrupted(&server, &args, requests, written);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), told.as_str()), (Some(130), "stook: interrupted\n"), "{what}");
+        let reported = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), reported.as_str()), (Some(130), "stook: interrupted\n"), "{what}");
         assert!(read == bytes[..written as usize], "{what}: {} bytes", read.len());
     }
 }

@@ -102,7 +102,8 @@ fn a_repair_tells_damage_of_older_generations_as_a_check_does() {
     assert_eq!(checked["damages"], repaired["damages"]);
 }
 
-/// Half of a backup put back: the segment of another copy of the same pack, which went on by itself.
+/// Half of a backup put back: the segment of another copy of the same pack, which went on by
+/// itself.
 #[test]
 fn a_segment_of_another_copy_of_the_pack_is_damage_to_every_command() {
     let place = Place::new();
@@ -139,7 +140,7 @@ fn a_segment_of_another_copy_of_the_pack_is_damage_to_every_command() {
 
 /// `x` is in the state of the backup and in the last one: that it is not shown is not passed over.
 #[test]
-fn an_older_manifest_over_newer_files_is_told_by_every_command() {
+fn an_older_manifest_over_newer_files_is_reported_by_every_command() {
     let place = Place::new();
     let put = |name: &str, group: &str| {
         let mut command = stook(["put", "p.stook", name, "-", "--group", group]);
@@ -185,7 +186,7 @@ fn an_older_manifest_over_newer_files_is_told_by_every_command() {
 }
 
 #[test]
-fn what_packing_again_finds_damaged_is_told_and_packed_again() {
+fn what_packing_again_finds_damaged_is_reported_and_packed_again() {
     for by in ["tree", "x.tar"] {
         let place = Place::new();
         fs::create_dir(place.path("tree")).unwrap();
@@ -260,7 +261,7 @@ fn a_lost_list_of_deletions_says_how_many_records_it_withholds_and_floods_nobody
     assert!(code == 1 && stdout.contains("43 live records were in it"), "{stdout}");
 }
 
-/// Many files whose records are broken: ten are told, and how many more there are.
+/// Many files whose records are broken: ten are reported, and how many more there are.
 #[test]
 fn much_damage_floods_nobody_and_verbose_tells_all() {
     let place = Place::new();
@@ -307,7 +308,7 @@ fn much_damage_that_opening_a_pack_meets_floods_nobody_in_info() {
         assert_eq!((code, stderr.as_str()), (1, ""));
         (stdout.lines().filter(|line| line.contains("is missing")).count(), stdout)
     };
-    let (told, text) = missing(&[]);
-    assert!(told == 10 && text.contains("… and 5 more places"), "{text}");
+    let (reported, text) = missing(&[]);
+    assert!(reported == 10 && text.contains("… and 5 more places"), "{text}");
     assert_eq!(missing(&["--verbose"]).0, 15);
 }

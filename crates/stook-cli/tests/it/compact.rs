@@ -53,7 +53,7 @@ fn a_dry_run_tells_what_compaction_then_does() {
 }
 
 #[test]
-fn records_that_only_get_their_order_back_are_told_and_no_room_that_was_won() {
+fn records_that_only_get_their_order_back_are_reported_and_no_room_that_was_won() {
     let place = Place::new();
     fs::write(place.path("in"), "x").unwrap();
     for name in ["b", "a"] {
@@ -104,7 +104,7 @@ fn a_damaged_segment_is_left_as_it_is_and_the_exit_code_says_so() {
 }
 
 #[test]
-fn wrong_shares_sizes_times_and_groups_are_told() {
+fn wrong_shares_sizes_times_and_groups_are_reported() {
     let place = Place::filled();
     for (args, expected) in [
         (&["--max-dead", "0.3"][..], "percentage"),
@@ -124,7 +124,7 @@ fn wrong_shares_sizes_times_and_groups_are_told() {
 }
 
 #[test]
-fn segments_that_are_left_for_want_of_room_are_told_and_the_exit_code_says_so() {
+fn segments_that_are_left_for_want_of_room_are_reported_and_the_exit_code_says_so() {
     let place = churned();
     for args in [&["--extra-space", "1k"][..], &["--extra-space", "1k", "--max-dead", "1%"]] {
         let (code, stdout, stderr) = place.run("compact", args);
@@ -161,14 +161,15 @@ fn damaged_and_growing() -> Place {
     place
 }
 
-/// Before, the segment stayed as it was for ever: `check` advised a compaction, and that left the segment out.
+/// Before, the segment stayed as it was for ever: `check` advised a compaction, and that left the
+/// segment out.
 #[test]
 fn damage_that_no_longer_counts_goes_with_a_compaction_also_where_a_segment_grows() {
     for replaced in [false, true] {
         let place = damaged_and_growing();
         if replaced {
             fs::write(place.path("b"), "new").unwrap();
-            assert_eq!(place.run("put", &["b", "b"]).0, 1, "the damage is still there, and is told");
+            assert_eq!(place.run("put", &["b", "b"]).0, 1, "the damage is still there, and is reported");
         } else {
             place.run("rm", &["b"]);
         }
@@ -179,7 +180,8 @@ fn damage_that_no_longer_counts_goes_with_a_compaction_also_where_a_segment_grow
     }
 }
 
-/// Before, the damage of one record was told twice, and as that of two; and that of one that had been replaced as a failure.
+/// Before, the damage of one record was reported twice, and as that of two; and that of one that
+/// had been replaced as a failure.
 #[test]
 fn unpacking_counts_what_is_missing_and_not_what_is_damaged() {
     let place = damaged_and_growing();

@@ -1,8 +1,8 @@
-//! Damage × command × exit code: no command ends with 0 that knows of damage, and none gives something else than what is in
-//! the pack without a word.
+//! Damage × command × exit code: no command ends with 0 that knows of damage, and none gives
+//! something else than what is in the pack without a word.
 //!
-//! No cell is filled in by hand. What a command does with a pack that was hit is held against what it does with the same pack
-//! whole, and against what the library knows when it opens it.
+//! No cell is filled in by hand. What a command does with a pack that was hit is held against what
+//! it does with the same pack whole, and against what the library knows when it opens it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +52,8 @@ fn options() -> WriterOptions {
     WriterOptions { chunk_log2: 12, checkpoint_len: 16 << 10, ..WriterOptions::default() }
 }
 
-/// Files as `stook pack` has them: a sealed segment of which something was replaced and deleted, and an active one.
+/// Files as `stook pack` has them: a sealed segment of which something was replaced and deleted,
+/// and an active one.
 fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let pack = dir.path().join("p.stook");
@@ -115,7 +116,8 @@ fn flip(path: &Path, at: u64) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Exchanges the first two pieces of this length, so far behind the beginning of the body of `a/one`.
+/// Exchanges the first two pieces of this length, so far behind the beginning of the body of
+/// `a/one`.
 fn exchange(fixture: &Fixture, pack: &Path, len: usize, from: usize) {
     let path = of(&fixture.sealed, pack);
     let mut bytes = fs::read(&path).unwrap();
@@ -344,7 +346,7 @@ fn copy(from: &Path, to: &Path) {
         if path.is_dir() {
             copy(&path, &into);
         } else {
-            // `fs::copy` keeps no times, and what is unchanged is told by them.
+            // `fs::copy` keeps no times, and what is unchanged is reported by them.
             fs::copy(&path, &into).unwrap();
         }
     }
@@ -427,7 +429,7 @@ struct Right {
 /// Everything that is wrong with what a command did to a pack that was hit.
 fn judge(gives: &Gives, ended: &Ended, dir: &Path, known: bool, right: &Right) -> Vec<String> {
     let mut wrong = Vec::new();
-    let told = String::from_utf8_lossy(&ended.stderr);
+    let reported = String::from_utf8_lossy(&ended.stderr);
     match ended.code {
         Some(0) => {
             if known {
@@ -444,7 +446,7 @@ fn judge(gives: &Gives, ended: &Ended, dir: &Path, known: bool, right: &Right) -
             }
         }
         Some(1) => {
-            if told.trim().is_empty() && !matches!(gives, Verdict) && ended.stdout.is_empty() {
+            if reported.trim().is_empty() && !matches!(gives, Verdict) && ended.stdout.is_empty() {
                 wrong.push("1 without a word".into());
             }
         }
@@ -453,7 +455,7 @@ fn judge(gives: &Gives, ended: &Ended, dir: &Path, known: bool, right: &Right) -
     if known && ended.stdout.starts_with(b"{") && !tells_damage(&ended.stdout) {
         wrong.push(format!("{:?}, and its JSON has no damages", ended.code));
     }
-    for text in [&told, &String::from_utf8_lossy(&ended.stdout)] {
+    for text in [&reported, &String::from_utf8_lossy(&ended.stdout)] {
         if text.contains("panicked") {
             wrong.push("a panic".into());
         }

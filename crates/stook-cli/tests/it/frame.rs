@@ -3,7 +3,7 @@
 use super::{ended, stook};
 
 #[test]
-fn the_version_is_told_on_stdout() {
+fn the_version_is_reported_on_stdout() {
     let (code, stdout, stderr) = ended(&mut stook(["--version"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert_eq!(stdout, format!("stook {}\n", env!("CARGO_PKG_VERSION")));
@@ -43,7 +43,7 @@ fn a_pipe_has_no_colours_and_neither_has_anything_under_no_color() {
 }
 
 #[test]
-fn a_reader_that_left_is_told_by_the_exit_code_alone() {
+fn a_reader_that_left_is_reported_by_the_exit_code_alone() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let ended = stook(["--help"]).stdout(writer).output().unwrap();
@@ -63,7 +63,7 @@ fn help_of_a_command_is_got_in_either_way() {
 
 #[test]
 fn what_is_nearly_right_is_told_what_it_might_mean() {
-    for (args, told) in [
+    for (args, reported) in [
         (&["pack", "a", "b", "--exlude", "x"][..], "'--exclude'"),
         (&["unpak", "a", "b"], "'unpack'"),
         (&["ls", "a", "--order", "dsk"], "'disk'"),
@@ -71,7 +71,7 @@ fn what_is_nearly_right_is_told_what_it_might_mean() {
     ] {
         let (code, _, stderr) = ended(&mut stook(args));
         assert_eq!(code, 2, "{args:?}");
-        assert!(stderr.contains("tip: ") && stderr.contains(told), "{stderr}");
+        assert!(stderr.contains("tip: ") && stderr.contains(reported), "{stderr}");
     }
 }
 
@@ -85,7 +85,8 @@ fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
             for lines in stdout.lines().collect::<Vec<_>>().windows(2) {
                 let [line, next] = lines else { continue };
                 assert!(line.chars().count() <= columns, "{columns} columns: {line}");
-                // Examples and lists are indented; a paragraph goes on where the next word did not fit.
+                // Examples and lists are indented; a paragraph goes on where the next word did not
+                // fit.
                 let word = next.split(' ').next().unwrap_or_default().chars().count();
                 let is_prose = !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
                 let goes_on =
@@ -103,7 +104,7 @@ fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
 
 /// Before, what an example does was broken into a column of one word, or went on at the left edge.
 #[test]
-fn examples_are_told_side_by_side_or_one_below_the_other() {
+fn examples_are_reported_side_by_side_or_one_below_the_other() {
     for command in stook_cli::cli::command().get_subcommands() {
         for columns in [40, 60, 80, 100] {
             let mut help = stook([command.get_name(), "--help"]);
@@ -135,7 +136,7 @@ fn a_time_that_nothing_can_record_is_refused_as_too_far_away() {
 fn options_of_a_measurement_that_would_be_ignored_are_refused() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("file"), vec![7; 1 << 20]).unwrap();
-    for (line, told) in [
+    for (line, reported) in [
         ("bench file --file-size 1M", "--file-size is for the test file that is made in a directory"),
         ("bench file --keep", "--keep is for the test file that is made in a directory"),
         ("bench . --overwrite-file", "--overwrite-file is for an existing file"),
@@ -144,6 +145,6 @@ fn options_of_a_measurement_that_would_be_ignored_are_refused() {
     ] {
         let (code, _, stderr) = ended(stook(line.split(' ')).current_dir(place.path()));
         assert_eq!(code, 2, "{line}: {stderr}");
-        assert!(stderr.contains(told), "{line}: {stderr}");
+        assert!(stderr.contains(reported), "{line}: {stderr}");
     }
 }

@@ -51,7 +51,7 @@ fn damage_gives_no_unverified_byte_and_the_others_are_got() {
 }
 
 #[test]
-fn damage_in_a_segment_without_an_index_is_told_as_damage_and_not_as_absence() {
+fn damage_in_a_segment_without_an_index_is_reported_as_damage_and_not_as_absence() {
     let place = Place::new();
     let mut writer = place.writer();
     writer.put("", &key("hit"), &Attributes::new(), b"a body").unwrap();
@@ -181,7 +181,7 @@ fn a_device_is_written_to_and_stays_a_device() {
 }
 
 #[test]
-fn a_reader_that_has_read_enough_is_told_by_the_exit_code_alone() {
+fn a_reader_that_has_read_enough_is_reported_by_the_exit_code_alone() {
     let place = Place::filled();
     let mut child =
         place.command("get", &["long"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -248,7 +248,8 @@ fn a_pipe_and_an_open_file_that_somebody_names_are_written_to() {
     let reader = read_by(&pipe);
     assert_eq!(place.run("get", &["a/one", "--output", "pipe"]).0, 0);
     assert_eq!(reader.wait_with_output().unwrap().stdout, b"first of all");
-    // As a shell does for `stook get … --output /dev/stdout >> log`, with a link of our own like that one.
+    // As a shell does for `stook get … --output /dev/stdout >> log`, with a link of our own like
+    // that one.
     fs::write(place.path("log"), "before, ").unwrap();
     symlink("/proc/self/fd/1", place.path("stdout")).unwrap();
     let log = fs::OpenOptions::new().append(true).open(place.path("log")).unwrap();

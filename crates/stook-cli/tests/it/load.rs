@@ -28,7 +28,7 @@ fn the_share_of_the_device_is_measured_when_asked_for() {
 }
 
 #[test]
-fn people_are_told_records_bytes_time_and_rate() {
+fn people_are_reported_records_bytes_time_and_rate() {
     let (code, stdout, stderr) = Place::filled().run("load", &["--device-share"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(stdout.starts_with("6 records, 5.00 MB in "), "{stdout}");
@@ -57,7 +57,7 @@ fn damage_exits_1_with_file_offset_and_key_and_the_rest_is_loaded() {
             assert_eq!(code, 1);
             let said = format!("{} is damaged at offset ", file.display());
             assert!(stderr.contains(&said) && stderr.contains(&format!("(record {hurt})")), "{stderr}");
-            assert_eq!(stderr.lines().count(), 1, "told once: {stderr}");
+            assert_eq!(stderr.lines().count(), 1, "reported once: {stderr}");
             let (code, report) = place.json("load", args);
             documented("load", &report);
             assert_eq!((code, &report["records"]), (1, &records.into()));
@@ -108,7 +108,7 @@ fn orders_ranges_threads_and_parts_load_every_record_once() {
 }
 
 #[test]
-fn damage_is_told_in_either_order_and_by_threads() {
+fn damage_is_reported_in_either_order_and_by_threads() {
     let place = Place::filled();
     place.hurt(&key("long"), 3);
     for args in [&["--order", "key"][..], &["--threads", "3"], &["--split", "1/1"]] {

@@ -63,9 +63,9 @@ fn what_is_gone_is_deleted_and_nothing_else_and_a_second_run_does_nothing() {
     assert_eq!(before, ["a", "b", "b/c", "b/d", "e", "e/f", "e/f/g", "l", "note", "id:7"]);
 
     let (stdout, _) = run(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--dry-run"]);
-    let told: Vec<&str> = stdout.lines().collect();
-    assert_eq!(told[..5], ["b/c", "e", "e/f", "e/f/g", "l"], "{stdout}");
-    assert!(told[5].ends_with("; 5 deleted") && told[5].starts_with("Would"), "{stdout}");
+    let reported: Vec<&str> = stdout.lines().collect();
+    assert_eq!(reported[..5], ["b/c", "e", "e/f", "e/f/g", "l"], "{stdout}");
+    assert!(reported[5].ends_with("; 5 deleted") && reported[5].starts_with("Would"), "{stdout}");
     let (_, report) = json(&place, &["pack", "tree", "p.stook", "--delete", "--force", "--dry-run"]);
     assert_eq!(report["gone"][0], serde_json::json!({ "key": "b/c" }), "{report}");
     assert_eq!(keys(&place), before, "nothing was done");
@@ -218,7 +218,7 @@ fn a_name_that_held_the_content_of_others_leaves_it_to_them() {
 }
 
 #[test]
-fn content_that_a_name_outside_needs_stays_and_is_told() {
+fn content_that_a_name_outside_needs_stays_and_is_reported() {
     let place = Place::new();
     write(&place, "tree/a", "shared");
     fs::hard_link(place.path("tree/a"), place.path("tree/b")).unwrap();
@@ -364,7 +364,8 @@ fn what_the_pack_does_not_hold_is_not_removed() {
     let large: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
     write(&place, "tree/large", &large);
     run(&place, &["pack", "tree", "p.stook"]);
-    // Records that say to be of these very inodes, with other bytes: packing takes the files for unchanged.
+    // Records that say to be of these very inodes, with other bytes: packing takes the files for
+    // unchanged.
     forge(&place, "sub/secret", b"tree/sub/SECRET");
     forge(&place, "large", &[&large[..large.len() - 1], b"x"].concat());
     forge(&place, "sub/hurt", b"tree/sub/hurt");
@@ -379,7 +380,8 @@ fn what_the_pack_does_not_hold_is_not_removed() {
     }
     assert_eq!(paths(&place, "tree"), ["tree/large", "tree/sub", "tree/sub/hurt", "tree/sub/secret"]);
     assert_eq!(fs::read(place.path("tree/sub/secret")).unwrap(), b"tree/sub/secret");
-    // Compared by their bytes they are packed, and may go. That a record of them was damaged is told all the same.
+    // Compared by their bytes they are packed, and may go. That a record of them was damaged is
+    // reported all the same.
     let (code, report) = json(&place, &["pack", "tree", "p.stook", "--move", "--checksum"]);
     assert_eq!((code, &report["files"], &report["moved"]["files"]), (1, &3.into(), &3.into()), "{report}");
     let damages = report["damages"].as_array().unwrap();
@@ -449,10 +451,10 @@ fn more_than_half_of_a_tree_is_deleted_only_when_that_is_said() {
     }
     run(&place, &["pack", "tree", "p.stook"]);
     let before = keys(&place);
-    let refused = |args: &[&str], told: &str| {
+    let refused = |args: &[&str], reported: &str| {
         let (code, report) = json(&place, args);
         assert_eq!((code, &report["deleted"]), (1, &0.into()), "{args:?}: {report}");
-        assert!(report["refused"].as_str().unwrap().contains(told), "{args:?}: {report}");
+        assert!(report["refused"].as_str().unwrap().contains(reported), "{args:?}: {report}");
         let (_, _, stderr) = ended(stook(args).current_dir(place.dir.path()));
         assert!(stderr.contains("--max-delete N") && !stderr.contains('?'), "{stderr}");
         assert_eq!(keys(&place), before, "{args:?}");

@@ -1,4 +1,5 @@
-//! Names as people give them: keys as they are shown, patterns that mean one thing, and what is not there.
+//! Names as people give them: keys as they are shown, patterns that mean one thing, and what is not
+//! there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -243,11 +244,11 @@ fn a_slash_at_the_end_means_the_directory_itself_too_and_no_file() {
 }
 
 #[test]
-fn what_is_not_there_is_told_and_exits_1() {
+fn what_is_not_there_is_reported_and_exits_1() {
     let place = packed();
     let mut tar = stook(["unpack"]);
     assert_eq!(ended(tar.arg(&place.pack).args(["--tar", "t.tar"]).current_dir(place.dir.path())).0, 0);
-    for (line, told) in [
+    for (line, reported) in [
         ("ls p.stook *.png", "p.stook has no record for '*.png'"),
         ("ls p.stook --prefix b/ -l", "p.stook has no record for --prefix 'b/'"),
         ("ls p.stook --from zz --json", "p.stook has no record for --from 'zz'"),
@@ -267,7 +268,7 @@ fn what_is_not_there_is_told_and_exits_1() {
     ] {
         let (code, _, stderr) = ended(stook(line.split(' ')).current_dir(place.dir.path()));
         assert_eq!(code, 1, "{line}: {stderr}");
-        assert!(stderr.contains(told), "{line}: {stderr}");
+        assert!(stderr.contains(reported), "{line}: {stderr}");
     }
     for made in ["o1", "o2", "o3", "o4", "q.stook"] {
         assert!(!place.path(made).exists(), "{made} was made for nothing");

@@ -1,7 +1,7 @@
 //! Every option of every command, given what it cannot mean.
 //!
-//! The table of commands is the program's own, so that an option that is added later is tried, too: as a number, unless it
-//! is entered in [`TEXTS`].
+//! The table of commands is the program's own, so that an option that is added later is tried, too:
+//! as a number, unless it is entered in [`TEXTS`].
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -57,8 +57,8 @@ const BESIDE: [(&str, &str); 11] = [
     ("unpack --tar", "=unpack tree.stook"),
 ];
 
-/// Options that take any text: a name, a key, a path. What becomes of it is the text's business, but it ends, and with a
-/// message where it does not succeed.
+/// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
+/// but it ends, and with a message where it does not succeed.
 const TEXTS: [&str; 24] = [
     "--include",
     "--exclude",
@@ -86,7 +86,8 @@ const TEXTS: [&str; 24] = [
     "--into",
 ];
 
-/// What is meaningful though it looks out of range, and why. `huge` stands for each great number that the option can read.
+/// What is meaningful though it looks out of range, and why. `huge` stands for each great number
+/// that the option can read.
 const MEANT: [(&str, &str, &str); 17] = [
     ("bench --ramp", "0", "nothing runs before it is measured"),
     ("bench --seed", "0", "any number is a seed"),
@@ -212,13 +213,13 @@ impl Run {
     }
 
     fn end(&self, place: &Path) -> Result<Ended, String> {
-        let told = tempfile::NamedTempFile::new().unwrap();
+        let reported = tempfile::NamedTempFile::new().unwrap();
         // A value that is believed fills no memory and no disk of who runs this.
         let limits = "ulimit -v 33554432 && ulimit -f 4194304 && exec \"$0\" \"$@\"";
         let mut command = std::process::Command::new("bash");
         command.args(["-c", limits]).arg(stook([""; 0]).get_program()).args(&self.words);
         command.current_dir(place).stdin(Stdio::null()).stdout(Stdio::null());
-        command.env("HOME", place).env("TMPDIR", place).stderr(File::create(told.path()).unwrap());
+        command.env("HOME", place).env("TMPDIR", place).stderr(File::create(reported.path()).unwrap());
         let mut child = command.spawn().unwrap();
         let started = Instant::now();
         let status = loop {
@@ -227,12 +228,12 @@ impl Run {
                 None if started.elapsed() > HANGS_AFTER => {
                     child.kill().unwrap();
                     child.wait().unwrap();
-                    return Err(format!("runs on and on: {}", fs::read_to_string(told.path()).unwrap()));
+                    return Err(format!("runs on and on: {}", fs::read_to_string(reported.path()).unwrap()));
                 }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };
-        let stderr = fs::read_to_string(told.path()).unwrap();
+        let stderr = fs::read_to_string(reported.path()).unwrap();
         let code = status.code().ok_or_else(|| format!("is ended by {status}: {stderr}"))?;
         Ok(Ended { code, stderr })
     }

@@ -195,7 +195,7 @@ fn a_slash_at_the_end_means_directories_and_a_dot_at_the_front_the_root() {
 }
 
 #[test]
-fn all_may_be_left_out_and_an_exclusion_that_matches_nothing_is_told() {
+fn all_may_be_left_out_and_an_exclusion_that_matches_nothing_is_reported() {
     let place = Place::new();
     write(&place, "tree/b", "x");
     fs::create_dir(place.path("empty")).unwrap();
@@ -206,8 +206,8 @@ fn all_may_be_left_out_and_an_exclusion_that_matches_nothing_is_told() {
     let misspelt = ["--exclude", "*.tmp", "--exclude", "b/", "--exclude", "x", "--exclude", "*x"];
     write(&place, "tree/x", "x");
     let (code, _, stderr) = run(&place, &[&["pack", "tree", "q.stook"], &misspelt[..]].concat());
-    let told = "--exclude '*.tmp' matched nothing.\n--exclude 'b/' matched nothing.\n";
-    assert_eq!((code, stderr.as_str()), (0, told));
+    let reported = "--exclude '*.tmp' matched nothing.\n--exclude 'b/' matched nothing.\n";
+    assert_eq!((code, stderr.as_str()), (0, reported));
     let quiet = [&["pack", "tree", "q.stook", "--quiet"], &misspelt[..]].concat();
     assert_eq!(run(&place, &quiet), (0, String::new(), String::new()));
     assert_eq!(run(&place, &["pack", "empty", "r.stook", "--exclude", "c"]).0, 0);
@@ -217,14 +217,14 @@ fn all_may_be_left_out_and_an_exclusion_that_matches_nothing_is_told() {
 }
 
 #[test]
-fn patterns_that_take_nothing_of_an_archive_are_told_as_those_of_trees_are() {
+fn patterns_that_take_nothing_of_an_archive_are_reported_as_those_of_trees_are() {
     let place = Place::new();
     write(&place, "tree/d/b", "x");
     for (archive, members) in [("one.tar", "d"), ("two.tar", "d/b"), ("three.tar", ".")] {
         let mut tar = Command::new("tar");
         tar.args(["cf", archive, "-C", "tree", members]).current_dir(place.dir.path());
         assert!(tar.status().unwrap().success());
-        for (patterns, code, told) in [
+        for (patterns, code, reported) in [
             (&["--include", "c"][..], 1, format!("stook: {archive} has no path for --include 'c'\n")),
             (&["--exclude", "d"], 0, format!("nothing to pack: --exclude leaves nothing of {archive}\n")),
             (&["--exclude", "b", "--exclude", "c"], 0, "--exclude 'c' matched nothing.\n".into()),
@@ -233,13 +233,13 @@ fn patterns_that_take_nothing_of_an_archive_are_told_as_those_of_trees_are() {
             let (ended, _, stderr) = run(&place, &args);
             assert_eq!(ended, code, "{members} {patterns:?}: {stderr}");
             // Without its directory all of it may be left out.
-            assert!(stderr.starts_with(&told), "{members} {patterns:?}: {stderr}");
+            assert!(stderr.starts_with(&reported), "{members} {patterns:?}: {stderr}");
         }
     }
 }
 
 #[test]
-fn what_cannot_be_packed_is_told_and_the_pack_is_not_complete() {
+fn what_cannot_be_packed_is_reported_and_the_pack_is_not_complete() {
     let place = Place::new();
     write(&place, "tree/good", "x");
     // Keys are at most 65,535 bytes long.
@@ -269,7 +269,7 @@ fn places_that_make_no_sense_are_refused_before_anything_is_made() {
     write(&place, "tree/a", "x");
     write(&place, "other/tree/a", "x");
     fs::create_dir(place.path("empty")).unwrap();
-    for (args, told) in [
+    for (args, reported) in [
         (&["absent", "p.stook"][..], "absent"),
         (&["tree", "tree"], "into itself"),
         (&["empty", "empty"], "into itself"),
@@ -280,7 +280,7 @@ fn places_that_make_no_sense_are_refused_before_anything_is_made() {
     ] {
         let (code, stdout, stderr) = run(&place, &[&["pack"], args].concat());
         assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}: {stderr}");
-        assert!(stderr.contains(told), "{args:?}: {stderr}");
+        assert!(stderr.contains(reported), "{args:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
     let mut left: Vec<_> = fs::read_dir(place.dir.path()).unwrap().map(|f| f.unwrap().file_name()).collect();

@@ -50,7 +50,8 @@ impl Place {
         PackWriter::create(Arc::new(storage), WriterOptions::default()).unwrap()
     }
 
-    /// Six records in two groups: text, a number, bytes that are no text, a replaced one, one in many chunks.
+    /// Six records in two groups: text, a number, bytes that are no text, a replaced one, one in
+    /// many chunks.
     pub(crate) fn filled() -> Self {
         let place = Self::new();
         let mut writer = place.writer();

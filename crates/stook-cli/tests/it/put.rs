@@ -230,7 +230,8 @@ fn a_signal_ends_a_wait_for_input_and_what_its_producer_left_is_not_put() {
     assert_eq!(place.run("check", &[]).0, 0);
 }
 
-/// Before: `timeout` signals the program and its group, and the second signal ended it before the room was given back.
+/// Before: `timeout` signals the program and its group, and the second signal ended it before the
+/// room was given back.
 #[test]
 fn two_signals_at_once_are_one_and_the_room_is_given_back() {
     use std::io::Write as _;

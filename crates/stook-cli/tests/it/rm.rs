@@ -41,7 +41,7 @@ fn keys_patterns_prefixes_and_groups_select_what_goes() {
 }
 
 #[test]
-fn a_list_of_keys_is_taken_and_what_is_not_there_is_told() {
+fn a_list_of_keys_is_taken_and_what_is_not_there_is_reported() {
     let place = Place::filled();
     let mut command = place.command("rm", &["--from-file", "-", "-0"]);
     let (code, _, stderr) = fed(&mut command, b"a/one\0nowhere\0b\n\xff\0");

@@ -64,7 +64,8 @@ fn a_second_run_adds_only_what_is_new_or_changed() {
     };
     assert_eq!((code, added(&again)), (0, [0; 4]));
     assert_eq!(again["unchanged"].as_u64().unwrap(), added(&first).iter().sum::<u64>());
-    // The same length and a new time; new bytes in a large file; a new file; another target; another mode.
+    // The same length and a new time; new bytes in a large file; a new file; another target;
+    // another mode.
     fs::write(tree.join("a/plain"), b"TEXT").unwrap();
     fs::write(tree.join("a/b/c/3000000"), noise(99, 2_999_999)).unwrap();
     fs::write(tree.join("sticky/new"), b"new").unwrap();
@@ -199,7 +200,7 @@ fn several_roots_keep_their_names_and_missing_ones_are_an_error() {
 }
 
 #[test]
-fn existing_files_are_kept_unless_told() {
+fn existing_files_are_kept_unless_reported() {
     let place = Place::filled();
     fs::create_dir_all(place.path("out/a")).unwrap();
     fs::write(place.path("out/a/one"), b"mine").unwrap();

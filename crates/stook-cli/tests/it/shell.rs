@@ -1,4 +1,5 @@
-//! `stook completions` and `stook man`: what is made from the table of commands for shells and readers.
+//! `stook completions` and `stook man`: what is made from the table of commands for shells and
+//! readers.
 
 use std::collections::BTreeSet;
 use std::fs;

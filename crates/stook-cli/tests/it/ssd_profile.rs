@@ -14,8 +14,8 @@ fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).unwrap().next().is_none()
 }
 
-/// Cells so short that nothing can be said of the device; where the build lies, because it passes the page cache
-/// by, which not every file system for temporary files allows.
+/// Cells so short that nothing can be said of the device; where the build lies, because it passes
+/// the page cache by, which not every file system for temporary files allows.
 #[test]
 fn a_file_is_measured_told_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -48,7 +48,7 @@ fn a_file_is_measured_told_and_removed() {
         serde_json::from_slice(&fs::read(place.path().join("out/study.json")).unwrap()).unwrap();
     let page = fs::read_to_string(place.path().join("out/study.html")).unwrap();
     let data: Value = serde_json::from_str(page_conformance(&page, &CHARTS)).unwrap();
-    // All of it would be too long to be told.
+    // All of it would be too long to be reported.
     assert!(data == study, "the data of the page is not the result");
     assert!(is_empty(&place.path().join("work")), "the test file is gone");
     let bench = study.as_object_mut().unwrap().remove("bench").unwrap();
@@ -88,7 +88,7 @@ fn a_file_is_measured_told_and_removed() {
 fn what_cannot_be_measured_is_refused_before_anything_is_made() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("file"), "mine").unwrap();
-    for (args, code, told) in [
+    for (args, code, reported) in [
         (&["--work", "file"][..], 2, "file: expected a directory"),
         (&["--work", "absent"], 2, "absent: expected a directory"),
         (&["--time", "0"], 2, "the time is 0 s; expected more than 0"),
@@ -99,7 +99,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
         let mut command = stook(["study", "ssd-profile"].iter().chain(args));
         let (ended, stdout, stderr) = ended(command.current_dir(place.path()));
         assert_eq!((ended, stdout.as_str()), (code, ""), "{args:?}: {stderr}");
-        assert!(stderr.contains(told), "{args:?}: {stderr}");
+        assert!(stderr.contains(reported), "{args:?}: {stderr}");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "{args:?}");
     }
     assert_eq!(fs::read(place.path().join("file")).unwrap(), b"mine");

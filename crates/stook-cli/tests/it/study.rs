@@ -12,7 +12,8 @@ use super::packs::{Place, documented};
 use super::trees::{described, nasty};
 use super::{ended, stook};
 
-/// `stook study many-small-files ARGS…` in a place, without emptying the caches of the machine that tests.
+/// `stook study many-small-files ARGS…` in a place, without emptying the caches of the machine that
+/// tests.
 fn study<S: AsRef<OsStr>>(place: &Place, args: impl IntoIterator<Item = S>) -> (i32, String, String) {
     let mut command = stook(["study", "many-small-files", "--keep-caches", "--work", "work", "--out", "out"]);
     ended(command.args(args).current_dir(place.dir.path()))
@@ -63,7 +64,7 @@ fn assert_self_contained(page: &str, study: &Value) {
 }
 
 #[test]
-fn a_sample_is_made_measured_and_told() {
+fn a_sample_is_made_measured_and_reported() {
     let place = Place::new();
     let (code, stdout, stderr) = study(&place, SMALL);
     assert_eq!(code, 0, "{stderr}");
@@ -240,7 +241,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
     fs::create_dir_all(place.path("tree/sub")).unwrap();
     fs::write(place.path("tree/file"), "x").unwrap();
     let before = described(place.dir.path());
-    for (args, code, told) in [
+    for (args, code, reported) in [
         (&["--dir", "absent"][..], 1, "absent"),
         (&["--dir", "file"], 2, "file is not a directory"),
         (&["--dir", "empty"], 2, "empty has no files to read"),
@@ -262,7 +263,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
         }
         let ended = ended(command.args(args).current_dir(place.dir.path()));
         assert_eq!((ended.0, ended.1.as_str()), (code, ""), "{args:?}: {}", ended.2);
-        assert!(ended.2.contains(told), "{args:?}: {}", ended.2);
+        assert!(ended.2.contains(reported), "{args:?}: {}", ended.2);
         assert_eq!(described(place.dir.path()), before, "{args:?}");
     }
 }

@@ -12,7 +12,7 @@ use super::packs::{Place, documented, key, refuses_what_is_no_pack};
 use super::stook;
 
 #[test]
-fn records_that_were_put_come_out_as_files_and_numbers_are_told() {
+fn records_that_were_put_come_out_as_files_and_numbers_are_reported() {
     let place = Place::filled();
     let (code, stdout, stderr) = place.run("unpack", &["out"]);
     assert_eq!(code, 1);
@@ -23,7 +23,7 @@ fn records_that_were_put_come_out_as_files_and_numbers_are_told() {
 }
 
 #[test]
-fn what_is_there_is_kept_and_told() {
+fn what_is_there_is_kept_and_reported() {
     let place = Place::filled();
     fs::create_dir_all(place.path("out/a")).unwrap();
     fs::write(place.path("out/a/one"), "mine").unwrap();
@@ -38,7 +38,7 @@ fn what_is_there_is_kept_and_told() {
 }
 
 #[test]
-fn a_damaged_record_is_told_and_leaves_nothing() {
+fn a_damaged_record_is_reported_and_leaves_nothing() {
     let place = Place::filled();
     place.hurt(&key("long"), 3_000_000);
     place.hurt(&key("a/one"), 0);
@@ -67,7 +67,7 @@ fn an_incomplete_pack_gives_what_it_has() {
 }
 
 #[test]
-fn exclusions_are_told_as_pack_tells_them() {
+fn exclusions_are_reported_as_pack_tells_them() {
     let place = a_tree();
     let run = |args: &[&str]| super::ended(stook(args).current_dir(place.dir.path()));
     let mut tar = std::process::Command::new("tar");
@@ -82,7 +82,7 @@ fn exclusions_are_told_as_pack_tells_them() {
     for from in ["p.stook", "x.tar"] {
         let nothing = format!("nothing to unpack: --exclude leaves nothing of {from}\n");
         let unmatched = "--exclude 'none' matched nothing.\n";
-        for (number, (patterns, code, told)) in [
+        for (number, (patterns, code, reported)) in [
             (&["--exclude", "*"][..], 0, nothing.clone()),
             (&["--exclude", "*", "--exclude", "none"], 0, [unmatched, &nothing].concat()),
             (&["--exclude", "none"], 0, unmatched.into()),
@@ -96,12 +96,12 @@ fn exclusions_are_told_as_pack_tells_them() {
         {
             let out = format!("{from}-{number}");
             let (ended, _, stderr) = run(&[&["unpack", from, &out][..], patterns].concat());
-            let told = match code {
-                0 => told,
-                _ => format!("{told}stook: {from} has no path for "),
+            let reported = match code {
+                0 => reported,
+                _ => format!("{reported}stook: {from} has no path for "),
             };
-            assert!(ended == code && stderr.starts_with(&told), "{from} {patterns:?}: {ended} {stderr}");
-            assert!(code != 0 || stderr == told, "{from} {patterns:?}: {stderr}");
+            assert!(ended == code && stderr.starts_with(&reported), "{from} {patterns:?}: {ended} {stderr}");
+            assert!(code != 0 || stderr == reported, "{from} {patterns:?}: {stderr}");
         }
         assert!(place.path(&format!("{from}-2/d/new")).exists());
         assert!(
@@ -142,12 +142,12 @@ fn places_that_make_no_sense_are_refused() {
     let place = Place::filled();
     fs::write(place.path("file"), "x").unwrap();
     let before = fs::read_dir(&place.pack).unwrap().count();
-    for (target, told) in
+    for (target, reported) in
         [("p.stook", "inside the pack"), ("p.stook/out", "inside the pack"), ("file", "file")]
     {
         let (code, stdout, stderr) = place.run("unpack", &[target]);
         assert_eq!((code, stdout.as_str()), (1, ""), "{target}: {stderr}");
-        assert!(stderr.contains(told), "{stderr}");
+        assert!(stderr.contains(reported), "{stderr}");
     }
     assert_eq!(fs::read_dir(&place.pack).unwrap().count(), before);
     assert_eq!(place.run("unpack", &["out", "--group", "absent"]).0, 1);
@@ -300,7 +300,7 @@ fn awkward() -> Place {
 #[test]
 fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
     let place = awkward();
-    let told = |report: &serde_json::Value| -> Vec<String> {
+    let reported = |report: &serde_json::Value| -> Vec<String> {
         let failures = report["failures"].as_array().unwrap().iter();
         let mut keys: Vec<String> = failures.map(|one| one["key"].as_str().unwrap().to_owned()).collect();
         // Of `d` and `d/x` one is in the way of the other: which, the order of writing tells.
@@ -313,9 +313,9 @@ fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
         assert_eq!(code, 1, "{unpacked}");
         let (code, exported) = place.json("unpack", &[&["--tar", "x.tar"][..], group].concat());
         assert_eq!(code, 1, "{exported}");
-        assert_eq!(told(&exported), told(&unpacked), "{group:?}");
+        assert_eq!(reported(&exported), reported(&unpacked), "{group:?}");
         assert_eq!(
-            told(&exported),
+            reported(&exported),
             [
                 "./dot", "cut-link", "d/x", "fifo", "h//i", "no-link", "nowhere", "of-dir", "own", "ring1",
                 "ring2"

@@ -1,4 +1,5 @@
-//! What lies below a file: `stook bench` on file systems and devices that lie on others, or in memory.
+//! What lies below a file: `stook bench` on file systems and devices that lie on others, or in
+//! memory.
 
 use std::fs;
 use std::process::Command;

@@ -21,7 +21,7 @@ fn files(device: &LoopDevice) -> usize {
 }
 
 #[test]
-fn a_full_device_is_told_and_nothing_is_left() {
+fn a_full_device_is_reported_and_nothing_is_left() {
     let device = LoopDevice::mount(32 * MIB, 512);
     let (code, _, stderr) = bench(&device, &["--file-size", "64M"]);
     assert_eq!(code, Some(1));
@@ -30,7 +30,7 @@ fn a_full_device_is_told_and_nothing_is_left() {
 }
 
 #[test]
-fn a_read_only_device_is_told() {
+fn a_read_only_device_is_reported() {
     let device = LoopDevice::mount(32 * MIB, 512);
     device.make_read_only();
     let (code, _, stderr) = bench(&device, &["--file-size", "4M"]);

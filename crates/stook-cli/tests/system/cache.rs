@@ -16,26 +16,27 @@ const MIB: usize = 1 << 20;
 /// After this a file that changed counts as what it is, with time to spare.
 const SETTLED: Duration = Duration::from_millis(2500);
 
-/// What a run gave: bytes, requests, bytes from the disk, operations of the cache that failed, and what it told.
+/// What a run gave: bytes, requests, bytes from the disk, operations of the cache that failed, and
+/// what it told.
 struct Read {
     bytes: Vec<u8>,
     requests: u64,
     from_disk: u64,
     failures: u64,
-    told: String,
+    reported: String,
 }
 
 fn cat(source: &Path, cache: &Path) -> Read {
     let output =
         stook(["--json", "cat", "--stats"]).arg(source).arg("--cache-dir").arg(cache).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    let line = told.lines().find(|line| line.starts_with('{')).unwrap();
+    let reported = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{reported}");
+    let line = reported.lines().find(|line| line.starts_with('{')).unwrap();
     let document: serde_json::Value = serde_json::from_str(line).unwrap();
     let number = |name: &str| document[name].as_u64().unwrap();
     let (requests, from_disk, failures) =
         (number("requests"), number("bytes_from_disk"), number("disk_failures"));
-    Read { bytes: output.stdout, requests, from_disk, failures, told }
+    Read { bytes: output.stdout, requests, from_disk, failures, reported }
 }
 
 /// Writes a source, and waits until it counts as settled: what changed a moment ago is not kept.
@@ -44,7 +45,8 @@ fn write_source(path: &Path, bytes: &[u8]) {
     std::thread::sleep(SETTLED);
 }
 
-/// Reads and caches of a directory on a file system, of which `spare` bytes are free, and then more.
+/// Reads and caches of a directory on a file system, of which `spare` bytes are free, and then
+/// more.
 fn reads_are_right_whatever_room_there_is(root: &Path, spare: u64) {
     let (cache, filler) = (root.join("cache"), root.join("filler"));
     let dir = tempfile::tempdir().unwrap();
@@ -58,9 +60,9 @@ fn reads_are_right_whatever_room_there_is(root: &Path, spare: u64) {
     for _ in 0..2 {
         let read = cat(&source, &cache);
         assert!(read.bytes == old, "what a full disk did not take is read all the same");
-        assert!(read.requests > 0 && read.failures > 0, "{}", read.told);
-        assert!(read.told.contains("No space left on device"), "{}", read.told);
-        assert!(read.from_disk >= MIB as u64 && read.from_disk < 8 * MIB as u64, "{}", read.told);
+        assert!(read.requests > 0 && read.failures > 0, "{}", read.reported);
+        assert!(read.reported.contains("No space left on device"), "{}", read.reported);
+        assert!(read.from_disk >= MIB as u64 && read.from_disk < 8 * MIB as u64, "{}", read.reported);
     }
     // Another state of the source: nothing of the one before is given.
     let new = noise(4, 8 * MIB);
@@ -73,7 +75,7 @@ fn reads_are_right_whatever_room_there_is(root: &Path, spare: u64) {
     assert!(cat(&source, &cache).bytes == new);
     let read = cat(&source, &cache);
     assert!(read.bytes == new);
-    assert_eq!((read.requests, read.from_disk, read.failures), (0, 8 * MIB as u64, 0), "{}", read.told);
+    assert_eq!((read.requests, read.from_disk, read.failures), (0, 8 * MIB as u64, 0), "{}", read.reported);
 }
 
 #[test]

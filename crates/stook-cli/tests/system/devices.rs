@@ -34,7 +34,8 @@ fn a_directory_is_a_storage_on_sectors_of_4096_bytes() {
     }
 }
 
-/// The room that is made ahead must not meet direct writes that are still on their way: XFS lost some of them.
+/// The room that is made ahead must not meet direct writes that are still on their way: XFS lost
+/// some of them.
 #[test]
 fn what_is_appended_is_there_on_every_file_system() {
     for kind in [EXT4, XFS, BTRFS] {
@@ -78,7 +79,7 @@ fn failure_of_filling(storage: &LocalStorage) -> String {
 }
 
 #[test]
-fn a_full_device_is_told_with_the_path() {
+fn a_full_device_is_reported_with_the_path() {
     for engine in [Backend::Auto, Backend::Threads] {
         let device = LoopDevice::mount(32 * MIB, 512);
         let engine: Arc<dyn EngineFactory> = Arc::new(engine);
@@ -91,7 +92,7 @@ fn a_full_device_is_told_with_the_path() {
 }
 
 #[test]
-fn a_read_only_device_is_told_with_the_path() {
+fn a_read_only_device_is_reported_with_the_path() {
     let device = LoopDevice::mount(32 * MIB, 512);
     let path = device.path().join("storage");
     let storage = LocalStorage::create(&path, LocalStorageOptions::default()).unwrap();

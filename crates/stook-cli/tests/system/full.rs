@@ -67,7 +67,8 @@ fn pack(tree: &Path, pack: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// What a run leaves that ended for want of space, and what the next makes of it when there is some.
+/// What a run leaves that ended for want of space, and what the next makes of it when there is
+/// some.
 fn stays_whole_and_is_completed(tree: &Path, packed: &Path, kept_min: u64, make_room: impl FnOnce(u64)) {
     let of = |command: &str| ended(stook([command.as_ref(), packed.as_os_str()]).arg("--json"));
     let checked = of("check");

@@ -1,4 +1,5 @@
-//! Every gate of `stook bench` that needs a device, on its case: figures that are not what they seem to be.
+//! Every gate of `stook bench` that needs a device, on its case: figures that are not what they
+//! seem to be.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -31,8 +32,8 @@ fn compression_is_not_the_device() {
         let text: Vec<u8> = b"the same words again and again, ".repeat(1 << 20);
         fs::write(&file, text.repeat(4)).unwrap();
         stook::engine::drop_system_caches().unwrap();
-        // Once through the file, so that nothing is read twice and no cache can help; and slowly, so that the moment
-        // at which the counters of the device are read makes no difference.
+        // Once through the file, so that nothing is read twice and no cache can help; and slowly,
+        // so that the moment at which the counters of the device are read makes no difference.
         let flags =
             ["--rw", "read", "--block-size", "64K", "--size", "128M", "--rate", "500", "--depth", "8"];
         let found = measured(&mut bench(&file, &flags));
@@ -45,7 +46,7 @@ fn compression_is_not_the_device() {
 }
 
 #[test]
-fn a_rate_that_the_device_does_not_take_is_told() {
+fn a_rate_that_the_device_does_not_take_is_reported() {
     let device = LoopDevice::mount(64 * MIB, 512);
     let throttle = Throttle::of(&device);
     throttle.limit(100);
@@ -80,7 +81,7 @@ fn a_device_that_gets_slower_is_not_steady() {
 }
 
 #[test]
-fn a_limit_that_was_reached_is_told_and_not_taken_for_the_device() {
+fn a_limit_that_was_reached_is_reported_and_not_taken_for_the_device() {
     let device = LoopDevice::mount(64 * MIB, 512);
     let throttle = Throttle::of(&device);
     throttle.limit(200);

@@ -9,7 +9,8 @@ use super::mounts::{Attached, Mounted, run};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind(&'static [&'static str]);
 
-/// Complete when it is made: otherwise the kernel writes to it in the background, and the counters of the device tell.
+/// Complete when it is made: otherwise the kernel writes to it in the background, and the counters
+/// of the device tell.
 pub(crate) const EXT4: Kind =
     Kind(&["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
 pub(crate) const XFS: Kind = Kind(&["mkfs.xfs", "-q"]);

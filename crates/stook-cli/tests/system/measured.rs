@@ -34,7 +34,8 @@ pub(crate) fn gate<'a>(run: &'a Value, name: &str) -> &'a Value {
     run["gates"].as_array().unwrap().iter().find(|gate| gate["name"] == name).unwrap()
 }
 
-/// Checks that a gate failed with these words, that they are told, and that the run counts for nothing.
+/// Checks that a gate failed with these words, that they are reported, and that the run counts for
+/// nothing.
 pub(crate) fn assert_fired(run: &Value, name: &str, words: &str) {
     let gate = gate(run, name);
     assert_eq!(gate["outcome"], "failed", "{gate}");
@@ -43,8 +44,8 @@ pub(crate) fn assert_fired(run: &Value, name: &str, words: &str) {
     assert_eq!(run["state"], "invalid");
 }
 
-/// Checks that a gate could tell nothing, for a reason with these words, and that the run does not count as
-/// checked.
+/// Checks that a gate could tell nothing, for a reason with these words, and that the run does not
+/// count as checked.
 pub(crate) fn assert_unverified(run: &Value, name: &str, words: &str) {
     let gate = gate(run, name);
     assert_eq!(gate["outcome"], "unverified", "{gate}");

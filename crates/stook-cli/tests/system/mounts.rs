@@ -46,8 +46,8 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Attaches it with sectors of `sector_bytes`. With direct I/O it counts what the device below its file does;
-    /// without, also what the page cache of that file does.
+    /// Attaches it with sectors of `sector_bytes`. With direct I/O it counts what the device below
+    /// its file does; without, also what the page cache of that file does.
     pub(crate) fn new(len_bytes: u64, sector_bytes: u32, is_direct: bool) -> Self {
         Self::on(tempfile::tempdir().unwrap(), len_bytes, sector_bytes, is_direct)
     }
@@ -61,7 +61,8 @@ impl Attached {
         let mut attach = Command::new("losetup");
         let node = run(attach.args(["--find", "--show", &sector_size, direct]).arg(&image));
         let attached = Self { node, _folder: folder };
-        // Where the file system of the file cannot do it, the kernel says nothing and uses the page cache.
+        // Where the file system of the file cannot do it, the kernel says nothing and uses the page
+        // cache.
         let dio = fs::read_to_string(attached.sys().join("loop/dio")).unwrap();
         assert_eq!(dio.trim() == "1", is_direct, "{}", image.display());
         attached

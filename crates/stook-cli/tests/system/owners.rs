@@ -1,4 +1,5 @@
-//! Owners in packs: root gives them back, nobody else can, and nobody gets rights that were meant for others.
+//! Owners in packs: root gives them back, nobody else can, and nobody gets rights that were meant
+//! for others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +84,8 @@ fn who_is_not_root_gets_everything_but_no_rights_that_were_meant_for_others() {
     for (path, (uid, gid, mode)) in &out {
         assert_eq!((*uid, *gid), (SOMEBODY, SOMEBODY), "{path:?}");
         let packed = tree[path];
-        // The set-id bits say whose rights a program gets: who they were not meant for does not have them.
+        // The set-id bits say whose rights a program gets: who they were not meant for does not
+        // have them.
         let kept = if packed.0 == SOMEBODY { 0o5777 } else { 0o1777 };
         assert_eq!(*mode, packed.2 & kept, "{path:?} was {:o}", packed.2);
     }

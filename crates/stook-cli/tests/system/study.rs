@@ -29,14 +29,14 @@ fn study(home: &Home) -> serde_json::Value {
 fn says_that_caches_stayed(home: &Home, command: &mut Command, why: &str) {
     let (code, stdout, stderr) = ended(command);
     assert_eq!(code, 0, "{stderr}");
-    let told = format!("The system's caches were not dropped ({why}");
+    let reported = format!("The system's caches were not dropped ({why}");
     for text in [&stdout, &stderr] {
-        assert!(text.contains(&told), "{text}");
+        assert!(text.contains(&reported), "{text}");
         assert!(text.contains("Instead the pages of the files that were read next were given up"), "{text}");
     }
     let result = study(home);
     assert_eq!(result["method"]["caches_dropped"], false);
-    assert!(result["method"]["cold"].as_str().unwrap().starts_with(&told), "{result}");
+    assert!(result["method"]["cold"].as_str().unwrap().starts_with(&reported), "{result}");
     let page = fs::read_to_string(home.path("out/study.html")).unwrap();
     assert!(page.contains("caches were not dropped ("), "{page}");
     assert_eq!(result["returned"]["records"], 150);

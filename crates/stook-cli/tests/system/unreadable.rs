@@ -1,4 +1,5 @@
-//! Bad sectors under the real program: one block of one file of a pack cannot be read, by a file system that says so.
+//! Bad sectors under the real program: one block of one file of a pack cannot be read, by a file
+//! system that says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,8 +28,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// A pack of a tree, which was packed twice: sealed segments with an index of several pages, a deletion vector, and a
-    /// segment that grows.
+    /// A pack of a tree, which was packed twice: sealed segments with an index of several pages, a
+    /// deletion vector, and a segment that grows.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (tree, pack) = (dir.path().join("tree"), dir.path().join("p.stook"));
@@ -127,7 +128,8 @@ impl Ran {
         Self { what: what.to_owned(), code, stdout, said }
     }
 
-    /// What is not as it should be: without damage it ends well, with damage that it met it says so.
+    /// What is not as it should be: without damage it ends well, with damage that it met it says
+    /// so.
     fn faults(&self, is_all: bool, wrong: Vec<String>) -> Vec<String> {
         let tells = self.said.contains("damaged") || self.said.contains("cannot be read");
         let mut faults = wrong;

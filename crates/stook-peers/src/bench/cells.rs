@@ -8,8 +8,8 @@ pub(crate) const CPU_CELL: &str = "randread 4K depth 32";
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Pattern, read share, block size, depth: those of `--preset ssd`, and more. Reads come first, because writes leave
-/// work behind in a device.
+/// Pattern, read share, block size, depth: those of `--preset ssd`, and more. Reads come first,
+/// because writes leave work behind in a device.
 const CELLS: [(Pattern, u8, u64, u32); 27] = [
     (Pattern::Random, 100, 4 * KIB, 1),
     (Pattern::Random, 100, 4 * KIB, 4),

@@ -15,8 +15,9 @@ use super::sample::Sample;
 const MORE: &str = "unified_rw_reporting=1\nallow_file_create=0\n";
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Where the buffers of fio lie. Ours lie in pages of 2 MiB where the system has them: a large request into pages of
-/// 4 KiB has up to five hundred pieces, for which some devices need several times as long.
+/// Where the buffers of fio lie. Ours lie in pages of 2 MiB where the system has them: a large
+/// request into pages of 4 KiB has up to five hundred pieces, for which some devices need several
+/// times as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Memory {
@@ -78,8 +79,8 @@ pub(crate) fn run(
     parse(&text).with_context(|| format!("fio said something else than expected: {text}"))
 }
 
-/// Reads the JSON of one job with unified reporting. Latencies are total ones: from when a request was
-/// prepared until it was reaped.
+/// Reads the JSON of one job with unified reporting. Latencies are total ones: from when a request
+/// was prepared until it was reaped.
 fn parse(text: &str) -> anyhow::Result<Sample> {
     // Warnings may stand before the document.
     let document = text.find('{').and_then(|begin| text.get(begin..)).context("no JSON")?;
@@ -161,14 +162,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        for (wrong, told) in [
+        for (wrong, reported) in [
             (REPORT.replace("\"error\": 0", "\"error\": 5"), "the job failed"),
             (REPORT.replace("total_ios\": 20000", "total_ios\": 0"), "nothing was measured"),
             (REPORT.replace("\"lat_ns\"", "\"other\""), "no number lat_ns.mean"),
             (REPORT.replace("\"mixed\"", "\"read\""), "no unified report"),
             ("fio: no such file".to_owned(), "no JSON"),
         ] {
-            assert_eq!(parse(&wrong).unwrap_err().to_string(), told);
+            assert_eq!(parse(&wrong).unwrap_err().to_string(), reported);
         }
     }
 }

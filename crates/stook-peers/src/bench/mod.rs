@@ -1,4 +1,5 @@
-//! `stook bench` against fio: the same cells on the same file, in turn, and fio against itself for the noise.
+//! `stook bench` against fio: the same cells on the same file, in turn, and fio against itself for
+//! the noise.
 
 mod cells;
 mod fio;
@@ -66,8 +67,8 @@ enum Turn {
     Ours(Backend),
 }
 
-/// One round. The runs of ours lie between or beside those of fio, and every other round runs backwards,
-/// so that a device that gets slower or faster meets all alike.
+/// One round. The runs of ours lie between or beside those of fio, and every other round runs
+/// backwards, so that a device that gets slower or faster meets all alike.
 const TURNS: [Turn; 4] = [Turn::Fio, Turn::Ours(Backend::Uring), Turn::Fio, Turn::Ours(Backend::Threads)];
 
 /// Measures all cells and writes what was found.
@@ -141,7 +142,8 @@ fn bench(cell: Workload, keep: bool) -> Bench {
         file_bytes: FILE_BYTES,
         keep,
         overwrite_file: true,
-        // Filling it again before every run of ours, and not before those of fio, would not be the same to both.
+        // Filling it again before every run of ours, and not before those of fio, would not be the
+        // same to both.
         file_is_full: true,
     }
 }

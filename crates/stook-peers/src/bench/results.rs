@@ -1,4 +1,5 @@
-//! What is kept of a comparison: every run, how the tools stand to each other, and what was promised.
+//! What is kept of a comparison: every run, how the tools stand to each other, and what was
+//! promised.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -216,10 +217,10 @@ fn verdict(cell: &Cell, backend: Backend) -> String {
         None => "",
     }
     .to_owned();
-    for (state, told) in [(State::Invalid, "failed a gate"), (State::Unverified, "are unverified")] {
+    for (state, reported) in [(State::Invalid, "failed a gate"), (State::Unverified, "are unverified")] {
         let (runs, reason) = cell.doubted(backend, state);
         if let Some(reason) = reason {
-            let _ = write!(text, "; {runs} runs {told}: {reason}");
+            let _ = write!(text, "; {runs} runs {reported}: {reason}");
         }
     }
     text
@@ -245,7 +246,8 @@ mod tests {
         }
     }
 
-    /// One cell, the one of the promise about processor time, with ours this much faster and dearer.
+    /// One cell, the one of the promise about processor time, with ours this much faster and
+    /// dearer.
     fn results(faster: f64, dearer: f64) -> Results {
         let workload = Workload { depth: 32, ..Workload::default() };
         let mut cell = Cell::new(&workload);
@@ -297,9 +299,9 @@ mod tests {
         results.compare().unwrap();
         assert_eq!(results.cells[0].verdict(Backend::Uring), Some(Verdict::Differs));
         let text = results.markdown();
-        let told =
+        let reported =
             "**differs**; 1 runs failed a gate: the depth was not reached; 1 runs are unverified: too short";
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(reported), "{text}");
         assert!(text.contains("2,000 : 2,000 = 1.000 (±0.000)"), "{text}");
     }
 }

@@ -1,5 +1,5 @@
-//! A large zip and a WebDataset tar where they lie: listing them, and reading members at random, against Python's
-//! readers of archives.
+//! A large zip and a WebDataset tar where they lie: listing them, and reading members at random,
+//! against Python's readers of archives.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,8 @@ use crate::result::Target;
 const PICKED: u64 = 2_000;
 /// Files of the zip, 20,000 bytes each: 5 GB.
 const ZIP_MEMBERS: u64 = 250_000;
-/// Samples of the tar, a picture of 20,000 bytes and a class each: a million members would be 10 GB.
+/// Samples of the tar, a picture of 20,000 bytes and a class each: a million members would be 10
+/// GB.
 const TAR_SAMPLES: u64 = 50_000;
 
 const MAKE: &str = r#"
@@ -89,8 +90,8 @@ fn one(bench: &mut Bench, kind: &str, path: &Path, members: u64) -> anyhow::Resu
         Ok(began.elapsed().as_secs_f64())
     };
     let theirs = |picked: u64| -> anyhow::Result<f64> {
-        let told = python(READ, &[path.as_os_str(), picked.to_string().as_ref()])?;
-        told.trim().parse().context("Python tells a time")
+        let reported = python(READ, &[path.as_os_str(), picked.to_string().as_ref()])?;
+        reported.trim().parse().context("Python tells a time")
     };
     let series = {
         let cold = |name: &str, run: &dyn Fn() -> anyhow::Result<f64>| -> anyhow::Result<_> {

@@ -48,8 +48,8 @@ pub(crate) fn run(bench: &mut Bench) -> anyhow::Result<()> {
 const FIO_READS: &str = "fio, as many random reads of a record";
 const FIO_BOTH: &str = "fio, these reads and the writes of a pack at once";
 
-/// Seconds that fio takes for 50,000 random reads at the depth of a walk and, at the same time, for writing the
-/// same bytes as a pack is written, the final sync included.
+/// Seconds that fio takes for 50,000 random reads at the depth of a walk and, at the same time, for
+/// writing the same bytes as a pack is written, the final sync included.
 fn fio(files: &[PathBuf], written: Option<&Path>) -> anyhow::Result<f64> {
     let file = files.first().context("the pack has no segment")?;
     let mut command = Command::new("fio");

@@ -1,5 +1,6 @@
-//! Heavy churn: half of the records overwritten at random, a fifth deleted; then everything read, before and after what
-//! each store has for getting its order back: `compact`, `VACUUM`, a compacting copy.
+//! Heavy churn: half of the records overwritten at random, a fifth deleted; then everything read,
+//! before and after what each store has for getting its order back: `compact`, `VACUUM`, a
+//! compacting copy.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -55,8 +56,8 @@ impl Churn {
         numbers
     }
 
-    /// Overwrites half of the records, each with a length of half to one and a half of what it was, and deletes a fifth:
-    /// mixed, in a random order.
+    /// Overwrites half of the records, each with a length of half to one and a half of what it was,
+    /// and deletes a fifth: mixed, in a random order.
     fn changes(&mut self) -> Vec<Change> {
         let (half, fifth) = (self.records / 2, self.records / 5);
         let mut changes = Vec::new();
@@ -171,7 +172,8 @@ impl Stores {
         Lmdb::open(&self.lmdb)?.build((0..SAMPLE.files).map(|key| Ok((name(key), body(key, len)))))
     }
 
-    /// The same changes in each, as many made durable together; gives the bytes that live afterwards.
+    /// The same changes in each, as many made durable together; gives the bytes that live
+    /// afterwards.
     fn churn(&self) -> anyhow::Result<u64> {
         let mut churn = Churn::new();
         let changes = churn.changes();

@@ -1,4 +1,5 @@
-//! Many threads that each wait until their record is on the medium: group commit against SQLite and LMDB.
+//! Many threads that each wait until their record is on the medium: group commit against SQLite and
+//! LMDB.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -101,8 +101,8 @@ pub(crate) fn run(bench: &mut Bench) -> anyhow::Result<()> {
     let keys: Vec<Key> = numbers.iter().map(|&number| Key::id(number)).collect();
     let raw: Vec<[u8; 8]> = numbers.iter().map(|number| number.to_be_bytes()).collect();
     let raw = || raw.iter().map(|key| &key[..]);
-    // Once without a clock, so that everything is in the page cache: in order and through the mapping, which has the system
-    // read in large pages.
+    // Once without a clock, so that everything is in the page cache: in order and through the
+    // mapping, which has the system read in large pages.
     let in_order: Vec<Key> = (0..RECORDS).map(Key::id).collect();
     get_many_with(&mapped, &in_order)?;
     let wanted = RECORDS * LEN as u64;

@@ -1,4 +1,5 @@
-//! What packs cost beside their bodies: bytes on disk, time to open, memory, and how all that grows.
+//! What packs cost beside their bodies: bytes on disk, time to open, memory, and how all that
+//! grows.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -108,7 +109,8 @@ fn growth(bench: &mut Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opening a large pack, warm, and the memory that it takes when every page of its index was looked at.
+/// Opening a large pack, warm, and the memory that it takes when every page of its index was looked
+/// at.
 fn opened(bench: &mut Bench, path: &Path, records: u64, cold_open_s: f64) -> anyhow::Result<()> {
     let mut opens = Vec::new();
     for _ in 0..9 {

@@ -1,5 +1,5 @@
-//! A load of a pack that is partly in the page cache: the rule that decides for each stretch, against always going past
-//! the page cache and always through it.
+//! A load of a pack that is partly in the page cache: the rule that decides for each stretch,
+//! against always going past the page cache and always through it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -80,7 +80,8 @@ fn read(bytes: u64) -> Group {
 }
 
 fn write(bytes: u64, gap: u64) -> Group {
-    // Where blocks touch, range-cache copies all that is held at each write: for a MiB of single bytes that is 550 GB.
+    // Where blocks touch, range-cache copies all that is held at each write: for a MiB of single
+    // bytes that is 550 GB.
     let copies_all = gap == 0 && bytes < 512;
     let systems: &[System] = if copies_all { &[STOOK, RANGEMAP] } else { &[STOOK, RANGE_CACHE, RANGEMAP] };
     let touch = if gap == 0 { "touch" } else { "do not touch" };

@@ -1,4 +1,5 @@
-//! What holding small blocks takes of memory: by how much the memory of a fresh process grows, without pages of files.
+//! What holding small blocks takes of memory: by how much the memory of a fresh process grows,
+//! without pages of files.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -67,10 +68,10 @@ pub(crate) fn run(bench: &mut Bench) -> anyhow::Result<()> {
             }
             cache.push(over(in_child(Holder::RangeCache, &case)?));
         }
-        let told = over(filled(&case)?.memory_bytes() as f64);
+        let reported = over(filled(&case)?.memory_bytes() as f64);
         let results = &mut bench.results;
         results.figure(&goal("Stook"), Target::AtMost(most), median(&ours)?, "B", note.clone());
-        results.figure(&goal("Stook"), Target::AtMost(most), told, "B", "as it tells itself");
+        results.figure(&goal("Stook"), Target::AtMost(most), reported, "B", "as it tells itself");
         if !theirs.is_empty() {
             results.figure(&goal("svfsc"), Target::None, median(&theirs)?, "B", note.clone());
         }
@@ -95,7 +96,7 @@ fn in_child(holder: Holder, case: &Case) -> anyhow::Result<f64> {
     command.args(["sparse", "--hold", name.get_name()]).args(numbers);
     let output = command.output()?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout)?.trim().parse().context("no number was told")
+    String::from_utf8(output.stdout)?.trim().parse().context("no number was reported")
 }
 
 fn filled(case: &Case) -> anyhow::Result<SparseBuffer> {

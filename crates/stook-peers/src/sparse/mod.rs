@@ -1,4 +1,5 @@
-//! Sparse files in memory against svfsc (in C++ and from Python), range-cache, and rangemap, which holds no bytes.
+//! Sparse files in memory against svfsc (in C++ and from Python), range-cache, and rangemap, which
+//! holds no bytes.
 
 mod groups;
 mod memory;
@@ -218,8 +219,8 @@ impl Bench {
 const PYTHON: &str = "svfsc from Python";
 /// svfsc in C++, built from its source.
 const PLAIN: &str = "svfsc in C++";
-/// svfsc less what the interpreter takes for a loop of calls that do nothing; what its module does to arguments and results
-/// is left in.
+/// svfsc less what the interpreter takes for a loop of calls that do nothing; what its module does
+/// to arguments and results is left in.
 const NET: &str = "svfsc without the interpreter";
 
 fn row_name(who: &str, suffix: &str) -> String {

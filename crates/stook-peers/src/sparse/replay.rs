@@ -1,4 +1,5 @@
-//! A trace, replayed with no foreknowledge: requests and bytes, against whoever knew all reads beforehand.
+//! A trace, replayed with no foreknowledge: requests and bytes, against whoever knew all reads
+//! beforehand.
 
 use std::convert::Infallible;
 use std::num::NonZeroUsize;

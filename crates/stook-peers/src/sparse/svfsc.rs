@@ -7,7 +7,8 @@ use stook_study::sparse_file::svfsc::Svfsc;
 use super::memory::{Case, STRIDE};
 use super::work::Work;
 
-/// Does one piece of work. It also times the same loops with a call that does nothing, which is what the interpreter takes.
+/// Does one piece of work. It also times the same loops with a call that does nothing, which is
+/// what the interpreter takes.
 const WORK: &str = r#"
 import json, operator, statistics, sys, threading, time
 import svfsc
@@ -73,7 +74,8 @@ while len(all) < work["repeats"] or (len(all) < 15 and sum(took for took, _ in a
 print(json.dumps({"took": statistics.median(took for took, _ in all), "idle": statistics.median(idle for _, idle in all)}))
 "#;
 
-/// How much more memory of its own a process has when blocks are held; pages of files that it runs do not count.
+/// How much more memory of its own a process has when blocks are held; pages of files that it runs
+/// do not count.
 const MEMORY: &str = r#"
 import resource, sys
 import svfsc
@@ -120,19 +122,19 @@ pub(crate) struct Timed {
 
 /// Does the work.
 pub(crate) fn seconds(svfsc: &Svfsc, work: &Work) -> anyhow::Result<Timed> {
-    let told = svfsc.script(WORK, &[serde_json::to_string(work)?])?;
-    serde_json::from_str(&told).with_context(|| format!("svfsc told {told:?}"))
+    let reported = svfsc.script(WORK, &[serde_json::to_string(work)?])?;
+    serde_json::from_str(&reported).with_context(|| format!("svfsc told {reported:?}"))
 }
 
 /// By how much the memory of a fresh process grew.
 pub(crate) fn resident(svfsc: &Svfsc, case: &Case) -> anyhow::Result<f64> {
     let numbers = [case.block_bytes, case.count, STRIDE, case.step];
-    let told = svfsc.script(MEMORY, &numbers.map(|number| number.to_string()))?;
-    told.trim().parse().with_context(|| format!("svfsc told {told:?}"))
+    let reported = svfsc.script(MEMORY, &numbers.map(|number| number.to_string()))?;
+    reported.trim().parse().with_context(|| format!("svfsc told {reported:?}"))
 }
 
 /// Requests and bytes of a trace.
 pub(crate) fn replay(svfsc: &Svfsc, path: &str, greedy: u64) -> anyhow::Result<(u64, u64)> {
-    let told = svfsc.script(REPLAY, &[path.to_owned(), greedy.to_string()])?;
-    serde_json::from_str(&told).with_context(|| format!("svfsc told {told:?}"))
+    let reported = svfsc.script(REPLAY, &[path.to_owned(), greedy.to_string()])?;
+    serde_json::from_str(&reported).with_context(|| format!("svfsc told {reported:?}"))
 }

@@ -89,7 +89,8 @@ pub(crate) fn cache(budget_bytes: Option<u64>) -> RangeCache<u8> {
     RangeCache::new(most.map_or(CacheCapacity::Unbounded, CacheCapacity::Bounded))
 }
 
-/// range-cache. It keeps what is there without comparing; what is read is copied out, as from all others.
+/// range-cache. It keeps what is there without comparing; what is read is copied out, as from all
+/// others.
 pub(crate) fn range_cache(work: &Work) -> anyhow::Result<f64> {
     let cache = cache(work.budget_bytes);
     let write = |calls: &Prepared| {

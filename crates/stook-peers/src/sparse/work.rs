@@ -5,7 +5,8 @@ use stook_study::sparse_file::work::{NEED_BLOCK_BYTES, NEED_BLOCKS, NEED_STRIDE_
 
 /// Bytes of the blocks of the patterns, and what their positions are multiples of half of.
 const PATTERN_BYTES: u64 = 64;
-/// An odd number: multiples of it, modulo a power of two, come to every number once, in no order that helps.
+/// An odd number: multiples of it, modulo a power of two, come to every number once, in no order
+/// that helps.
 pub(crate) const SCATTER: u64 = 0x9e37_79b1;
 /// From one block to the next where threads read and write 8 bytes: they do not touch.
 const THREAD_STRIDE: u64 = 9;
@@ -176,7 +177,8 @@ impl Work {
         Self { threads, ..Self::alone(Kind::Write, Vec::new(), Vec::new()) }
     }
 
-    /// Blocks of 8 bytes that do not touch are read in no order; all threads together read as often as one.
+    /// Blocks of 8 bytes that do not touch are read in no order; all threads together read as often
+    /// as one.
     pub(crate) fn thread_reads(threads: u64) -> Self {
         let blocks = TOTAL_BYTES / 8;
         let before = Calls::line(0, THREAD_STRIDE as i64, blocks, 8);

@@ -19,7 +19,7 @@ class DamagedError(Error, OSError):
     Attributes:
         file: The file that was hit; ``None`` for bytes in memory.
         offset: Where in the file, in bytes.
-        key: The key of the record, where it can still be told.
+        key: The key of the record, where it can still be reported.
         what: What was found and what was expected.
     """
 

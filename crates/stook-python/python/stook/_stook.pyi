@@ -1,5 +1,5 @@
 # The types of the native half. The documentation is copied from it by `scripts/python stubs`.
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
@@ -8,6 +8,10 @@ from typing import Final, Literal, TypeVar, Union, final, overload
 from typing_extensions import Self
 
 from ._errors import DamagedError
+from ._stook_ops import check as check
+from ._stook_ops import pack_tree as pack_tree
+from ._stook_ops import repair as repair
+from ._stook_ops import unpack as unpack
 from ._stook_sparse import DiskCache as DiskCache
 from ._stook_sparse import Pin as Pin
 from ._stook_sparse import SparseBuffer as SparseBuffer
@@ -17,7 +21,7 @@ from ._stook_sparse import check_sparse_options as check_sparse_options
 from ._stook_sparse import described as described
 from ._stook_sparse import shown_in as shown_in
 from ._stook_sparse import who_asks as who_asks
-from ._types import CheckReport, CompactReport, PackInfo, PackTreeReport, RepairReport, UnpackReport
+from ._types import CheckReport, CompactReport, PackInfo
 from ._typing import (
     Access,
     AnyBuffer,
@@ -457,10 +461,10 @@ class Pack:
             group: Only this group, or these; the default group is ``""``.
             split: Only this part of the pack; see `splits`.
             cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage`` and ``kinds``.
-            on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and told in `Scan.damages`.
+            on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in `Scan.damages`.
             kinds: ``"file"``: what has content, of further names of a file (hard links) that of the file, and everything that no
                 tree was packed from; ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
-                directory or a link is told by ``attributes["kind"]``.
+                directory or a link is reported by ``attributes["kind"]``.
 
         Returns:
             An iterator over records.
@@ -690,188 +694,3 @@ class Pack:
         Returns:
             A `CompactReport`.
         """
-
-def pack_tree(
-    sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
-    pack: Path,
-    *,
-    group: Union[str, None] = None,
-    group_by: Union[str, None] = None,
-    delete: bool = False,
-    max_delete: Union[int, None] = None,
-    force: bool = False,
-    move: bool = False,
-    checksum: bool = False,
-    include: Union[str, Sequence[str], None] = None,
-    exclude: Union[str, Sequence[str], Callable[[str], object], None] = None,
-    select: Union[Callable[[str], object], None] = None,
-    attributes: Union[Callable[[str], Union[Attributes, None]], None] = None,
-    as_file: bool = False,
-    dry_run: bool = False,
-    segment_bytes: Union[int, None] = None,
-    threads: int = 128,
-    progress: Union[Callable[[int, int], object], bool, None] = None,
-) -> PackTreeReport:
-    """Packs trees of files, or what is in archives; run again, adds only what is new or changed.
-
-    Keeps paths, modes, times, links, empty directories and, as root, owners. Links are never
-    followed.
-
-    Args:
-        sources: A directory, or several in a list: then keys begin with the name of each. Or
-            archives (tar, tar.gz, tar.zst, zip), whose members become records as if they had been
-            unpacked; not both together.
-        pack: The pack: made if it is not there.
-        group: The group to put everything into; else the default group.
-        group_by: Instead, spreads over groups: ``"top"`` by the first directory, ``"hash:N"`` over
-            N groups. Not for archives.
-        delete: Whether records of files that are gone from the tree are deleted; with ``group`` or
-            ``group_by``, in that group only. None is if that would be more than half of the files
-            of one of its roots, or if files were moved into the pack.
-        max_delete: With ``delete``: how many records may be deleted all the same.
-        force: With ``delete``: however many records are deleted.
-        move: Whether what was packed is removed, when the pack was read back and holds the same;
-            directories when they are empty. Not for archives, nor with ``delete``.
-        checksum: Whether the bytes of every file are compared, whatever its times say. What is
-            damaged in the pack is packed again.
-        include: A pattern, or several: only what one of them matches is packed. As on the command
-            line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
-            a directory with all below it.
-        exclude: A pattern, or several, of what is left out, directories with all that is in them.
-            Or a callable, called with the path of everything that is met, relative to its root;
-            what it says ``True`` to is left out.
-        select: Called with the same paths, where they are included and not excluded; what it says
-            ``False`` to is not packed. Directories are entered all the same: ``lambda path:
-            path.endswith(".jpg")`` finds pictures anywhere.
-        attributes: Called with the path of everything that is packed; gives a dict of values that
-            go with the record, by name, as for ``Pack.put``, or ``None``. What is unchanged keeps
-            what it has.
-        as_file: Whether a source that is an archive, or a pack, is packed as what it is, one file
-            or several.
-        dry_run: Whether nothing is done: the report says what would be.
-        segment_bytes: Segments of a new pack are sealed when they are this long; 4 GiB unless
-            given.
-        threads: Threads that walk and read.
-        progress: Called now and then with the entries and bytes so far; with ``move``, those that
-            are verified and removed are added. ``True`` shows a bar with tqdm.
-
-    Returns:
-        A `PackTreeReport`. What could not be read is in its ``failures``; the rest is packed.
-
-    Raises:
-        OSError: A source cannot be opened, or the pack cannot be written.
-        stook.InvalidError: More records would have been deleted than may be, or the sources cannot
-            be those that the pack was made from: nothing is packed then. Or nothing was selected,
-            or a source is a pack, or there is too little room.
-        stook.DamagedError: An archive is damaged where its members are listed.
-
-    A pack that was made for this is removed again when ``select``, ``exclude``, ``attributes`` or
-    ``progress`` raises, or nothing is selected.
-
-    Examples:
-        >>> import pathlib, stook
-        >>> pathlib.Path("photos").mkdir()
-        >>> size = pathlib.Path("photos/cat.jpg").write_bytes(b"...")
-        >>> stook.pack_tree("photos", "photos.stook").files
-        1
-        >>> stook.Pack("photos.stook")["cat.jpg"]
-        b'...'
-    """
-def unpack(
-    pack: Path,
-    target: Union[Path, None] = None,
-    *,
-    overwrite: str = "never",
-    group: Union[str, list[str], None] = None,
-    prefix: Union[str, bytes, None] = None,
-    include: Union[Sequence[str], None] = None,
-    exclude: Union[Sequence[str], Callable[[str], object], None] = None,
-    select: Union[Callable[[str], object], None] = None,
-    threads: int = 4,
-    force: bool = False,
-    tar: Union[Path, None] = None,
-    progress: Union[Callable[[int, int], object], bool, None] = None,
-) -> UnpackReport:
-    """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
-
-    Args:
-        pack: The pack, or the archive.
-        target: The directory: made if it is not there.
-        overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
-            ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
-        group: Only this group of a pack, or these.
-        prefix: Only paths that begin so.
-        include: Only paths that one of these patterns matches, as ``stook unpack --include`` has them.
-        exclude: Patterns of what is left out, directories with all that is in them; or called with paths, those of
-            directories above them too, before ``select``: what it says ``True`` to is left out in the same way.
-        select: Called with each path that is left; what it says ``False`` to is left out.
-        threads: Threads that write small files of a pack.
-        force: Write what fits, even where there is less room than all of it needs.
-        tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
-        progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
-
-    Returns:
-        An `UnpackReport`. What could not be unpacked is in its ``failures``.
-
-    Raises:
-        OSError: The target cannot be made, or reading the pack fails.
-        stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
-        stook.InvalidError: There is nothing of what was asked for; a directory that was made for it is removed again. Or
-            what is asked of an archive only packs have: groups, ``tar``.
-
-    Examples:
-        >>> import stook
-        >>> with stook.Pack("data.stook", "a") as pack:
-        ...     pack.update({"a/1.jpg": b"x", "a/2.txt": b"yy"})
-        >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
-        1
-    """
-def check(pack: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> CheckReport:
-    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
-
-    Where a `Pack` is open, `Pack.check` checks the state that it shows.
-
-    Args:
-        pack: The pack.
-        progress: Called now and then with the bytes gone through and all there are, on another thread.
-
-    Returns:
-        A `CheckReport`. Damage is not an exception here; it is what the report is for.
-
-    Raises:
-        FileNotFoundError: There is nothing at ``pack``.
-        stook.NotAPackError: What is at ``pack`` is no pack.
-
-    Examples:
-        >>> import stook
-        >>> with stook.Pack("data.stook", "a") as pack:
-        ...     pack["one"] = b"first"
-        >>> stook.check("data.stook").ok
-        True
-    """
-def repair(pack: Path, new: Path, *, progress: Union[Callable[[int, int], object], None] = None) -> RepairReport:
-    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack stays as it is.
-
-    What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it was.
-
-    Args:
-        pack: The pack.
-        new: The new pack. Nothing may be there.
-        progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
-            the repair, and nothing is left of it.
-
-    Returns:
-        A `RepairReport`.
-
-    Raises:
-        FileNotFoundError: There is nothing at ``pack``.
-        stook.NotAPackError: What is at ``pack`` is no pack.
-        stook.ExistsError: Something is at ``new``, or has the name of its quarantine.
-
-    Examples:
-        >>> import stook
-        >>> with stook.Pack("data.stook", "a") as pack:
-        ...     pack["one"] = b"first"
-        >>> stook.repair("data.stook", "saved.stook").records
-        1
-    """

@@ -279,7 +279,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return {"name": path, "size": 0, "type": "directory"}
 
     def _known(self, path: str) -> Info:
-        """The same; nothing where there is nothing. Damage and wrong options are told."""
+        """The same; nothing where there is nothing. Damage and wrong options are reported."""
         try:
             return self.info(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -308,7 +308,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         try:
             below = opened.listdir(key)
         except (FileNotFoundError, NotADirectoryError):
-            # A file or an id; else it is told below that there is none.
+            # A file or an id; else it is reported below that there is none.
             below = []
         for stat in filter(lambda one: _is_path(one.key), below):
             name = _joined(pack, str(stat.key))
@@ -572,7 +572,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     ) -> list[Any]:
         """Ranges of files, in their order; those of one file are fetched together."""
         if max_gap is not None:
-            raise InvalidError("how far apart ranges are that one request fetches is told by max_gap in sparse_options=")
+            raise InvalidError("how far apart ranges are that one request fetches is reported by max_gap in sparse_options=")
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
         if not len(paths) == len(starts) == len(ends):
@@ -665,7 +665,7 @@ class _Fetch:
         self.whole: Optional[bytes] = None
         self.reported_size, self.signs, self.proof, wait = self._settled()
         self.size = self.reported_size
-        #: Whether another state of the file would be told by something else.
+        #: Whether another state of the file would be reported by something else.
         self.is_settled = wait == 0
 
     def begin(self, is_whole: bool) -> None:

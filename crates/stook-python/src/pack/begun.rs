@@ -35,8 +35,8 @@ impl<T: Send> Begun<T> {
         self.with(py, wait)?.or_raise()
     }
 
-    /// Does something with it, without the interpreter. It does not go on in a process that was forked from the one that
-    /// began it: a thread that is not here may have been at it.
+    /// Does something with it, without the interpreter. It does not go on in a process that was
+    /// forked from the one that began it: a thread that is not here may have been at it.
     pub(crate) fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> PyResult<R> {
         if self.process != std::process::id() {
             let text = "this was begun in the process that this one was forked from; begin it again here";

@@ -1,4 +1,5 @@
-//! `stook.check` and `stook.repair`: what is wrong with a pack, and all that is whole into a new one.
+//! `stook.check` and `stook.repair`: what is wrong with a pack, and all that is whole into a new
+//! one.
 
 use std::path::PathBuf;
 
@@ -10,13 +11,15 @@ use crate::errors::OrRaise as _;
 use crate::paths;
 use crate::wait::{callback_of, interruptible_with_progress};
 
-/// Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
+/// Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its
+/// segments alone.
 ///
 /// Where a `Pack` is open, `Pack.check` checks the state that it shows.
 ///
 /// Args:
 ///     pack: The pack.
-///     progress: Called now and then with the bytes gone through and all there are, on another thread.
+///     progress: Called now and then with the bytes gone through and all there are, on another
+///         thread. ``True`` shows a bar with tqdm.
 ///
 /// Returns:
 ///     A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -48,15 +51,18 @@ pub(crate) fn check<'py>(
     info::check_report(py, &report.or_raise()?)
 }
 
-/// Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack stays as it is.
+/// Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack
+/// stays as it is.
 ///
-/// What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it was.
+/// What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
+/// was.
 ///
 /// Args:
 ///     pack: The pack.
 ///     new: The new pack. Nothing may be there.
-///     progress: Called now and then with the bytes gone through and all there are, on another thread. What it raises ends
-///         the repair, and nothing is left of it.
+///     progress: Called now and then with the bytes gone through and all there are, on another
+///         thread. ``True`` shows a bar with tqdm. What it raises ends the repair, and nothing is
+///         left of it.
 ///
 /// Returns:
 ///     A `RepairReport`.

@@ -57,8 +57,9 @@ impl Pack {
         Ok(all)
     }
 
-    /// What lies directly below a directory, where keys are paths with ``/`` between their parts. Directories are there whether
-    /// they have records of their own or not; numeric keys lie in the topmost directory.
+    /// What lies directly below a directory, where keys are paths with ``/`` between their parts.
+    /// Directories are there whether they have records of their own or not; numeric keys lie in the
+    /// topmost directory.
     ///
     /// Args:
     ///     directory: Its key, with or without a ``/`` at its end; ``""`` is the topmost one.

@@ -76,7 +76,8 @@ pub(crate) fn durability_of(durability: &Bound<'_, PyAny>) -> PyResult<Durabilit
     interval.map(Durability::Interval).ok_or_else(wrong)
 }
 
-/// A time: a `datetime`, a text as the command line takes it, nanoseconds as an int, or seconds as a float.
+/// A time: a `datetime`, a text as the command line takes it, nanoseconds as an int, or seconds as
+/// a float.
 pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Ok(text) = at.extract::<String>() {
         return parse_time(&text).map_err(|error| invalid(error.to_string()));
@@ -141,7 +142,8 @@ impl Settings {
         }
     }
 
-    /// Opens the pack for writing, or makes it. Readers that are opened from then on read the same directory.
+    /// Opens the pack for writing, or makes it. Readers that are opened from then on read the same
+    /// directory.
     pub(crate) fn open_writer(&mut self) -> PyResult<PackWriter> {
         if self.at_ns.is_some() || self.generation.is_some() {
             return Err(invalid("a state of the past can only be read: mode 'r'"));

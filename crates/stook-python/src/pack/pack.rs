@@ -1,4 +1,5 @@
-//! `stook.Pack`: the class, how it is opened and closed. What is read is in `reading`, what is written in `writing`.
+//! `stook.Pack`: the class, how it is opened and closed. What is read is in `reading`, what is
+//! written in `writing`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,39 +18,44 @@ use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
 use crate::paths;
 
-/// Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
+/// Many records in a few large files: read by key or from end to end, changed in place, safe
+/// against crashes.
 ///
-/// A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows the state that it
-/// had then; one opened to write shows what it wrote. Any number of threads may use it; others may read it meanwhile, in other
-/// processes, too, but only one may write.
+/// A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows
+/// the state that it had then; one opened to write shows what it wrote. Any number of threads may
+/// use it; others may read it meanwhile, in other processes, too, but only one may write.
 ///
 /// Args:
 ///     path: The directory of the pack.
-///     mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not there; ``"x"``
-///         makes it and fails if it is there.
-///     at: The state at this time rather than the newest: a ``datetime``, a text (``"2026-11-21T20:30:00Z"``, a date,
-///         ``"@1795293000"``), a float of seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
+///     mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not
+///         there; ``"x"`` makes it and fails if it is there.
+///     at: The state at this time rather than the newest: a
+///         ``datetime``, a text (``"2026-11-21T20:30:00Z"``, a date, ``"@1795293000"``), a float of
+///         seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
 ///     generation: This generation, as it was published, rather than the newest.
-///     map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
-///         Nobody may cut or overwrite its files meanwhile.
-///     access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it, and gets through it where
-///         half of the free memory holds the pack.
-///     durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
-///         by all threads that wait), a number: at the latest after so many seconds, as long as records are put.
+///     map: Whether sealed segments are mapped into memory. Gets are several times as fast where
+///         the pack is in memory. Nobody may cut or overwrite its files meanwhile.
+///     access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in
+///         it, and gets through it where half of the free memory holds the pack.
+///     durability: When what was put is safe:
+///         ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared by all
+///         threads that wait), a number: at the latest after so many seconds, as long as records
+///         are put.
 ///     segment_bytes: Segments of a new pack are sealed when they are this long.
 ///
 /// Raises:
 ///     FileNotFoundError: There is nothing at ``path``.
-///     stook.NotAPackError: What is at ``path`` is no pack.
-///     stook.ExistsError: Mode ``"x"``, and there is a pack.
-///     stook.LockedError: Another process, or another object, writes to it.
-///     stook.NoSuchStateError: There is no such generation, history does not go back so far, or ``at`` is before the first
+///     stook.NotAPackError: What is at ``path`` is no pack. stook.ExistsError: Mode ``"x"``, and
+///     there is a pack. stook.LockedError: Another process, or another object, writes to it.
+///     stook.NoSuchStateError: There is no such generation, history does not go back so far, or
+///     ``at`` is before the first
 ///         record.
 ///     stook.DamagedError: Its manifest is not what was written.
 ///
 /// Warns:
-///     stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what was found and mended.
-///     stook.DamageWarning: Something else of it is damaged, so that records may be missing: `Pack.damages` says what.
+///     stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what
+///     was found and mended. stook.DamageWarning: Something else of it is damaged, so that records
+///     may be missing: `Pack.damages` says what.
 ///
 /// Examples:
 ///     >>> import stook
@@ -207,7 +213,8 @@ impl Pack {
         self.settings.mode.as_str()
     }
 
-    /// The damage that was met when it was opened, as exceptions: records may be missing. `check` looks for all damage.
+    /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
+    /// looks for all damage.
     #[getter]
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         info::damages(py, &self.reader(py)?.damages())
@@ -250,8 +257,8 @@ impl Pack {
         format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), self.settings.mode.as_str())
     }
 
-    /// Packs that are open to be read can be given to other processes; they are opened anew there, and show the newest state unless
-    /// they were opened with ``at`` or ``generation``.
+    /// Packs that are open to be read can be given to other processes; they are opened anew there,
+    /// and show the newest state unless they were opened with ``at`` or ``generation``.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let py = slf.py();
         let pack = slf.get();

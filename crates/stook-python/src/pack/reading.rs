@@ -26,8 +26,8 @@ use crate::memory::bytes_of;
 use crate::numbers::Count;
 use crate::wait::{callback_of, interruptible_with_progress};
 
-/// Keys of a batch that are looked up at once where records are mapped: so many that their values are still near when they
-/// are handed to Python.
+/// Keys of a batch that are looked up at once where records are mapped: so many that their values
+/// are still near when they are handed to Python.
 const MAPPED_BATCH_LEN: usize = 512;
 const MAPPED_BATCH_BYTES: usize = 4 << 20;
 /// The same where they are read: enough to keep a device busy, and bounded.
@@ -277,8 +277,8 @@ impl Pack {
     ///     prefix: Only keys that begin with this.
     ///     start: Only keys from this one on.
     ///     end: Only keys before this one.
-    ///     kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index alone, others read the heads
-    ///         of records.
+    ///     kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index
+    ///         alone, others read the heads of records.
     ///
     /// Returns:
     ///     An iterator over keys.
@@ -331,11 +331,14 @@ impl Pack {
     ///     end: Only keys before this one.
     ///     group: Only this group, or these; the default group is ``""``.
     ///     split: Only this part of the pack; see `splits`.
-    ///     cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage`` and ``kinds``.
-    ///     on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and told in `Scan.damages`.
-    ///     kinds: ``"file"``: what has content, of further names of a file (hard links) that of the file, and everything that no
-    ///         tree was packed from; ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
-    ///         directory or a link is told by ``attributes["kind"]``.
+    ///     cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but
+    ///         ``on_damage`` and ``kinds``.
+    ///     on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in
+    ///         `Scan.damages`.
+    ///     kinds: ``"file"``: what has content, of further names of a file (hard links) that of the
+    ///         file, and everything that no tree was packed from;
+    ///         ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
+    ///         directory or a link is reported by ``attributes["kind"]``.
     ///
     /// Returns:
     ///     An iterator over records.
@@ -392,7 +395,8 @@ impl Pack {
         py.detach(|| Scan::new(reader, kinds, 0, |pack| begin_scan(pack, split.as_ref(), options))).or_raise()
     }
 
-    /// Cuts the pack into parts of about the same length, so that several threads or processes scan one each.
+    /// Cuts the pack into parts of about the same length, so that several threads or processes scan
+    /// one each.
     ///
     /// Args:
     ///     count: How many at most.
@@ -478,20 +482,22 @@ impl Pack {
         Ok(true)
     }
 
-    /// Goes through records that are put from now on, by whomever, in the order in which they are put. A record that was
-    /// replaced or deleted before it was looked at is passed over.
+    /// Goes through records that are put from now on, by whomever, in the order in which they are
+    /// put. A record that was replaced or deleted before it was looked at is passed over.
     ///
     /// Args:
     ///     prefix: Only keys that begin with this.
     ///     group: Only this group, or these.
-    ///     timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is closed.
+    ///     timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is
+    ///         closed.
     ///
     /// Returns:
     ///     An iterator over records.
     ///
     /// Raises:
-    ///     stook.DamagedError: A record is not what was written; from the iterator, which goes on behind it.
-    ///     stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the past does not grow.
+    ///     stook.DamagedError: A record is not what was written; from the iterator, which goes on
+    ///     behind it. stook.InvalidError: The pack was opened with ``at`` or ``generation``: a
+    ///     state of the past does not grow.
     ///
     /// Examples:
     ///     >>> import stook
@@ -540,7 +546,8 @@ impl Pack {
     }
 }
 
-/// A scan that is to stop at damage does not begin where records may be missing: nobody would be told of those.
+/// A scan that is to stop at damage does not begin where records may be missing: nobody would be
+/// told of those.
 fn refuse_loss(reader: &pack::Pack, on_damage: OnDamage) -> PyResult<()> {
     match reader.damages().first() {
         Some(damage) if on_damage == OnDamage::Stop => {
@@ -581,8 +588,8 @@ pub(super) fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     Ok(all)
 }
 
-/// Values of mapped records: looked up and verified without the interpreter, copied once into memory that is near, and once
-/// into Python's.
+/// Values of mapped records: looked up and verified without the interpreter, copied once into
+/// memory that is near, and once into Python's.
 #[derive(Default)]
 struct Near {
     memory: Vec<u8>,
@@ -640,7 +647,8 @@ impl Near {
     }
 }
 
-/// How many records are asked for at once: fewer where they are long, so that memory is bounded and signals are seen.
+/// How many records are asked for at once: fewer where they are long, so that memory is bounded and
+/// signals are seen.
 struct Sizes {
     len: usize,
     len_max: usize,

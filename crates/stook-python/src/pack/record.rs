@@ -66,8 +66,8 @@ impl Record {
         view_of(py, self.body.clone())
     }
 
-    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file. What no tree was packed from
-    /// is a file.
+    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+    /// What no tree was packed from is a file.
     #[getter]
     fn kind(&self) -> &'static str {
         name_of(self.attributes.file_kind())

@@ -1,8 +1,9 @@
 //! `stook.Scan`: records from end to end.
 //!
-//! The library hands out records where its window is, which moves on. They are copied, without the interpreter, into memory that
-//! a quarter of a MiB of records share and that Python then sees without a further copy. When Python let go of all of them the
-//! memory is used again: fresh memory costs more than the copy.
+//! The library hands out records where its window is, which moves on. They are copied, without the
+//! interpreter, into memory that a quarter of a MiB of records share and that Python then sees
+//! without a further copy. When Python let go of all of them the memory is used again: fresh memory
+//! costs more than the copy.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -45,7 +46,8 @@ pub(crate) struct Row {
     /// Its attributes are still to be decoded.
     pub(crate) record: Record,
     attributes: Bytes,
-    /// How many records of the library, of whatever kind, end with this one since its batch was begun.
+    /// How many records of the library, of whatever kind, end with this one since its batch was
+    /// begun.
     number: u64,
 }
 
@@ -82,7 +84,8 @@ struct Inner {
     pack: Arc<pack::Pack>,
     batch: VecDeque<Row>,
     kinds: Kinds,
-    /// Where the library stood when the batch was begun, and how many of its records are behind what Python has had.
+    /// Where the library stood when the batch was begun, and how many of its records are behind
+    /// what Python has had.
     begun: Option<pack::Cursor>,
     handed_out: u64,
     /// Records to pass over, when it goes on from within a batch.
@@ -316,8 +319,8 @@ impl Scan {
         Ok(Some(record))
     }
 
-    /// Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record, in another process too, as
-    /// long as the pack has this generation.
+    /// Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record,
+    /// in another process too, as long as the pack has this generation.
     fn cursor(&self, py: Python<'_>) -> PyResult<String> {
         self.inner.with(py, |inner| {
             let (begun, handed_out) = match &inner.begun {
@@ -335,7 +338,8 @@ impl Scan {
     }
 }
 
-/// All damage that is known of what a scan goes through. Some is met when the pack is opened and once more by the scan.
+/// All damage that is known of what a scan goes through. Some is met when the pack is opened and
+/// once more by the scan.
 fn met_by(pack: &pack::Pack, scan: &pack::Scan<'_>) -> pack::Damages {
     pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect()
 }

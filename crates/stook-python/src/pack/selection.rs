@@ -1,5 +1,5 @@
-//! What `include`, `exclude`, `select` and `attributes` say: patterns, and callables that are asked about
-//! paths, by threads that read.
+//! What `include`, `exclude`, `select` and `attributes` say: patterns, and callables that are asked
+//! about paths, by threads that read.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

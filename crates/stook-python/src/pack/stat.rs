@@ -19,12 +19,14 @@ pub(crate) const HEADS_LEN: usize = 4096;
 pub(crate) struct Stat {
     key: Key,
     kind: Option<FileKind>,
-    /// Bytes of the value; of a further name of a file those of the file. ``None`` where only reading it would tell.
+    /// Bytes of the value; of a further name of a file those of the file. ``None`` where only
+    /// reading it would tell.
     #[pyo3(get)]
     size: Option<u64>,
     attributes: Attributes,
     group: Option<Arc<str>>,
-    /// When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its own.
+    /// When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
+    /// own.
     #[pyo3(get)]
     time_ns: Option<i64>,
 }
@@ -88,8 +90,8 @@ impl Stat {
         key::to_python(py, &self.key)
     }
 
-    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file. What no tree was packed from
-    /// is a file.
+    /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+    /// What no tree was packed from is a file.
     #[getter]
     fn kind(&self) -> &'static str {
         name_of(self.kind)

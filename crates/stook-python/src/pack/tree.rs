@@ -129,20 +129,7 @@ pub(crate) fn pack_tree<'py>(
     let packed = py.detach(|| packing.run(&mut watching));
     let (pack, sources) = (packing.pack.clone(), text_of_paths(&packing.sources));
     let Watching { reporter, notes, logs, .. } = watching;
-    // That it was given up is told by what was raised.
-    let failed =
-        packed.as_ref().err().filter(|error| !matches!(error, Error::Abandoned | Error::Interrupted));
-    if let Some(error) = raised.take() {
-        let Some(left) = failed.map(Error::raise) else { return Err(error) };
-        left.set_cause(py, Some(error));
-        return Err(left);
-    }
-    if let Err(error) = reporter.finish() {
-        if let Some(left) = failed {
-            error.set_cause(py, Some(left.raise()));
-        }
-        return Err(error);
-    }
+    raise_first(py, packed.as_ref().err(), raised.take(), reporter)?;
     warn_of_recovery(py, &pack, &notes)?;
     let report = packed.or_raise()?;
     let damages: Damages = logs.iter().flat_map(DamageLog::all).collect();
@@ -152,6 +139,32 @@ pub(crate) fn pack_tree<'py>(
         return Err(invalid(format!("{why}; max_delete or force deletes them")));
     }
     info::pack_report(py, &report, &damages)
+}
+
+/// Raises what a callable or the handler of a signal raised, and beside it what could not be taken
+/// back.
+fn raise_first(
+    py: Python<'_>,
+    failed: Option<&Error>,
+    raised: Option<PyErr>,
+    reporter: ProgressReporter,
+) -> PyResult<()> {
+    // That it was given up is reported by what was raised.
+    let left =
+        failed.filter(|error| !matches!(error, Error::Abandoned | Error::Interrupted)).map(Error::raise);
+    let reported = reporter.finish();
+    match (raised, reported, left) {
+        (None, Ok(()), _) => Ok(()),
+        (Some(error), _, None) | (None, Err(error), None) => Err(error),
+        (Some(error), _, Some(left)) => {
+            left.set_cause(py, Some(error));
+            Err(left)
+        }
+        (None, Err(error), Some(left)) => {
+            error.set_cause(py, Some(left));
+            Err(error)
+        }
+    }
 }
 
 /// What is heard while sources are packed.
@@ -208,7 +221,8 @@ impl Hooks for Watching {
     }
 }
 
-/// That nothing was selected is an error where something was asked for: what is misspelt, or gives nothing, looks like it.
+/// That nothing was selected is an error where something was asked for: what is misspelt, or gives
+/// nothing, looks like it.
 fn refuse_nothing(report: &PackReport, include: bool, select: bool, sources: &str) -> PyResult<()> {
     let Some(nothing) = report.nothing.filter(|nothing| nothing.is_error) else { return Ok(()) };
     let who = match (include, select) {

@@ -18,23 +18,28 @@ use crate::numbers;
 use crate::paths;
 use crate::wait::{callback_of, interruptible_with_progress};
 
-/// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
+/// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
+/// nothing leads out of it.
 ///
 /// Args:
 ///     pack: The pack, or the archive.
 ///     target: The directory: made if it is not there.
-///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
-///         ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
+///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
+///         those whose content is ``"different"``, or ``"always"`` all. What stays with other
+///         content is in ``kept``.
 ///     group: Only this group of a pack, or these.
 ///     prefix: Only paths that begin so.
-///     include: Only paths that one of these patterns matches, as ``stook unpack --include`` has them.
-///     exclude: Patterns of what is left out, directories with all that is in them; or called with paths, those of
-///         directories above them too, before ``select``: what it says ``True`` to is left out in the same way.
+///     include: A pattern, or several: only paths that one of them matches, as
+///         ``stook unpack --include`` has them.
+///     exclude: A pattern, or several, of what is left out, directories with all that is in them.
+///         Or a callable, called with paths and those of directories above them: what it says
+///         ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
 ///     threads: Threads that write small files of a pack.
 ///     force: Write what fits, even where there is less room than all of it needs.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
-///     progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
+///     progress: Called now and then with the records and bytes so far, on another thread. ``True``
+///         shows a bar with tqdm.
 ///
 /// Returns:
 ///     An `UnpackReport`. What could not be unpacked is in its ``failures``.
@@ -42,7 +47,8 @@ use crate::wait::{callback_of, interruptible_with_progress};
 /// Raises:
 ///     OSError: The target cannot be made, or reading the pack fails.
 ///     stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
-///     stook.InvalidError: There is nothing of what was asked for; a directory that was made for it is removed again. Or
+///     stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
+///     is removed again. Or
 ///         what is asked of an archive only packs have: groups, ``tar``.
 ///
 /// Examples:

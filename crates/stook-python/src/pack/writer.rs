@@ -1,4 +1,5 @@
-//! The writer behind a `Pack`: used by any number of threads, and what it put is seen by its readers.
+//! The writer behind a `Pack`: used by any number of threads, and what it put is seen by its
+//! readers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -140,7 +141,8 @@ impl Writer {
         }
     }
 
-    /// Before any lock: one that a thread of the parent held when this process was forked is never let go here.
+    /// Before any lock: one that a thread of the parent held when this process was forked is never
+    /// let go here.
     pub(crate) fn enter(&self) -> Result<()> {
         if !self.is_ours() {
             return Err(pack::Error::Forked { owner: self.process }.into());
@@ -240,7 +242,8 @@ impl Writer {
         )
     }
 
-    /// Deletes a record and gives its value, with nothing in between. `open` gives readers the new state, `get` asks them.
+    /// Deletes a record and gives its value, with nothing in between. `open` gives readers the new
+    /// state, `get` asks them.
     pub(crate) fn pop(
         &self,
         key: &Key,
@@ -291,7 +294,8 @@ impl Writer {
         }
     }
 
-    /// Notes which thread has the writer, so that a callback that wants it, too, is told instead of waiting for itself.
+    /// Notes which thread has the writer, so that a callback that wants it, too, is reported
+    /// instead of waiting for itself.
     fn as_the_one<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
         self.alone.store(THREAD.with(|thread| *thread), Ordering::Relaxed);
         let result = change();
@@ -334,7 +338,8 @@ impl Writer {
         recent.stale || !recent.values.is_empty()
     }
 
-    /// Puts all on the medium, then has `open` give readers the new state. Nothing is put meanwhile.
+    /// Puts all on the medium, then has `open` give readers the new state. Nothing is put
+    /// meanwhile.
     pub(crate) fn reopen(&self, open: impl FnOnce() -> pack::Result<()>) -> Result<()> {
         self.alone(|writer| self.renew(writer, open))
     }

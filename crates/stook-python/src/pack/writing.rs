@@ -36,14 +36,14 @@ impl Pack {
     /// Args:
     ///     key: The key.
     ///     value: The value: `bytes` or anything with a buffer in one piece.
-    ///     attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The names ``kind``, ``mode``,
-    ///         ``mtime_ns``, ``user_id``, ``group_id``, ``names``, ``ctime_ns`` and ``inode`` are those of packed files,
-    ///         and take what those have.
+    ///     attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The
+    ///         names ``kind``, ``mode``, ``mtime_ns``, ``user_id``, ``group_id``, ``names``,
+    ///         ``ctime_ns`` and ``inode`` are those of packed files, and take what those have.
     ///     group: The group to put it into.
     ///
     /// Returns:
-    ///     Its sequence number. When the record is safe, ``durability`` says. After Ctrl-C a long value may still be written:
-    ///     it is whole or not there.
+    ///     Its sequence number. When the record is safe, ``durability`` says. After Ctrl-C a long
+    ///     value may still be written: it is whole or not there.
     ///
     /// Raises:
     ///     OSError: The disk is full or fails. After a failed write the pack must be opened again.
@@ -185,8 +185,8 @@ impl Pack {
 
     /// Puts and deletions that count together or not at all, whatever happens.
     ///
-    /// Use it in a ``with`` statement: when its body ends all of it is written, after an exception nothing. What is put
-    /// is kept in memory until then.
+    /// Use it in a ``with`` statement: when its body ends all of it is written, after an exception
+    /// nothing. What is put is kept in memory until then.
     ///
     /// Args:
     ///     group: The group to put records into.

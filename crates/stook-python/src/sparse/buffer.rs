@@ -17,14 +17,18 @@ use crate::numbers::{self, Budget, End, Length, MaxLen, Position};
 
 /// Bytes at any positions in memory, with gaps between them.
 ///
-/// Holds what has been fetched of a file that is elsewhere: it is written as ranges come, read where all is there, and
-/// asked what is still needed. Neighbours count as one range. All methods may be called from any thread.
+/// Holds what has been fetched of a file that is elsewhere: it is written as ranges come, read
+/// where all is there, and asked what is still needed. Neighbours count as one range. All methods
+/// may be called from any thread.
 ///
-/// Ranges are ``(start, end)``, ``end`` not included; single ones are given as ``position, length``.
+/// Ranges are ``(start, end)``, ``end`` not included; single ones are given as
+/// ``position, length``.
 ///
 /// Args:
-///     budget_bytes: More than this is not held: each write evicts what was touched longest ago. ``None`` for no limit.
-///     grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to 65,536.
+///     budget_bytes: More than this is not held: each write evicts what was touched longest ago.
+///         ``None`` for no limit.
+///     grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to
+///         65,536.
 ///     adopt_min: What is shorter is copied by :meth:`adopt`: 4,096 or more.
 ///     first_touch: Where the count of touches begins.
 ///
@@ -107,11 +111,12 @@ impl SparseBuffer {
     /// Args:
     ///     position: Where its first byte goes.
     ///     data: Any bytes-like object.
-    ///     on_difference: What to do where bytes are held already. ``"error"``: the same are fine, others raise.
-    ///         ``"keep"``: what is held stays. ``"replace"``: it is replaced.
+    ///     on_difference: What to do where bytes are held already. ``"error"``: the same are fine,
+    ///         others raise. ``"keep"``: what is held stays. ``"replace"``: it is replaced.
     ///
     /// Returns:
-    ///     How many bytes were not held before. The others were kept, or replaced where that was asked for.
+    ///     How many bytes were not held before. The others were kept, or replaced where that was
+    ///     asked for.
     ///
     /// Raises:
     ///     DiffersError: A byte is held already and is another; ``offset`` tells the first.
@@ -134,9 +139,9 @@ impl SparseBuffer {
 
     /// Holds ``data`` at ``position`` without a copy.
     ///
-    /// The object is kept until the last part of it is erased or evicted. What is shorter than ``adopt_min``, and
-    /// what may be written to (a ``bytearray``), is copied instead. The memory under a read-only view of something else must
-    /// not change.
+    /// The object is kept until the last part of it is erased or evicted. What is shorter than
+    /// ``adopt_min``, and what may be written to (a ``bytearray``), is copied instead. The memory
+    /// under a read-only view of something else must not change.
     ///
     /// Args:
     ///     position: Where its first byte goes.
@@ -199,8 +204,8 @@ impl SparseBuffer {
 
     /// The ``length`` bytes at ``position`` as a read-only ``memoryview``.
     ///
-    /// What was adopted together is shown where it is, without a copy; it stays in memory as long as the view, whatever
-    /// happens to the buffer. Anything else is copied once.
+    /// What was adopted together is shown where it is, without a copy; it stays in memory as long
+    /// as the view, whatever happens to the buffer. Anything else is copied once.
     ///
     /// Raises:
     ///     NotHeldError: Not all of them are held.
@@ -231,10 +236,12 @@ impl SparseBuffer {
     ///     position: The first byte.
     ///     length: How many bytes.
     ///     min_len: The shortest read, as far as ``max_len`` and ``end`` allow.
-    ///     max_gap: Bytes that are held, or not wanted, are read again to make one read of two: at most this many.
+    ///     max_gap: Bytes that are held, or not wanted, are read again to make one read of two: at
+    ///         most this many.
     ///     max_len: The longest read; ``None`` for no limit.
     ///     alignment: Reads begin and end at multiples of this power of two.
-    ///     end: The length of what is read, past which nothing is planned; ``None`` where it is not known.
+    ///     end: The length of what is read, past which nothing is planned; ``None`` where it is not
+    ///         known.
     ///
     /// Raises:
     ///     InvalidError: The options contradict themselves.
@@ -267,8 +274,8 @@ impl SparseBuffer {
     ///     end: The length of what is read.
     ///
     /// Raises:
-    ///     InvalidError: The options contradict themselves, a range ends before it begins, or more than 4 million
-    ///         reads would be needed.
+    ///     InvalidError: The options contradict themselves, a range ends before it begins, or more
+    ///         than 4 million reads would be needed.
     #[pyo3(signature = (ranges, *, min_len=0, max_gap=0, max_len=None, alignment=1, end=None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords")]
     fn need_many<'py>(
@@ -297,7 +304,8 @@ impl SparseBuffer {
         self.buffer.extent_at(position.0).map(|extent| reports::extent(py, &extent)).transpose()
     }
 
-    /// How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as one.
+    /// How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as
+    /// one.
     fn segments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let segments = py.detach(|| self.buffer.segments());
         PyList::new(py, segments.iter().map(|one| (one.range.start(), one.range.end(), one.last_touch)))
@@ -320,7 +328,8 @@ impl SparseBuffer {
         zero_copy::detach(py, || self.buffer.clear())
     }
 
-    /// Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only what is pinned.
+    /// Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only
+    /// what is pinned.
     ///
     /// Whole segments go, so up to 64 KiB more than needed.
     ///
@@ -349,13 +358,15 @@ impl SparseBuffer {
         reports::counters(py, &self.buffer.counters())
     }
 
-    /// How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and tuning.
+    /// How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and
+    /// tuning.
     fn work(&self) -> (u64, u64) {
         let work = self.buffer.work();
         (work.bytes_moved, work.segments_moved)
     }
 
-    /// The serialised form: bytes, options, counters and touches, with checksums; pins are left out.
+    /// The serialised form: bytes, options, counters and touches, with checksums; pins are left
+    /// out.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let written = py.detach(|| {
             let mut out = Vec::new();
@@ -364,7 +375,8 @@ impl SparseBuffer {
         bytes_of(py, &written.or_raise()?)
     }
 
-    /// Reads what :meth:`to_bytes` gave. The bytes may come from anywhere: what they say is verified.
+    /// Reads what :meth:`to_bytes` gave. The bytes may come from anywhere: what they say is
+    /// verified.
     ///
     /// Raises:
     ///     DamagedError: They were cut or changed.
@@ -399,8 +411,8 @@ impl SparseBuffer {
         self.buffer.end()
     }
 
-    /// The modification time of what the bytes come from, nanoseconds since 1970: whatever was set. Kept in the serialised
-    /// form, to be compared later.
+    /// The modification time of what the bytes come from, nanoseconds since 1970: whatever was set.
+    /// Kept in the serialised form, to be compared later.
     #[getter]
     fn modified_ns(&self) -> Option<i64> {
         self.buffer.modified_ns()

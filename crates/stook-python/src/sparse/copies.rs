@@ -13,8 +13,8 @@ use crate::errors::OrRaise as _;
 use crate::memory::{RELEASE_MIN, contiguous, detach_if_long};
 use crate::numbers::{Length, Position};
 
-/// Reads up to this go through the stack: Python copies so few bytes faster than it hands out memory to be filled, and
-/// has every single byte already.
+/// Reads up to this go through the stack: Python copies so few bytes faster than it hands out
+/// memory to be filled, and has every single byte already.
 const TINY: usize = 64;
 /// Reads up to this are made into memory that is zeroed first.
 const SMALL: u64 = 4 << 10;
@@ -100,7 +100,8 @@ unsafe impl Sync for Start {}
 unsafe fn copy_pieces(buffer: &SparseBuffer, range: ByteRange, to: Start) -> Result<(), SparseError> {
     let mut at = to.0;
     buffer.with_pieces(range, |piece| {
-        // SAFETY: the pieces have the length of the range together, and fresh memory overlaps none of them.
+        // SAFETY: the pieces have the length of the range together, and fresh memory overlaps none
+        // of them.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.as_ptr(), at, piece.len());
             at = at.add(piece.len());
@@ -126,8 +127,9 @@ impl Out {
         if self.0.len_bytes() == 0 {
             return &mut [];
         }
-        // SAFETY: the view is contiguous and writable, of so many bytes, and is held as long as `self`. That nobody else uses
-        // them meanwhile is the caller's to see to, as for any other writer into buffers.
+        // SAFETY: the view is contiguous and writable, of so many bytes, and is held as long as
+        // `self`. That nobody else uses them meanwhile is the caller's to see to, as for any other
+        // writer into buffers.
         unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast::<u8>(), self.0.len_bytes()) }
     }
 }

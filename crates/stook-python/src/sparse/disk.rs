@@ -11,14 +11,16 @@ use crate::errors::OrRaise as _;
 use crate::numbers;
 use crate::paths;
 
-/// A directory in which what was fetched of remote files is kept for the next time, within a budget.
+/// A directory in which what was fetched of remote files is kept for the next time, within a
+/// budget.
 ///
-/// Shared by any number of processes. What was used longest ago is evicted. Bytes are verified whenever they are read;
-/// what is damaged is fetched again. A disk that is full or read-only fails no read: :meth:`statistics` tells.
+/// Shared by any number of processes. What was used longest ago is evicted. Bytes are verified
+/// whenever they are read; what is damaged is fetched again. A disk that is full or read-only fails
+/// no read: :meth:`statistics` tells.
 ///
 /// Args:
-///     directory: Where. It is made, for nobody but the user of this process, where there is none; nobody else may be able
-///         to write in it.
+///     directory: Where. It is made, for nobody but the user of this process, where there is none;
+///         nobody else may be able to write in it.
 ///     budget_bytes: What all that is kept may take of the disk.
 ///
 /// Raises:

@@ -21,7 +21,8 @@ thread_local! {
     static CALLED: RefCell<Vec<Arc<Py<PyAny>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether this thread is in this function of a file: what it then waited for might be what it is to give.
+/// Whether this thread is in this function of a file: what it then waited for might be what it is
+/// to give.
 pub(super) fn is_in(fetch: &Arc<Py<PyAny>>) -> bool {
     CALLED.with_borrow(|called| called.iter().any(|one| Arc::ptr_eq(one, fetch)))
 }
@@ -59,8 +60,8 @@ struct FetchObject {
 }
 
 impl FetchSource {
-    /// `fetch(start, end)` gives the bytes of a range of what has this name, and of which `origin` says what else decides
-    /// which bytes come.
+    /// `fetch(start, end)` gives the bytes of a range of what has this name, and of which `origin`
+    /// says what else decides which bytes come.
     pub(super) fn new(
         fetch: Arc<Py<PyAny>>,
         name: &str,
@@ -145,14 +146,16 @@ impl Object for FetchObject {
     }
 
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        // A new thread for each request: they wait side by side, for as long as the function takes, and there are few.
+        // A new thread for each request: they wait side by side, for as long as the function takes,
+        // and there are few.
         let object = Self { fetch: self.fetch.clone(), name: self.name.clone() };
         let ask = move || {
             let asked =
                 Python::try_attach(|py| object.ask(py, range).map_err(|error| object.error(range, error)));
             answer.give(asked.unwrap_or_else(|| Err(object.error(range, "the interpreter is ending"))));
         };
-        // Where there can be no thread, the answer is dropped with the work, which tells the one who waits.
+        // Where there can be no thread, the answer is dropped with the work, which tells the one
+        // who waits.
         let _ = std::thread::Builder::new().name("stook-fetch".into()).spawn(ask);
         Box::new(())
     }

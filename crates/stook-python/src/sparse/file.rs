@@ -20,24 +20,32 @@ use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
 use crate::wait::{callback_of, interruptible, watched};
 
-/// A file or an object somewhere else that is read through a cache, which fetches only what is missing.
+/// A file or an object somewhere else that is read through a cache, which fetches only what is
+/// missing.
 ///
-/// A read gives what is held and fetches what is missing, in few large requests, ahead of the reader where its pattern
-/// allows a guess. What one thread fetches no other asks for again. All bytes are of one state of the source: once it has
-/// changed, every read raises. May be used from any number of threads, after a fork, and is pickled by its address and
-/// options, credentials in ``settings`` included.
+/// A read gives what is held and fetches what is missing, in few large requests, ahead of the
+/// reader where its pattern allows a guess. What one thread fetches no other asks for again. All
+/// bytes are of one state of the source: once it has changed, every read raises. May be used from
+/// any number of threads, after a fork, and is pickled by its address and options, credentials in
+/// ``settings`` included.
 ///
-/// Ranges are ``(start, end)``, ``end`` not included. Reads past the end give fewer bytes, as those of files do.
+/// Ranges are ``(start, end)``, ``end`` not included. Reads past the end give fewer bytes, as those
+/// of files do.
 ///
 /// Args:
-///     address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``.
-///     cache: A directory in which what was fetched is kept for the next time, or a :class:`DiskCache`.
+///     address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``,
+///         ``az://container/key``.
+///     cache: A directory in which what was fetched is kept for the next time, or a
+///         :class:`DiskCache`.
 ///     memory_bytes: What is held in memory at most; ``None`` for no limit.
 ///     store: A :class:`SparseStore` that holds the bytes, under its budget.
-///     store_name: The name of the buffer in ``store``. What it holds is given only where it is proven to be of this source in this
-///         state, as in ``cache``; otherwise the name stands for this file from now on, and nothing of what was there is given.
-///     max_gap: Gaps between reads up to this many bytes are fetched too. 64 KiB where nothing is said.
-///     allowance: Bytes that may be fetched and never used; beyond that, at most as many as were needed. 1 MiB.
+///     store_name: The name of the buffer in ``store``. What it holds is given only where it is
+///         proven to be of this source in this state, as in ``cache``; otherwise the name stands
+///         for this file from now on, and nothing of what was there is given.
+///     max_gap: Gaps between reads up to this many bytes are fetched too. 64 KiB where nothing is
+///         said.
+///     allowance: Bytes that may be fetched and never used; beyond that, at most as many as were
+///         needed. 1 MiB.
 ///     max_window: The longest way ahead of one read, in bytes. 32 MiB.
 ///     requests: Requests under way at once, at most. 8.
 ///     max_request_bytes: The longest request. 8 MiB.
@@ -45,7 +53,8 @@ use crate::wait::{callback_of, interruptible, watched};
 ///     deadline: Seconds that one range may take, with all its tries. 60.
 ///     stall: Seconds without a byte after which a try counts as failed. 15.
 ///     whole_file: Whether an object whose server cannot send parts is read as a whole.
-///     settings: Settings of the object store by their names in the environment (``AWS_REGION``), which they override.
+///     settings: Settings of the object store by their names in the environment (``AWS_REGION``),
+///         which they override.
 ///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
 ///
 /// Raises:
@@ -68,7 +77,8 @@ pub(crate) struct SparseFile {
     options: Arc<Options>,
     /// What it is pickled with.
     recipe: Py<PyDict>,
-    // Taken only with the interpreter, and let go before it is: a process that forks holds it in no thread.
+    // Taken only with the interpreter, and let go before it is: a process that forks holds it in no
+    // thread.
     state: RwLock<State>,
     // The last field: the others may hold memory of Python.
     _release: ReleaseOnDrop,
@@ -123,7 +133,8 @@ impl SparseFile {
         self.renew(file)
     }
 
-    /// The file of a forked child: with the same source, and nothing of what threads of the parent may have held locked.
+    /// The file of a forked child: with the same source, and nothing of what threads of the parent
+    /// may have held locked.
     #[cold]
     fn renew(&self, old: Arc<sparse::SparseFile>) -> PyResult<Arc<sparse::SparseFile>> {
         let mut state = written(&self.state);
@@ -195,14 +206,17 @@ impl SparseFile {
     /// A file whose bytes a function gives: for other libraries that can read ranges.
     ///
     /// Args:
-    ///     fetch: Called as ``fetch(start, end)``, from threads of this package and several times at once; gives
-    ///         ``end - start`` bytes, as any bytes-like object. What it raises is raised by the read that needed it.
-    ///         It may not wait for this file itself: such a read raises :class:`InvalidError`.
+    ///     fetch: Called as ``fetch(start, end)``, from threads of this package and several times
+    ///         at once; gives ``end - start`` bytes, as any bytes-like object. What it raises is
+    ///         raised by the read that needed it. It may not wait for this file itself: such a read
+    ///         raises :class:`InvalidError`.
     ///     size: The length of the file, in bytes.
-    ///     name: What it is: an address, a path. Messages and ``cache`` show it without user, password and query.
-    ///     identity: What tells this state of the file from others and follows its content, such as a strong ETag. Without it,
-    ///         or with a weak ETag, nothing is kept in ``cache``.
-    ///     origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted hash of it is kept.
+    ///     name: What it is: an address, a path. Messages and ``cache`` show it without user,
+    ///         password and query.
+    ///     identity: What tells this state of the file from others and follows its content, such as
+    ///         a strong ETag. Without it, or with a weak ETag, nothing is kept in ``cache``.
+    ///     origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted
+    ///         hash of it is kept.
     ///     **options: As for :class:`SparseFile`.
     ///
     /// Example:
@@ -282,7 +296,8 @@ impl SparseFile {
         Ok(to.len())
     }
 
-    /// The bytes of many ranges, in their order, fetched together: for callers that know what they will need.
+    /// The bytes of many ranges, in their order, fetched together: for callers that know what they
+    /// will need.
     ///
     /// Args:
     ///     ranges: An iterable of ``(start, end)``.
@@ -303,8 +318,8 @@ impl SparseFile {
     ///
     /// Args:
     ///     ranges: An iterable of ``(start, end)``.
-    ///     progress: Called now and then with the bytes that came and all that were missing. What it
-    ///         raises is raised, and what was begun goes on. ``True`` shows a bar with tqdm.
+    ///     progress: Called now and then with the bytes that came and all that were missing. What
+    ///         it raises is raised, and what was begun goes on. ``True`` shows a bar with tqdm.
     ///
     /// Raises:
     ///     OutOfBoundsError: A range reaches past the end.
@@ -373,8 +388,9 @@ impl SparseFile {
 
     /// Closes it; what is held in memory is let go. May be called again.
     ///
-    /// In a ``store``, what is proven to be of this state of the source (by a strong ETag, or a time that is old enough) stays there for
-    /// the next file, within the budget; all else goes with the last file that is open over it.
+    /// In a ``store``, what is proven to be of this state of the source (by a strong ETag, or a
+    /// time that is old enough) stays there for the next file, within the budget; all else goes
+    /// with the last file that is open over it.
     fn close(&self, py: Python<'_>) {
         let mut state = written(&self.state);
         let gone = State { generation: state.generation, file: state.file.take() };

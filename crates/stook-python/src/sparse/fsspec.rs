@@ -1,4 +1,5 @@
-//! What `stook.fsspec` asks the library: what another file system proves, and how an address is shown.
+//! What `stook.fsspec` asks the library: what another file system proves, and how an address is
+//! shown.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +16,21 @@ use super::options::Options;
 ///     is_page: Whether it is a web server, for whose ETags nobody vouches.
 ///
 /// Returns:
-///     All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds after which
-///     it is to be asked again, because no change can then leave all as it is: 0 where none can now, ``None`` where one always could.
+///     All that tells states apart, or ``None`` where nothing does; what follows the content, or
+///     ``None``; and the seconds after which it is to be asked again, because no change can then
+///     leave all as it is: 0 where none can now, ``None`` where one always could.
 #[pyfunction]
 #[pyo3(signature = (fields, is_page, /))]
 pub(crate) fn described(
     fields: BTreeMap<String, String>,
     is_page: bool,
 ) -> (Option<String>, Option<String>, Option<f64>) {
-    let told = Described::new(fields, is_page);
-    (told.signs(), told.proof(), told.wait().map(|wait| wait.as_secs_f64()))
+    let reported = Described::new(fields, is_page);
+    (reported.signs(), reported.proof(), reported.wait().map(|wait| wait.as_secs_f64()))
 }
 
-/// Who asks a file system of this kind that was made with these arguments and options, without their secrets.
+/// Who asks a file system of this kind that was made with these arguments and options, without
+/// their secrets.
 #[pyfunction]
 #[pyo3(signature = (kind, arguments, options, /))]
 pub(crate) fn who_asks(kind: &str, arguments: Vec<String>, options: BTreeMap<String, String>) -> String {

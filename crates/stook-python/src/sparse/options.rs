@@ -28,7 +28,8 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// What an address means: a remote object where it begins with a scheme that is known, otherwise a file.
+    /// What an address means: a remote object where it begins with a scheme that is known,
+    /// otherwise a file.
     pub(super) fn of(address: &Bound<'_, PyAny>) -> PyResult<Self> {
         let decoded = address.py().import("os")?.call_method1("fsdecode", (address,))?;
         match decoded.cast::<PyString>()?.to_str() {
@@ -55,7 +56,8 @@ impl Place {
         Ok(source)
     }
 
-    /// Whether reading it takes so little that no thread need be started to look for signals meanwhile.
+    /// Whether reading it takes so little that no thread need be started to look for signals
+    /// meanwhile.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Path(_))
     }
@@ -127,7 +129,8 @@ impl Options {
         Ok(())
     }
 
-    /// The arguments from which another process makes the same file: with paths that mean the same there.
+    /// The arguments from which another process makes the same file: with paths that mean the same
+    /// there.
     pub(super) fn recipe<'py>(
         &self,
         py: Python<'py>,
@@ -142,7 +145,8 @@ impl Options {
         Ok(recipe)
     }
 
-    /// The file over a source, with the cache on disk that was made already, or one that is opened now.
+    /// The file over a source, with the cache on disk that was made already, or one that is opened
+    /// now.
     pub(super) fn file(
         &self,
         source: Arc<dyn Source>,

@@ -15,11 +15,13 @@ use crate::numbers::{self, Budget, Count};
 
 /// Many named sparse buffers in memory, under one byte budget and one count of touches.
 ///
-/// A mapping of names to :class:`SparseBuffer`. What was touched longest ago is evicted, whichever of them it is in.
+/// A mapping of names to :class:`SparseBuffer`. What was touched longest ago is evicted, whichever
+/// of them it is in.
 ///
 /// Args:
 ///     budget_bytes: What all of them together hold at most; ``None`` for no limit.
-///     grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to 65,536.
+///     grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to
+///         65,536.
 ///     adopt_min: What is shorter is copied by ``adopt``: 4,096 or more.
 ///     first_touch: Where the count of touches begins.
 ///
@@ -80,7 +82,8 @@ impl SparseStore {
         SparseBuffer::new(self.store.get_or_create(name))
     }
 
-    /// Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and is not evicted from.
+    /// Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and
+    /// is not evicted from.
     ///
     /// Returns:
     ///     The buffer, or ``None`` where there was none of this name.
@@ -131,8 +134,8 @@ impl SparseStore {
         list_of(py, &self.store.names_after(name, count.0))
     }
 
-    /// Takes away what was touched longest ago, in whichever buffers, until at most ``budget_bytes`` are held, or only
-    /// what is pinned.
+    /// Takes away what was touched longest ago, in whichever buffers, until at most
+    /// ``budget_bytes`` are held, or only what is pinned.
     ///
     /// Returns:
     ///     How many bytes that were.

@@ -22,23 +22,24 @@ struct Owner {
     len: usize,
 }
 
-// SAFETY: the memory is read only, by nobody but through `as_ref`, and the object is only moved, never used, by threads
-// that do not have the interpreter.
+// SAFETY: the memory is read only, by nobody but through `as_ref`, and the object is only moved,
+// never used, by threads that do not have the interpreter.
 unsafe impl Send for Owner {}
 // SAFETY: as above.
 unsafe impl Sync for Owner {}
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the object exports this memory, read-only, as long as it lives, and it lives as long as `self`.
+        // SAFETY: the object exports this memory, read-only, as long as it lives, and it lives as
+        // long as `self`.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // This may be under the lock of a sparse buffer: nothing of Python may run here, and nobody may wait for the
-        // interpreter.
+        // This may be under the lock of a sparse buffer: nothing of Python may run here, and nobody
+        // may wait for the interpreter.
         locked(&DROPPED).extend(self.object.take());
         IS_ANY_DROPPED.store(true, Ordering::Release);
     }

@@ -285,7 +285,7 @@ mod tests {
             cell.little_ratio = if at == 0 { 1.0 } else { 0.5 };
             cell.state = if at == 0 { State::Valid } else { State::Invalid };
         }
-        let told = "Of the depth: 1.00 at 1; 4 of 5 depths are not valid.";
-        assert_eq!(little(&some, &Fits::of(&some, None)), (Verdict::Holds, told.to_owned()));
+        let reported = "Of the depth: 1.00 at 1; 4 of 5 depths are not valid.";
+        assert_eq!(little(&some, &Fits::of(&some, None)), (Verdict::Holds, reported.to_owned()));
     }
 }

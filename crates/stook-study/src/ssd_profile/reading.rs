@@ -13,10 +13,10 @@ use crate::text::duration_s;
 const TOO_FEW: &str = "Here too few cells passed their checks to say anything.";
 
 /// A sentence about the first and the last cell that counts, where there are two.
-fn ends(cells: &[Cell], told: impl Fn(&Cell, &Cell) -> String) -> String {
+fn ends(cells: &[Cell], reported: impl Fn(&Cell, &Cell) -> String) -> String {
     let mut counted = cells.iter().filter(|cell| cell.counts());
     match (counted.next(), counted.next_back()) {
-        (Some(first), Some(last)) => told(first, last),
+        (Some(first), Some(last)) => reported(first, last),
         _ => TOO_FEW.to_owned(),
     }
 }
@@ -34,9 +34,9 @@ fn best(cells: &[Cell]) -> Option<&Cell> {
 pub(super) fn summary(lines: &[Line]) -> String {
     let counted =
         |name: &str| lines.iter().find(|line| line.name == name && line.cell.counts()).map(|line| &line.cell);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     if let (Some(large), Some(small)) = (counted("SEQ1M Q8"), counted("RND4K Q1")) {
-        told.push(format!(
+        reported.push(format!(
             "Here the easiest of the four brings {}, the hardest {}: the same device, asked for in two ways, {} times apart.",
             rate(large.bandwidth_bytes_per_s),
             rate(small.bandwidth_bytes_per_s),
@@ -44,7 +44,7 @@ pub(super) fn summary(lines: &[Line]) -> String {
         ));
     }
     if let (Some(many), Some(one)) = (counted("RND4K Q32"), counted("RND4K Q1")) {
-        told.push(format!(
+        reported.push(format!(
             "Asked for 32 small reads at once it does {} times as many of them per second as one at a time.",
             times(many.rate_per_s.value, one.rate_per_s.value)
         ));
@@ -55,12 +55,12 @@ pub(super) fn summary(lines: &[Line]) -> String {
         let names: Vec<&str> = those.map(|line| line.name.as_str()).collect();
         if !names.is_empty() {
             let names = names.join(", ");
-            told.push(format!(
+            reported.push(format!(
                 "Do not rely on {names}: {why}, and the reason stands under “May these figures be believed?”."
             ));
         }
     }
-    if told.is_empty() { TOO_FEW.to_owned() } else { told.join(" ") }
+    if reported.is_empty() { TOO_FEW.to_owned() } else { reported.join(" ") }
 }
 
 pub(super) fn latency_block(profile: &Profile) -> String {
@@ -212,11 +212,11 @@ pub(super) fn mix_predicted(findings: &Findings) -> String {
 }
 
 /// Reads alone and writes alone.
-fn pure(profile: &Profile, told: impl Fn(Part, Part) -> String) -> String {
+fn pure(profile: &Profile, reported: impl Fn(Part, Part) -> String) -> String {
     let counted = |share: u8| profile.mixes.iter().find(|cell| cell.counts() && cell.read_share == share);
     let reads = counted(100).and_then(|cell| cell.read);
     match (reads, counted(0).and_then(|cell| cell.write)) {
-        (Some(reads), Some(writes)) => told(reads, writes),
+        (Some(reads), Some(writes)) => reported(reads, writes),
         _ => TOO_FEW.to_owned(),
     }
 }

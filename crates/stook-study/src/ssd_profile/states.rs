@@ -54,11 +54,11 @@ pub(super) fn doubt(result: &BenchResult) -> Option<String> {
         // Two things to say before any figure: each in a short sentence, and all reasons below.
         reasons.truncate(1);
     }
-    let told = format!("{these} unverified: {}.", reasons.join("; "));
+    let reported = format!("{these} unverified: {}.", reasons.join("; "));
     Some(match states.valid {
-        0 if was_seen(result) => format!("Nothing shows that these figures hold for the device: {told}"),
-        0 => format!("Nothing shows that a device was measured: {told}"),
-        _ => told,
+        0 if was_seen(result) => format!("Nothing shows that these figures hold for the device: {reported}"),
+        0 => format!("Nothing shows that a device was measured: {reported}"),
+        _ => reported,
     })
 }
 
@@ -84,11 +84,11 @@ fn reasons(result: &BenchResult) -> Vec<&str> {
     found.into_iter().map(|(_, reason)| reason).collect()
 }
 
-/// The cells in a state, with their reasons, each told once.
+/// The cells in a state, with their reasons, each reported once.
 pub(super) fn notes(result: &BenchResult, state: State) -> Vec<String> {
     let cells: Vec<&CellResult> = result.cells.iter().collect();
-    let told = doubts(&cells, state).into_iter();
-    told.map(|doubt| format!("{}: {}.", doubt.named(name), doubt.reason_texts().join("; "))).collect()
+    let reported = doubts(&cells, state).into_iter();
+    reported.map(|doubt| format!("{}: {}.", doubt.named(name), doubt.reason_texts().join("; "))).collect()
 }
 
 /// What is said below charts that draw unverified cells as all others.
@@ -98,7 +98,7 @@ pub(super) fn note<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Option<Stri
         all += 1;
         unverified += usize::from(cell.state == State::Unverified);
     }
-    let told =
+    let reported =
         || format!("Unverified (?), and drawn as the others are: {unverified} of these {all} measurements.");
-    (unverified > 0).then(told)
+    (unverified > 0).then(reported)
 }

@@ -53,7 +53,10 @@ fn these(number: usize, all: usize) -> String {
 
 fn alone(fitted: &Fitted<BlockModel>) -> String {
     let Some(model) = fitted.model() else {
-        return format!("What one read costs could not be told: {}.", fitted.refused().unwrap_or_default());
+        return format!(
+            "What one read costs could not be reported: {}.",
+            fitted.refused().unwrap_or_default()
+        );
     };
     let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
     format!(
@@ -70,7 +73,7 @@ fn alone(fitted: &Fitted<BlockModel>) -> String {
 fn together(fitted: &Fitted<DepthModel>) -> String {
     let Some(model) = fitted.model() else {
         return format!(
-            "What many reads at once gain could not be told: {}.",
+            "What many reads at once gain could not be reported: {}.",
             fitted.refused().unwrap_or_default()
         );
     };

@@ -16,7 +16,7 @@ use stook_testing::device::{Arrival, Costs, Device, Finished, Run};
 
 fn assert_whole(html: &str, findings: &Value) {
     let data: Value = serde_json::from_str(page_conformance(html, &CHARTS)).unwrap();
-    // All of it would be too long to be told.
+    // All of it would be too long to be reported.
     assert!(&data == findings, "the data of the page is not the result");
 }
 
@@ -219,7 +219,7 @@ fn the_page_tells_what_a_device_of_known_costs_does() {
     let (yes, no) = ("holds", "does not hold");
     // Its writes are quicker than its reads, and nothing is lost at great depth.
     assert_eq!(verdicts, [yes, yes, yes, yes, no, yes, no]);
-    for told in [
+    for reported in [
         "Every read waits 200 µs before its first byte comes",
         "All 25 measurements passed their checks.",
         "<dt>Block</dt><dd>The piece that a program asks for in one go",
@@ -238,7 +238,7 @@ fn the_page_tells_what_a_device_of_known_costs_does() {
         "<dt>Device</dt><dd>simulated</dd>",
         "rwmixread=70",
     ] {
-        assert!(html.contains(told), "{told}");
+        assert!(html.contains(reported), "{reported}");
     }
     assert!(!html.contains("Not valid"));
 }
@@ -261,12 +261,12 @@ fn cells_that_fail_a_check_are_marked_and_used_for_nothing() {
     assert_whole(&html, &json);
     assert!(findings.verdict.contains("22 of 25 measurements passed their checks"), "{}", findings.verdict);
     let reason = "the device read 0.00 of the bytes requested: a cache or compression stood in between";
-    // The reason is told once, with all cells that have it.
-    let (_, told) = html.split_once("Not valid: 3 cells (").unwrap();
-    let (names, rest) = told.split_once("): ").unwrap();
+    // The reason is reported once, with all cells that have it.
+    let (_, reported) = html.split_once("Not valid: 3 cells (").unwrap();
+    let (names, rest) = reported.split_once("): ").unwrap();
     assert!(rest.starts_with(reason), "{rest}");
     for name in ["reads, 32.0 KiB, depth 1", "reads, 16.0 KiB, depth 1,024", "reads, 128 KiB, depth 256"] {
-        assert!(names.split("; ").any(|told| told == name), "{name}: {names}");
+        assert!(names.split("; ").any(|reported| reported == name), "{name}: {names}");
     }
     assert_eq!(html.matches("0.00 ✗").count(), 3);
     let block = findings.fits.block.model().unwrap();
@@ -295,7 +295,7 @@ fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
     assert_whole(&html, &json);
     assert!(findings.verdict.starts_with("None of the 25 measurements passed"), "{}", findings.verdict);
     assert!(
-        findings.verdict.contains("What one read costs could not be told: 3 different"),
+        findings.verdict.contains("What one read costs could not be reported: 3 different"),
         "{}",
         findings.verdict
     );

@@ -1,4 +1,5 @@
-//! A process that has a pack open for reading and for writing forks; parent and child go on. `forks DIRECTORY`
+//! A process that has a pack open for reading and for writing forks; parent and child go on.
+//! `forks DIRECTORY`
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise ends the test")]
 #![expect(unsafe_code, reason = "fork has no safe interface")]
 
@@ -22,7 +23,8 @@ fn main() {
     writer.publish().unwrap();
     let pack = Pack::open_path(directory, OpenOptions::default()).unwrap();
     look(&pack);
-    // SAFETY: this process has no threads but those of idle engines, which the child must do without.
+    // SAFETY: this process has no threads but those of idle engines, which the child must do
+    // without.
     let child = unsafe { libc::fork() };
     match child {
         0 => in_child(&pack, writer),

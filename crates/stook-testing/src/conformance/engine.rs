@@ -236,9 +236,9 @@ fn errors_tell_path_and_offset_and_spare_the_others(factory: &dyn EngineFactory,
         };
         assert!(completion.buffer.is_some(), "the buffer comes back with the error");
         let error = completion.result.unwrap_err();
-        let told = matches!(&error, Error::Io { path, offset: Some(at), .. }
+        let reported = matches!(&error, Error::Io { path, offset: Some(at), .. }
             if path == good.path() && *at == offset);
-        assert!(told, "{error:?}");
+        assert!(reported, "{error:?}");
     }
     assert!(fs::read(good.path()).unwrap() == noise(6, 8192), "what was refused has changed nothing");
 }

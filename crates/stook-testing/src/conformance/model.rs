@@ -116,8 +116,8 @@ impl Run {
         self.engine.submit(request);
     }
 
-    /// Waits until the pages can be used: what happens at once to a page has no defined order, and while
-    /// the file grows neither has anything.
+    /// Waits until the pages can be used: what happens at once to a page has no defined order, and
+    /// while the file grows neither has anything.
     fn claim(&mut self, range: Range<usize>, writes: bool) {
         let grows = writes && range.end > self.model.len();
         let pages =

@@ -21,7 +21,7 @@ pub fn source_conformance(source: &Arc<dyn Source>, contents: &[u8], factory: &d
     leaves_make_up_their_range(&**source);
     ranges_past_the_end_are_refused(&**source);
     every_way_of_reading_gives_the_contents(&**source, contents, factory);
-    a_change_is_told(source, factory);
+    a_change_is_reported(source, factory);
 }
 
 /// Ranges at the borders of pages and of the source.
@@ -51,9 +51,9 @@ fn ranges_past_the_end_are_refused(source: &dyn Source) {
         let range = ByteRange::new(start, end).unwrap();
         let mut leaves = Vec::new();
         let error = source.resolve(range, &mut leaves).unwrap_err();
-        let told = matches!(&error, Error::OutOfBounds { path, range: asked, len: known }
+        let reported = matches!(&error, Error::OutOfBounds { path, range: asked, len: known }
             if path == source.path() && *asked == range && *known == len);
-        assert!(told, "{error:?}");
+        assert!(reported, "{error:?}");
         assert!(leaves.is_empty());
     }
 }
@@ -90,12 +90,12 @@ fn every_way_of_reading_gives_the_contents(
     }
 }
 
-fn a_change_is_told(source: &Arc<dyn Source>, factory: &dyn EngineFactory) {
+fn a_change_is_reported(source: &Arc<dyn Source>, factory: &dyn EngineFactory) {
     let whole = ByteRange::to(source.len());
     for nth in [0, 1] {
         let changing = FaultSource::new(Arc::clone(source), SourceFault::Changes { nth });
         let error = read_range(factory, &changing, whole, Access::Cached).unwrap_err();
-        let told = matches!(&error, Error::SourceChanged { before, after, .. } if before != after);
-        assert!(told, "{error:?}");
+        let reported = matches!(&error, Error::SourceChanged { before, after, .. } if before != after);
+        assert!(reported, "{error:?}");
     }
 }

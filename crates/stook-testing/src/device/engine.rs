@@ -11,13 +11,14 @@ use stook::engine::{Backend, Completion, Engine, EngineFactory, Operation, Reque
 use super::Device;
 use super::service::{Chance, Service};
 
-/// What passes for the device while there is no engine, so that the next one meets it idle, with an empty cache.
+/// What passes for the device while there is no engine, so that the next one meets it idle, with an
+/// empty cache.
 const IDLE_S: f64 = 1e6;
 
 /// Makes engines that hand out each completion when the device would have it. Syncs take no time.
 ///
-/// The time of the device runs with the clock, and requests follow one another in it: what a busy machine delays is
-/// caught up with, so that rates are those of the device. All engines share it.
+/// The time of the device runs with the clock, and requests follow one another in it: what a busy
+/// machine delays is caught up with, so that rates are those of the device. All engines share it.
 #[derive(Debug, Clone)]
 pub struct DeviceEngines {
     inner: Backend,
@@ -82,7 +83,8 @@ struct DeviceEngine {
     /// A moment of the device, and the same one of the clock.
     begun_s: f64,
     begun: Instant,
-    /// The moment of the device up to which completions were handed out; at first, that of the first request.
+    /// The moment of the device up to which completions were handed out; at first, that of the
+    /// first request.
     now_s: Option<f64>,
     /// When requests in flight end, by token.
     due: Vec<(u64, f64)>,

@@ -190,7 +190,8 @@ impl Arrivals {
     }
 }
 
-/// In-flight counts at 9973 moments: a prime, so that the rhythm of requests is not that of the samples.
+/// In-flight counts at 9973 moments: a prime, so that the rhythm of requests is not that of the
+/// samples.
 fn sampled(all: &[Finished], time_s: f64) -> Vec<u64> {
     const SAMPLES: u32 = 9973;
     let mut ends: Vec<f64> = all.iter().map(|request| request.end_s).collect();

@@ -50,7 +50,8 @@ pub struct EngineOperation {
     pub fault: Option<EngineFault>,
 }
 
-/// One fault: at the `nth` operation (from 0, counted from when it was asked for) of a kind, or of all.
+/// One fault: at the `nth` operation (from 0, counted from when it was asked for) of a kind, or of
+/// all.
 #[derive(Debug)]
 struct Plan {
     call: Option<EngineCall>,
@@ -77,7 +78,8 @@ impl fmt::Debug for Meanwhile {
     }
 }
 
-/// Makes engines that fail on demand. All of them, and all clones of this, share one plan and one log.
+/// Makes engines that fail on demand. All of them, and all clones of this, share one plan and one
+/// log.
 #[derive(Debug, Clone)]
 pub struct FaultEngineFactory {
     inner: Arc<dyn EngineFactory>,
@@ -90,12 +92,14 @@ impl FaultEngineFactory {
         Self { inner: Arc::new(inner), shared: Arc::default() }
     }
 
-    /// From now on the `nth` operation (0 is the next) of this kind, or of any kind, meets this fault.
+    /// From now on the `nth` operation (0 is the next) of this kind, or of any kind, meets this
+    /// fault.
     pub fn fail(&self, call: Option<EngineCall>, nth: usize, fault: EngineFault) {
         self.lock().plans.push(Plan { call, left: nth, fault });
     }
 
-    /// Just before the `nth` operation from now on (0 is the next), does this: what another process may do meanwhile.
+    /// Just before the `nth` operation from now on (0 is the next), does this: what another process
+    /// may do meanwhile.
     pub fn meanwhile(&self, nth: usize, what: impl FnOnce() + Send + 'static) {
         self.lock().meanwhile = Some(Meanwhile { left: nth, what: Box::new(what) });
     }

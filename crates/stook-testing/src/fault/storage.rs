@@ -53,7 +53,7 @@ pub enum StorageCall {
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorageFault {
-    /// Nothing is done and an error is told.
+    /// Nothing is done and an error is reported.
     Fails(Failure),
     /// An append hands over the first half of its bytes, then the device is full. Any other call
     /// fails as with [`Failure::NoSpace`].
@@ -99,14 +99,14 @@ impl FaultStorage {
         Self { inner, shared: Arc::default() }
     }
 
-    /// Makes the `nth` call of this kind from now on fail (0 is the next one); `None` counts calls of
-    /// every kind. Several may be asked for; each happens once.
+    /// Makes the `nth` call of this kind from now on fail (0 is the next one); `None` counts calls
+    /// of every kind. Several may be asked for; each happens once.
     pub fn inject(&self, call: Option<StorageCall>, nth: usize, fault: StorageFault) {
         lock(&self.shared).plans.push(Plan { call, left: nth, fault });
     }
 
-    /// Runs `watcher` in the thread of every call from now on, after it was noted and before it is done: it may make the
-    /// call wait, or panic.
+    /// Runs `watcher` in the thread of every call from now on, after it was noted and before it is
+    /// done: it may make the call wait, or panic.
     pub fn watch(&self, watcher: impl Fn(StorageCall) + Send + Sync + 'static) {
         lock(&self.shared).watcher = Some(Arc::new(watcher));
     }

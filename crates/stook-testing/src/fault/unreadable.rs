@@ -17,7 +17,8 @@ enum Bad {
     File(String, i32),
 }
 
-/// Passes every call on to another storage, and refuses to read bad sectors. What was opened before they went bad meets them too.
+/// Passes every call on to another storage, and refuses to read bad sectors. What was opened before
+/// they went bad meets them too.
 #[derive(Debug, Clone)]
 pub struct UnreadableStorage {
     inner: Arc<dyn Storage>,

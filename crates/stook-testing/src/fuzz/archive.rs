@@ -1,4 +1,5 @@
-//! Tars and zips of any bytes: they are refused, or every member is listed, found and read within what it says it is.
+//! Tars and zips of any bytes: they are refused, or every member is listed, found and read within
+//! what it says it is.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! The decoders of the pack format, each alone and on bytes whose checksum was made right, and whole packs.
+//! The decoders of the pack format, each alone and on bytes whose checksum was made right, and
+//! whole packs.
 //!
-//! What a decoder accepts is written again and read again: it must be the same. Nothing here looks for good
-//! data in bad bytes; that is what the tests of truncated and flipped files are for.
+//! What a decoder accepts is written again and read again: it must be the same. Nothing here looks
+//! for good data in bad bytes; that is what the tests of truncated and flipped files are for.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -216,7 +217,8 @@ fn with_len(mut bytes: Vec<u8>, len_at: usize) -> Vec<u8> {
     bytes
 }
 
-/// A file of two copies, the checksum of the first made right, and the second made the same unless it is to be left alone.
+/// A file of two copies, the checksum of the first made right, and the second made the same unless
+/// it is to be left alone.
 fn first_sealed(mut file: Vec<u8>, len_at: usize, alone: bool) -> Vec<u8> {
     let len = stated_len(&file, len_at).and_then(|len| usize::try_from(len).ok());
     if let Some(copy) = len.and_then(|len| file.get(..len)) {
@@ -280,8 +282,9 @@ fn key(number: u64) -> Key {
 
 /// A tiny pack whose files are changed as `data` says, read in every way and then written to.
 ///
-/// The first byte says which checksums are made right again afterwards, so that what lies behind them is
-/// reached. Each change takes a file, an offset, a value, and whether the file is cut there instead.
+/// The first byte says which checksums are made right again afterwards, so that what lies behind
+/// them is reached. Each change takes a file, an offset, a value, and whether the file is cut there
+/// instead.
 pub fn pack_whole(data: &[u8]) {
     let Some((&mend, changes)) = data.split_first() else { return };
     let mut files: Vec<(String, Vec<u8>)> = tiny_pack().clone().into_iter().collect();
@@ -304,8 +307,8 @@ pub fn pack_whole(data: &[u8]) {
     let keys: Vec<Key> = (0..7).map(key).collect();
     if let Ok(pack) = open_simulated(&storage) {
         let _ = (pack.segments(), pack.len(), pack.groups());
-        let told = read_in_every_way(&pack, &keys);
-        assert!(told.given.len() < 1000);
+        let reported = read_in_every_way(&pack, &keys);
+        assert!(reported.given.len() < 1000);
     }
     let options = tiny_writer(ScriptedHost::new(2));
     let Ok(mut writer) = PackWriter::open(Arc::new(storage.clone()), options) else { return };

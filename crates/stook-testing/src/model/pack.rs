@@ -1,5 +1,5 @@
-//! Packs: a `BTreeMap` to compare one with, a machine whose clock and chance are chosen, and every way of
-//! reading a pack held against the map.
+//! Packs: a `BTreeMap` to compare one with, a machine whose clock and chance are chosen, and every
+//! way of reading a pack held against the map.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,8 +92,8 @@ impl Engine for NoEngine {
     }
 }
 
-/// Options for a pack in a [`SimStorage`]: 4 KiB chunks, and segments and checkpoints so short that a few
-/// records fill them.
+/// Options for a pack in a [`SimStorage`]: 4 KiB chunks, and segments and checkpoints so short that
+/// a few records fill them.
 pub fn tiny_writer(host: Arc<dyn Host>) -> WriterOptions {
     WriterOptions {
         chunk_log2: 12,
@@ -235,8 +235,8 @@ pub fn assert_holds_briefly(pack: &Pack, model: &PackModel) {
     assert_eq!((report.damages.to_vec(), report.live_records), (Vec::new(), model.len() as u64));
 }
 
-/// What a damaged pack still says: every damage it tells, in whatever way, and the records it gives. A
-/// record that is refused is told and not given.
+/// What a damaged pack still says: every damage it tells, in whatever way, and the records it
+/// gives. A record that is refused is reported and not given.
 #[derive(Debug, Default)]
 pub struct Told {
     /// The records that were given, by whichever way gave them.
@@ -248,65 +248,69 @@ pub struct Told {
 /// In how many ways [`read_in_every_way`] gives each record.
 pub const WAYS: usize = 6;
 
-/// Reads all it can of a pack in every way: `keys` one by one and as a batch, the list of keys, scans on disk, by key and by
-/// splits and a load that skip damage, a check.
+/// Reads all it can of a pack in every way: `keys` one by one and as a batch, the list of keys,
+/// scans on disk, by key and by splits and a load that skip damage, a check.
 pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
-    let mut told = Told::default();
-    told.complaints.extend(pack.damages().iter().map(ToString::to_string));
-    told.complaints.extend(pack.torn_tails().iter().map(|torn| format!("{torn:?}")));
+    let mut reported = Told::default();
+    reported.complaints.extend(pack.damages().iter().map(ToString::to_string));
+    reported.complaints.extend(pack.torn_tails().iter().map(|torn| format!("{torn:?}")));
     for key in keys {
         match pack.get(key) {
-            Ok(Some(record)) => told.given.push((record.head.key, record.body.to_vec())),
+            Ok(Some(record)) => reported.given.push((record.head.key, record.body.to_vec())),
             Ok(None) => {}
-            Err(error) => told.complaints.push(format!("get: {error}")),
+            Err(error) => reported.complaints.push(format!("get: {error}")),
         }
     }
     match pack.get_many(keys) {
-        Err(error) => told.complaints.push(format!("get_many: {error}")),
+        Err(error) => reported.complaints.push(format!("get_many: {error}")),
         Ok(records) => {
             for record in records {
                 match record {
-                    Ok(Some(record)) => told.given.push((record.head.key, record.body.to_vec())),
+                    Ok(Some(record)) => reported.given.push((record.head.key, record.body.to_vec())),
                     Ok(None) => {}
-                    Err(error) => told.complaints.push(format!("get_many: {error}")),
+                    Err(error) => reported.complaints.push(format!("get_many: {error}")),
                 }
             }
         }
     }
     match pack.keys(&[]) {
-        Err(error) => told.complaints.push(format!("keys: {error}")),
-        Ok(all) => told.complaints.extend(all.filter_map(Result::err).map(|error| format!("keys: {error}"))),
+        Err(error) => reported.complaints.push(format!("keys: {error}")),
+        Ok(all) => {
+            reported.complaints.extend(all.filter_map(Result::err).map(|error| format!("keys: {error}")))
+        }
     }
-    scan_what_is_whole(pack, &mut told);
-    load_what_is_whole(pack, &mut told);
-    told.complaints.extend(pack.damages().iter().map(ToString::to_string));
+    scan_what_is_whole(pack, &mut reported);
+    load_what_is_whole(pack, &mut reported);
+    reported.complaints.extend(pack.damages().iter().map(ToString::to_string));
     match pack.check(|_| {}) {
-        Err(error) => told.complaints.push(format!("check: {error}")),
-        Ok(report) => told.complaints.extend(report.damages.iter().map(|damage| format!("check: {damage}"))),
+        Err(error) => reported.complaints.push(format!("check: {error}")),
+        Ok(report) => {
+            reported.complaints.extend(report.damages.iter().map(|damage| format!("check: {damage}")))
+        }
     }
-    told
+    reported
 }
 
-fn scan_what_is_whole(pack: &Pack, told: &mut Told) {
+fn scan_what_is_whole(pack: &Pack, reported: &mut Told) {
     let skipping = || ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() };
-    take_what_is_whole("scan", pack.scan(skipping()), told);
-    take_what_is_whole("by key", pack.scan(ScanOptions { order: ScanOrder::Key, ..skipping() }), told);
+    take_what_is_whole("scan", pack.scan(skipping()), reported);
+    take_what_is_whole("by key", pack.scan(ScanOptions { order: ScanOrder::Key, ..skipping() }), reported);
     let splits = match pack.splits(4, &[]) {
         Ok(splits) => splits,
-        Err(error) => return told.complaints.push(format!("splits: {error}")),
+        Err(error) => return reported.complaints.push(format!("splits: {error}")),
     };
     for split in &splits {
         match pack.scan_split(split, skipping()) {
-            Ok(scan) => take_what_is_whole("split", scan, told),
-            Err(error) => told.complaints.push(format!("split: {error}")),
+            Ok(scan) => take_what_is_whole("split", scan, reported),
+            Err(error) => reported.complaints.push(format!("split: {error}")),
         }
     }
 }
 
-fn take_what_is_whole(what: &str, mut scan: Scan<'_>, told: &mut Told) {
+fn take_what_is_whole(what: &str, mut scan: Scan<'_>, reported: &mut Told) {
     loop {
         let (key, body) = match scan.next() {
-            Err(error) => return told.complaints.push(format!("{what}: {error}")),
+            Err(error) => return reported.complaints.push(format!("{what}: {error}")),
             Ok(None) => break,
             Ok(Some(record)) => (record.key(), record.body().map(<[u8]>::to_vec)),
         };
@@ -323,20 +327,20 @@ fn take_what_is_whole(what: &str, mut scan: Scan<'_>, told: &mut Told) {
             },
         };
         match body {
-            Ok(body) => told.given.push((key, body)),
-            Err(error) => told.complaints.push(format!("{what}: {error}")),
+            Ok(body) => reported.given.push((key, body)),
+            Err(error) => reported.complaints.push(format!("{what}: {error}")),
         }
     }
-    told.complaints.extend(scan.damages().iter().map(|damage| format!("{what}: {damage}")));
+    reported.complaints.extend(scan.damages().iter().map(|damage| format!("{what}: {damage}")));
 }
 
-fn load_what_is_whole(pack: &Pack, told: &mut Told) {
+fn load_what_is_whole(pack: &Pack, reported: &mut Told) {
     match pack.load(&ScanOptions { on_damage: OnDamage::Skip, ..ScanOptions::default() }) {
-        Err(error) => told.complaints.push(format!("load: {error}")),
+        Err(error) => reported.complaints.push(format!("load: {error}")),
         Ok(loaded) => {
             let records = loaded.iter().filter_map(|record| Some((record.key()?, record.body.to_vec())));
-            told.given.extend(records);
-            told.complaints.extend(loaded.damages().iter().map(|damage| format!("load: {damage}")));
+            reported.given.extend(records);
+            reported.complaints.extend(loaded.damages().iter().map(|damage| format!("load: {damage}")));
         }
     }
 }

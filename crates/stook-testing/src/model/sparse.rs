@@ -1,4 +1,5 @@
-//! A sparse file that stores one optional byte per position, and the same changes done to it and to the real one.
+//! A sparse file that stores one optional byte per position, and the same changes done to it and to
+//! the real one.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use super::extent::{FlatMap, FlatPolicy};
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names of the fields say it")]
 pub enum Operation {
-    /// Bytes that are mostly those that belong to their positions; one is another where `odd` says so.
+    /// Bytes that are mostly those that belong to their positions; one is another where `odd` says
+    /// so.
     Write {
         range: Range<usize>,
         odd: Option<usize>,

@@ -68,8 +68,8 @@ impl fmt::Display for CrashPoint {
     }
 }
 
-/// Says which state was being checked when a check panics: without it, the panic could not be told
-/// apart from that of thousands of other states.
+/// Says which state was being checked when a check panics: without it, the panic could not be
+/// reported apart from that of thousands of other states.
 struct PrintOnPanic<'a>(&'a CrashPoint);
 
 impl Drop for PrintOnPanic<'_> {
@@ -81,11 +81,11 @@ impl Drop for PrintOnPanic<'_> {
 }
 
 /// Runs `run` once on `start`, then calls `check` for every crash point from its first operation to
-/// after its last, with each of the states that may be found and with the promises given until then.
-/// Returns how many states were checked.
+/// after its last, with each of the states that may be found and with the promises given until
+/// then. Returns how many states were checked.
 ///
-/// `check` recovers from the state it is handed and panics when a promise is broken. It may write to
-/// the state; it is its own.
+/// `check` recovers from the state it is handed and panics when a promise is broken. It may write
+/// to the state; it is its own.
 pub fn explore<A>(
     options: &ExploreOptions,
     start: &SimStorage,
@@ -124,10 +124,10 @@ pub fn explore<A>(
     checked
 }
 
-/// Runs `run` once undisturbed on a copy of `start`, then once more for every operation it did, with
-/// that one made to fail by `EIO` and then by `ENOSPC`, and once with the process dying there. After
-/// each run `check` sees what another process finds, and what a crash right after the run may leave,
-/// with the promises given. Returns how many states were checked.
+/// Runs `run` once undisturbed on a copy of `start`, then once more for every operation it did,
+/// with that one made to fail by `EIO` and then by `ENOSPC`, and once with the process dying there.
+/// After each run `check` sees what another process finds, and what a crash right after the run may
+/// leave, with the promises given. Returns how many states were checked.
 ///
 /// `run` has to pass errors on by ending early: what it acknowledges after an error must hold.
 pub fn explore_failures<A>(

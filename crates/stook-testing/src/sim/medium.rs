@@ -78,7 +78,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// A sync that the caller was told succeeded.
+    /// A sync that the caller was reported succeeded.
     fn settle(&mut self) {
         if self.pending.is_empty() {
             return;

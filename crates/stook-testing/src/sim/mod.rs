@@ -1,12 +1,12 @@
 //! A storage in memory that records every change and rebuilds what a medium may hold after a crash.
 //!
-//! [`SimStorage`] is a [`Storage`](stook::storage::Storage) like the local directory. It records an [`Operation`] for every
-//! change that reaches its medium, and [`SimStorage::crash_states`] builds storages as they may be
-//! found when power fails while a given operation is under way: unsynced bytes lost, cut, torn
-//! inside a sector, or later pages kept and earlier ones lost; truncates undone; names made, moved or
-//! removed in any subset that keeps the order of changes to the same name; lengths that arrived
-//! without their bytes. [`explore()`] runs a workload and has every crash point checked;
-//! [`explore_failures`] makes every operation fail in turn.
+//! [`SimStorage`] is a [`Storage`](stook::storage::Storage) like the local directory. It records an
+//! [`Operation`] for every change that reaches its medium, and [`SimStorage::crash_states`] builds
+//! storages as they may be found when power fails while a given operation is under way: unsynced
+//! bytes lost, cut, torn inside a sector, or later pages kept and earlier ones lost; truncates
+//! undone; names made, moved or removed in any subset that keeps the order of changes to the same
+//! name; lengths that arrived without their bytes. [`explore()`] runs a workload and has every
+//! crash point checked; [`explore_failures`] makes every operation fail in turn.
 //!
 //! It is deterministic: the same workload, seed and numbers give the same states. It never touches
 //! the disk.
@@ -81,7 +81,8 @@ impl SimStorage {
         self.state().log.len()
     }
 
-    /// Makes the operation with this index (as in [`operations`](Self::operations)) fail, and only it.
+    /// Makes the operation with this index (as in [`operations`](Self::operations)) fail, and only
+    /// it.
     ///
     /// A failed write leaves the first half of its bytes in the file. A failed sync leaves it open
     /// for ever whether the bytes written before it are durable, whatever later syncs say, as
@@ -90,8 +91,9 @@ impl SimStorage {
         self.state().failure = Some((index, failure));
     }
 
-    /// Makes the operation with this index, and every call after it, fail: the process is dead. What
-    /// it had handed to the system lives on, see [`after_process_death`](Self::after_process_death).
+    /// Makes the operation with this index, and every call after it, fail: the process is dead.
+    /// What it had handed to the system lives on, see
+    /// [`after_process_death`](Self::after_process_death).
     pub fn die_at(&self, index: usize) {
         self.state().dies_at = Some(index);
     }
@@ -107,8 +109,8 @@ impl SimStorage {
         Self::from_image(self.state().live.clone())
     }
 
-    /// What the medium may hold when power fails while operation `index` is under way and all before
-    /// it have ended; `index` may be the number of operations, for a crash after the last.
+    /// What the medium may hold when power fails while operation `index` is under way and all
+    /// before it have ended; `index` may be the number of operations, for a crash after the last.
     ///
     /// At most `options.variants` states; a single one when nothing was under way.
     ///

@@ -143,9 +143,9 @@ fn draw_cut(file: &FileState, end: u64, unit: u64, rng: &mut Rng) -> u64 {
     (cut / unit * unit).max(first)
 }
 
-/// Each piece arrives as it was after some of the changes to it, whatever others are: a truncate that arrived at one piece
-/// may not have arrived at the next, where a later write is missing too. So what was cut off before may show through
-/// what was written in its place.
+/// Each piece arrives as it was after some of the changes to it, whatever others are: a truncate
+/// that arrived at one piece may not have arrived at the next, where a later write is missing too.
+/// So what was cut off before may show through what was written in its place.
 fn drawn_pieces(file: &FileState, unit: u64, rng: &mut Rng) -> Vec<u8> {
     let (salt, versions) = (rng.next(), file.pending.len() as u64);
     let version = |piece: u64| {
@@ -197,7 +197,8 @@ fn pieces(file: &FileState, unit: u64, version: impl Fn(u64) -> u64, rng: &mut R
     content
 }
 
-/// Does the part of a change that lies in the piece at `start`; of a write as many bytes as `arrives` says.
+/// Does the part of a change that lies in the piece at `start`; of a write as many bytes as
+/// `arrives` says.
 fn apply_within(
     piece: &mut Vec<u8>,
     change: &Change,

@@ -1,9 +1,10 @@
-//! A pack under siege: writers that put, delete, batch, compact and are killed at random moments, readers that live on
-//! throughout, and a supervisor with a log of what was acknowledged.
+//! A pack under siege: writers that put, delete, batch, compact and are killed at random moments,
+//! readers that live on throughout, and a supervisor with a log of what was acknowledged.
 //!
-//! What a writer does follows from a seed and a number alone (`Action::of`), and what a record holds from its key and
-//! the number of the action that put it (`body`). So the supervisor needs to know only which actions were begun and
-//! which were acknowledged, which the writer says through a pipe that outlives it.
+//! What a writer does follows from a seed and a number alone (`Action::of`), and what a record
+//! holds from its key and the number of the action that put it (`body`). So the supervisor needs to
+//! know only which actions were begun and which were acknowledged, which the writer says through a
+//! pipe that outlives it.
 
 mod reader;
 mod supervisor;
@@ -20,7 +21,8 @@ use crate::conformance::pattern;
 /// Keys that are put and deleted one by one.
 const SINGLE_KEYS: u64 = 200;
 
-/// Keys that only batches touch, all together: a state in which their versions differ is half of a batch.
+/// Keys that only batches touch, all together: a state in which their versions differ is half of a
+/// batch.
 const BATCH_KEYS: std::ops::Range<u64> = 1_000..1_008;
 
 /// A file of this name in the directory asks readers to end.

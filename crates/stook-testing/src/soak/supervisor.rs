@@ -1,4 +1,5 @@
-//! The supervisor: starts writers, kills them, and holds what is left against what they acknowledged.
+//! The supervisor: starts writers, kills them, and holds what is left against what they
+//! acknowledged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +51,8 @@ type Model = BTreeMap<u64, (u64, bool)>;
 /// Runs a siege to its end.
 ///
 /// # Panics
-/// When anything that was acknowledged is lost, anything is there that was not put, or a reader complains.
+/// When anything that was acknowledged is lost, anything is there that was not put, or a reader
+/// complains.
 pub fn run_soak(siege: &Siege) -> Survived {
     let pack = siege.directory.join("pack.stook");
     fs::create_dir(&pack).expect("an empty directory");
@@ -79,8 +81,8 @@ pub fn run_soak(siege: &Siege) -> Survived {
     for reader in readers.0.drain(..) {
         let ended = reader.wait_with_output().expect("a reader ends");
         assert!(ended.status.success(), "a reader complained");
-        let told = String::from_utf8_lossy(&ended.stdout);
-        survived.states += told.trim().parse::<u64>().expect("a reader says how many states it saw");
+        let reported = String::from_utf8_lossy(&ended.stdout);
+        survived.states += reported.trim().parse::<u64>().expect("a reader says how many states it saw");
     }
     let pack = Pack::open_path(&pack, OpenOptions::default()).expect("it opens");
     assert_holds(&pack, &scanned(&pack).expect("it is read"));
@@ -113,7 +115,8 @@ impl Siege {
         command.stdout(Stdio::piped()).spawn().expect("a writer starts")
     }
 
-    /// Lets a writer live so long; gives the last action that it began and the last that it acknowledged.
+    /// Lets a writer live so long; gives the last action that it began and the last that it
+    /// acknowledged.
     fn writer(&self, pack: &Path, first: u64, lives: Duration) -> (u64, u64) {
         let mut child = self.start(pack, first, u64::MAX);
         let output = child.stdout.take().expect("it is piped");
@@ -158,8 +161,9 @@ fn found(pack: &Path) -> BTreeMap<u64, u64> {
     }
 }
 
-/// What there is after some actions of which all up to `acknowledged` are safe: for every key what was there before, or
-/// what one of the actions made of it, but nothing older than what was acknowledged.
+/// What there is after some actions of which all up to `acknowledged` are safe: for every key what
+/// was there before, or what one of the actions made of it, but nothing older than what was
+/// acknowledged.
 fn after(
     seed: u64,
     before: &Model,

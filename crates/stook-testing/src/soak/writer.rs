@@ -10,8 +10,9 @@ use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use super::{Action, BATCH_KEYS, body, group, name};
 
-/// Opens the pack in a directory, or makes it, and does the actions from number `first` on, `count` at most. Says `B N`
-/// on `log` before action N and `A N` when all up to N are acknowledged, and then finishes.
+/// Opens the pack in a directory, or makes it, and does the actions from number `first` on, `count`
+/// at most. Says `B N` on `log` before action N and `A N` when all up to N are acknowledged, and
+/// then finishes.
 ///
 /// # Errors
 /// What the pack or the log meets; the process is expected to end with it.

@@ -20,7 +20,7 @@ fn reader(directory: &Path, budget: u64, seed: u64, rounds: u64) -> Command {
     command
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }
@@ -28,12 +28,12 @@ fn told(output: &Output) -> String {
 /// Ended by itself, without having met a wrong byte or an error.
 fn whole(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
-    told(&output)
+    assert!(output.status.success(), "{}", reported(&output));
+    reported(&output)
 }
 
-fn number_after(told: &str, name: &str) -> u64 {
-    let rest = told.split_once(name).unwrap().1.trim_start_matches([':', ' ']);
+fn number_after(reported: &str, name: &str) -> u64 {
+    let rest = reported.split_once(name).unwrap().1.trim_start_matches([':', ' ']);
     rest.split(|sign: char| !sign.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
@@ -53,12 +53,12 @@ fn processes_that_are_killed_leave_nothing_wrong_behind() {
                 std::thread::sleep(Duration::from_millis(7 * ((round * 5 + number * 3) % 11)));
                 child.kill().unwrap();
                 let output = child.wait_with_output().unwrap();
-                assert_eq!(output.status.signal(), Some(9), "{}", told(&output));
+                assert_eq!(output.status.signal(), Some(9), "{}", reported(&output));
             }
         }
-        let told = whole(reader(directory.path(), budget, 1, 100).spawn().unwrap());
-        assert!(number_after(&told, "from_disk_bytes") > 0, "{told}");
-        assert!(told.contains("failures: 0"), "{told}");
+        let reported = whole(reader(directory.path(), budget, 1, 100).spawn().unwrap());
+        assert!(number_after(&reported, "from_disk_bytes") > 0, "{reported}");
+        assert!(reported.contains("failures: 0"), "{reported}");
         assert!(disk_bytes(directory.path()) <= budget);
     }
 }
@@ -69,9 +69,9 @@ fn processes_side_by_side_share_what_they_fetch_and_keep_the_budget() {
         let directory = tempfile::tempdir().unwrap();
         let start = |seed| reader(directory.path(), budget, seed, 100).spawn().unwrap();
         let children: Vec<Child> = (0..3).map(start).collect();
-        for told in children.into_iter().map(whole) {
-            assert!(number_after(&told, "from_disk_bytes") > 0, "{told}");
-            assert!(told.contains("failures: 0") && told.contains("damaged_ranges: 0"), "{told}");
+        for reported in children.into_iter().map(whole) {
+            assert!(number_after(&reported, "from_disk_bytes") > 0, "{reported}");
+            assert!(reported.contains("failures: 0") && reported.contains("damaged_ranges: 0"), "{reported}");
         }
         assert!(disk_bytes(directory.path()) <= budget + 3 * (budget / 32 + (1 << 20)));
     }
@@ -95,19 +95,22 @@ fn a_directory_that_may_only_be_read_is_read() {
         command = Command::new(&copied);
         command.arg(directory.path()).args([PLENTY.to_string(), "2".into(), "10".into()]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).uid(65_534).gid(65_534);
-        let told = whole(command.spawn().unwrap());
+        let reported = whole(command.spawn().unwrap());
         fs::remove_file(copied).unwrap();
-        check_read_only(&told);
+        check_read_only(&reported);
     } else {
         check_read_only(&whole(command.spawn().unwrap()));
     }
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn check_read_only(told: &str) {
-    assert!(number_after(told, "from_disk_bytes") > 0, "{told}");
-    assert!(number_after(told, "failures") > 0 && told.contains("cannot write in the cache"), "{told}");
-    assert_eq!(number_after(told, "written_bytes"), 0, "{told}");
+fn check_read_only(reported: &str) {
+    assert!(number_after(reported, "from_disk_bytes") > 0, "{reported}");
+    assert!(
+        number_after(reported, "failures") > 0 && reported.contains("cannot write in the cache"),
+        "{reported}"
+    );
+    assert_eq!(number_after(reported, "written_bytes"), 0, "{reported}");
 }
 
 #[test]
@@ -117,11 +120,14 @@ fn without_room_on_the_disk_reads_go_on() {
     // Files may have 400 KiB: what is beyond is refused, as by a disk that is full.
     shell.arg("-c").arg("trap '' XFSZ; ulimit -f 400; exec \"$0\" \"$@\"").arg(PROGRAM);
     shell.arg(directory.path()).args([PLENTY.to_string(), "3".into(), "60".into()]);
-    let told = whole(shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    assert!(number_after(&told, "failures") > 0 && told.contains("cannot write in the cache"), "{told}");
-    assert!(told.contains("damaged_ranges: 0"), "{told}");
+    let reported = whole(shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(
+        number_after(&reported, "failures") > 0 && reported.contains("cannot write in the cache"),
+        "{reported}"
+    );
+    assert!(reported.contains("damaged_ranges: 0"), "{reported}");
     // With room again, what was kept is still right, and the rest is kept too.
-    let told = whole(reader(directory.path(), PLENTY, 4, 60).spawn().unwrap());
-    assert!(told.contains("failures: 0") && told.contains("damaged_ranges: 0"), "{told}");
-    assert!(number_after(&told, "written_bytes") > 0, "{told}");
+    let reported = whole(reader(directory.path(), PLENTY, 4, 60).spawn().unwrap());
+    assert!(reported.contains("failures: 0") && reported.contains("damaged_ranges: 0"), "{reported}");
+    assert!(number_after(&reported, "written_bytes") > 0, "{reported}");
 }

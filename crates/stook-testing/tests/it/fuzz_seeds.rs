@@ -1,4 +1,5 @@
-//! Every seed of every fuzz target is run by a plain test, and the three places that name the targets agree.
+//! Every seed of every fuzz target is run by a plain test, and the three places that name the
+//! targets agree.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot read the repository should fail on the spot")]
 
 use std::collections::BTreeSet;

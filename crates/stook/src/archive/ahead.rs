@@ -71,7 +71,8 @@ impl Ahead {
         read.map(Some)
     }
 
-    /// Waits for all that was asked for, and forgets it. What these reads met is of no interest any more.
+    /// Waits for all that was asked for, and forgets it. What these reads met is of no interest any
+    /// more.
     pub(super) fn clear(&mut self) {
         while self.session.next().is_some() {}
         self.arrived.clear();

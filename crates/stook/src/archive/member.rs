@@ -104,20 +104,22 @@ pub struct Member<'a> {
     pub mtime_ns: Option<i64>,
     /// User and group, if the archive tells.
     pub owner: Option<(u32, u32)>,
-    /// Bytes it has when read. Those of a hard link are those of its file, those of a symbolic link its target's.
+    /// Bytes it has when read. Those of a hard link are those of its file, those of a symbolic link
+    /// its target's.
     pub len: u64,
     /// Bytes it takes in the archive.
     pub stored_len: u64,
     /// Where its header is: later members are newer.
     pub header_at: u64,
-    /// Where its bytes begin (in a zip: where its local header is). Members of a compressed tar: in the tar.
+    /// Where its bytes begin (in a zip: where its local header is). Members of a compressed tar: in
+    /// the tar.
     pub data_at: u64,
     /// How they are stored.
     pub method: Method,
     /// The CRC-32 of its bytes (zip only).
     pub crc32: Option<u32>,
-    /// The target of a symbolic link, the key of the file of a hard link; empty for all else, and for links in a zip,
-    /// whose target is their body.
+    /// The target of a symbolic link, the key of the file of a hard link; empty for all else, and
+    /// for links in a zip, whose target is their body.
     pub link: &'a [u8],
     /// How many names the archive has for the file, links to it included.
     pub names: u32,

@@ -1,14 +1,15 @@
 //! Tar and zip archives, read where they lie.
 //!
-//! [`Archive::open`] tells what a file is by its content and has its members at hand by key: of a plain tar through an
-//! index that is made in one pass and kept beside it (`NAME.stook-index`, laid down in
-//! `docs/formats/archive-index-v1.md`). A member whose bytes lie in the file as they are is a
-//! [source](crate::source::Source) like any other; [`Reading`] goes through many of them with reads running ahead.
+//! [`Archive::open`] tells what a file is by its content and has its members at hand by key: of a
+//! plain tar through an index that is made in one pass and kept beside it (`NAME.stook-index`, laid
+//! down in `docs/formats/archive-index-v1.md`). A member whose bytes lie in the file as they are is
+//! a [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
+//! reads running ahead.
 //!
 //! Of members with one key the last one counts, as when an archive is unpacked from its front.
 //!
-//! Archives are what others made, so nothing in them is believed: every length is checked before anything is
-//! allocated or read by it, and what is wrong is told with file and offset.
+//! Archives are what others made, so nothing in them is believed: every length is checked before
+//! anything is allocated or read by it, and what is wrong is reported with file and offset.
 
 mod ahead;
 mod bytes;

@@ -82,12 +82,14 @@ impl Archive {
     /// Opens an archive.
     ///
     /// # Errors
-    /// [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] of what it holds; an I/O error.
+    /// [`Error::NotAnArchive`]; [`Error::Damaged`] and [`Error::Unsupported`] of what it holds; an
+    /// I/O error.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         Self::open_with(path, options, &mut |_| true)
     }
 
-    /// The same, with the bytes passed so far told to `progress` while an index is made; when it says no, that ends.
+    /// The same, with the bytes passed so far told to `progress` while an index is made; when it
+    /// says no, that ends.
     ///
     /// # Errors
     /// Those, and [`Error::Interrupted`].
@@ -192,11 +194,13 @@ impl Archive {
         Members { index: &self.index, prefix: b"", next: self.index.first_from(first) }
     }
 
-    /// The members with these keys, in the order of keys, as files of their own: a further name of a file that is not among
-    /// them, or whose name a later member took, is the file itself, and names of it that come later are names of that one.
+    /// The members with these keys, in the order of keys, as files of their own: a further name of
+    /// a file that is not among them, or whose name a later member took, is the file itself, and
+    /// names of it that come later are names of that one.
     pub fn selection(&self, select: impl Fn(&[u8]) -> bool) -> Vec<Member<'_>> {
         let mut members: Vec<Member<'_>> = self.members(b"").filter(|member| select(member.key)).collect();
-        // By where the bytes are: the name that holds them, where its header is, and how many names there are.
+        // By where the bytes are: the name that holds them, where its header is, and how many names
+        // there are.
         let mut files: HashMap<u64, (&[u8], u64, u32)> = HashMap::new();
         let is_name = |member: &Member<'_>| member.kind == MemberKind::HardLink && member.has_body;
         let sharing = |member: &Member<'_>| is_name(member) || member.names > 1;
@@ -301,8 +305,8 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Times of files have ticks: what was written within the last one could be written again without a trace. An index
-/// is only made of a file that is older than that.
+/// Times of files have ticks: what was written within the last one could be written again without a
+/// trace. An index is only made of a file that is older than that.
 fn wait_for_the_clock(identity: &Identity) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let wait = identity.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
@@ -315,8 +319,8 @@ fn not_one(path: &Path, what: impl Into<String>) -> Error {
     Error::NotAnArchive { path: path.to_path_buf(), what: what.into() }
 }
 
-/// What a regular file is, by its first bytes and its last; `None` where it is no archive. That what is compressed is a
-/// tar is only known to whoever opens it.
+/// What a regular file is, by its first bytes and its last; `None` where it is no archive. That
+/// what is compressed is a tar is only known to whoever opens it.
 ///
 /// # Errors
 /// When it cannot be read, or is a zip that is damaged.

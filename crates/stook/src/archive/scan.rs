@@ -55,7 +55,8 @@ pub(super) fn tar(
     builder.finish(summary).map_err(|fault| fault.of(&path, 0))
 }
 
-/// Reads what is behind the end, because only there a compressed file says what all before should have been.
+/// Reads what is behind the end, because only there a compressed file says what all before should
+/// have been.
 fn drain(input: &mut impl Input, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     while input.skip(DRAINED_AT_ONCE)? == DRAINED_AT_ONCE {
         if !progress(input.position()) {

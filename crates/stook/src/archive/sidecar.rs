@@ -70,8 +70,9 @@ pub(super) fn without_device(identity: &Identity) -> Identity {
     Identity { device: 0, ..identity.clone() }
 }
 
-/// Reads what is beside an archive. An index that somebody else put there would say what is in the archive: only that of
-/// the archive's owner, of the user, or of root is believed, and no link is followed.
+/// Reads what is beside an archive. An index that somebody else put there would say what is in the
+/// archive: only that of the archive's owner, of the user, or of root is believed, and no link is
+/// followed.
 fn read(
     path: &Path,
     archive: &Path,
@@ -80,7 +81,7 @@ fn read(
 ) -> Result<Option<bytes::Bytes>, CoreError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags, Mode::empty()) {
-        // A name that is too long is told when it cannot be published.
+        // A name that is too long is reported when it cannot be published.
         Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
         opened => opened.map(std::fs::File::from),
     };
@@ -105,8 +106,8 @@ fn read(
     read_range(engines, &source, ByteRange::to(source.len()), Access::Cached).map(Some)
 }
 
-/// Puts an index beside its archive, in place of any other, for those to read who may read the archive: it has the names of
-/// all that is in there.
+/// Puts an index beside its archive, in place of any other, for those to read who may read the
+/// archive: it has the names of all that is in there.
 ///
 /// # Errors
 /// What keeps it from being there, for people to read.

@@ -28,7 +28,8 @@ pub struct TarStream {
     zeroes_left: u64,
 }
 
-/// Goes through the tar that a reader gives, compressed or not; `path` is what to call it in messages.
+/// Goes through the tar that a reader gives, compressed or not; `path` is what to call it in
+/// messages.
 ///
 /// # Errors
 /// When what comes first is no header of a tar, and what reading that meets.
@@ -71,9 +72,9 @@ fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
 }
 
 impl TarStream {
-    /// The next member; what was not read of the one before is passed over. None only when all behind
-    /// the end was read, too: there stands the checksum of what is compressed, and whoever writes a tar
-    /// into a pipe gets rid of all of it.
+    /// The next member; what was not read of the one before is passed over. None only when all
+    /// behind the end was read, too: there stands the checksum of what is compressed, and whoever
+    /// writes a tar into a pipe gets rid of all of it.
     ///
     /// # Errors
     /// When the bytes are not a tar, or not what their checksum says, and what reading meets.
@@ -93,7 +94,8 @@ impl TarStream {
         Ok(entry)
     }
 
-    /// The next bytes of the member, or how many zeroes come that are not stored; nothing after the last.
+    /// The next bytes of the member, or how many zeroes come that are not stored; nothing after the
+    /// last.
     ///
     /// # Errors
     /// What reading meets, or that the tar ends before.

@@ -1,7 +1,8 @@
 //! An archive into a tree of files.
 //!
-//! Files appear under their names when they are whole, with mode, times and owner set; what a zip says of its bytes was
-//! checked by then. Directories get their mode and time last, hard links when all files are there.
+//! Files appear under their names when they are whole, with mode, times and owner set; what a zip
+//! says of its bytes was checked by then. Directories get their mode and time last, hard links when
+//! all files are there.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -41,8 +42,8 @@ pub struct Unpack<'a> {
     pub target: PathBuf,
     /// What becomes of files and links that are there.
     pub overwrite: Overwrite,
-    /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would mean somebody else
-    /// are dropped.
+    /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would
+    /// mean somebody else are dropped.
     pub with_owner: bool,
     /// Which keys are unpacked.
     pub select: Select<'a>,
@@ -57,11 +58,11 @@ impl std::fmt::Debug for Unpack<'_> {
 }
 
 impl Unpack<'_> {
-    /// Unpacks. `progress` is called with members and bytes so far; when it returns `false`, unpacking stops, with every
-    /// file either whole or absent.
+    /// Unpacks. `progress` is called with members and bytes so far; when it returns `false`,
+    /// unpacking stops, with every file either whole or absent.
     ///
-    /// Unsafe paths, damaged members and files that cannot be written are [failures](UnpackSummary::failures); the
-    /// rest goes on.
+    /// Unsafe paths, damaged members and files that cannot be written are
+    /// [failures](UnpackSummary::failures); the rest goes on.
     ///
     /// # Errors
     /// That the target cannot be made or synced, or that the archive changed meanwhile.
@@ -95,7 +96,8 @@ impl Unpack<'_> {
         unpacking.members(archive, &links, true)?;
         unpacking.set_directory_metadata();
         archive.check_unchanged()?;
-        // One sync for all: each file was complete when it got its name, and now all are on the medium.
+        // One sync for all: each file was complete when it got its name, and now all are on the
+        // medium.
         rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
         Ok(unpacking.summary)
     }
@@ -201,7 +203,8 @@ impl Unpacking<'_> {
         plan.map_err(|error| self.io("write", member.key, error))
     }
 
-    /// Compares what is there with the member, if it is to be, and notes what stays; whether it is to be replaced.
+    /// Compares what is there with the member, if it is to be, and notes what stays; whether it is
+    /// to be replaced.
     fn compare(
         &mut self,
         member: &Member<'_>,
@@ -292,8 +295,8 @@ impl Unpacking<'_> {
         }
     }
 
-    /// Goes through all bytes, which are written to a file, compared with another, or both; `None` when the caller
-    /// stopped it.
+    /// Goes through all bytes, which are written to a file, compared with another, or both; `None`
+    /// when the caller stopped it.
     fn fill(
         &mut self,
         mut file: Option<&mut File>,
@@ -334,7 +337,7 @@ impl Unpacking<'_> {
                 return Ok(None);
             }
         }
-        // A hole at the end has to be told.
+        // A hole at the end has to be reported.
         if let Some(file) = file.filter(|_| at != len) {
             file.set_len(len).map_err(failed_to("write")).map_err(io)?;
         }
@@ -436,7 +439,8 @@ impl Unpacking<'_> {
         crate::Error::io(operation, self.target.path_of(key), error).into()
     }
 
-    /// Modes and times of directories, the deepest first, so that nothing is made in a directory afterwards.
+    /// Modes and times of directories, the deepest first, so that nothing is made in a directory
+    /// afterwards.
     fn set_directory_metadata(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
         for (key, metadata) in std::mem::take(&mut self.directories) {

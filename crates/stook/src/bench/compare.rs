@@ -1,8 +1,8 @@
 //! Whether two series of measurements differ, or only seem to.
 //!
-//! Both are rates in equally long windows. The difference of their means comes with an interval from
-//! resampled blocks ([`bootstrap`]), and one is called faster only when that
-//! interval excludes zero and there are enough runs to know how runs differ. [`compare_cells`] takes the rates out of
+//! Both are rates in equally long windows. The difference of their means comes with an interval
+//! from resampled blocks ([`bootstrap`]), and one is called faster only when that interval excludes
+//! zero and there are enough runs to know how runs differ. [`compare_cells`] takes the rates out of
 //! two measured cells. Nothing here measures.
 
 use serde::Serialize;
@@ -17,8 +17,8 @@ use crate::report::stats::{Interval, StatsError, mean};
 /// Windows that each side needs: an interval from fewer would hold almost anything.
 const WINDOWS_MIN: usize = 8;
 
-/// Runs that each side needs: how much runs of one thing differ from each other cannot be told from fewer, and seconds of
-/// one run resemble each other more than those of two.
+/// Runs that each side needs: how much runs of one thing differ from each other cannot be told from
+/// fewer, and seconds of one run resemble each other more than those of two.
 pub const RUNS_MIN: usize = 5;
 
 /// Which of two is faster.
@@ -31,15 +31,16 @@ pub enum Verdict {
     Slower,
     /// They cannot be told apart.
     NoDifference,
-    /// There are fewer than [`RUNS_MIN`] runs of one: a difference may be that of two runs of the same thing.
+    /// There are fewer than [`RUNS_MIN`] runs of one: a difference may be that of two runs of the
+    /// same thing.
     CannotTell,
 }
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompareOptions {
-    /// Run *i* of one was measured right before or after run *i* of the other. Then a drift that both share
-    /// does not count as a difference.
+    /// Run *i* of one was measured right before or after run *i* of the other. Then a drift that
+    /// both share does not count as a difference.
     pub interleaved: bool,
     /// How often the interval is to hold the true difference.
     pub confidence: f64,
@@ -89,16 +90,16 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Windows of the first and of the second.
     pub windows: [usize; 2],
-    /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], what differs from run to run is not in the
-    /// interval, and there is no verdict.
+    /// Runs of the first and of the second. With fewer than [`RUNS_MIN`], what differs from run to
+    /// run is not in the interval, and there is no verdict.
     pub runs: [usize; 2],
     /// Whether runs were compared in pairs.
     pub interleaved: bool,
 }
 
-/// Compares the requests of two measured cells in each whole second. Whether both asked for the same is for the caller to
-/// know. Cells that are unverified are compared as valid ones: what is not known of one is for whoever shows it to tell
-/// ([`sides`]).
+/// Compares the requests of two measured cells in each whole second. Whether both asked for the
+/// same is for the caller to know. Cells that are unverified are compared as valid ones: what is
+/// not known of one is for whoever shows it to tell ([`sides`]).
 ///
 /// # Errors
 /// [`CompareError`]: a cell that is not valid, or one that was measured for too short a time.
@@ -118,7 +119,8 @@ pub fn compare_cells(
     compare(&first, &second, options)
 }
 
-/// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; nothing where none is.
+/// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; nothing
+/// where none is.
 pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
     match states.map(|found| found == state) {
         [true, true] => Some("both are"),
@@ -131,8 +133,8 @@ pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
 /// Compares the rates of two things, each measured in one or more runs.
 ///
 /// # Errors
-/// [`CompareError`]: too few windows, one that is not a finite number, a first series that did nothing, or
-/// runs that are to be paired and are not equally many.
+/// [`CompareError`]: too few windows, one that is not a finite number, a first series that did
+/// nothing, or runs that are to be paired and are not equally many.
 pub fn compare(
     first: &[&[f64]],
     second: &[&[f64]],

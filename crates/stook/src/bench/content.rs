@@ -1,4 +1,5 @@
-//! What is written: bytes that compress as far as asked, in units that tell where and when they were written.
+//! What is written: bytes that compress as far as asked, in units that tell where and when they
+//! were written.
 //!
 //! Every unit of 512 bytes that can be verified begins with a stamp (little-endian):
 //!
@@ -11,7 +12,8 @@
 //! | 24 | 4 | generation: how often the unit was written before |
 //! | 28 | 4 | 0 |
 //!
-//! A flipped bit breaks the checksum, a block in the wrong place the offset, a lost write the generation.
+//! A flipped bit breaks the checksum, a block in the wrong place the offset, a lost write the
+//! generation.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,8 +21,8 @@ use super::random::Random;
 
 /// The smallest unit that is verified: every block size that direct I/O takes is a multiple of it.
 pub(super) const UNIT_BYTES: usize = 512;
-/// Compressible and incompressible bytes alternate at this distance: that of the blocks that file systems compress
-/// at the least.
+/// Compressible and incompressible bytes alternate at this distance: that of the blocks that file
+/// systems compress at the least.
 const CHUNK_BYTES: usize = 4096;
 const MAGIC: [u8; 4] = *b"STKB";
 /// A generation that is not known: what was in the file before it was first written.
@@ -36,8 +38,8 @@ pub(super) fn fill(bytes: &mut [u8], compressibility: u8, random: &mut Random) {
     }
 }
 
-/// Makes contents that were written before differ from all that were, at a fraction of the cost of [`fill`]: a
-/// device that stores equal blocks once must not find any.
+/// Makes contents that were written before differ from all that were, at a fraction of the cost of
+/// [`fill`]: a device that stores equal blocks once must not find any.
 pub(super) fn renew(bytes: &mut [u8], random: &mut Random) {
     for chunk in bytes.chunks_mut(CHUNK_BYTES) {
         if let Some(word) = chunk.first_chunk_mut() {
@@ -46,7 +48,8 @@ pub(super) fn renew(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Stamps every unit of a block that begins at `offset` of the file. `generation` tells that of a unit of the file.
+/// Stamps every unit of a block that begins at `offset` of the file. `generation` tells that of a
+/// unit of the file.
 pub(super) fn stamp(bytes: &mut [u8], offset: u64, seed: u64, mut generation: impl FnMut(u64) -> u32) {
     for (unit, at) in bytes.chunks_exact_mut(UNIT_BYTES).zip((offset..).step_by(UNIT_BYTES)) {
         let number = at / UNIT_BYTES as u64;
@@ -74,8 +77,8 @@ pub(super) struct Difference {
     pub(super) what: String,
 }
 
-/// Checks every unit of a block that begins at `offset` of the file. `generation` tells which generation a unit has
-/// to have, where that is known.
+/// Checks every unit of a block that begins at `offset` of the file. `generation` tells which
+/// generation a unit has to have, where that is known.
 pub(super) fn check(
     bytes: &[u8],
     offset: u64,
@@ -191,10 +194,11 @@ mod tests {
     #[test]
     fn wrong_places_seeds_and_generations_are_told_apart() {
         let bytes = stamped(8192);
-        let told = |offset, seed, generation| check(&bytes, offset, seed, |_| generation).unwrap_err().what;
-        assert_eq!(told(0, 9, None), "this unit was written for offset 8192");
-        assert_eq!(told(8192, 8, None), "written with seed 9, expected 8");
-        assert!(told(8192, 9, Some(4)).starts_with("generation 3, expected 4"));
+        let reported =
+            |offset, seed, generation| check(&bytes, offset, seed, |_| generation).unwrap_err().what;
+        assert_eq!(reported(0, 9, None), "this unit was written for offset 8192");
+        assert_eq!(reported(8192, 8, None), "written with seed 9, expected 8");
+        assert!(reported(8192, 9, Some(4)).starts_with("generation 3, expected 4"));
         assert!(check(&[0; 512], 0, 9, |_| None).unwrap_err().what.starts_with("no stamp"));
     }
 

@@ -1,4 +1,5 @@
-//! [`Environment`]: what a measurement can be compared by: file system, mount, device, kernel, this version.
+//! [`Environment`]: what a measurement can be compared by: file system, mount, device, kernel, this
+//! version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,11 +25,13 @@ pub struct Environment {
     pub mount_options: Option<String>,
     /// What is mounted there.
     pub mount_source: Option<String>,
-    /// The block device, and what it lies on: `nvme0n1p2`, `dm-0 on sda, sdb`, `loop0 (direct I/O) on vda`.
+    /// The block device, and what it lies on: `nvme0n1p2`, `dm-0 on sda, sdb`,
+    /// `loop0 (direct I/O) on vda`.
     pub device: Option<String>,
     /// Why no counters prove that a device is measured: the file system keeps files in memory, say.
     pub device_doubt: Option<String>,
-    /// What the lowest device calls itself. So with the next ones; where there are several, each answer once.
+    /// What the lowest device calls itself. So with the next ones; where there are several, each
+    /// answer once.
     pub device_model: Option<String>,
     /// The size of the device or partition that the file system was made on.
     pub device_bytes: Option<u64>,
@@ -40,7 +43,8 @@ pub struct Environment {
     pub write_cache: Option<String>,
     /// The most that its link carries.
     pub link_limit_bytes_per_s: Option<f64>,
-    /// What the control group of this process allows on the device: `reads 20.0 MB/s in the control group`.
+    /// What the control group of this process allows on the device:
+    /// `reads 20.0 MB/s in the control group`.
     pub throttle: Option<String>,
 }
 

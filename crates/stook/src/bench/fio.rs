@@ -1,4 +1,5 @@
-//! The job of fio that asks for the same as a cell, so that anybody can check a figure with another tool.
+//! The job of fio that asks for the same as a cell, so that anybody can check a figure with another
+//! tool.
 
 use std::path::Path;
 
@@ -80,8 +81,9 @@ fn duration(cell: &Workload) -> Vec<String> {
 fn rate(cell: &Workload) -> Vec<String> {
     let Some(rate) = cell.rate_per_s else { return Vec::new() };
     vec![
-        // Its rate is per job, and a whole number. It drains before it sleeps and starts the clock when it issues, so
-        // its latencies leave out what a request waited: this is as near as it comes.
+        // Its rate is per job, and a whole number. It drains before it sleeps and starts the clock
+        // when it issues, so its latencies leave out what a request waited: this is as near as it
+        // comes.
         format!("rate_iops={}", (rate / f64::from(cell.jobs.max(1))).round().max(1.0)),
         format!("rate_process={}", process(cell.arrival)),
     ]

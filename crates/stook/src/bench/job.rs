@@ -118,7 +118,8 @@ impl Job {
     /// Reads a job file; `base` is what neither its cells nor its defaults say.
     ///
     /// # Errors
-    /// When it cannot be read, and [`Error::JobFile`], with the line, for anything in it that is not understood.
+    /// When it cannot be read, and [`Error::JobFile`], with the line, for anything in it that is
+    /// not understood.
     pub fn read(path: &Path, base: &Workload) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| crate::Error::io("read", path, error))?;
         Self::parse(&text, path, base)
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_told_with_its_line() {
+    fn what_is_not_understood_is_reported_with_its_line() {
         for (text, line, part) in [
             ("[[cell]]\ndepht = 3\n", 2, "unknown field `depht`"),
             ("[[cell]]\nrw = \"randread\"\n\n[[cell]]\ndepth = \"deep\"\n", 5, "expected a value or a list"),
@@ -250,8 +251,8 @@ mod tests {
             ("[[cell\n", 1, ""),
         ] {
             let error = parsed(text).unwrap_err();
-            let Error::JobFile { line: told, .. } = &error else { panic!("{error}") };
-            assert_eq!(*told, line, "{text}: {error}");
+            let Error::JobFile { line: reported, .. } = &error else { panic!("{error}") };
+            assert_eq!(*reported, line, "{text}: {error}");
             let message = error.to_string();
             assert!(message.starts_with("job.toml, line ") && message.contains(part), "{message}");
         }

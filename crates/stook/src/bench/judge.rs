@@ -11,7 +11,8 @@ use crate::report::units::{rate, significant};
 /// Runs of at least this many seconds are judged by seconds, shorter ones by ticks.
 const SECONDS_MIN: usize = 10;
 
-/// The least that drives in use take in one request: longer ones are split. With less, requests of other programs would count.
+/// The least that drives in use take in one request: longer ones are split. With less, requests of
+/// other programs would count.
 const SPLIT_BYTES: u64 = 128 << 10;
 
 /// Every check of one run, beside the long run of its cell, where there was one.
@@ -63,7 +64,8 @@ fn load(workload: &Workload, measured: &Measured) -> Load {
     Load::Open { due, done, held_back: overruns + unserved, unserved, is_random }
 }
 
-/// Bytes that the device says it read, and that were written to it, each only once; or why that is not known.
+/// Bytes that the device says it read, and that were written to it, each only once; or why that is
+/// not known.
 fn device_bytes(measured: &Measured) -> (Result<u64, String>, Result<u64, String>) {
     let unknown = || "the file lies on no block device that counts".to_owned();
     let doubt = measured.device_doubt.clone();
@@ -80,9 +82,9 @@ fn device_bytes(measured: &Measured) -> (Result<u64, String>, Result<u64, String
 fn throttled(workload: &Workload, measured: &Measured) -> Vec<Throttled> {
     let Measured { limits, seconds, .. } = measured;
     let used = at_device(workload, measured);
-    let met = |what: &str, limit: Option<f64>, amount: u64, told: fn(f64) -> String| {
+    let met = |what: &str, limit: Option<f64>, amount: u64, reported: fn(f64) -> String| {
         let limit = limit.filter(|limit| *limit > 0.0 && amount > 0)?;
-        let allowed = format!("{what} up to {}", told(limit));
+        let allowed = format!("{what} up to {}", reported(limit));
         Some(Throttled { allowed, share: amount as f64 / seconds / limit })
     };
     let all = [
@@ -98,8 +100,9 @@ fn requests_a_second(limit: f64) -> String {
     format!("{} a second", significant(limit))
 }
 
-/// What this cell did at the device, where other programs may do something, too. Bytes that a cache gave or took did not meet it,
-/// and a long block may be several requests to it: one for every [`SPLIT_BYTES`] at most.
+/// What this cell did at the device, where other programs may do something, too. Bytes that a cache
+/// gave or took did not meet it, and a long block may be several requests to it: one for every
+/// [`SPLIT_BYTES`] at most.
 fn at_device(workload: &Workload, measured: &Measured) -> DeviceUse {
     let (reads, writes) = (measured.record.reads.count(), measured.record.writes.count());
     let (read_bytes, write_bytes) = (reads * workload.block_size, writes * workload.block_size);
@@ -155,7 +158,8 @@ mod tests {
         assert_eq!(rates(&ticks(107), 10.6, 1000), (1.0, vec![40_000.0; 10]));
     }
 
-    /// Before: cells that only read were held to the limit of writes, with what other programs wrote.
+    /// Before: cells that only read were held to the limit of writes, with what other programs
+    /// wrote.
     #[test]
     fn requests_of_other_programs_are_not_held_against_a_limit() {
         assert_eq!(own_requests(1000, 0, 4096), 0);

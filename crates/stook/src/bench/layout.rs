@@ -1,8 +1,10 @@
-//! [`TestFile`]: what is measured on. A file of our own in a directory, full of real data, or one that exists.
+//! [`TestFile`]: what is measured on. A file of our own in a directory, full of real data, or one
+//! that exists.
 //!
-//! An own file loses its name as soon as it is made, unless it is to be kept: whatever ends the process, nothing is
-//! left behind. Every byte of it is written before anything is measured, because reads of a hole and writes
-//! into blocks that were only promised measure the file system's bookkeeping.
+//! An own file loses its name as soon as it is made, unless it is to be kept: whatever ends the
+//! process, nothing is left behind. Every byte of it is written before anything is measured,
+//! because reads of a hole and writes into blocks that were only promised measure the file system's
+//! bookkeeping.
 
 use std::fs;
 use std::io;
@@ -53,12 +55,12 @@ pub(super) struct TestFile {
 }
 
 impl TestFile {
-    /// Makes a file of `len` bytes in a directory and fills it. With `keep` it has [`KEPT_NAME`] once it
-    /// is whole; without, it never has a name that outlives this process.
+    /// Makes a file of `len` bytes in a directory and fills it. With `keep` it has [`KEPT_NAME`]
+    /// once it is whole; without, it never has a name that outlives this process.
     ///
     /// # Errors
-    /// When the directory is none, cannot be written or has too little room, when the name is taken, or on an
-    /// interruption. Nothing is left behind then.
+    /// When the directory is none, cannot be written or has too little room, when the name is
+    /// taken, or on an interruption. Nothing is left behind then.
     pub(super) fn create(
         directory: &Path,
         len: u64,
@@ -87,8 +89,8 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Opens an existing file; for writing only when that was asked for. `full` says that every byte of it was
-    /// written before.
+    /// Opens an existing file; for writing only when that was asked for. `full` says that every
+    /// byte of it was written before.
     ///
     /// # Errors
     /// When it is no regular file, is empty, or cannot be opened.
@@ -159,7 +161,8 @@ impl TestFile {
         self.generations.as_ref()
     }
 
-    /// Opens it once more: each job has a descriptor of its own, so that they do not meet at its counters.
+    /// Opens it once more: each job has a descriptor of its own, so that they do not meet at its
+    /// counters.
     ///
     /// # Errors
     /// I/O errors.
@@ -173,7 +176,8 @@ impl TestFile {
         Ok(File::from_std(again, &self.path, self.writable))
     }
 
-    /// Checks that the name still leads to the file that was opened, and that it has the length it had.
+    /// Checks that the name still leads to the file that was opened, and that it has the length it
+    /// had.
     ///
     /// # Errors
     /// When it was removed, replaced or cut: what is measured then is not what was named.
@@ -291,8 +295,8 @@ impl Drop for Temporary {
     }
 }
 
-/// Fails early: running into a full disk after a minute of writing helps nobody. A pack is no place for other files, be they
-/// without a name: they could take the room that its writer needs.
+/// Fails early: running into a full disk after a minute of writing helps nobody. A pack is no place
+/// for other files, be they without a name: they could take the room that its writer needs.
 pub(super) fn check_place(directory: &Path, len: u64) -> Result<()> {
     let kind = fs::metadata(directory).map_err(|error| crate::Error::io("open", directory, error))?;
     if !kind.is_dir() {

@@ -1,7 +1,8 @@
 //! [`LongRun`]: a cell that writes, run once for longer than it is measured.
 //!
-//! Drives take writes into a fast part first and tell nobody when it is full. A run that ends before has measured that
-//! part, and nothing in it shows that; a longer run of the same writes does.
+//! Drives take writes into a fast part first and tell nobody when it is full. A run that ends
+//! before has measured that part, and nothing in it shows that; a longer run of the same writes
+//! does.
 
 use std::fmt;
 
@@ -73,7 +74,8 @@ impl fmt::Display for LongRun {
     }
 }
 
-/// The long run of a cell. It has no ramp, because a burst begins with the first byte, and no size ends it.
+/// The long run of a cell. It has no ramp, because a burst begins with the first byte, and no size
+/// ends it.
 pub(super) fn lengthened(cell: &Workload, long_run_s: f64) -> Workload {
     Workload { ramp_s: 0.0, time_s: Some(long_run_s), size_bytes: None, ..cell.clone() }
 }

@@ -1,15 +1,17 @@
 //! Measuring storage, and saying whether the figures may be believed.
 //!
-//! A [`Workload`] is one cell: which blocks, how many in flight, for how long. A [`Bench`] runs a list of them on one
-//! test file, through the same engines as everything else here, so what it measures is what the rest gets.
-//! [`BenchResult`] is what it found.
+//! A [`Workload`] is one cell: which blocks, how many in flight, for how long. A [`Bench`] runs a
+//! list of them on one test file, through the same engines as everything else here, so what it
+//! measures is what the rest gets. [`BenchResult`] is what it found.
 //!
-//! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that passed, and
-//! [`compare`] tells whether two series of measurements differ. These three take plain numbers and do no I/O;
-//! [`model::Models`] takes them out of a result. No figure is averaged over cells that failed a gate, and no
-//! model is fitted to them; what could not be checked is marked as such ([`State`]).
+//! [`gates`] checks every measured cell, [`model`] fits what a device does to the cells that
+//! passed, and [`compare`] tells whether two series of measurements differ. These three take plain
+//! numbers and do no I/O; [`model::Models`] takes them out of a result. No figure is averaged over
+//! cells that failed a gate, and no model is fitted to them; what could not be checked is marked as
+//! such ([`State`]).
 //!
-//! Nothing here writes a file that it did not make, unless that is asked for, and nothing writes to a device.
+//! Nothing here writes a file that it did not make, unless that is asked for, and nothing writes to
+//! a device.
 
 pub mod compare;
 mod content;

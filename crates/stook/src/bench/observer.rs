@@ -1,7 +1,8 @@
 //! [`Observer`]: who watches a measurement, and may end it.
 
-/// Told how far a measurement has come, and asked whether it is to end. It is called between requests of the
-/// layout and about a thousand times a second while something is measured, so it should not take long.
+/// Told how far a measurement has come, and asked whether it is to end. It is called between
+/// requests of the layout and about a thousand times a second while something is measured, so it
+/// should not take long.
 pub trait Observer: Sync {
     /// Whether everything is to end as soon as nothing is in flight.
     fn is_interrupted(&self) -> bool {

@@ -90,7 +90,8 @@ pub struct Figures {
     pub histogram: CompactHistogram,
 }
 
-/// A histogram in which every power of two has 32 buckets. Both lists are equally long; empty buckets are left out.
+/// A histogram in which every power of two has 32 buckets. Both lists are equally long; empty
+/// buckets are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CompactHistogram {
     /// The longest latency that falls into each bucket, ascending.
@@ -134,8 +135,8 @@ pub struct RunResult {
     pub open_loop: Option<OpenLoopResult>,
     /// Bytes that were read and compared with what had been written.
     pub verified_bytes: u64,
-    /// How long it took after all this until what had been written was durable; `null` where nothing is
-    /// written. It is no part of the time that rates are per.
+    /// How long it took after all this until what had been written was durable; `null` where
+    /// nothing is written. It is no part of the time that rates are per.
     pub durable_after_s: Option<f64>,
     /// Every check of whether the figures mean what they say.
     pub gates: Vec<Gate>,
@@ -191,8 +192,8 @@ pub struct CpuResult {
     pub per_request_ns: Option<f64>,
     /// The greatest share of its time that one job's thread was running.
     pub busiest_thread_share: f64,
-    /// The greatest share of its time that a thread was ready and waited for a processor; `null` where it is
-    /// not known.
+    /// The greatest share of its time that a thread was ready and waited for a processor; `null`
+    /// where it is not known.
     pub waiting_share_max: Option<f64>,
 }
 
@@ -205,8 +206,8 @@ pub struct OpenLoopResult {
     pub rate_reached_per_s: f64,
     /// Requests that were due in the measured time.
     pub due: u64,
-    /// Requests that began late because as many as allowed were in flight. Their latency counts from when they
-    /// were due.
+    /// Requests that began late because as many as allowed were in flight. Their latency counts
+    /// from when they were due.
     pub overruns: u64,
     /// Requests that were due and never began.
     pub unserved: u64,
@@ -280,8 +281,9 @@ impl BenchResult {
 impl CellResult {
     /// What runs of a cell come to, and why.
     ///
-    /// It is invalid unless more than half of its runs are not, and these say the same; else unverified where
-    /// one of them is. Of runs with the same reason but for its figures, the first is told.
+    /// It is invalid unless more than half of its runs are not, and these say the same; else
+    /// unverified where one of them is. Of runs with the same reason but for its figures, the first
+    /// is reported.
     pub fn verdict(runs: &[RunResult]) -> (State, Vec<String>) {
         let doubt = Self::doubt(runs);
         let any = |state| runs.iter().any(|run| run.state == state);
@@ -296,11 +298,11 @@ impl CellResult {
         }
         // Also why a minority of the runs was left out.
         reasons.extend(reasons_of(runs, State::Invalid));
-        // Where every run is invalid, their own reasons say it all; where there is none, there is nothing to
-        // say.
-        let is_told =
+        // Where every run is invalid, their own reasons say it all; where there is none, there is
+        // nothing to say.
+        let is_reported =
             runs.iter().all(|run| run.state.is_invalid()) && (runs.is_empty() || !reasons.is_empty());
-        if let Some(doubt) = doubt.filter(|_| !is_told) {
+        if let Some(doubt) = doubt.filter(|_| !is_reported) {
             reasons.insert(0, doubt);
         }
         (state, reasons)
@@ -338,13 +340,13 @@ impl CellResult {
 /// Why the runs of that state have it: for each check the reason of the first of them.
 fn reasons_of(runs: &[RunResult], state: State) -> Vec<String> {
     let gates = runs.iter().filter(|run| run.state == state).flat_map(|run| &run.gates);
-    let mut told: Vec<&Gate> = Vec::new();
+    let mut reported: Vec<&Gate> = Vec::new();
     for gate in gates.filter(|gate| gate.outcome == state.outcome()) {
-        if !told.iter().any(|other| other.name == gate.name || other.reason == gate.reason) {
-            told.push(gate);
+        if !reported.iter().any(|other| other.name == gate.name || other.reason == gate.reason) {
+            reported.push(gate);
         }
     }
-    told.into_iter().map(|gate| gate.reason.clone()).collect()
+    reported.into_iter().map(|gate| gate.reason.clone()).collect()
 }
 
 /// The four parts of a cell's figures.

@@ -18,10 +18,12 @@ use crate::engine::EngineFactory;
 pub struct Bench {
     /// The cells.
     pub cells: Vec<Workload>,
-    /// How often each is run. Rounds run every cell once, so that what changes with time meets all of them.
+    /// How often each is run. Rounds run every cell once, so that what changes with time meets all
+    /// of them.
     pub rounds: u32,
-    /// Before the rounds, each distinct cell that writes is run once for so long, and its runs are compared with what that
-    /// one sustained: a short run may end before the write cache of a drive is full, and then tells its speed only.
+    /// Before the rounds, each distinct cell that writes is run once for so long, and its runs are
+    /// compared with what that one sustained: a short run may end before the write cache of a drive
+    /// is full, and then tells its speed only.
     pub long_run_s: Option<f64>,
     /// The length of an own file.
     pub file_bytes: u64,
@@ -29,8 +31,8 @@ pub struct Bench {
     pub keep: bool,
     /// Whether an existing file may be written.
     pub overwrite_file: bool,
-    /// Whether every byte of an existing file is known to have been written, so that it need not be filled before
-    /// cells write to it.
+    /// Whether every byte of an existing file is known to have been written, so that it need not be
+    /// filled before cells write to it.
     pub file_is_full: bool,
 }
 
@@ -161,11 +163,12 @@ impl Bench {
         Ok(file)
     }
 
-    /// Checks whether a test file can be made in a directory, before a gigabyte is written for nothing.
+    /// Checks whether a test file can be made in a directory, before a gigabyte is written for
+    /// nothing.
     ///
     /// # Errors
-    /// [`Error::Workload`] where it is too short for a cell, [`Error::Target`] where there is no room for it, and
-    /// [`Error::Core`] where the directory is, or lies in, a pack.
+    /// [`Error::Workload`] where it is too short for a cell, [`Error::Target`] where there is no
+    /// room for it, and [`Error::Core`] where the directory is, or lies in, a pack.
     pub fn check_new_file(&self, directory: &Path) -> Result<()> {
         if self.file_bytes == 0 {
             return Err(Error::workload("the file size is 0 bytes; expected at least a block of each cell"));

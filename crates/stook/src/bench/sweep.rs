@@ -1,4 +1,5 @@
-//! [`Sweep`]: lists of values become cells, one for each combination; and lists that are worth a name.
+//! [`Sweep`]: lists of values become cells, one for each combination; and lists that are worth a
+//! name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -140,17 +141,19 @@ impl Sweep {
 /// Cells that are worth a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
-    /// Four lines in less than half a minute: sequential 1 MiB at depth 8 and 1, random 4 KiB at depth 32 and 1,
-    /// all of them reads.
+    /// Four lines in less than half a minute: sequential 1 MiB at depth 8 and 1, random 4 KiB at
+    /// depth 32 and 1, all of them reads.
     Quick,
-    /// What a published study of an SSD varied, one thing at a time: block size, read share and depth around
-    /// reads of 16 KiB at depth 1; and random writes of 4 KiB. That study read from front to back, and does
-    /// not say whether past the page cache; these reads are random and direct.
+    /// What a published study of an SSD varied, one thing at a time: block size, read share and
+    /// depth around reads of 16 KiB at depth 1; and random writes of 4 KiB. That study read from
+    /// front to back, and does not say whether past the page cache; these reads are random and
+    /// direct.
     Ssd,
 }
 
 impl Preset {
-    /// The cells, each measured for `time_s` (or for as long as the preset wants), with the rest from `base`.
+    /// The cells, each measured for `time_s` (or for as long as the preset wants), with the rest
+    /// from `base`.
     pub fn cells(self, base: &Workload, time_s: Option<f64>) -> Vec<Workload> {
         let base = Workload { time_s: Some(time_s.unwrap_or(self.time_s())), ..base.clone() };
         match self {
@@ -173,8 +176,9 @@ impl Preset {
         }
     }
 
-    /// How long the long runs of cells that write take, where cells are measured for `time_s` (or for as long as the
-    /// preset wants): twice as long, so that they write past a cache that a cell just fills, and 20 s at least.
+    /// How long the long runs of cells that write take, where cells are measured for `time_s` (or
+    /// for as long as the preset wants): twice as long, so that they write past a cache that a cell
+    /// just fills, and 20 s at least.
     pub fn long_run_s(self, time_s: Option<f64>) -> Option<f64> {
         match self {
             Self::Quick => None,

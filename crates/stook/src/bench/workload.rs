@@ -19,7 +19,8 @@ const MEMORY_MAX: u64 = 16 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Behind the one before. Each job has a stretch of the file to itself, and begins again at its end.
+    /// Behind the one before. Each job has a stretch of the file to itself, and begins again at its
+    /// end.
     Sequential,
     /// Anywhere in the file, each block as likely as any other.
     #[default]
@@ -48,7 +49,8 @@ pub struct Workload {
     pub read_share: u8,
     /// Requests that each job keeps in flight; in an open loop, the most that it has in flight.
     pub depth: u32,
-    /// The most requests that a job hands to the system at once, and the most completions that it takes at once.
+    /// The most requests that a job hands to the system at once, and the most completions that it
+    /// takes at once.
     pub batch: u32,
     /// Threads, each with an engine of its own.
     pub jobs: u32,
@@ -62,7 +64,8 @@ pub struct Workload {
     pub time_s: Option<f64>,
     /// After how many bytes it ends, over all jobs, if the time is not over before.
     pub size_bytes: Option<u64>,
-    /// Open loop: requests a second, over all jobs. Without it each completion begins the next request.
+    /// Open loop: requests a second, over all jobs. Without it each completion begins the next
+    /// request.
     pub rate_per_s: Option<f64>,
     /// Open loop: when they arrive.
     pub arrival: Arrival,
@@ -216,7 +219,8 @@ impl Workload {
         Ok(())
     }
 
-    /// Checks it against the file: its length, and what direct I/O on it wants offsets to be multiples of.
+    /// Checks it against the file: its length, and what direct I/O on it wants offsets to be
+    /// multiples of.
     ///
     /// # Errors
     /// [`Error::Workload`], which says what was expected.
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused_and_told() {
+    fn what_cannot_be_run_is_refused_and_reported() {
         let message = refused(|w| w.block_size = 0);
         assert_eq!(message, "the block size is 0 bytes; expected 1 byte to 1.00 GiB");
         assert_eq!(refused(|w| w.depth = 0), "the depth is 0; expected 1 to 4096");
@@ -297,17 +301,17 @@ mod tests {
 
     #[test]
     fn the_file_has_to_fit_the_blocks() {
-        let told = |workload: &Workload, len| workload.check_file(len, 4096).unwrap_err().to_string();
+        let reported = |workload: &Workload, len| workload.check_file(len, 4096).unwrap_err().to_string();
         let mut workload = Workload { block_size: 8192, ..Workload::default() };
-        assert!(told(&workload, 8191).contains("expected a block that fits in the file"));
+        assert!(reported(&workload, 8191).contains("expected a block that fits in the file"));
         workload.block_size = 1000;
-        assert!(told(&workload, 8192).contains("multiples of 4096 bytes"));
+        assert!(reported(&workload, 8192).contains("multiples of 4096 bytes"));
         workload.buffered = true;
         workload.check_file(8192, 4096).unwrap();
         workload.jobs = 9;
-        assert!(told(&workload, 8192).contains("expected at least one for each"));
+        assert!(reported(&workload, 8192).contains("expected at least one for each"));
         let verified = Workload { verify: true, read_share: 50, depth: 2, ..Workload::default() };
-        assert!(told(&verified, 3 * 4096).contains("expects at least 4"));
+        assert!(reported(&verified, 3 * 4096).contains("expects at least 4"));
         verified.check_file(4 * 4096, 4096).unwrap();
     }
 

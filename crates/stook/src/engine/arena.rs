@@ -1,8 +1,8 @@
 //! [`Arena`]: one large contiguous mapping that lends disjoint buffers.
 //!
-//! Neighbouring reads land side by side in it, so a record that crosses the border between two of them
-//! is still one slice. It serves as the home of a whole file that is kept in memory, and as a ring of
-//! chunks that a stream passes through.
+//! Neighbouring reads land side by side in it, so a record that crosses the border between two of
+//! them is still one slice. It serves as the home of a whole file that is kept in memory, and as a
+//! ring of chunks that a stream passes through.
 //!
 //! It never lets two owners see one byte: what is lent out cannot be lent again or looked at.
 #![expect(unsafe_code, reason = "disjoint pieces of one mapping cannot be borrowed safely")]
@@ -75,8 +75,8 @@ impl Arena {
     /// dropped, wherever it is then.
     ///
     /// # Panics
-    /// When the start is no multiple of 4096, the range is empty or reaches past the end, or part of
-    /// it is lent already.
+    /// When the start is no multiple of 4096, the range is empty or reaches past the end, or part
+    /// of it is lent already.
     pub fn take(&mut self, range: Range<usize>) -> Buffer {
         self.check(&range);
         assert!(!range.is_empty(), "a piece of no bytes");
@@ -85,9 +85,9 @@ impl Arena {
         // SAFETY: the range lies in the mapping, so the address does too.
         let start = unsafe { self.lender.memory.start().add(range.start) };
         // SAFETY: the memory is the lender's and initialised. No other piece has a byte of it, as
-        // `check` has shown, and none will until it is back, by the book. Nobody has a reference into
-        // the arena either: those borrow `self`, which is borrowed exclusively here, and later ones are
-        // refused by the book.
+        // `check` has shown, and none will until it is back, by the book. Nobody has a reference
+        // into the arena either: those borrow `self`, which is borrowed exclusively here, and later
+        // ones are refused by the book.
         unsafe { Buffer::lent(start, range.len(), Arc::clone(&self.lender), range.start) }
     }
 
@@ -106,14 +106,14 @@ impl Arena {
     /// When it reaches past the end, or part of it is lent.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.check(&range);
-        // SAFETY: the range lies in the mapping, which is initialised and lives as long as `self`. No
-        // piece that is out has a byte of it, as `check` has shown, and none can be lent while `self`
-        // is borrowed.
+        // SAFETY: the range lies in the mapping, which is initialised and lives as long as `self`.
+        // No piece that is out has a byte of it, as `check` has shown, and none can be lent while
+        // `self` is borrowed.
         unsafe { slice::from_raw_parts(self.lender.memory.start().as_ptr().add(range.start), range.len()) }
     }
 
-    /// Copies the bytes of a range to another place, for the one record in each round of a ring that
-    /// crosses from the last chunk to the first.
+    /// Copies the bytes of a range to another place, for the one record in each round of a ring
+    /// that crosses from the last chunk to the first.
     ///
     /// # Panics
     /// When either range reaches past the end, or part of one is lent.

@@ -1,12 +1,13 @@
-//! How much memory can still be used: of the machine, and of the control groups that this process is in.
+//! How much memory can still be used: of the machine, and of the control groups that this process
+//! is in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// What the system says it could hand out without swapping, bytes: what the page cache could let go of is in it. In a
-/// container that may hold less than the machine, what that may still hold.
+/// What the system says it could hand out without swapping, bytes: what the page cache could let go
+/// of is in it. In a container that may hold less than the machine, what that may still hold.
 pub(crate) fn available_memory() -> Option<u64> {
     let machine = of_machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let member_of = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -20,8 +21,8 @@ fn of_machine(text: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// What the tightest of the groups may still hold; `None` where none has a limit. `member_of` is what `/proc/self/cgroup`
-/// says: a line `id:controllers:path` for each hierarchy.
+/// What the tightest of the groups may still hold; `None` where none has a limit. `member_of` is
+/// what `/proc/self/cgroup` says: a line `id:controllers:path` for each hierarchy.
 fn of_groups(mount: &Path, member_of: &str) -> Option<u64> {
     let own = member_of.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -36,7 +37,8 @@ fn of_groups(mount: &Path, member_of: &str) -> Option<u64> {
     let available = own.filter_map(|(files, path)| {
         let root = mount.join(files.directory);
         let inside = root.join(path.trim_start_matches('/'));
-        // Without a namespace of its own a container is shown the path of the host, and its own group at the root.
+        // Without a namespace of its own a container is shown the path of the host, and its own
+        // group at the root.
         let from = if inside.is_dir() { inside } else { root.clone() };
         from.ancestors().take_while(|path| path.starts_with(&root)).filter_map(|path| files.of(path)).min()
     });
@@ -62,7 +64,8 @@ const V1: Files = Files {
 const V2: Files = Files { directory: "", limit: "memory.max", usage: "memory.current", cached: "file" };
 
 impl Files {
-    /// What one group may still hold; `None` where it has no limit, which the second version calls `max`.
+    /// What one group may still hold; `None` where it has no limit, which the second version calls
+    /// `max`.
     fn of(&self, group: &Path) -> Option<u64> {
         let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let limit = number(group.join(self.limit))?;

@@ -1,11 +1,12 @@
 //! Memory the kernel may write to while an operation is in flight.
 //!
-//! A [`Buffer`] owns its bytes alone: it is moved into a request and comes back with the completion,
-//! so nobody can look at it, or free it, in between. All of it is initialised from the start, so any
-//! range of it may be looked at; what was not written is zeroes or what an earlier use left.
+//! A [`Buffer`] owns its bytes alone: it is moved into a request and comes back with the
+//! completion, so nobody can look at it, or free it, in between. All of it is initialised from the
+//! start, so any range of it may be looked at; what was not written is zeroes or what an earlier
+//! use left.
 //!
-//! Buffers come from the heap, from a [`BufferPool`](super::BufferPool) that gets them back when they
-//! are dropped, or from an [`Arena`](super::Arena), whose buffers lie side by side.
+//! Buffers come from the heap, from a [`BufferPool`](super::BufferPool) that gets them back when
+//! they are dropped, or from an [`Arena`](super::Arena), whose buffers lie side by side.
 #![expect(unsafe_code, reason = "the bytes are reached through a pointer, because their owner varies")]
 
 use std::fmt;
@@ -36,15 +37,15 @@ enum Owner {
     Arena(Arc<Lender>, usize),
 }
 
-// SAFETY: a buffer is the only way to its bytes, whoever owns the memory, and no owner is bound to a
-// thread.
+// SAFETY: a buffer is the only way to its bytes, whoever owns the memory, and no owner is bound to
+// a thread.
 unsafe impl Send for Buffer {}
 // SAFETY: a shared buffer is only read.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// A buffer of its own memory, zeroed, of at least `capacity` bytes (rounded up to whole pages of
-    /// 4096), without data in it.
+    /// A buffer of its own memory, zeroed, of at least `capacity` bytes (rounded up to whole pages
+    /// of 4096), without data in it.
     pub fn with_capacity(capacity: usize) -> Self {
         let memory = Memory::zeroed(capacity);
         Self::new(memory.start(), memory.len(), Owner::Heap(memory))
@@ -62,8 +63,8 @@ impl Buffer {
     }
 
     /// # Safety
-    /// The memory must belong to the lender, be initialised, and be reachable through this buffer only
-    /// until the lender is told that it is back.
+    /// The memory must belong to the lender, be initialised, and be reachable through this buffer
+    /// only until the lender is told that it is back.
     pub(super) unsafe fn lent(start: NonNull<u8>, capacity: usize, lender: Arc<Lender>, at: usize) -> Self {
         Self::new(start, capacity, Owner::Arena(lender, at))
     }
@@ -151,8 +152,8 @@ impl Buffer {
 
     /// All of the memory, data or not.
     pub fn memory(&self) -> &[u8] {
-        // SAFETY: the owner keeps `capacity` initialised bytes from `start` alive, and while they are
-        // borrowed here nobody can write to them, because this buffer is the only way to them.
+        // SAFETY: the owner keeps `capacity` initialised bytes from `start` alive, and while they
+        // are borrowed here nobody can write to them, because this buffer is the only way to them.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.capacity) }
     }
 

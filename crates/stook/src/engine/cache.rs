@@ -27,7 +27,8 @@ pub enum CacheResidency {
 }
 
 impl CacheResidency {
-    /// Asks the kernel with `cachestat`: microseconds when little is cached, 2 to 4 ms per cached GB.
+    /// Asks the kernel with `cachestat`: microseconds when little is cached, 2 to 4 ms per cached
+    /// GB.
     pub fn of(file: &File, range: ByteRange) -> Self {
         if range.is_empty() {
             return Self::Known { cached_bytes: 0, dirty_bytes: 0 };
@@ -70,7 +71,8 @@ fn ask(file: &File, range: ByteRange) -> Option<CacheResidency> {
     let asked = Range { offset: range.start(), len: range.len() };
     let mut answer = Answer::default();
     let fd = file.cached_fd().as_raw_fd();
-    // SAFETY: both structures have the layout of the system call and outlive it; the descriptor is open.
+    // SAFETY: both structures have the layout of the system call and outlive it; the descriptor is
+    // open.
     let result = unsafe { libc::syscall(CACHESTAT, fd, &raw const asked, &raw mut answer, 0_u32) };
     let bytes = |pages: u64| pages.saturating_mul(rustix::param::page_size() as u64).min(range.len());
     (result == 0).then(|| CacheResidency::Known {
@@ -108,8 +110,8 @@ pub fn drop_system_caches() -> Result<()> {
 }
 
 /// Touches and frees `bytes` of memory, so that a measurement after it does not pay for a virtual
-/// machine's host handing the memory back. Returns how much was touched: at most three quarters of what
-/// is available, so that nothing is pushed out of memory for it.
+/// machine's host handing the memory back. Returns how much was touched: at most three quarters of
+/// what is available, so that nothing is pushed out of memory for it.
 ///
 /// # Errors
 /// When the system refuses the mapping.
@@ -118,8 +120,8 @@ pub fn touch_memory(bytes: u64) -> Result<u64> {
     let len = usize::try_from(bytes.min(limit)).unwrap_or(usize::MAX);
     let memory = Memory::mapped(len).map_err(|error| Error::io("map", "memory to touch", error))?;
     for at in (0..memory.len()).step_by(PAGE_BYTES) {
-        // SAFETY: `at` lies in the memory, which nobody else knows of. It is volatile so that the write
-        // is not left out because nobody reads it.
+        // SAFETY: `at` lies in the memory, which nobody else knows of. It is volatile so that the
+        // write is not left out because nobody reads it.
         unsafe { memory.start().add(at).write_volatile(1) };
     }
     Ok(len as u64)

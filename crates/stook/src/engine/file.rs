@@ -1,8 +1,8 @@
 //! [`File`]: a file as engines see it, with one descriptor through the page cache and one past it.
 //!
 //! It knows its path for messages, the alignment direct I/O wants, and its identity. The second
-//! descriptor is opened when direct I/O is first asked for; where that is refused, it is remembered and
-//! the page cache serves instead. Nothing here runs at a depth: that is what engines are for.
+//! descriptor is opened when direct I/O is first asked for; where that is refused, it is remembered
+//! and the page cache serves instead. Nothing here runs at a depth: that is what engines are for.
 
 use std::fs;
 use std::io;
@@ -85,8 +85,8 @@ impl File {
         }
     }
 
-    /// Takes over a file that was opened elsewhere, with other options. It must have been opened for
-    /// reading, and for writing too when it is `writable`. Its position is never used.
+    /// Takes over a file that was opened elsewhere, with other options. It must have been opened
+    /// for reading, and for writing too when it is `writable`. Its position is never used.
     pub fn from_std(file: fs::File, path: impl Into<PathBuf>, writable: bool) -> Self {
         Self {
             path: path.into(),
@@ -166,8 +166,8 @@ impl File {
         None
     }
 
-    /// The range in the file that a read of `len` bytes at `offset` touches: widened to the alignment
-    /// when direct. `None` when it would end past the last offset a file can have.
+    /// The range in the file that a read of `len` bytes at `offset` touches: widened to the
+    /// alignment when direct. `None` when it would end past the last offset a file can have.
     pub(super) fn widened(&self, offset: u64, len: usize, access: Access) -> Option<Range<u64>> {
         let end = offset.checked_add(u64::try_from(len).ok()?)?;
         let range = match access {
@@ -232,8 +232,8 @@ impl File {
         Ok(done)
     }
 
-    /// Fills all of `bytes` if all of them are in the page cache: `false` when some are not, when the file ends
-    /// first, or when the system cannot tell. Never waits for the device.
+    /// Fills all of `bytes` if all of them are in the page cache: `false` when some are not, when
+    /// the file ends first, or when the system cannot tell. Never waits for the device.
     #[cfg(target_os = "linux")]
     pub fn read_if_cached(&self, bytes: &mut [u8], offset: u64) -> bool {
         let wanted = bytes.len();
@@ -271,8 +271,8 @@ impl File {
             .map_err(|error| Error::io_at("write", &self.path, offset, error))
     }
 
-    /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing but a hole follows. `None`
-    /// where the file system does not tell.
+    /// Where the next bytes that the file keeps begin, from `offset` on: its length where nothing
+    /// but a hole follows. `None` where the file system does not tell.
     #[cfg(target_os = "linux")]
     pub fn next_data(&self, offset: u64) -> Option<u64> {
         match rustix::fs::seek(&self.cached, rustix::fs::SeekFrom::Data(offset)) {
@@ -331,8 +331,8 @@ impl File {
         }
         let mut options = fs::OpenOptions::new();
         options.read(true).write(self.writable).custom_flags(libc::O_DIRECT | libc::O_CLOEXEC);
-        // By descriptor, because another file may have the name by now: a FIFO even, at which an opening waits. Without
-        // /proc all goes through the page cache.
+        // By descriptor, because another file may have the name by now: a FIFO even, at which an
+        // opening waits. Without /proc all goes through the page cache.
         options.open(format!("/proc/self/fd/{}", self.cached.as_raw_fd())).ok()
     }
 

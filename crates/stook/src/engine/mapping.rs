@@ -1,7 +1,8 @@
-//! [`Mapping`]: the bytes of a file as memory, without a copy and without a call of the system for each read.
+//! [`Mapping`]: the bytes of a file as memory, without a copy and without a call of the system for
+//! each read.
 //!
-//! Only for files that nobody changes: see [`Mapping::of`]. Also here: [`prefetch`], which tells the processor what
-//! memory will be looked at soon.
+//! Only for files that nobody changes: see [`Mapping::of`]. Also here: [`prefetch`], which tells
+//! the processor what memory will be looked at soon.
 #![expect(unsafe_code, reason = "mapping a file and prefetching have no safe interface")]
 
 use std::ptr::{self, NonNull};
@@ -15,14 +16,16 @@ use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_BYTES: usize = 64;
 
-/// The first bytes of a file, mapped for reading. The file itself stays as long as this does, whatever becomes of its name.
+/// The first bytes of a file, mapped for reading. The file itself stays as long as this does,
+/// whatever becomes of its name.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: it is memory that nobody in this process writes to, owned by this value alone and not bound to a thread.
+// SAFETY: it is memory that nobody in this process writes to, owned by this value alone and not
+// bound to a thread.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; a shared reference gives no more than the bytes.
 unsafe impl Sync for Mapping {}
@@ -30,9 +33,10 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `len` bytes of a file.
     ///
-    /// **Whoever asks for this answers for the file**: nobody may write to it or cut it while the mapping lives. A file that is
-    /// cut, or a device that fails, does not give an error here but kills the process with `SIGBUS` when the bytes are looked
-    /// at; bytes that are overwritten change under whoever looks. That is why nothing is mapped unless somebody asks.
+    /// **Whoever asks for this answers for the file**: nobody may write to it or cut it while the
+    /// mapping lives. A file that is cut, or a device that fails, does not give an error here but
+    /// kills the process with `SIGBUS` when the bytes are looked at; bytes that are overwritten
+    /// change under whoever looks. That is why nothing is mapped unless somebody asks.
     ///
     /// # Errors
     /// [`Error::ShortRead`] when the file is shorter, or an I/O error.
@@ -52,9 +56,10 @@ impl Mapping {
         let start = NonNull::new(start.cast::<u8>());
         #[cfg(target_os = "linux")]
         if let Some(start) = start {
-            // SAFETY: the range is the mapping just made. With this advice what is not in the page cache yet is read into it in
-            // large pages: random reads then wait for the data alone and not for the tables that say where it is, too. Where
-            // it is refused, pages are small, which is slower and not wrong.
+            // SAFETY: the range is the mapping just made. With this advice what is not in the page
+            // cache yet is read into it in large pages: random reads then wait for the data alone
+            // and not for the tables that say where it is, too. Where it is refused, pages are
+            // small, which is slower and not wrong.
             let _advised = unsafe {
                 rustix::mm::madvise(start.as_ptr().cast(), wanted, rustix::mm::Advice::LinuxHugepage)
             };
@@ -67,8 +72,8 @@ impl Mapping {
 
 impl AsRef<[u8]> for Mapping {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: these bytes are mapped for reading as long as this value lives; that nobody changes them is what
-        // whoever asked for the mapping answers for.
+        // SAFETY: these bytes are mapped for reading as long as this value lives; that nobody
+        // changes them is what whoever asked for the mapping answers for.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -81,7 +86,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Has the processor fetch this memory into its caches, without waiting for it. Does nothing where that is not known how.
+/// Has the processor fetch this memory into its caches, without waiting for it. Does nothing where
+/// that is not known how.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -90,7 +96,8 @@ pub fn prefetch<T: ?Sized>(value: &T) {
         let (start, len) = (ptr::from_ref(value).cast::<i8>(), size_of_val(value));
         let mut at = 0;
         while at < len {
-            // SAFETY: a prefetch is a hint at an address in the value; it reads nothing and cannot fault.
+            // SAFETY: a prefetch is a hint at an address in the value; it reads nothing and cannot
+            // fault.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
             at += CACHE_LINE_BYTES;
         }

@@ -1,8 +1,8 @@
 //! Page-aligned, zero-initialised memory: the one place that allocates what the kernel reads and
 //! writes.
 //!
-//! It hands out raw memory with an owner and never decides who may look at it; that is the business of
-//! [`Buffer`](super::Buffer) and [`Arena`](super::Arena).
+//! It hands out raw memory with an owner and never decides who may look at it; that is the business
+//! of [`Buffer`](super::Buffer) and [`Arena`](super::Arena).
 #![expect(unsafe_code, reason = "aligned allocations and anonymous mappings have no safe interface")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -12,15 +12,15 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Every piece of memory starts at a multiple of this, which satisfies direct I/O on all devices with
-/// logical blocks of up to 4 KiB.
+/// Every piece of memory starts at a multiple of this, which satisfies direct I/O on all devices
+/// with logical blocks of up to 4 KiB.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// The size of the large pages asked for: mapping fresh memory costs half as much with them.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// From here on memory is mapped instead of taken from the heap: it comes zeroed from the system, so
-/// that nothing is touched before it is used, and goes back to it at once.
+/// From here on memory is mapped instead of taken from the heap: it comes zeroed from the system,
+/// so that nothing is touched before it is used, and goes back to it at once.
 const MAP_FROM_BYTES: usize = 2 << 20;
 
 /// Memory that is all initialised and freed when this is dropped.
@@ -65,10 +65,11 @@ impl Memory {
     pub(super) fn mapped(len: usize) -> io::Result<Self> {
         let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
         let len = len.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_long)?;
-        // One large page more than needed, so that the memory can begin at the border of one. What is
-        // never touched costs addresses only.
+        // One large page more than needed, so that the memory can begin at the border of one. What
+        // is never touched costs addresses only.
         let mapped_len = len.checked_add(HUGE_PAGE_BYTES).ok_or_else(too_long)?;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other
+        // memory.
         let base = unsafe {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
@@ -82,8 +83,8 @@ impl Memory {
         // SAFETY: `skip` is less than the large page that was added to the length.
         let start = unsafe { base.cast::<u8>().add(skip) };
         #[cfg(target_os = "linux")]
-        // SAFETY: the range lies in the mapping just made. Advice that is refused leaves small pages,
-        // which are slower and not wrong.
+        // SAFETY: the range lies in the mapping just made. Advice that is refused leaves small
+        // pages, which are slower and not wrong.
         let _advised =
             unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
         Ok(Self { start, len, origin: Origin::Mapping { base, len: mapped_len } })

@@ -1,8 +1,9 @@
 //! Executes reads and writes of files at a queue depth.
 //!
 //! Two backends stand behind one trait and pass the same conformance suite: [`uring`] (Linux
-//! `io_uring`, one ring per engine, submit and reap in one call) and [`threads`] (a `pread`/`pwrite`
-//! pool, always compiled). [`EngineOptions::build`] chooses; `STOOK_ENGINE=uring|threads` overrides.
+//! `io_uring`, one ring per engine, submit and reap in one call) and [`threads`] (a
+//! `pread`/`pwrite` pool, always compiled). [`EngineOptions::build`] chooses;
+//! `STOOK_ENGINE=uring|threads` overrides.
 //!
 //! What callers may rely on, whichever backend runs:
 //! - an operation owns its [`Buffer`] until its completion hands it back, so memory in flight can
@@ -122,14 +123,15 @@ pub trait Engine: Send {
     /// When `in_flight() == depth()`: a caller that does not count is a defect.
     fn submit(&mut self, request: Request);
 
-    /// Starts what is queued, waits until at least `min` completions are there (capped at what is in
-    /// flight) and appends all that are to `completions`.
+    /// Starts what is queued, waits until at least `min` completions are there (capped at what is
+    /// in flight) and appends all that are to `completions`.
     ///
     /// # Errors
     /// Only when the engine itself is broken; what an operation met is in its completion.
     fn reap(&mut self, min: usize, completions: &mut Vec<Completion>) -> Result<()>;
 
-    /// As [`reap`](Self::reap), but waits no longer than until `deadline`; then there may be fewer than `min`, or none.
+    /// As [`reap`](Self::reap), but waits no longer than until `deadline`; then there may be fewer
+    /// than `min`, or none.
     ///
     /// # Errors
     /// As for `reap`.

@@ -69,8 +69,8 @@ impl EngineOptions {
     /// Makes the engine.
     ///
     /// # Errors
-    /// When the depth is out of bounds, `STOOK_ENGINE` has a value that is no backend, or the system
-    /// refuses the backend that was asked for by name.
+    /// When the depth is out of bounds, `STOOK_ENGINE` has a value that is no backend, or the
+    /// system refuses the backend that was asked for by name.
     pub fn build(self) -> Result<Box<dyn Engine>> {
         if !(1..=DEPTH_MAX).contains(&self.depth) {
             let message = format!("its depth must be 1 to {DEPTH_MAX}, not {}", self.depth);
@@ -88,8 +88,8 @@ impl EngineOptions {
     }
 }
 
-/// Containers refuse `io_uring` in many ways (`EPERM`, `ENOSYS`, `ENOMEM`, `EACCES`); threads do the
-/// same work, so no refusal is worth failing for.
+/// Containers refuse `io_uring` in many ways (`EPERM`, `ENOSYS`, `ENOMEM`, `EACCES`); threads do
+/// the same work, so no refusal is worth failing for.
 fn uring_or_threads(depth: usize) -> Result<Box<dyn Engine>> {
     uring(depth).or_else(|_| threads(depth))
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_chooses_and_anything_else_is_told() {
+    fn the_variable_chooses_and_anything_else_is_reported() {
         let asked = |value: &str| Backend::from_variable(Some(OsStr::new(value)));
         assert_eq!(Backend::from_variable(None).unwrap(), Backend::Auto);
         assert_eq!(asked("").unwrap(), Backend::Auto);
@@ -140,8 +140,8 @@ mod tests {
         }
     }
 
-    /// Makes the kernel refuse `io_uring_setup` to this thread, and to those it starts, with `errno`: what
-    /// the sandboxes of containers do.
+    /// Makes the kernel refuse `io_uring_setup` to this thread, and to those it starts, with
+    /// `errno`: what the sandboxes of containers do.
     #[cfg(target_os = "linux")]
     #[expect(unsafe_code, reason = "a system call filter has no safe interface")]
     fn refuse_io_uring(errno: i32) {
@@ -176,7 +176,7 @@ mod tests {
                 (named, chosen)
             });
             let (named, chosen) = thread.join().unwrap();
-            let error = named.expect_err("asked for by name, a refusal is told");
+            let error = named.expect_err("asked for by name, a refusal is reported");
             let kind = io::Error::from_raw_os_error(errno).kind();
             assert_eq!(error.io_kind(), Some(kind));
             assert_eq!(chosen.unwrap(), "threads");

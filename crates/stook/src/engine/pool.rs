@@ -1,7 +1,7 @@
 //! Buffers that come back: a pool keeps the memory of dropped buffers for the next ones.
 //!
-//! It saves zeroing and mapping fresh memory for every read. It is bounded, and never holds a buffer
-//! back for somebody who waits: when nothing is on the shelf, fresh memory is made.
+//! It saves zeroing and mapping fresh memory for every read. It is bounded, and never holds a
+//! buffer back for somebody who waits: when nothing is on the shelf, fresh memory is made.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,8 @@ impl BufferPool {
         Self { shelf: Arc::new(Shelf { idle_max_bytes, idle: Mutex::default() }) }
     }
 
-    /// A buffer of at least `capacity` bytes without data. Its memory may hold what an earlier use left.
+    /// A buffer of at least `capacity` bytes without data. Its memory may hold what an earlier use
+    /// left.
     pub fn take(&self, capacity: usize) -> Buffer {
         let memory = self.shelf.get(capacity).unwrap_or_else(|| Memory::zeroed(capacity));
         Buffer::pooled(memory, Arc::downgrade(&self.shelf))
@@ -61,8 +62,8 @@ impl Shelf {
         Some(memory)
     }
 
-    /// Keeps the memory, or half of all when there is too much: sizes that nobody asks for any more must not
-    /// fill the shelf for good.
+    /// Keeps the memory, or half of all when there is too much: sizes that nobody asks for any more
+    /// must not fill the shelf for good.
     pub(super) fn put(&self, memory: Memory) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let Idle { classes, bytes } = &mut *idle;

@@ -66,14 +66,15 @@ impl ThreadsEngine {
         Ok(())
     }
 
-    /// In a forked child the threads are not there, and what they had locked stays locked: everything that they may have been at
-    /// stays where it is, untouched, until the child ends.
+    /// In a forked child the threads are not there, and what they had locked stays locked:
+    /// everything that they may have been at stays where it is, untouched, until the child ends.
     fn leave(&mut self) {
         std::mem::forget(std::mem::take(&mut self.threads));
         let (sender, completed) = channel();
         std::mem::forget(std::mem::replace(&mut self.sender, sender));
         std::mem::forget(std::mem::replace(&mut self.completed, completed));
-        // What waits goes with the last who holds the queue: the threads hold it, so nobody lets go of it.
+        // What waits goes with the last who holds the queue: the threads hold it, so nobody lets go
+        // of it.
         std::mem::forget(Arc::clone(&self.shared));
     }
 
@@ -148,8 +149,8 @@ fn work(shared: &Shared, sender: &Sender<Completion>) {
 fn carry_out(step: Step) -> io::Result<usize> {
     match step {
         Step::Read { fd, memory, len, offset } => {
-            // SAFETY: the transfer owns `len` bytes at `memory`, and keeps the descriptor open, until
-            // it is told the outcome.
+            // SAFETY: the transfer owns `len` bytes at `memory`, and keeps the descriptor open,
+            // until it receives the outcome.
             count(unsafe { libc::pread(fd, memory.cast(), len, file_offset(offset)?) })
         }
         Step::Write { fd, memory, len, offset } => {
@@ -204,7 +205,8 @@ impl Engine for ThreadsEngine {
         };
         self.shared.changed.notify_one();
         if waiting > idle && self.threads.len() < self.depth.min(THREADS_MAX) {
-            // One more that cannot be started makes it slower, not wrong: one thread is always there.
+            // One more that cannot be started makes it slower, not wrong: one thread is always
+            // there.
             let _started = self.start_thread();
         }
     }

@@ -1,8 +1,8 @@
 //! [`Transfer`]: one request on its way through system calls, the same for every backend.
 //!
-//! A backend asks for the next [`Step`], carries it out, and tells the outcome; until the transfer is
-//! done. Widening and narrowing of direct reads, short transfers, the end of the file, retries and
-//! errors are decided here and nowhere else. This module makes no system calls.
+//! A backend asks for the next [`Step`], carries it out, and tells the outcome; until the transfer
+//! is done. Widening and narrowing of direct reads, short transfers, the end of the file, retries
+//! and errors are decided here and nowhere else. This module makes no system calls.
 
 use std::io;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 use super::{Access, Buffer, Completion, File, Operation, Request};
 use crate::error::{Error, Result};
 
-/// The most that one system call is asked to move. Linux moves no more than 2 GiB less a page; this is
-/// below that and a multiple of every alignment.
+/// The most that one system call is asked to move. Linux moves no more than 2 GiB less a page; this
+/// is below that and a multiple of every alignment.
 const CALL_MAX_BYTES: usize = 1 << 30;
 
-/// How often `EAGAIN` is met by trying again before it is reported. A file that is always busy would
-/// otherwise hold its caller for ever.
+/// How often `EAGAIN` is met by trying again before it is reported. A file that is always busy
+/// would otherwise hold its caller for ever.
 const TRY_AGAIN_MAX: u32 = 10_000;
 
-/// What a backend is to do next. The memory belongs to the transfer and stays valid until the outcome
-/// is told.
+/// What a backend is to do next. The memory belongs to the transfer and stays valid until the
+/// outcome is reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
     /// Read up to `len` bytes at `offset` of the descriptor into memory.
@@ -104,8 +104,8 @@ impl Transfer {
         }
         let cached = self.file.cached_fd().as_raw_fd();
         let fd = if self.direct {
-            // Opening may be refused only now; the page cache serves the same range then, so that the
-            // data lies at the same place of the buffer.
+            // Opening may be refused only now; the page cache serves the same range then, so that
+            // the data lies at the same place of the buffer.
             let direct = self.file.direct_fd().map(|fd| fd.as_raw_fd());
             self.direct = direct.is_some();
             direct.unwrap_or(cached)
@@ -136,15 +136,15 @@ impl Transfer {
         let position = self.range.start + self.done as u64;
         match &self.kind {
             Kind::Sync => self.outcome = Some(Ok(())),
-            // The end of the file: what is missing is not there. Or the rest is widening that nobody
-            // asked for.
+            // The end of the file: what is missing is not there. Or the rest is widening that
+            // nobody asked for.
             Kind::Read { wanted } if count == 0 || position >= wanted.end => self.outcome = Some(Ok(())),
             Kind::Write if self.left() == 0 => self.outcome = Some(Ok(())),
             Kind::Write if count == 0 => {
                 self.fail_at(position, io::Error::from(io::ErrorKind::WriteZero));
             }
-            // It goes on. After an uneven count (as at the end of a file whose length is not aligned)
-            // only the page cache can.
+            // It goes on. After an uneven count (as at the end of a file whose length is not
+            // aligned) only the page cache can.
             Kind::Read { .. } | Kind::Write => {
                 self.direct &= position.is_multiple_of(self.file.alignment().offset_bytes);
             }
@@ -230,7 +230,8 @@ mod tests {
     use proptest::prelude::*;
     use std::slice;
 
-    /// A system that moves bytes between memory and a flat file, with the outcomes it is told to have.
+    /// A system that moves bytes between memory and a flat file, with the outcomes it is told to
+    /// have.
     struct System {
         bytes: Vec<u8>,
         outcomes: Vec<Outcome>,

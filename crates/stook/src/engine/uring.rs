@@ -1,8 +1,8 @@
 //! The backend for Linux `io_uring`: one ring per engine, one system call that submits and reaps.
 //!
 //! It decides nothing about the transfers; `Transfer` does. It asks for no `SINGLE_ISSUER` ring,
-//! because an engine may be made by one thread and used by another, and for no `DEFER_TASKRUN`, which
-//! needs that and has cost more than it saved where it was measured.
+//! because an engine may be made by one thread and used by another, and for no `DEFER_TASKRUN`,
+//! which needs that and has cost more than it saved where it was measured.
 #![expect(unsafe_code, reason = "the ring reads and writes memory that a transfer owns")]
 
 use std::io;
@@ -60,7 +60,8 @@ impl UringEngine {
         })
     }
 
-    /// Queues the next step of the transfer in this slot, or takes it out of the slot when it is done.
+    /// Queues the next step of the transfer in this slot, or takes it out of the slot when it is
+    /// done.
     fn go_on(&mut self, slot: usize) {
         let Some(transfer) = self.slots[slot].as_mut() else { return };
         let Some(step) = transfer.step() else {
@@ -71,9 +72,9 @@ impl UringEngine {
             return;
         };
         let entry = entry(step).user_data(slot as u64);
-        // SAFETY: the transfer owns the memory of the step, and keeps the descriptor open. It stays in
-        // its slot until the ring has told the outcome: `drain` takes it out only then, and `drop`
-        // waits for the ring, or leaks the slots when it cannot.
+        // SAFETY: the transfer owns the memory of the step, and keeps the descriptor open. It stays
+        // in its slot until the ring has told the outcome: `drain` takes it out only then, and
+        // `drop` waits for the ring, or leaks the slots when it cannot.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         // The queue has as many entries as there are slots.
         assert!(pushed.is_ok(), "a submission queue of {} entries is full", self.depth);
@@ -88,8 +89,8 @@ impl UringEngine {
         };
         match entered {
             Ok(_) => Ok(()),
-            // Interrupted, the deadline is over, out of memory for the moment, or the completion queue is
-            // full: all are over once completions are taken.
+            // Interrupted, the deadline is over, out of memory for the moment, or the completion
+            // queue is full: all are over once completions are taken.
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINTR | libc::EBUSY | libc::ETIME) => Ok(()),
                 Some(libc::EAGAIN) => {

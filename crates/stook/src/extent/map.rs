@@ -81,8 +81,8 @@ pub struct Inserted {
 /// An ordered map from disjoint, non-empty extents to values.
 ///
 /// Neighbours whose values can be joined are one extent; joining and cutting never touch the bytes
-/// that the values stand for. With `n` extents, every operation takes O(log n), and O(log n) more for
-/// every extent it touches.
+/// that the values stand for. With `n` extents, every operation takes O(log n), and O(log n) more
+/// for every extent it touches.
 ///
 /// ```
 /// use stook::extent::{ByteRange, ExtentMap, OnOverlap};
@@ -162,8 +162,8 @@ impl<V> ExtentMap<V> {
         Gaps { pieces: self.pieces(range), next: range.start() }
     }
 
-    /// What is covered, as the fewest ranges: extents that touch count as one even where their values
-    /// could not be joined.
+    /// What is covered, as the fewest ranges: extents that touch count as one even where their
+    /// values could not be joined.
     pub fn spans(&self) -> Spans<'_, V> {
         Spans { pieces: self.pieces(ByteRange::to(u64::MAX)).peekable() }
     }
@@ -193,7 +193,8 @@ impl<V> ExtentMap<V> {
 impl<V: ExtentValue> ExtentMap<V> {
     /// Inserts `value` for `range`: all of it, or nothing.
     ///
-    /// An empty range changes nothing. Where only parts of the range are inserted, the value is cut.
+    /// An empty range changes nothing. Where only parts of the range are inserted, the value is
+    /// cut.
     ///
     /// # Errors
     /// As the policy says, and [`InsertError::DoesNotFit`]. The map is then as it was.
@@ -225,8 +226,8 @@ impl<V: ExtentValue> ExtentMap<V> {
         Ok(Inserted { added, kept: old, replaced: 0 })
     }
 
-    /// Removes what is covered of `range` and gives it back, ascending. Extents that reach beyond the
-    /// range are cut.
+    /// Removes what is covered of `range` and gives it back, ascending. Extents that reach beyond
+    /// the range are cut.
     pub fn remove(&mut self, range: ByteRange) -> Vec<(ByteRange, V)> {
         let touched: Vec<u64> = self.pieces(range).map(|piece| piece.range.start()).collect();
         if !touched.is_empty() {
@@ -290,10 +291,11 @@ impl<V: ExtentValue> ExtentMap<V> {
         self.join_at(range.start());
     }
 
-    /// Joins the extents that end and begin at `offset`, where there are such and their values agree.
+    /// Joins the extents that end and begin at `offset`, where there are such and their values
+    /// agree.
     fn join_at(&mut self, offset: u64) {
-        // At most one extent begins before `offset` and reaches it; looking both up in one walk lets
-        // both be borrowed at once.
+        // At most one extent begins before `offset` and reaches it; looking both up in one walk
+        // lets both be borrowed at once.
         let Some(previous) = self.entries.range(..offset).next_back().map(|(&start, _)| start) else {
             return;
         };

@@ -87,8 +87,8 @@ impl ByteRange {
 
     /// Rounded outwards to multiples of `alignment` (a power of two).
     ///
-    /// Where the multiple after the end does not fit in a `u64` the end becomes `u64::MAX`, so that the
-    /// result always covers the range.
+    /// Where the multiple after the end does not fit in a `u64` the end becomes `u64::MAX`, so that
+    /// the result always covers the range.
     #[inline]
     pub fn aligned(&self, alignment: u64) -> Self {
         debug_assert!(alignment.is_power_of_two());

@@ -14,12 +14,12 @@ pub trait ExtentValue: Sized {
         true
     }
 
-    /// Keeps the first `offset` bytes and gives back the value of the rest. The map calls it with an
-    /// `offset` inside the extent: neither 0 nor its length.
+    /// Keeps the first `offset` bytes and gives back the value of the rest. The map calls it with
+    /// an `offset` inside the extent: neither 0 nor its length.
     fn split_off(&mut self, offset: u64) -> Self;
 
-    /// Takes over the value of the extent that begins where this one (`len` bytes) ends, if both can be
-    /// one; `next` is then dropped. Otherwise leaves both as they are and says `false`.
+    /// Takes over the value of the extent that begins where this one (`len` bytes) ends, if both
+    /// can be one; `next` is then dropped. Otherwise leaves both as they are and says `false`.
     fn try_join(&mut self, len: u64, next: &mut Self) -> bool;
 }
 
@@ -87,7 +87,8 @@ pub struct Overlap<'a, V> {
 /// [`OnOverlap::Compare`](super::OnOverlap::Compare).
 pub fn first_byte_difference(overlap: &Overlap<'_, Bytes>) -> Option<u64> {
     let part = |bytes: &Bytes, offset: u64| {
-        // Both extents are as long as their bytes and contain the range, so nothing is cut short here.
+        // Both extents are as long as their bytes and contain the range, so nothing is cut short
+        // here.
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let len = usize::try_from(overlap.range.len()).unwrap_or(usize::MAX);
         bytes.slice(from..from.saturating_add(len).min(bytes.len()))

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Bytes as they are shown: UTF-8 as it is, but control characters and bytes that are not UTF-8 as `\xNN` for each byte, and a
-/// backslash as `\\`. [`unescape`] gives the same bytes back.
+/// Bytes as they are shown: UTF-8 as it is, but control characters and bytes that are not UTF-8 as
+/// `\xNN` for each byte, and a backslash as `\\`. [`unescape`] gives the same bytes back.
 ///
 /// ```
 /// use stook::names::{escaped, unescape};
@@ -37,8 +37,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// A message as one line: its control characters as [`escaped`] shows them. A backslash stays, because names are escaped
-/// where they are put in.
+/// A message as one line: its control characters as [`escaped`] shows them. A backslash stays,
+/// because names are escaped where they are put in.
 pub fn escaped_controls(message: &str) -> Cow<'_, str> {
     if !message.chars().any(char::is_control) {
         return Cow::Borrowed(message);
@@ -70,7 +70,8 @@ pub struct EscapeError {
     at: usize,
 }
 
-/// The bytes that a text shows: `\xNN` is the byte with these two hexadecimal digits, `\\` a backslash, all else is itself.
+/// The bytes that a text shows: `\xNN` is the byte with these two hexadecimal digits, `\\` a
+/// backslash, all else is itself.
 ///
 /// # Errors
 /// When a backslash begins neither: what was meant is not guessed.

@@ -23,11 +23,13 @@ impl std::error::Error for PatternError {}
 
 /// Patterns, of which a path matches if it matches one.
 ///
-/// `*` and `?` stand for what is within a name, `**` for any number of directories, `[a-z]` for one of these characters,
-/// `{a,b}` for either, `\xNN` for the byte with these two hexadecimal digits, as [`escaped`](super::escaped) shows it, and any
-/// other `\` takes what follows as it is. A pattern without a slash is matched against the last name of a
-/// path, wherever it is; one with a slash against all of it, from the root on, and a slash or `./` at its front says just that.
-/// A slash at the end is no part of this: the pattern then means directories, with all that is below them, and no file.
+/// `*` and `?` stand for what is within a name, `**` for any number of directories, `[a-z]` for one
+/// of these characters, `{a,b}` for either, `\xNN` for the byte with these two hexadecimal digits,
+/// as [`escaped`](super::escaped) shows it, and any other `\` takes what follows as it is. A
+/// pattern without a slash is matched against the last name of a path, wherever it is; one with a
+/// slash against all of it, from the root on, and a slash or `./` at its front says just that. A
+/// slash at the end is no part of this: the pattern then means directories, with all that is below
+/// them, and no file.
 ///
 /// ```
 /// use stook::names::Patterns;
@@ -125,7 +127,8 @@ impl Parsed {
     }
 }
 
-/// A glob with `\xNN` as what it stands for, and whether that takes stand-ins. A backslash before anything else stays.
+/// A glob with `\xNN` as what it stands for, and whether that takes stand-ins. A backslash before
+/// anything else stays.
 fn with_bytes(glob: &str) -> (Cow<'_, str>, bool) {
     if !glob.contains("\\x") {
         return (Cow::Borrowed(glob), false);
@@ -164,7 +167,8 @@ fn byte_shown(text: &str) -> Option<(u8, &str)> {
     Some((u8::from_str_radix(digits, 16).ok()?, text.get(2..)?))
 }
 
-/// The character that a glob, which knows only characters, has for a byte that is not UTF-8. It is for private use.
+/// The character that a glob, which knows only characters, has for a byte that is not UTF-8. It is
+/// for private use.
 fn stand_in(byte: u8) -> char {
     char::from_u32(0x10_FF00 | u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
@@ -225,12 +229,14 @@ impl Patterns {
         all.filter(|(_, matched)| !matched.load(Relaxed)).map(|(text, _)| text.as_str())
     }
 
-    /// Whether one of them means directories only, so that the kind of a path may decide whether it matches.
+    /// Whether one of them means directories only, so that the kind of a path may decide whether it
+    /// matches.
     pub fn ask_for_kinds(&self) -> bool {
         !self.directories.texts.is_empty()
     }
 
-    /// Whether its kind decides whether a path matches: it does if it is that of a directory, and not otherwise.
+    /// Whether its kind decides whether a path matches: it does if it is that of a directory, and
+    /// not otherwise.
     pub fn depend_on_kind(&self, path: &[u8]) -> bool {
         self.ask_for_kinds() && self.would_meet(path, true) && !self.would_meet(path, false)
     }
@@ -261,7 +267,8 @@ impl Patterns {
     }
 }
 
-/// The directories above a path, and the path itself if it is one. The root has no name that a pattern could match.
+/// The directories above a path, and the path itself if it is one. The root has no name that a
+/// pattern could match.
 fn directories_of(path: &[u8], is_directory: bool) -> impl Iterator<Item = &[u8]> {
     directories_above(path).chain((is_directory && !path.is_empty()).then_some(path))
 }
@@ -270,7 +277,8 @@ pub(crate) fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').filter_map(move |(at, _)| path.get(..at))
 }
 
-/// Which paths are taken: those that an inclusion matches (all, where there is none) and no exclusion does.
+/// Which paths are taken: those that an inclusion matches (all, where there is none) and no
+/// exclusion does.
 ///
 /// A directory that is left out is left out with all that is in it.
 #[derive(Debug, Clone, Default)]
@@ -310,17 +318,19 @@ impl Selection {
         !self.excludes(path, is_directory) && self.includes(path, is_directory)
     }
 
-    /// Whether a path is taken, and no directory above it is left out. `is_directory` is called only where the kind of the
-    /// path [decides](Self::depends_on_kind).
+    /// Whether a path is taken, and no directory above it is left out. `is_directory` is called
+    /// only where the kind of the path [decides](Self::depends_on_kind).
     pub fn takes_below(&self, path: &[u8], is_directory: impl FnOnce() -> bool) -> bool {
-        // From the root on, as a walk goes: what is in a directory that is left out is not looked at.
+        // From the root on, as a walk goes: what is in a directory that is left out is not looked
+        // at.
         if directories_above(path).any(|above| self.excludes(above, true)) {
             return false;
         }
         self.takes(path, self.depends_on_kind(path) && is_directory())
     }
 
-    /// Whether a pattern means directories only, so that the kind of a path may decide whether it is taken.
+    /// Whether a pattern means directories only, so that the kind of a path may decide whether it
+    /// is taken.
     pub fn asks_for_kinds(&self) -> bool {
         self.include.ask_for_kinds() || self.exclude.ask_for_kinds()
     }
@@ -330,13 +340,15 @@ impl Selection {
         self.include.depend_on_kind(path) || self.exclude.depend_on_kind(path)
     }
 
-    /// The exclusions that matched nothing of what was asked about so far: misspelt more often than meant.
+    /// The exclusions that matched nothing of what was asked about so far: misspelt more often than
+    /// meant.
     pub fn unmatched_exclusions(&self) -> impl Iterator<Item = &str> {
         self.exclude.unmatched()
     }
 
-    /// Whether that nothing was taken is what was asked for: exclusions left out what there was. An inclusion that took
-    /// nothing is misspelt more often than meant, and so are exclusions of which none matched.
+    /// Whether that nothing was taken is what was asked for: exclusions left out what there was. An
+    /// inclusion that took nothing is misspelt more often than meant, and so are exclusions of
+    /// which none matched.
     pub fn leaves_nothing_on_purpose(&self) -> bool {
         self.include.is_empty() && self.unmatched_exclusions().count() < self.exclude.texts().len()
     }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crate::pack::{self, CheckReport, DamageLog, OpenOptions, Pack};
 use crate::storage::{LocalStorage, LocalStorageOptions};
 
-/// Checks what is left of the pack at a path, also where its newest manifest cannot be read. `opened` is called with the
-/// log of the damage that is met, `progress` with bytes so far and in all; when it returns `false`, the check ends.
+/// Checks what is left of the pack at a path, also where its newest manifest cannot be read.
+/// `opened` is called with the log of the damage that is met, `progress` with bytes so far and in
+/// all; when it returns `false`, the check ends.
 ///
 /// # Errors
-/// [`pack::Error::NotAPack`], I/O errors, [`pack::Error::Stopped`] when it was stopped. Damage is no error: the report lists it.
+/// [`pack::Error::NotAPack`], I/O errors, [`pack::Error::Stopped`] when it was stopped. Damage is
+/// no error: the report lists it.
 pub fn check(
     path: &Path,
     opened: &mut dyn FnMut(DamageLog),

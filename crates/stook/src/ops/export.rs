@@ -28,10 +28,12 @@ pub struct Export<'a> {
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 impl Export<'_> {
-    /// Writes the tar. Damaged records and keys that are no paths are [failures](Summary::failures), and not in it.
+    /// Writes the tar. Damaged records and keys that are no paths are
+    /// [failures](Summary::failures), and not in it.
     ///
     /// # Errors
-    /// [`Error::Write`] where `to` fails, I/O errors of the pack, groups that are not there, [`Error::Interrupted`].
+    /// [`Error::Write`] where `to` fails, I/O errors of the pack, groups that are not there,
+    /// [`Error::Interrupted`].
     pub fn run(&self, pack: &Pack, to: &mut dyn io::Write, progress: OnProgress<'_>) -> Result<Unpacked> {
         self.export(pack, &mut |bytes| to.write_all(bytes).map_err(Error::Write), progress)
     }
@@ -143,7 +145,8 @@ impl Exporting<'_> {
         Ok(self.filtering.takes(path) && entry.is_some_and(is_in))
     }
 
-    /// In a tar a link stands behind its file, so the first of its names in the order of keys is the file.
+    /// In a tar a link stands behind its file, so the first of its names in the order of keys is
+    /// the file.
     fn links(&mut self) -> Result<Links> {
         let mut names: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
         self.each(&mut |export, head| {
@@ -225,8 +228,9 @@ impl Exporting<'_> {
         }
     }
 
-    /// A file with the bytes of a record. A tar says the length first, so a record that does not is read twice; and
-    /// all checksums are looked at before anything is written, because a tar cannot take a member back.
+    /// A file with the bytes of a record. A tar says the length first, so a record that does not is
+    /// read twice; and all checksums are looked at before anything is written, because a tar cannot
+    /// take a member back.
     fn file(&mut self, key: &Key, head: &Head<'_>) -> Result<()> {
         let absent = || pack::Error::Invalid(format!("there is no record {key}"));
         let mut reader = self.pack.open_file(key)?.ok_or_else(absent)?;

@@ -7,8 +7,9 @@ use crate::pack::{self, Pack};
 /// How often a pack that is followed is looked at.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Waits until something was written to a pack since it was opened, opens it again, and returns that newer state:
-/// [`Pack::put_since`] has what was put in between. Returns `None` as soon as `go_on` returns `false`.
+/// Waits until something was written to a pack since it was opened, opens it again, and returns
+/// that newer state: [`Pack::put_since`] has what was put in between. Returns `None` as soon as
+/// `go_on` returns `false`.
 ///
 /// # Errors
 /// I/O errors of listing the files of the pack, the errors of `open`.

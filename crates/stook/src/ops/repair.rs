@@ -98,12 +98,14 @@ impl Report {
     }
 }
 
-/// Writes all that is whole and counts into a new pack, and what cannot be read into a directory `NEW.quarantine` with a
-/// report. `progress` is called with bytes so far and in all, about twice those of the pack; when it returns `false`, the
-/// repair ends. Half a repair is of use to nobody, and is removed.
+/// Writes all that is whole and counts into a new pack, and what cannot be read into a directory
+/// `NEW.quarantine` with a report. `progress` is called with bytes so far and in all, about twice
+/// those of the pack; when it returns `false`, the repair ends. Half a repair is of use to nobody,
+/// and is removed.
 ///
 /// # Errors
-/// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no error: the report lists it.
+/// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no
+/// error: the report lists it.
 pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Report> {
     let aside = quarantine_of(new);
     for path in [new, &aside] {

@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::{Damage, Error, Result};
 
-/// Damage that is told one by one, at most, by whatever goes through a pack; of the rest only how much there is.
+/// Damage that receives one by one, at most, by whatever goes through a pack; of the rest only how
+/// much there is.
 const TOLD_MAX: usize = 100_000;
 
-/// Damage of which is known whether it was met before, 16 bytes for each. Of more than that, how much there is at most.
+/// Damage of which is known whether it was met before, 16 bytes for each. Of more than that, how
+/// much there is at most.
 const KNOWN_MAX: usize = 1_000_000;
 
-/// Damage in the order in which it was met, each once. Memory is bounded, however much there is: the last of 100,000 says
-/// how many more there were, and behind a million how many at most.
+/// Damage in the order in which it was met, each once. Memory is bounded, however much there is:
+/// the last of 100,000 says how many more there were, and behind a million how many at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damages {
     all: Vec<Damage>,
@@ -24,7 +26,8 @@ pub struct Damages {
     uncertain: u64,
 }
 
-/// What stands for a damage: for different ones it is never the same, but where somebody made it so.
+/// What stands for a damage: for different ones it is never the same, but where somebody made it
+/// so.
 fn hash_of(damage: &Damage) -> u128 {
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();
@@ -71,13 +74,13 @@ impl Damages {
     pub(crate) fn join(&mut self, others: Self) {
         let Self { mut all, known, uncertain } = others;
         let counted = all.split_off(all.len().min(TOLD_MAX)).pop();
-        let is_told: HashSet<u128> = match counted {
+        let is_reported: HashSet<u128> = match counted {
             Some(_) => all.iter().map(hash_of).collect(),
             None => HashSet::new(),
         };
         self.extend(all);
         let Some(counted) = counted else { return };
-        for hash in known.difference(&is_told) {
+        for hash in known.difference(&is_reported) {
             self.know(*hash);
         }
         self.uncertain += uncertain;
@@ -137,8 +140,8 @@ impl<'a> IntoIterator for &'a Damages {
     }
 }
 
-/// Damage that a pack has met so far: what opening it found, and what was found since and gone around, so that no error
-/// came of it. All clones are one log, which outlives the pack.
+/// Damage that a pack has met so far: what opening it found, and what was found since and gone
+/// around, so that no error came of it. All clones are one log, which outlives the pack.
 #[derive(Debug, Clone, Default)]
 pub struct DamageLog {
     shared: Arc<Shared>,
@@ -210,37 +213,37 @@ mod tests {
 
     #[test]
     fn however_much_damage_there_is_so_much_is_kept_and_the_rest_is_counted() {
-        let told = TOLD_MAX as u64;
+        let reported = TOLD_MAX as u64;
         let mut all = Damages::default();
-        all.extend((0..told).map(damage));
-        assert_eq!((all.len(), all.last().unwrap()), (TOLD_MAX, &damage(told - 1)));
-        all.extend((told..told + 5000).map(damage));
+        all.extend((0..reported).map(damage));
+        assert_eq!((all.len(), all.last().unwrap()), (TOLD_MAX, &damage(reported - 1)));
+        all.extend((reported..reported + 5000).map(damage));
         let last = all.last().unwrap();
-        assert_eq!((all.len(), last.offset), (TOLD_MAX + 1, told));
+        assert_eq!((all.len(), last.offset), (TOLD_MAX + 1, reported));
         assert_eq!(last.what, "and 5000 more places behind this one are damaged");
         let mut more = Damages::default();
-        more.extend((told - 10..told * 2).map(damage));
+        more.extend((reported - 10..reported * 2).map(damage));
         all.join(more);
         assert_eq!(all.last().unwrap().what, "and 100000 more places behind this one are damaged");
         let log = DamageLog::default();
-        log.note((0..told * 2).map(damage));
+        log.note((0..reported * 2).map(damage));
         assert_eq!(log.all(), *all);
     }
 
     #[test]
     fn what_is_met_twice_is_counted_once_and_where_nobody_can_know_that_it_is_said() {
-        let told = TOLD_MAX as u64;
+        let reported = TOLD_MAX as u64;
         let (mut all, log) = (Damages::default(), DamageLog::default());
         for _ in 0..2 {
-            all.extend((0..told + 5000).map(damage));
-            log.note((0..told + 5000).map(damage));
+            all.extend((0..reported + 5000).map(damage));
+            log.note((0..reported + 5000).map(damage));
             all.join(log.damages());
         }
         assert_eq!(all.last().unwrap().what, "and 5000 more places behind this one are damaged");
         assert_eq!(log.all(), *all);
         let known = KNOWN_MAX as u64;
         all.extend((0..known + 7).map(damage));
-        let what = format!("and up to {} more places behind this one are damaged", known + 7 - told);
+        let what = format!("and up to {} more places behind this one are damaged", known + 7 - reported);
         assert_eq!(all.last().unwrap().what, what);
     }
 }

@@ -19,7 +19,7 @@ pub struct Damage {
     pub file: PathBuf,
     /// Where in the file, in bytes.
     pub offset: u64,
-    /// The key of the record it hits, where that can still be told.
+    /// The key of the record it hits, where that can still be reported.
     pub key: Option<Key>,
     /// What was found and what was expected.
     pub what: String,
@@ -38,7 +38,8 @@ impl fmt::Display for Damage {
 }
 
 impl Damage {
-    /// The damage that an error of the storage is, where it is one: see [`is_unreadable`]. Else the error as it was.
+    /// The damage that an error of the storage is, where it is one: see [`is_unreadable`]. Else the
+    /// error as it was.
     pub(crate) fn of_unreadable(error: crate::Error) -> Result<Self, crate::Error> {
         match error {
             crate::Error::Io { path, offset, source, .. } if is_unreadable_io(&source) => Ok(Self {
@@ -66,8 +67,9 @@ impl Damage {
         self.cause == Some(ErrorKind::PermissionDenied)
     }
 
-    /// The damage that a file which could not be opened is, where the reason lies in that file: the pack goes on without
-    /// it. Else the error as it was: for want of memory or descriptors nothing can be said of the file.
+    /// The damage that a file which could not be opened is, where the reason lies in that file: the
+    /// pack goes on without it. Else the error as it was: for want of memory or descriptors nothing
+    /// can be said of the file.
     pub(crate) fn of_unopened(error: crate::Error, file: PathBuf) -> Result<Self, crate::Error> {
         let cause = error.io_kind();
         let damage = |what: String| Ok(Self { file, offset: 0, key: None, what, cause });
@@ -93,9 +95,10 @@ fn is_no_file(error: &std::io::Error) -> bool {
     errno.is_some_and(|errno| [Errno::LOOP, Errno::ISDIR, Errno::NXIO, Errno::NODEV].contains(&errno))
 }
 
-/// Whether the medium does not give bytes back that are there: a bad sector, a block whose checksum is wrong to the file
-/// system; or there is no file under the name, but a FIFO, a link, a device. That is damage like any other. All else (rights,
-/// memory, a network that is gone) may pass, and is an error.
+/// Whether the medium does not give bytes back that are there: a bad sector, a block whose checksum
+/// is wrong to the file system; or there is no file under the name, but a FIFO, a link, a device.
+/// That is damage like any other. All else (rights, memory, a network that is gone) may pass, and
+/// is an error.
 pub(crate) fn is_unreadable(error: &crate::Error) -> bool {
     match error {
         crate::Error::Io { source, .. } => is_unreadable_io(source),
@@ -208,8 +211,8 @@ pub enum Error {
     /// An earlier write failed; what the medium holds since is not known.
     #[error("the writer stopped after an earlier failure; open the pack again to go on from what is safe")]
     Stopped,
-    /// A commit that others were part of too failed: whether this record is there is not known before the pack is opened
-    /// again.
+    /// A commit that others were part of too failed: whether this record is there is not known
+    /// before the pack is opened again.
     #[error(transparent)]
     Commit(Arc<Error>),
 }

@@ -135,9 +135,9 @@ impl AsRef<[u8]> for Stored<'_> {
     }
 }
 
-/// As people write it: the bytes as [`escaped`] shows them, or `id:` and the number. A byte string that itself begins like
-/// one of these forms (`id:`, `bytes:`) gets `bytes:` in front, and so does the empty one. [`parse`](Key::parse) gives the
-/// same key back, whatever its bytes are.
+/// As people write it: the bytes as [`escaped`] shows them, or `id:` and the number. A byte string
+/// that itself begins like one of these forms (`id:`, `bytes:`) gets `bytes:` in front, and so does
+/// the empty one. [`parse`](Key::parse) gives the same key back, whatever its bytes are.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
@@ -165,13 +165,13 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The key that a text shows, as [`Display`](fmt::Display) writes it: `id:123` is a number, `bytes:X` is the byte string X
-    /// whatever it looks like, anything else is itself a byte string. In a byte string `\xNN` is the byte NN and `\\` a
-    /// backslash.
+    /// The key that a text shows, as [`Display`](fmt::Display) writes it: `id:123` is a number,
+    /// `bytes:X` is the byte string X whatever it looks like, anything else is itself a byte
+    /// string. In a byte string `\xNN` is the byte NN and `\\` a backslash.
     ///
     /// # Errors
-    /// When there is no text, `id:` is not followed by a number that fits in 64 bits, a backslash begins no escape, or the key
-    /// is too long.
+    /// When there is no text, `id:` is not followed by a number that fits in 64 bits, a backslash
+    /// begins no escape, or the key is too long.
     pub fn parse(text: &[u8]) -> Result<Self> {
         Self::of_form(text, |bytes| {
             let bytes =
@@ -180,8 +180,8 @@ impl Key {
         })
     }
 
-    /// The key as bytes that are separated in some other way than by lines: as [`Display`](fmt::Display) writes it, but with no
-    /// byte escaped.
+    /// The key as bytes that are separated in some other way than by lines: as
+    /// [`Display`](fmt::Display) writes it, but with no byte escaped.
     pub fn to_plain(&self) -> Vec<u8> {
         match self.value() {
             KeyValue::Id(_) => self.to_string().into_bytes(),
@@ -199,7 +199,8 @@ impl Key {
 
     fn of_form<'a>(text: &'a [u8], bytes: impl FnOnce(&'a [u8]) -> Result<Self>) -> Result<Self> {
         if text.is_empty() {
-            // Hardly ever meant: it is the root of a tree, and what a variable gives that is not set.
+            // Hardly ever meant: it is the root of a tree, and what a variable gives that is not
+            // set.
             let empty = "the key is empty (is a variable not set?); the empty key is written `bytes:`";
             return Err(Error::Invalid(empty.into()));
         }
@@ -265,8 +266,11 @@ mod tests {
     #[test]
     fn no_text_is_no_key_and_the_empty_key_has_a_form() {
         for error in [Key::parse(b"").unwrap_err(), Key::from_plain(b"").unwrap_err()] {
-            let told = error.to_string();
-            assert!(told.contains("the key is empty") && told.contains("written `bytes:`"), "{told}");
+            let reported = error.to_string();
+            assert!(
+                reported.contains("the key is empty") && reported.contains("written `bytes:`"),
+                "{reported}"
+            );
         }
         assert_eq!(Key::parse(b"bytes:").unwrap(), Key::bytes("").unwrap());
         assert_eq!(Key::from_plain(b"bytes:").unwrap(), Key::bytes("").unwrap());

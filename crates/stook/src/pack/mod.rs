@@ -1,7 +1,8 @@
 //! Packs: a few append-only composite files instead of millions of small ones.
 //!
 //! `docs/formats/pack-v1.md` is the format. This module never decides where bytes live: it reads
-//! through [`Source`](crate::source::Source) and writes through [`Storage`](crate::storage::Storage).
+//! through [`Source`](crate::source::Source) and writes through
+//! [`Storage`](crate::storage::Storage).
 
 mod damages;
 mod error;

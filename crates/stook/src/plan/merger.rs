@@ -3,8 +3,8 @@
 use super::options::{PlanError, PlanOptions};
 use crate::extent::ByteRange;
 
-/// Makes reads of ranges that come in ascending order, by the rules of [`Plan`](super::Plan), without
-/// keeping track of what is where. For whoever needs only the reads, and makes them often.
+/// Makes reads of ranges that come in ascending order, by the rules of [`Plan`](super::Plan),
+/// without keeping track of what is where. For whoever needs only the reads, and makes them often.
 ///
 /// ```
 /// use stook::extent::ByteRange;
@@ -42,8 +42,8 @@ impl Merger {
         Ok(Self { max_gap, min_len, max_len, alignment, within: ByteRange::to(end) })
     }
 
-    /// Takes in a range that begins no earlier than those before it: the last of `reads` becomes longer, or
-    /// more are added.
+    /// Takes in a range that begins no earlier than those before it: the last of `reads` becomes
+    /// longer, or more are added.
     ///
     /// # Errors
     /// When there would be more than [`MAX_PIECES`](PlanOptions::MAX_PIECES) reads.
@@ -66,8 +66,8 @@ impl Merger {
     pub(super) fn take_in(&self, range: ByteRange, reads: &mut Vec<ByteRange>) -> Result<(), PlanError> {
         let mut start = range.start();
         if let Some(last) = reads.last_mut() {
-            // No read ends at an unaligned offset except the end of all, so what is left over of the
-            // range begins at an aligned one.
+            // No read ends at an unaligned offset except the end of all, so what is left over of
+            // the range begins at an aligned one.
             let limit = last.start().saturating_add(self.max_len);
             if start <= last.end().saturating_add(self.max_gap) && start < limit {
                 let end = range.end().clamp(last.end(), limit);

@@ -5,10 +5,11 @@
 pub struct PlanOptions {
     /// The longest unwanted gap that is read over to save a request; 0 merges only what touches.
     pub max_gap: u64,
-    /// The shortest read, as far as `max_len` and `end` allow: one that would end before is made longer at
-    /// its end, rounded up to `alignment`. 0 for no read longer than it must be.
+    /// The shortest read, as far as `max_len` and `end` allow: one that would end before is made
+    /// longer at its end, rounded up to `alignment`. 0 for no read longer than it must be.
     pub min_len: u64,
-    /// The longest read, rounding included. Rounded down to a multiple of `alignment` if it is none.
+    /// The longest read, rounding included. Rounded down to a multiple of `alignment` if it is
+    /// none.
     pub max_len: u64,
     /// Reads begin and end at multiples of this power of two; 1 for no alignment.
     pub alignment: u64,

@@ -1,10 +1,11 @@
 //! Intervals for means of series whose neighbours resemble each other, by resampling blocks.
 //!
-//! One second of a device is much like the next, so seconds drawn one by one would look more certain
-//! than they are. Blocks of consecutive windows keep the resemblance (H. Künsch, *The Jackknife and the
-//! Bootstrap for General Stationary Observations*, 1989); they are drawn from a circle so that every
-//! window counts equally (D. Politis and J. Romano, *A Circular Block-Resampling Procedure*, 1992).
-//! Chance comes from a seed: the same series give the same interval on every machine.
+//! One second of a device is much like the next, so seconds drawn one by one would look more
+//! certain than they are. Blocks of consecutive windows keep the resemblance (H. Künsch, *The
+//! Jackknife and the Bootstrap for General Stationary Observations*, 1989); they are drawn from a
+//! circle so that every window counts equally (D. Politis and J. Romano, *A Circular
+//! Block-Resampling Procedure*, 1992). Chance comes from a seed: the same series give the same
+//! interval on every machine.
 
 use super::least_squares::{Estimate, student_t};
 use super::stats::{Interval, StatsError, mean, quantile};
@@ -85,9 +86,9 @@ pub fn mean_interval(runs: &[&[f64]], confidence: f64, seed: u64) -> Result<Esti
 
 /// The mean of `right` ÷ the mean of `left`, with an interval.
 ///
-/// `paired`: run *i* of one was measured next to run *i* of the other. Then what is drawn is drawn from
-/// both at once, so that a drift that both share does not count as a difference; the longer run of a
-/// pair is cut.
+/// `paired`: run *i* of one was measured next to run *i* of the other. Then what is drawn is drawn
+/// from both at once, so that a drift that both share does not count as a difference; the longer
+/// run of a pair is cut.
 ///
 /// # Errors
 /// [`StatsError`] when there is no window, one is not finite or `left` has a mean of 0 or less, and
@@ -129,8 +130,8 @@ pub fn ratio_interval(
 /// The percentile interval of `draws`, widened for the few blocks that they were drawn from.
 ///
 /// Resampled means of m blocks spread by √((m−1)/m) too little, and an unknown spread calls for
-/// Student's quantile instead of the normal one (T. Hesterberg, *What Teachers Should Know About the
-/// Bootstrap*, 2015, §4.2).
+/// Student's quantile instead of the normal one (T. Hesterberg, *What Teachers Should Know About
+/// the Bootstrap*, 2015, §4.2).
 fn spread_of(value: f64, draws: &[f64], confidence: f64, blocks: usize) -> Result<Interval, StatsError> {
     if blocks < 2 {
         // One block says nothing about how blocks differ.
@@ -166,7 +167,8 @@ mod tests {
 
     #[test]
     fn intervals_hold_the_true_mean_about_as_often_as_they_say() {
-        // Resemblance that outlasts a block is partly missed: a half kept from each to the next costs 5%.
+        // Resemblance that outlasts a block is partly missed: a half kept from each to the next
+        // costs 5%.
         for (kept, least) in [(0.0, 930), (0.5, 880)] {
             let mut chance = Chance(7);
             let held = (0..1000).filter(|&seed| {

@@ -9,11 +9,11 @@ const DIGITS: u8 = 3;
 
 /// A histogram of latencies in nanoseconds.
 ///
-/// Quantiles are the upper edge of the bucket they fall into: at most 0.1% above the latency that was
-/// recorded (three significant digits, and to the nanosecond below 2 µs), never below it. Count,
-/// minimum, maximum and mean are exact. A latency of more than one hour counts as one hour in the
-/// quantiles, and [`over_range`](Self::over_range) tells how many there were. One histogram takes
-/// about 260 KiB whatever is recorded; recording never allocates.
+/// Quantiles are the upper edge of the bucket they fall into: at most 0.1% above the latency that
+/// was recorded (three significant digits, and to the nanosecond below 2 µs), never below it.
+/// Count, minimum, maximum and mean are exact. A latency of more than one hour counts as one hour
+/// in the quantiles, and [`over_range`](Self::over_range) tells how many there were. One histogram
+/// takes about 260 KiB whatever is recorded; recording never allocates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyHistogram {
     buckets: Histogram<u64>,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_beyond_an_hour_are_counted_and_told() {
+    fn latencies_beyond_an_hour_are_counted_and_reported() {
         let histogram = histogram_of(&[0, u64::MAX, u64::MAX]);
         assert_eq!((histogram.count(), histogram.over_range()), (3, 2));
         assert_eq!((histogram.min_ns(), histogram.max_ns()), (Some(0), Some(u64::MAX)));

@@ -1,8 +1,8 @@
 //! The shape that all JSON of Stook has.
 //!
-//! A document names its schema first (`"schema": "stook.load/1"`); field names are snake_case with the
-//! unit last. Bytes that are not UTF-8 never become text by replacement: they appear as standard
-//! Base64 (RFC 4648) under the same name with `_b64` appended.
+//! A document names its schema first (`"schema": "stook.load/1"`); field names are snake_case with
+//! the unit last. Bytes that are not UTF-8 never become text by replacement: they appear as
+//! standard Base64 (RFC 4648) under the same name with `_b64` appended.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 

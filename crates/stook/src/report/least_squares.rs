@@ -1,9 +1,9 @@
 //! Weighted linear least squares with confidence intervals for what was fitted.
 //!
 //! The solution is by orthogonal columns (modified Gram–Schmidt, twice over; Å. Björck, *Numerical
-//! Methods for Least Squares Problems*, §2.4). Intervals are Student's, with errors that do not assume
-//! all points to be equally certain (HC3; J. Long and L. Ervin, *Using Heteroscedasticity Consistent
-//! Standard Errors in the Linear Regression Model*, 2000).
+//! Methods for Least Squares Problems*, §2.4). Intervals are Student's, with errors that do not
+//! assume all points to be equally certain (HC3; J. Long and L. Ervin, *Using Heteroscedasticity
+//! Consistent Standard Errors in the Linear Regression Model*, 2000).
 
 use serde::Serialize;
 
@@ -11,8 +11,8 @@ use super::stats::Interval;
 
 /// A value that was estimated from measurements, and where the true one lies.
 ///
-/// An end that is not known (nothing bounds the value on that side) is infinite, which JSON shows as
-/// `null`.
+/// An end that is not known (nothing bounds the value on that side) is infinite, which JSON shows
+/// as `null`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// The best guess.
@@ -32,15 +32,16 @@ impl Estimate {
         Self { value, interval: Interval { low: value, high: value, confidence: 1.0 } }
     }
 
-    /// `1 ÷ self` of a value greater than 0. An interval that reaches down to 0 has no upper end then.
+    /// `1 ÷ self` of a value greater than 0. An interval that reaches down to 0 has no upper end
+    /// then.
     pub(crate) fn inverse(self) -> Self {
         let Interval { low, high, confidence } = self.interval;
         let to = if low > 0.0 { 1.0 / low } else { f64::INFINITY };
         Self { value: 1.0 / self.value, interval: Interval { low: 1.0 / high, high: to, confidence } }
     }
 
-    /// `self × other`, both greater than 0. Both ends are those of the worst case, so the confidence is
-    /// at least what is left when either may be wrong (Bonferroni).
+    /// `self × other`, both greater than 0. Both ends are those of the worst case, so the
+    /// confidence is at least what is left when either may be wrong (Bonferroni).
     pub(crate) fn times(self, other: Self) -> Self {
         let (left, right) = (self.interval, other.interval);
         let confidence = (left.confidence + right.confidence - 1.0).max(0.0);
@@ -79,7 +80,8 @@ pub struct Point<const K: usize> {
     pub x: [f64; K],
     /// What was measured.
     pub y: f64,
-    /// What the difference is multiplied with before it is squared: `1 / y` makes differences relative.
+    /// What the difference is multiplied with before it is squared: `1 / y` makes differences
+    /// relative.
     pub weight: f64,
 }
 
@@ -154,7 +156,8 @@ struct Orthogonal<const K: usize> {
 
 impl<const K: usize> Orthogonal<K> {
     fn of(mut columns: [Vec<f64>; K]) -> Result<Self, FitError> {
-        /// What is left of a column when the others are taken out of it, at which only rounding is left.
+        /// What is left of a column when the others are taken out of it, at which only rounding is
+        /// left.
         const NOTHING: f64 = 1e-10;
         let mut triangle = [[0.0; K]; K];
         for (k, parts) in triangle.iter_mut().enumerate() {
@@ -194,11 +197,13 @@ fn inverse_of_triangle<const K: usize>(triangle: &[[f64; K]; K]) -> [[f64; K]; K
     })
 }
 
-/// How the coefficients vary, from how much each point misses the line that is fitted to all others: the
-/// estimator HC3. It holds where points are not equally certain, as cells of equal time are not: those of slow
-/// requests have fewer of them. Infinite when the others alone do not make a line.
+/// How the coefficients vary, from how much each point misses the line that is fitted to all
+/// others: the estimator HC3. It holds where points are not equally certain, as cells of equal time
+/// are not: those of slow requests have fewer of them. Infinite when the others alone do not make a
+/// line.
 fn covariance<const K: usize>(units: &[Vec<f64>; K], inverse: &[[f64; K]; K], rest: &[f64]) -> [[f64; K]; K] {
-    /// How much of a point the others must say for its difference from them to be more than rounding.
+    /// How much of a point the others must say for its difference from them to be more than
+    /// rounding.
     const SAID_MIN: f64 = 1e-9;
     let mut covariance = [[0.0; K]; K];
     for (index, rest) in rest.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Numbers people can trust: units, statistics, histograms, JSON, and the page style.
 //!
-//! Everything that Stook prints, in whatever form, is formatted here, so that one unit has one meaning
-//! throughout. Nothing here measures, reads or writes.
+//! Everything that Stook prints, in whatever form, is formatted here, so that one unit has one
+//! meaning throughout. Nothing here measures, reads or writes.
 
 pub mod bootstrap;
 pub mod chart;

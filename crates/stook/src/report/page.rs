@@ -1,8 +1,8 @@
 //! The one style of page that every study and report is shown in.
 //!
-//! A page is one HTML file that needs nothing else: style, drawings and data are inside, there is no
-//! script, and a content security policy forbids it to load anything. It follows the reader's choice
-//! of light or dark, fits a phone, and prints.
+//! A page is one HTML file that needs nothing else: style, drawings and data are inside, there is
+//! no script, and a content security policy forbids it to load anything. It follows the reader's
+//! choice of light or dark, fits a phone, and prints.
 
 use serde::Serialize;
 

@@ -1,11 +1,12 @@
-//! Statistics of few measurements: medians, quantiles, spreads, and ratios of interleaved pairs with
-//! an interval.
+//! Statistics of few measurements: medians, quantiles, spreads, and ratios of interleaved pairs
+//! with an interval.
 //!
-//! Nothing here assumes a distribution, and nothing here is random: intervals for a median come from
-//! order statistics (for samples X(1) ≤ … ≤ X(n), the chance that the true median lies between X(k)
-//! and X(n+1−k) is 1 − 2·P(B ≤ k−1) with B binomial(n, ½); W. J. Conover, *Practical Nonparametric
-//! Statistics*, §3.2). With five samples the widest such interval, minimum to maximum, holds in
-//! 93.75% of cases, and that is what is then reported instead of the 95% that were asked for.
+//! Nothing here assumes a distribution, and nothing here is random: intervals for a median come
+//! from order statistics (for samples X(1) ≤ … ≤ X(n), the chance that the true median lies between
+//! X(k) and X(n+1−k) is 1 − 2·P(B ≤ k−1) with B binomial(n, ½); W. J. Conover, *Practical
+//! Nonparametric Statistics*, §3.2). With five samples the widest such interval, minimum to
+//! maximum, holds in 93.75% of cases, and that is what is then reported instead of the 95% that
+//! were asked for.
 
 use serde::Serialize;
 
@@ -100,7 +101,8 @@ pub fn mean(samples: &[f64]) -> Result<f64, StatsError> {
 }
 
 /// The quantile at `share` (0 is the minimum, 1 the maximum), interpolated linearly between the
-/// samples on both sides (type 7 of Hyndman and Fan, *Sample Quantiles in Statistical Packages*, 1996).
+/// samples on both sides (type 7 of Hyndman and Fan, *Sample Quantiles in Statistical Packages*,
+/// 1996).
 ///
 /// # Errors
 /// [`StatsError::Empty`], [`StatsError::NotFinite`], [`StatsError::NotAShare`].
@@ -168,7 +170,8 @@ pub struct PairedRatio {
 }
 
 impl PairedRatio {
-    /// Divides every sample of `left` by the sample of `right` that was measured next to it (A B A B …).
+    /// Divides every sample of `left` by the sample of `right` that was measured next to it (A B A
+    /// B …).
     ///
     /// Pairing takes out what drifts over minutes (temperature, other tenants), which dividing two
     /// medians leaves in.
@@ -299,7 +302,8 @@ mod tests {
     fn intervals_of_many_samples_neither_underflow_nor_widen() {
         let samples: Vec<f64> = (0..10_001).map(f64::from).collect();
         let interval = median_interval(&samples, 0.95).unwrap();
-        // The normal approximation is 5000 ± 1.96 · √n ÷ 2; one sample more on each side adds 0.23%.
+        // The normal approximation is 5000 ± 1.96 · √n ÷ 2; one sample more on each side adds
+        // 0.23%.
         assert_eq!((interval.low, interval.high), (4901.0, 5099.0));
         assert!((0.95..0.9524).contains(&interval.confidence), "{interval:?}");
     }

@@ -35,8 +35,8 @@ impl Tone {
     }
 }
 
-/// A table. A row with fewer cells than there are columns is filled up with empty ones; cells beyond
-/// the last column are not shown.
+/// A table. A row with fewer cells than there are columns is filled up with empty ones; cells
+/// beyond the last column are not shown.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     caption: String,

@@ -17,8 +17,8 @@ pub enum TimeError {
     TooFar(String),
 }
 
-/// Reads a moment: RFC 3339, a date (its first moment in UTC), or `@` and seconds since 1970 with up to nine digits
-/// behind the point.
+/// Reads a moment: RFC 3339, a date (its first moment in UTC), or `@` and seconds since 1970 with
+/// up to nine digits behind the point.
 ///
 /// # Errors
 /// Anything else, and what does not fit in 64 bits of nanoseconds.

@@ -124,8 +124,8 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     })
 }
 
-/// The longest time that is read: a hundred years. What is longer was not meant, and does not fit in 64 bits of nanoseconds
-/// when it is added to a moment.
+/// The longest time that is read: a hundred years. What is longer was not meant, and does not fit
+/// in 64 bits of nanoseconds when it is added to a moment.
 const SECONDS_MAX: f64 = 36_525.0 * 86_400.0;
 
 /// Why a text is not a length of time.
@@ -138,8 +138,8 @@ pub struct TimeError {
     text: String,
 }
 
-/// Reads a length of time, in seconds: a decimal number that may end in `ms`, `s`, `m` (minutes), `h` or `d` (days);
-/// seconds without one.
+/// Reads a length of time, in seconds: a decimal number that may end in `ms`, `s`, `m` (minutes),
+/// `h` or `d` (days); seconds without one.
 ///
 /// ```
 /// use stook::report::units::parse_seconds;
@@ -278,7 +278,8 @@ pub fn significant(value: f64) -> String {
     group_thousands(&format!("{:.*}", decimals as usize, rounded))
 }
 
-/// `value` rounded to the digits that are shown: three, or all before the point where they are more.
+/// `value` rounded to the digits that are shown: three, or all before the point where they are
+/// more.
 fn as_shown(value: f64) -> f64 {
     if !value.is_finite() || value.abs() >= 999.5 {
         return value.round();

@@ -10,8 +10,8 @@ pub(crate) const SAMPLED_RANGES: usize = 16;
 /// Which way bytes take into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessRule {
-    /// What is mostly in the page cache is read from there, anything else directly; gets of packs that fit into half of the free
-    /// memory go through the page cache.
+    /// What is mostly in the page cache is read from there, anything else directly; gets of packs
+    /// that fit into half of the free memory go through the page cache.
     #[default]
     Auto,
     /// Always directly.
@@ -26,9 +26,10 @@ impl AccessRule {
         self.decide_for(source, std::slice::from_ref(&range))
     }
 
-    /// What the rule says for single records of files that `fit` into memory or do not. Where they do, each is read through
-    /// the page cache, so that the next time it is there: what is read directly leaves nothing behind, and whoever gets
-    /// the same few records again and again would wait for the device for ever.
+    /// What the rule says for single records of files that `fit` into memory or do not. Where they
+    /// do, each is read through the page cache, so that the next time it is there: what is read
+    /// directly leaves nothing behind, and whoever gets the same few records again and again would
+    /// wait for the device for ever.
     pub(crate) fn decide_for_gets(
         self,
         source: &dyn Source,

@@ -11,12 +11,13 @@ use crate::error::{Error, Result};
 /// What may stand before `://` for an object.
 const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl"];
 
-/// Opens what an address means for reading: a path, `file://…`, or an object (`s3://bucket/key`, `gs://bucket/key`,
-/// `az://container/key`, `http://…`, `https://…`) with the settings of the environment.
+/// Opens what an address means for reading: a path, `file://…`, or an object (`s3://bucket/key`,
+/// `gs://bucket/key`, `az://container/key`, `http://…`, `https://…`) with the settings of the
+/// environment.
 ///
 /// # Errors
-/// [`Error::Address`] when it means nothing, or an object and the crate was built without the feature `remote`;
-/// otherwise what the system or the server met.
+/// [`Error::Address`] when it means nothing, or an object and the crate was built without the
+/// feature `remote`; otherwise what the system or the server met.
 pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
     let address = address.as_ref();
     if is_remote(address) { open_remote(address) } else { open_local(address) }
@@ -76,8 +77,8 @@ fn open_remote(address: &OsStr) -> Result<Arc<dyn Source>> {
     Err(refused(address, "this program was built without the feature `remote`"))
 }
 
-/// What stands before `://`, in letters of either case, and what behind it. Names of files may hold that too, behind anything
-/// that is not the name of a scheme; a single letter is a drive.
+/// What stands before `://`, in letters of either case, and what behind it. Names of files may hold
+/// that too, behind anything that is not the name of a scheme; a single letter is a drive.
 fn scheme(address: &OsStr) -> Option<(&str, &str)> {
     let (scheme, rest) = address.to_str()?.split_once("://")?;
     let starts = scheme.len() > 1 && scheme.starts_with(|first: char| first.is_ascii_alphabetic());
@@ -127,9 +128,9 @@ pub(super) fn refused(address: &OsStr, what: impl Into<String>) -> Error {
     Error::Address { path: PathBuf::from(shown(&address.to_string_lossy())), what: what.into() }
 }
 
-/// That a path at which nothing is was meant for an address: `https:/host/x`, which is what becomes of one
-/// where two slashes are made one, or `s3:bucket/key`. Not where something has the name that looks like a
-/// scheme.
+/// That a path at which nothing is was meant for an address: `https:/host/x`, which is what becomes
+/// of one where two slashes are made one, or `s3:bucket/key`. Not where something has the name that
+/// looks like a scheme.
 pub(super) fn misspelt(path: &Path) -> Option<Error> {
     let mut here = PathBuf::new();
     for part in path.components() {
@@ -175,14 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_for_an_address_is_told_and_a_file_of_that_name_is_one() {
+    fn what_was_meant_for_an_address_is_reported_and_a_file_of_that_name_is_one() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["https:/me:word@h/x?sig=1", "HTTP:me:word@h", "s3:/bucket/key", "az:\\\\me:word@h"] {
             let path = directory.path().join(name);
             let error = open(path.to_str().unwrap()).unwrap_err();
             assert!(matches!(error, Error::Address { .. }), "{error:?}");
-            let told = error.to_string();
-            assert!(told.contains("://…") && !told.contains("word") && !told.contains("sig"), "{told}");
+            let reported = error.to_string();
+            assert!(
+                reported.contains("://…") && !reported.contains("word") && !reported.contains("sig"),
+                "{reported}"
+            );
         }
         for name in ["https:", "s3:key", "gs:"] {
             std::fs::write(directory.path().join(name), "bytes").unwrap();

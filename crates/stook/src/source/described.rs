@@ -9,7 +9,8 @@ use time::format_description::well_known::{Rfc2822, Rfc3339};
 use super::Identity;
 use super::etag::{has_hash, is_weak};
 
-/// What libraries call that which follows the content of a file; in lower case, without `-` and `_`.
+/// What libraries call that which follows the content of a file; in lower case, without `-` and
+/// `_`.
 const PROOFS: [&str; 13] = [
     "checksum",
     "contentcrc32c",
@@ -25,10 +26,11 @@ const PROOFS: [&str; 13] = [
     "sha512",
     "versionid",
 ];
-/// What else tells states of a file apart, though not all of them: times, and the number of an inode.
+/// What else tells states of a file apart, though not all of them: times, and the number of an
+/// inode.
 const TIMES: [&str; 6] = ["ctime", "lastmodified", "modified", "mtime", "timemodified", "updated"];
-/// Beside one of these it may tell that a file was replaced. By itself it tells nothing: a write leaves it
-/// as it is.
+/// Beside one of these it may tell that a file was replaced. By itself it tells nothing: a write
+/// leaves it as it is.
 const CREATED: &str = "created";
 const INODE: &str = "ino";
 /// The time of an answer, by the clock that the times of a web server come from.
@@ -38,7 +40,7 @@ const DATE: &str = "date";
 pub const SETTLING_MAX: usize = 3;
 /// Times that lie further ahead are those of another clock, or were set by somebody.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// What names of options have in them that are secrets. Who asks is told by others.
+/// What names of options have in them that are secrets. Who asks is reported by others.
 const SECRETS: [&str; 6] = ["secret", "passw", "account_key", "sas_token", "private", "credential"];
 /// Variables by which libraries know whom to ask and as whom, or where that is written.
 const VARIABLES: [&str; 31] = [
@@ -81,12 +83,12 @@ const VARIABLES: [&str; 31] = [
 /// use stook::source::Described;
 ///
 /// let modified = ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT");
-/// let told = Described::new([("size", "5"), ("ETag", "\"a1\""), modified], true);
-/// assert_eq!(told.proof(), None, "a web server may make an ETag of a time and a length");
-/// assert_eq!(told.signs(), None, "and nobody knows how long ago that time was by its clock");
-/// let told = Described::new([("ETag", "\"a1\""), modified, ("Date", "Wed, 21 Oct 2015 07:28:02 GMT")], true);
-/// assert!(told.signs().is_some_and(|signs| signs.contains("a1")), "now a change would be seen");
-/// assert_eq!(told.wait(), Some(std::time::Duration::ZERO));
+/// let reported = Described::new([("size", "5"), ("ETag", "\"a1\""), modified], true);
+/// assert_eq!(reported.proof(), None, "a web server may make an ETag of a time and a length");
+/// assert_eq!(reported.signs(), None, "and nobody knows how long ago that time was by its clock");
+/// let reported = Described::new([("ETag", "\"a1\""), modified, ("Date", "Wed, 21 Oct 2015 07:28:02 GMT")], true);
+/// assert!(reported.signs().is_some_and(|signs| signs.contains("a1")), "now a change would be seen");
+/// assert_eq!(reported.wait(), Some(std::time::Duration::ZERO));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
@@ -96,9 +98,9 @@ pub struct Described {
 }
 
 impl Described {
-    /// What a library says, by the names it has for it, in whatever way they are written; names that tell
-    /// nothing are passed over. `is_page` says that it comes from a web server, for whose ETags and clock
-    /// nobody vouches: what it says of times counts only beside its `Date`.
+    /// What a library says, by the names it has for it, in whatever way they are written; names
+    /// that tell nothing are passed over. `is_page` says that it comes from a web server, for whose
+    /// ETags and clock nobody vouches: what it says of times counts only beside its `Date`.
     pub fn new<N: AsRef<str>, V: Into<String>>(
         fields: impl IntoIterator<Item = (N, V)>,
         is_page: bool,
@@ -123,8 +125,8 @@ impl Described {
         Self { said, date, is_page }
     }
 
-    /// What follows the content, if anything does: whoever keeps bytes beyond one opening keeps it with them. The same text
-    /// means the same bytes.
+    /// What follows the content, if anything does: whoever keeps bytes beyond one opening keeps it
+    /// with them. The same text means the same bytes.
     pub fn proof(&self) -> Option<String> {
         let follows = |name: &str, value: &str| match name {
             "etag" => !is_weak(value) && (!self.is_page || has_hash(value)),
@@ -133,9 +135,9 @@ impl Described {
         written(self.said.iter().filter(|(name, value)| follows(name, value)))
     }
 
-    /// All that tells states apart: another text is another state. Nothing where a change could not be seen
-    /// at all, or of a web server may not be seen: that changed a moment ago by its own clock, or does not
-    /// say when that was.
+    /// All that tells states apart: another text is another state. Nothing where a change could not
+    /// be seen at all, or of a web server may not be seen: that changed a moment ago by its own
+    /// clock, or does not say when that was.
     pub fn signs(&self) -> Option<String> {
         if self.is_page && self.wait() != Some(Duration::ZERO) {
             return None;
@@ -143,10 +145,10 @@ impl Described {
         written(self.said.iter())
     }
 
-    /// How long to wait, by the clock of this machine or the `Date` of a web server, until no change can
-    /// leave all signs as they are: then it is to be asked again, [`SETTLING_MAX`] times at most. Nothing
-    /// where a change always could. Only what was read when this was [`ZERO`](Duration::ZERO) may be given
-    /// as long as the signs are the same.
+    /// How long to wait, by the clock of this machine or the `Date` of a web server, until no
+    /// change can leave all signs as they are: then it is to be asked again, [`SETTLING_MAX`] times
+    /// at most. Nothing where a change always could. Only what was read when this was
+    /// [`ZERO`](Duration::ZERO) may be given as long as the signs are the same.
     pub fn wait(&self) -> Option<Duration> {
         if self.proof().is_some() {
             return Some(Duration::ZERO);
@@ -168,11 +170,11 @@ fn now_ns() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Who asks another library, in one text that no others have: of which kind it is, how it was made, and
-/// what the environment says. Options that are secrets do not count, as for objects of our own: another
-/// password finds what the old one fetched. Where one is a function or an object that is told by its
-/// address in memory alone, nobody can say who asks, and each text is another one: nothing that is kept
-/// under it is found again.
+/// Who asks another library, in one text that no others have: of which kind it is, how it was made,
+/// and what the environment says. Options that are secrets do not count, as for objects of our own:
+/// another password finds what the old one fetched. Where one is a function or an object that is
+/// reported by its address in memory alone, nobody can say who asks, and each text is another one:
+/// nothing that is kept under it is found again.
 pub fn who_asks<'a>(
     kind: &str,
     arguments: &[String],
@@ -188,10 +190,10 @@ pub fn who_asks<'a>(
     let options: BTreeMap<_, _> = options.into_iter().filter(|(name, _)| !is_secret(name)).collect();
     let variables: BTreeMap<_, _> =
         VARIABLES.iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect();
-    let is_told = !arguments.iter().any(|value| is_of_memory(value))
+    let is_reported = !arguments.iter().any(|value| is_of_memory(value))
         && !options.values().any(|value| is_of_memory(value));
     // By chance or, without it, by the time.
-    let once = (!is_told).then(|| getrandom::u64().unwrap_or_else(|_| now_ns().cast_unsigned()));
+    let once = (!is_reported).then(|| getrandom::u64().unwrap_or_else(|_| now_ns().cast_unsigned()));
     match once {
         Some(once) => serde_json::json!([kind, arguments, options, variables, once]).to_string(),
         None => serde_json::json!([kind, arguments, options, variables]).to_string(),
@@ -254,9 +256,9 @@ mod tests {
         ] {
             assert_eq!(of(fields, is_page).proof().is_some(), is_proof, "{fields:?}");
         }
-        let told = of(&[("Content-MD5", "a\"b"), ("mtime", "5")], false);
-        assert_eq!(told.proof().as_deref(), Some(r#"{"contentmd5":"a\"b"}"#));
-        assert_eq!(told.signs().as_deref(), Some(r#"{"contentmd5":"a\"b","mtime":"5"}"#));
+        let reported = of(&[("Content-MD5", "a\"b"), ("mtime", "5")], false);
+        assert_eq!(reported.proof().as_deref(), Some(r#"{"contentmd5":"a\"b"}"#));
+        assert_eq!(reported.signs().as_deref(), Some(r#"{"contentmd5":"a\"b","mtime":"5"}"#));
         assert_eq!(of(&[("size", "7"), ("name", "x")], false).signs(), None);
     }
 
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_a_moment_ago_may_be_followed_by_one_that_cannot_be_told() {
+    fn a_change_a_moment_ago_may_be_followed_by_one_that_cannot_be_reported() {
         assert_eq!(of(&[("mtime", "5.5")], false).wait(), Some(Duration::ZERO));
         assert_eq!(of(&[("ETag", "\"e\"")], false).wait(), Some(Duration::ZERO));
         // A hundred years from now.
@@ -322,10 +324,13 @@ mod tests {
             let fields =
                 [("ETag", etag), ("Last-Modified", Some(modified.as_str())), ("Date", date.as_deref())];
             let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            let told = Described::new(fields, true);
-            assert_eq!(told.wait(), wait, "{told:?}");
-            assert_eq!(told.signs().is_some(), wait == seconds(0), "{told:?}");
-            assert!(!told.signs().is_some_and(|signs| signs.contains("date")), "the next answer has another");
+            let reported = Described::new(fields, true);
+            assert_eq!(reported.wait(), wait, "{reported:?}");
+            assert_eq!(reported.signs().is_some(), wait == seconds(0), "{reported:?}");
+            assert!(
+                !reported.signs().is_some_and(|signs| signs.contains("date")),
+                "the next answer has another"
+            );
         }
         // Without a time there is nothing to hold against a clock.
         assert_eq!(of(&[("ETag", short)], true).signs(), None);
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn of_whom_nothing_but_an_address_in_memory_is_told_nobody_is_another_time() {
+    fn of_whom_nothing_but_an_address_in_memory_is_reported_nobody_is_another_time() {
         let function = "<function client at 0x7f3a5c0d2e80>";
         let who = |name: &'static str, value: &'static str| who_asks("fs", &[], [(name, value)]);
         assert_ne!(who("get_client", function), who("get_client", function));

@@ -1,7 +1,7 @@
 //! ETags: which are well formed, which are weak, and which look like a hash of the content.
 
-/// An ETag that has so many letters and digits in a row is a hash. Others may be made of a time and a length, which
-/// are the same for two states within a second, or of the length alone.
+/// An ETag that has so many letters and digits in a row is a hash. Others may be made of a time and
+/// a length, which are the same for two states within a second, or of the length alone.
 const HASH_LEN: usize = 22;
 
 /// Whether it says of itself that bytes may differ. Some servers write the `W` small.
@@ -15,7 +15,8 @@ pub(super) fn has_hash(etag: &str) -> bool {
     etag.as_bytes().split(|byte| !is_digit(byte)).any(|run| run.len() >= HASH_LEN)
 }
 
-/// Whether it is one by RFC 9110, `[W/]"…"`, with something between the quotes: an empty one tells no states apart.
+/// Whether it is one by RFC 9110, `[W/]"…"`, with something between the quotes: an empty one tells
+/// no states apart.
 #[cfg(feature = "remote")]
 pub(super) fn is_well_formed(etag: &str) -> bool {
     let quoted = if is_weak(etag) { etag.get(2..).unwrap_or_default() } else { etag };

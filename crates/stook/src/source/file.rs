@@ -62,8 +62,8 @@ impl FileSource {
         Ok(Self { file, identity, is_prefix: false })
     }
 
-    /// The first `len` bytes of a file that others append to. Its identity leaves out the times, and
-    /// does not change while the file is at least that long.
+    /// The first `len` bytes of a file that others append to. Its identity leaves out the times,
+    /// and does not change while the file is at least that long.
     ///
     /// # Errors
     /// I/O errors.
@@ -72,8 +72,8 @@ impl FileSource {
         Ok(Self { file, identity, is_prefix: true })
     }
 
-    /// The same, if its length is 0 because it is empty. Files that the kernel makes up as they are read, as in
-    /// `/proc`, say 0 of themselves and have bytes all the same.
+    /// The same, if its length is 0 because it is empty. Files that the kernel makes up as they are
+    /// read, as in `/proc`, say 0 of themselves and have bytes all the same.
     fn checked_empty(self) -> Result<Self> {
         let has_bytes = self.file.read_at(&mut [0], 0)? > 0;
         // Somebody may have written to it just now.
@@ -95,7 +95,8 @@ impl FileSource {
 /// Without waiting: nothing ends the opening of a FIFO that nobody writes to.
 fn open_at_once(path: &Path) -> io::Result<fs::File> {
     match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        // Somebody has a lease on it, and gives it up to one who waits. Nothing else than a file can have one.
+        // Somebody has a lease on it, and gives it up to one who waits. Nothing else than a file
+        // can have one.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => fs::File::open(path),
         opened => opened,
     }

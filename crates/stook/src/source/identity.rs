@@ -32,15 +32,17 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The ETag, if it is one that servers vouch for byte by byte. A weak one (`W/`) may stay the same when bytes change.
+    /// The ETag, if it is one that servers vouch for byte by byte. A weak one (`W/`) may stay the
+    /// same when bytes change.
     pub fn strong_etag(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| !is_weak(etag))
     }
 
     /// Whether both say the bytes are the same. Any difference counts: a moved ctime may be no more
-    /// than a new link, but it may also be a rewrite within one tick of the mtime. Only where both have a strong ETag
-    /// that looks like a hash, this and the length decide: servers behind one address may disagree about times. Any other
-    /// ETag may be made of the length alone, so that times beside it count where both have one.
+    /// than a new link, but it may also be a rewrite within one tick of the mtime. Only where both
+    /// have a strong ETag that looks like a hash, this and the length decide: servers behind one
+    /// address may disagree about times. Any other ETag may be made of the length alone, so that
+    /// times beside it count where both have one.
     pub fn same_content(&self, other: &Self) -> bool {
         match (self.strong_etag(), other.strong_etag()) {
             (Some(before), Some(after)) => {
@@ -52,18 +54,21 @@ impl Identity {
         }
     }
 
-    /// How long, from `now_ns` on (nanoseconds since 1970), a change could still leave this identity as it is: within one
-    /// tick of the clock that its times come from it could be told the same. Nothing once that has passed.
+    /// How long, from `now_ns` on (nanoseconds since 1970), a change could still leave this
+    /// identity as it is: within one tick of the clock that its times come from it could be
+    /// reported the same. Nothing once that has passed.
     ///
-    /// Kernels note times a few hundred times a second. Times of whole seconds come from file systems and servers that keep
-    /// no more, some of them every other second. That their clocks agree with this machine's is taken for granted.
+    /// Kernels note times a few hundred times a second. Times of whole seconds come from file
+    /// systems and servers that keep no more, some of them every other second. That their clocks
+    /// agree with this machine's is taken for granted.
     pub fn unsettled_for(&self, now_ns: i64) -> Duration {
         if self.strong_etag().is_some() {
             return Duration::ZERO;
         }
         let clock = if self.ctime_ns == 0 { self.mtime_ns } else { self.ctime_ns };
         let tick = if clock % 1_000_000_000 == 0 { TICK_OF_SECONDS } else { TICK };
-        // A modification time in the future was set by somebody; where there is a change time, that one is the clock's.
+        // A modification time in the future was set by somebody; where there is a change time, that
+        // one is the clock's.
         let mtime_ns =
             if self.ctime_ns != 0 && self.mtime_ns > now_ns { self.ctime_ns } else { self.mtime_ns };
         let settled = i128::from(mtime_ns.max(self.ctime_ns)) + tick.as_nanos().cast_signed();
@@ -71,8 +76,8 @@ impl Identity {
         Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
-    /// Whether there is a strong ETag, or a time that no later change can leave as it is, by the clock of this machine.
-    /// A weak ETag says that bytes may differ, whatever else there is.
+    /// Whether there is a strong ETag, or a time that no later change can leave as it is, by the
+    /// clock of this machine. A weak ETag says that bytes may differ, whatever else there is.
     pub fn is_settled(&self) -> bool {
         if !self.can_be_proof() {
             return false;
@@ -81,7 +86,8 @@ impl Identity {
         self.unsettled_for(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)).is_zero()
     }
 
-    /// Whether there is anything by which another state could be told from this one, and no weak ETag.
+    /// Whether there is anything by which another state could be told from this one, and no weak
+    /// ETag.
     pub(crate) fn can_be_proof(&self) -> bool {
         match &self.etag {
             Some(_) => self.strong_etag().is_some(),
@@ -180,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_is_told_by() {
+    fn it_says_what_it_is_reported_by() {
         let mut identity = Identity { len: 7, inode: 3, mtime_ns: 1_500_000_000, ..Identity::default() };
         assert_eq!(identity.to_string(), "7 bytes, inode 3, modified 1.500000000, changed 0.000000000");
         identity.inode = 0;

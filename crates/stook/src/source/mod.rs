@@ -1,8 +1,9 @@
 //! Anything that can be read by range.
 //!
 //! A [`Source`] does not read. It knows its length and its [`Identity`], and it flattens a range to
-//! [`Leaf`]s: ranges of files and of objects, bytes that are already in memory, fills. A [`Session`] runs the leaves
-//! of any number of sources through one engine, so that the queue stays full across all of them.
+//! [`Leaf`]s: ranges of files and of objects, bytes that are already in memory, fills. A
+//! [`Session`] runs the leaves of any number of sources through one engine, so that the queue stays
+//! full across all of them.
 
 mod access;
 mod address;
@@ -143,27 +144,28 @@ pub trait Source: Send + Sync + fmt::Debug {
         Origin::of_path(self.path())
     }
 
-    /// Whether its identity is a proof: nothing that is read from now on can be of another state that has the same
-    /// identity. What a cache keeps beyond this opening was read while that was so.
+    /// Whether its identity is a proof: nothing that is read from now on can be of another state
+    /// that has the same identity. What a cache keeps beyond this opening was read while that was
+    /// so.
     fn is_proven(&self) -> bool {
         self.identity().is_settled()
     }
 
-    /// Whether every read of it is itself held against the identity it had when it was opened, so that nobody needs
-    /// to ask the medium before and after.
+    /// Whether every read of it is itself held against the identity it had when it was opened, so
+    /// that nobody needs to ask the medium before and after.
     fn checks_reads(&self) -> bool {
         false
     }
 
-    /// What it took to read all of it when it was opened, if that was done: reads bring nothing more then, and
-    /// whoever counts what was brought counts this.
+    /// What it took to read all of it when it was opened, if that was done: reads bring nothing
+    /// more then, and whoever counts what was brought counts this.
     fn whole_read(&self) -> Option<WholeRead> {
         None
     }
 }
 
-/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end of the source:
-/// what every [`Source::resolve`] begins with.
+/// [`Error::OutOfBounds`](crate::Error::OutOfBounds) when the range reaches past the end of the
+/// source: what every [`Source::resolve`] begins with.
 ///
 /// # Errors
 /// That.

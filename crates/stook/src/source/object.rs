@@ -15,16 +15,17 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// What to call it in messages: an address without secrets.
     fn path(&self) -> &Path;
 
-    /// Asks for a range, which lies within the object, and returns at once. The answer is given exactly once, with
-    /// `range.len()` bytes or an error. Who drops what is returned does not want the answer any more.
+    /// Asks for a range, which lies within the object, and returns at once. The answer is given
+    /// exactly once, with `range.len()` bytes or an error. Who drops what is returned does not want
+    /// the answer any more.
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending;
 }
 
 /// A request that is under way. Dropping it calls the request off.
 pub type Pending = Box<dyn Send>;
 
-/// Where the answer of one request goes. One that is dropped unused counts as a failure, so that nobody
-/// waits for ever.
+/// Where the answer of one request goes. One that is dropped unused counts as a failure, so that
+/// nobody waits for ever.
 #[derive(Debug)]
 pub struct Answer {
     token: usize,

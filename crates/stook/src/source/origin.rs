@@ -9,9 +9,10 @@ use sha2::{Digest, Sha256};
 
 /// Whose bytes a source gives: what a cache that outlives it tells sources apart by.
 ///
-/// It is a hash (SHA-256) of all that decides which bytes come: the full address, the server, who asks. Two
-/// sources with one origin and one [`Identity`](super::Identity) have the same bytes. The name beside it is for people,
-/// and tells no secret; the hash is never shown, and a cache writes only a salted hash of it.
+/// It is a hash (SHA-256) of all that decides which bytes come: the full address, the server, who
+/// asks. Two sources with one origin and one [`Identity`](super::Identity) have the same bytes. The
+/// name beside it is for people, and tells no secret; the hash is never shown, and a cache writes
+/// only a salted hash of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Origin {
     name: Arc<str>,
@@ -19,7 +20,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Begins with what kind of source it is. `name` is what people call it, without secrets; it does not count.
+    /// Begins with what kind of source it is. `name` is what people call it, without secrets; it
+    /// does not count.
     pub fn new(kind: &str, name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), digest: [0; 32] }.with("kind", kind)
     }

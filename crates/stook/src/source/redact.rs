@@ -1,8 +1,8 @@
 //! Addresses as they are shown: without what may be a secret.
 //!
-//! What stands in a message was put together by somebody: an address in it may be no address at all,
-//! because a password has a `/` in it, or a slash is missing. Whatever looks like one is taken for one, and
-//! rather too much is left out.
+//! What stands in a message was put together by somebody: an address in it may be no address at
+//! all, because a password has a `/` in it, or a slash is missing. Whatever looks like one is taken
+//! for one, and rather too much is left out.
 
 use super::address::{is_known, is_of_scheme};
 
@@ -15,44 +15,44 @@ const CLOSING: &str = "'\"`<>()[]{},.;:!";
 
 /// An address without what may be a secret: no user, no password, nothing of a query.
 pub fn shown(address: &str) -> String {
-    let (mut told, mut rest) = (String::with_capacity(address.len()), address);
+    let (mut reported, mut rest) = (String::with_capacity(address.len()), address);
     let mut is_inside = false;
     // An address may have others in its path; behind a `?` nothing is shown anyway.
     while let Some((scheme, end)) = found(if is_inside { before(rest, &QUERY) } else { rest }) {
         let (mark, behind) = rest.split_at(end);
         let (user, behind) = behind.split_at(user_len(scheme, behind));
         if is_inside {
-            told.push_str(&without_parameters(mark));
+            reported.push_str(&without_parameters(mark));
         } else {
-            told.push_str(mark);
+            reported.push_str(mark);
         }
         if user.contains(QUERY) {
             // What follows may be of a password or of a query.
-            return told + "…";
+            return reported + "…";
         }
         if user.contains(SLASHES) || user == HIDDEN_USER {
-            told.push_str(HIDDEN_USER);
+            reported.push_str(HIDDEN_USER);
         }
         (rest, is_inside) = (behind, true);
     }
-    if is_inside { told + &without_query(rest) } else { address.to_owned() }
+    if is_inside { reported + &without_query(rest) } else { address.to_owned() }
 }
 
-/// A text without what may be a secret in the addresses that are in it: for what others say of an error.
-/// What follows the query of an address goes with it, up to the next space: a query may hold anything,
-/// quotes and brackets included.
+/// A text without what may be a secret in the addresses that are in it: for what others say of an
+/// error. What follows the query of an address goes with it, up to the next space: a query may hold
+/// anything, quotes and brackets included.
 pub fn shown_in(text: &str) -> String {
-    let mut told = String::with_capacity(text.len());
+    let mut reported = String::with_capacity(text.len());
     for word in text.split_inclusive(char::is_whitespace) {
         let (word, space) = word.split_at(word.trim_end_matches(char::is_whitespace).len());
-        told.push_str(&shown(word));
-        told.push_str(space);
+        reported.push_str(&shown(word));
+        reported.push_str(space);
     }
-    told
+    reported
 }
 
-/// The first address in a text: its scheme, and where what stands behind its `://` begins. Of the schemes
-/// of objects, what has fewer slashes or other ones is taken for an address, too.
+/// The first address in a text: its scheme, and where what stands behind its `://` begins. Of the
+/// schemes of objects, what has fewer slashes or other ones is taken for an address, too.
 fn found(text: &str) -> Option<(&str, usize)> {
     text.match_indices(':').find_map(|(colon, mark)| {
         let (front, behind) = text.split_at(colon);
@@ -98,23 +98,24 @@ fn without_query(rest: &str) -> String {
     format!("{path}{mark}…{end}")
 }
 
-/// A path without the values of its parameters, as in `/a;jsessionid=…/b`: a server may keep there who asks.
+/// A path without the values of its parameters, as in `/a;jsessionid=…/b`: a server may keep there
+/// who asks.
 fn without_parameters(path: &str) -> String {
-    let mut told = String::with_capacity(path.len());
+    let mut reported = String::with_capacity(path.len());
     for part in path.split_inclusive(['/', '\\', ';']) {
-        let is_parameter = told.ends_with(';');
+        let is_parameter = reported.ends_with(';');
         let (text, end) = part.split_at(part.trim_end_matches(['/', '\\', ';']).len());
         match text.split_once('=').filter(|_| is_parameter) {
             Some((name, value)) => {
-                told.push_str(name);
-                told.push_str("=…");
-                told.push_str(value.strip_prefix('…').filter(is_closing).unwrap_or_default());
+                reported.push_str(name);
+                reported.push_str("=…");
+                reported.push_str(value.strip_prefix('…').filter(is_closing).unwrap_or_default());
             }
-            None => told.push_str(text),
+            None => reported.push_str(text),
         }
-        told.push_str(end);
+        reported.push_str(end);
     }
-    told
+    reported
 }
 
 /// Whether it may end a sentence.

@@ -1,6 +1,8 @@
-//! The bytes that are held: blocks of memory of our own that are filled from the front, and adopted ones.
+//! The bytes that are held: blocks of memory of our own that are filled from the front, and adopted
+//! ones.
 //!
-//! Which bytes of a block still count is told by those who hold [`Place`]s; a block only knows how many.
+//! Which bytes of a block still count is reported by those who hold [`Place`]s; a block only knows
+//! how many.
 
 use bytes::Bytes;
 
@@ -20,7 +22,8 @@ const PART: u64 = 128;
 pub(super) struct Place(u64);
 
 impl Place {
-    /// `len` is 1 to [`SEGMENT_MAX`], `offset` less than [`BLOCK_MAX`], `block` less than [`BLOCKS_MAX`].
+    /// `len` is 1 to [`SEGMENT_MAX`], `offset` less than [`BLOCK_MAX`], `block` less than
+    /// [`BLOCKS_MAX`].
     fn new(block: usize, offset: usize, len: usize) -> Self {
         debug_assert!(block < BLOCKS_MAX && offset < BLOCK_MAX && (1..=SEGMENT_MAX).contains(&len));
         Self((block as u64) << 36 | (offset as u64) << 16 | (len as u64 - 1))
@@ -119,7 +122,8 @@ impl Blocks {
     /// Whether `len` more bytes fit, in however many pieces they come.
     #[inline]
     pub(super) fn has_room_for(&self, len: u64) -> bool {
-        // A block of our own takes at least 16 KiB, and of what was adopted even one byte may be left.
+        // A block of our own takes at least 16 KiB, and of what was adopted even one byte may be
+        // left.
         (self.blocks.len() as u64).saturating_add(len / 4096) + 2 < BLOCKS_MAX as u64
     }
 
@@ -157,7 +161,8 @@ impl Blocks {
         place.block() == next.block() && place.offset() + place.len() == next.offset()
     }
 
-    /// The bytes from the start of `first` to the end of `last`, which lie in the same block in this order.
+    /// The bytes from the start of `first` to the end of `last`, which lie in the same block in
+    /// this order.
     pub(super) fn shared_run(&self, first: Place, last: Place) -> Option<Bytes> {
         match &self.blocks.get(first.block())?.memory {
             Memory::Adopted(bytes) => {
@@ -189,7 +194,8 @@ impl Blocks {
         Ok(Place::new(number, offset, bytes.len()))
     }
 
-    /// Lets a segment that ends where its block does grow in place, if there is room: its new place.
+    /// Lets a segment that ends where its block does grow in place, if there is room: its new
+    /// place.
     #[inline]
     pub(super) fn extend(&mut self, place: Place, bytes: &[u8], grain: usize) -> Option<Place> {
         let number = place.block();

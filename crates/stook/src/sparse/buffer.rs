@@ -47,9 +47,10 @@ pub(super) struct Inner {
 
 /// One sparse file in memory: bytes at any positions, with gaps.
 ///
-/// All calls take `&self` and may be made from any thread. Readers run side by side; what a write changes
-/// becomes visible all at once. Within a call that hands out slices ([`with_pieces`](Self::with_pieces)) or
-/// while a [`Reader`] lives, the same thread must not call the buffer again.
+/// All calls take `&self` and may be made from any thread. Readers run side by side; what a write
+/// changes becomes visible all at once. Within a call that hands out slices
+/// ([`with_pieces`](Self::with_pieces)) or while a [`Reader`] lives, the same thread must not call
+/// the buffer again.
 #[derive(Debug)]
 pub struct SparseBuffer {
     pub(super) lock: BiasedLock<Inner, ReadTally>,
@@ -99,16 +100,17 @@ impl SparseBuffer {
     /// Writes `bytes` at `position`: all of them, or nothing.
     ///
     /// # Errors
-    /// [`SparseError::Differs`] where the policy is [`OnDifference::Error`] and a byte is held already and is another,
-    /// [`SparseError::TooFar`] where they would end past the last position.
+    /// [`SparseError::Differs`] where the policy is [`OnDifference::Error`] and a byte is held
+    /// already and is another, [`SparseError::TooFar`] where they would end past the last position.
     pub fn write(&self, position: u64, bytes: &[u8], policy: OnDifference) -> Result<Written, SparseError> {
         self.put(position, Input::Copied(bytes), policy)
     }
 
-    /// The same without a copy: parts that are at least as long as [`SparseOptions::adopt_min`] stay where they are.
+    /// The same without a copy: parts that are at least as long as [`SparseOptions::adopt_min`]
+    /// stay where they are.
     ///
-    /// The memory behind `bytes` is kept until the last part of it is erased or evicted, or the rest has been
-    /// copied because most of it was.
+    /// The memory behind `bytes` is kept until the last part of it is erased or evicted, or the
+    /// rest has been copied because most of it was.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
@@ -208,7 +210,8 @@ impl SparseBuffer {
     /// Hands out the bytes of a range, in pieces, in order, without a copy. Writers wait meanwhile.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed out then.
+    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed
+    /// out then.
     pub fn with_pieces(&self, range: ByteRange, each: impl FnMut(&[u8])) -> Result<(), SparseError> {
         self.reader().with_pieces(range, each)
     }
@@ -281,8 +284,9 @@ impl SparseBuffer {
         self.reader().end()
     }
 
-    /// What the file takes of memory, everything included: bytes held, dead and adopted ones, room for more, the
-    /// index. Adopted bytes count as many as were given, whatever memory is behind them.
+    /// What the file takes of memory, everything included: bytes held, dead and adopted ones, room
+    /// for more, the index. Adopted bytes count as many as were given, whatever memory is behind
+    /// them.
     pub fn memory_bytes(&self) -> u64 {
         // Before the lock is taken: who evicts has the queue first and then waits for the lock.
         let waiting = lock(&self.queue).memory_bytes();
@@ -303,7 +307,8 @@ impl SparseBuffer {
         erased.bytes
     }
 
-    /// Takes everything away, pinned or not; how many bytes that were. Counters, options and the clock stay.
+    /// Takes everything away, pinned or not; how many bytes that were. Counters, options and the
+    /// clock stay.
     pub fn clear(&self) -> u64 {
         let mut inner = self.lock.write();
         let (segments, bytes) = (inner.held.index.len(), inner.held.len());
@@ -317,8 +322,8 @@ impl SparseBuffer {
         bytes
     }
 
-    /// Takes away what was touched longest ago until at most `budget_bytes` are held, or only what is pinned; how
-    /// many bytes that were.
+    /// Takes away what was touched longest ago until at most `budget_bytes` are held, or only what
+    /// is pinned; how many bytes that were.
     ///
     /// Whole segments go, so up to 64 KiB more than needed.
     pub fn evict_to(&self, budget_bytes: u64) -> u64 {
@@ -326,18 +331,21 @@ impl SparseBuffer {
         evict::evict(&mut queue, budget_bytes, &evict::One(self))
     }
 
-    /// Keeps a range from being evicted as long as the returned guard lives. It may be held or not, then or later.
+    /// Keeps a range from being evicted as long as the returned guard lives. It may be held or not,
+    /// then or later.
     pub fn pin(&self, range: ByteRange) -> Pinned<'_> {
         self.add_pin(range);
         Pinned { buffer: self, range }
     }
 
-    /// Keeps a range from being evicted until [`remove_pin`](Self::remove_pin) is called for it, as often as this.
+    /// Keeps a range from being evicted until [`remove_pin`](Self::remove_pin) is called for it, as
+    /// often as this.
     pub fn add_pin(&self, range: ByteRange) {
         lock(&self.pins).pin(range);
     }
 
-    /// Undoes one [`add_pin`](Self::add_pin) of the same range. What was over the budget for its sake is evicted.
+    /// Undoes one [`add_pin`](Self::add_pin) of the same range. What was over the budget for its
+    /// sake is evicted.
     pub fn remove_pin(&self, range: ByteRange) {
         lock(&self.pins).unpin(range);
         let held = match &self.pool {
@@ -349,7 +357,8 @@ impl SparseBuffer {
         }
     }
 
-    /// Evicts a segment that was last touched at `tick`, if it still is what it was then; how many bytes that were.
+    /// Evicts a segment that was last touched at `tick`, if it still is what it was then; how many
+    /// bytes that were.
     pub(super) fn evict_segment(&self, start: u64, tick: u64, whatever: bool) -> u64 {
         let pins = lock(&self.pins);
         let mut inner = self.lock.write();
@@ -421,7 +430,8 @@ impl SparseBuffer {
 
 impl Drop for SparseBuffer {
     fn drop(&mut self) {
-        // Without the lock: nobody else has it, and in a forked child nobody would ever let go of it.
+        // Without the lock: nobody else has it, and in a forked child nobody would ever let go of
+        // it.
         if let Some(before) = self.lock.get_mut().metered.take() {
             self.meter.held.fetch_sub(before, Relaxed);
         }

@@ -20,12 +20,13 @@ struct Slot {
 /// The highest first touch: no count of touches gets through what is above it.
 pub(super) const FIRST_MAX: u64 = 1 << 63;
 
-/// A count of touches. Within a thread it is exact. Threads that count at the same time take ticks in
-/// batches, so that they need not wait for one another: between them the order is right to within some
-/// thousand ticks.
+/// A count of touches. Within a thread it is exact. Threads that count at the same time take ticks
+/// in batches, so that they need not wait for one another: between them the order is right to
+/// within some thousand ticks.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// What is added to a count that begins at [`BATCH`], modulo 2^64, so that the first tick is the one that was asked for.
+    /// What is added to a count that begins at [`BATCH`], modulo 2^64, so that the first tick is
+    /// the one that was asked for.
     origin: u64,
     /// The first count that nobody has taken yet.
     common: AtomicU64,
@@ -42,8 +43,8 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Notes the touch. Not when nearly as late a one stands there already and several threads are at work: they would
-    /// only take the cache line away from one another.
+    /// Notes the touch. Not when nearly as late a one stands there already and several threads are
+    /// at work: they would only take the cache line away from one another.
     #[inline]
     pub(super) fn touch(self, cell: Option<&AtomicU64>) {
         let Some(cell) = cell else { return };
@@ -54,7 +55,8 @@ impl Now {
 }
 
 impl Clock {
-    /// A clock whose first tick is this one; 1 instead of 0, which means that nothing was touched yet.
+    /// A clock whose first tick is this one; 1 instead of 0, which means that nothing was touched
+    /// yet.
     pub(super) fn new(first: u64) -> Self {
         let origin = first.max(1).wrapping_sub(BATCH);
         let (common, last) = (AtomicU64::new(BATCH), AtomicUsize::new(SLOTS));
@@ -66,8 +68,8 @@ impl Clock {
     pub(super) fn now(&self, thread: usize) -> Now {
         let number = thread % SLOTS;
         let Some(slot) = self.slots.get(number) else { return Now { tick: 0, slack: 0 } };
-        // Threads that share a slot may get the same tick: they are at work at the same time, and which
-        // of them was first is not known anyway.
+        // Threads that share a slot may get the same tick: they are at work at the same time, and
+        // which of them was first is not known anyway.
         let count = slot.next.load(Relaxed);
         if count.is_multiple_of(BATCH) || self.common.load(Relaxed).saturating_sub(count) > LAG_MAX {
             return self.take_batch(number, slot);
@@ -81,8 +83,8 @@ impl Clock {
         let count = self.common.fetch_add(BATCH, Relaxed);
         let last = self.last.swap(number, Relaxed);
         let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };
-        // The first tick of a batch is handed out here, so that the slot stands at the start of one only
-        // when it has none.
+        // The first tick of a batch is handed out here, so that the slot stands at the start of one
+        // only when it has none.
         slot.next.store(count.saturating_add(1), Relaxed);
         slot.slack.store(slack, Relaxed);
         Now { tick: count.wrapping_add(self.origin), slack }

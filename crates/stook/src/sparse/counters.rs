@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What was done to a sparse file since it was made; kept when it is serialised.
 ///
-/// Times are nanoseconds since 1970, from a clock that moves a few hundred times a second. Operations on less than 1 KiB
-/// note it every 16th time only (of each thread, for reads), because asking would cost as much as a small read: a
-/// time may be that of an operation up to 15 before.
+/// Times are nanoseconds since 1970, from a clock that moves a few hundred times a second.
+/// Operations on less than 1 KiB note it every 16th time only (of each thread, for reads), because
+/// asking would cost as much as a small read: a time may be that of an operation up to 15 before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Reads that succeeded.

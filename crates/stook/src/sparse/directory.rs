@@ -12,9 +12,10 @@ struct Chunk {
 
 /// Low ends of leaves to their numbers, in sorted chunks of up to 512 under one sorted list.
 ///
-/// A look-up is three binary searches in lists that lie together in memory, with the one in the leaf: about half of
-/// what it takes in a map of the standard library. The list at the top moves once for every 16 thousand segments at
-/// least, by 8 bytes for every 16 thousand segments: less than one byte per segment at any size that fits into memory.
+/// A look-up is three binary searches in lists that lie together in memory, with the one in the
+/// leaf: about half of what it takes in a map of the standard library. The list at the top moves
+/// once for every 16 thousand segments at least, by 8 bytes for every 16 thousand segments: less
+/// than one byte per segment at any size that fits into memory.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// The first low end of every chunk.

@@ -1,8 +1,9 @@
 //! Which segments go when too much is held: those that were touched longest ago.
 //!
-//! A look through all segments finds the oldest eighth of them, which then go one after the other as room is
-//! needed. Whatever is touched or written meanwhile is younger than all of those, so the order is right without a
-//! list that every touch would have to keep in order; and a look through `n` segments pays for `n / 8`.
+//! A look through all segments finds the oldest eighth of them, which then go one after the other
+//! as room is needed. Whatever is touched or written meanwhile is younger than all of those, so the
+//! order is right without a list that every touch would have to keep in order; and a look through
+//! `n` segments pays for `n / 8`.
 
 use super::buffer::SparseBuffer;
 
@@ -25,7 +26,8 @@ pub(super) trait Files {
     fn held_bytes(&self) -> u64;
     /// About how many segments all have.
     fn segments(&self) -> u64;
-    /// Looks which files there are, and calls `each` with number, start and last touch of all that may go.
+    /// Looks which files there are, and calls `each` with number, start and last touch of all that
+    /// may go.
     fn look(&self, each: &mut dyn FnMut(u32, u64, u64));
     /// Evicts one segment; see [`SparseBuffer::evict_segment`].
     fn evict(&self, file: u32, start: u64, tick: u64, whatever: bool) -> u64;
@@ -52,7 +54,8 @@ impl Files for One<'_> {
     }
 }
 
-/// Evicts until at most `budget_bytes` are held, or nothing is left that may go; how many bytes went.
+/// Evicts until at most `budget_bytes` are held, or nothing is left that may go; how many bytes
+/// went.
 pub(super) fn evict(queue: &mut Queue, budget_bytes: u64, files: &dyn Files) -> u64 {
     let (mut gone, mut fruitless) = (0, 0);
     while files.held_bytes() > budget_bytes {

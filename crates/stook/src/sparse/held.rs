@@ -1,4 +1,5 @@
-//! What a sparse file holds: segments in an index, and their bytes in blocks. Knows nothing about threads.
+//! What a sparse file holds: segments in an index, and their bytes in blocks. Knows nothing about
+//! threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,8 +15,8 @@ use crate::extent::ByteRange;
 
 /// Dead bytes that are not worth a sweep.
 const DEAD_MIN: u64 = 128 << 10;
-/// The most segments that one step of a sweep looks at, and the bytes that it moves beside those of the
-/// operation that pays for it.
+/// The most segments that one step of a sweep looks at, and the bytes that it moves beside those of
+/// the operation that pays for it.
 const SWEEP_SEGMENTS: usize = 256;
 const SWEEP_BYTES: u64 = 16 << 10;
 
@@ -107,8 +108,9 @@ impl Held {
         Ok(())
     }
 
-    /// The bytes of a range that is not empty and lies in one segment, and its last touch: the usual case of a small read. Before
-    /// them how many segments of the leaf begin there or before; `hint` is what that may be.
+    /// The bytes of a range that is not empty and lies in one segment, and its last touch: the
+    /// usual case of a small read. Before them how many segments of the leaf begin there or before;
+    /// `hint` is what that may be.
     #[inline]
     pub(super) fn in_one(
         &self,
@@ -125,8 +127,9 @@ impl Held {
         Some((after, bytes, leaf.touch(index)?))
     }
 
-    /// Writes a few bytes where nothing is held, by making the segment before them longer or by one more in a leaf that
-    /// has room: the usual case of a small write. `None` where it is another case; nothing has been done then.
+    /// Writes a few bytes where nothing is held, by making the segment before them longer or by one
+    /// more in a leaf that has room: the usual case of a small write. `None` where it is another
+    /// case; nothing has been done then.
     #[inline]
     pub(super) fn write_small(&mut self, range: ByteRange, bytes: &[u8], now: Now) -> Option<()> {
         let number = self.index.leaf_at_mut(range.start());
@@ -230,7 +233,8 @@ impl Held {
             now.touch(segment.touch);
             old.extend(segment.cut(range));
         }
-        // Only when all places have been used is anything erased, because that may move what is left.
+        // Only when all places have been used is anything erased, because that may move what is
+        // left.
         let mut adopted: Vec<ByteRange> = Vec::new();
         for (common, place) in old {
             let from = (common.start() - range.start()) as usize;
@@ -245,7 +249,8 @@ impl Held {
         }
     }
 
-    /// Writes the part `gap` of the input, which begins at the start of `range`, where nothing is held.
+    /// Writes the part `gap` of the input, which begins at the start of `range`, where nothing is
+    /// held.
     #[inline]
     fn fill(&mut self, gap: ByteRange, range: ByteRange, input: Input<'_>, now: Now) -> Result<(), Full> {
         let (from, len) = ((gap.start() - range.start()) as usize, gap.len() as usize);
@@ -341,13 +346,14 @@ impl Held {
         self.index.insert(number, index, start, place, touch);
     }
 
-    /// Makes room in a full leaf for a segment that begins at `at`: by joining neighbours, or else by making
-    /// two leaves of it.
+    /// Makes room in a full leaf for a segment that begins at `at`: by joining neighbours, or else
+    /// by making two leaves of it.
     #[cold]
     fn make_room(&mut self, number: u32, at: u64) {
         let Some(leaf) = self.index.leaf(number) else { return };
         let Joins { joins, gain } = joins_of(leaf, self.grain);
-        // Joined for less, a leaf would soon be full again, and looking through it cost more than it gains.
+        // Joined for less, a leaf would soon be full again, and looking through it cost more than
+        // it gains.
         if gain >= LEAF_MAX / 4 {
             for join in joins.into_iter().rev() {
                 self.join(number, join.start, join.end);
@@ -424,8 +430,8 @@ impl Held {
         true
     }
 
-    /// Takes away the segments from index `from` on that begin in `range`, and the front of the one that
-    /// reaches out of it.
+    /// Takes away the segments from index `from` on that begin in `range`, and the front of the one
+    /// that reaches out of it.
     fn cut_front(&mut self, number: u32, from: usize, range: ByteRange, erased: &mut Erased) {
         let mut to = from;
         while let Some((start, place)) = self.index.leaf(number).and_then(|leaf| leaf.get(to)) {
@@ -456,8 +462,8 @@ impl Held {
         erased.bytes += len as u64;
     }
 
-    /// Where a third of the memory is dead, moves some segments out of the blocks with most of it: a little
-    /// at every change, paid for by `paid` bytes of it, so that nobody waits for long.
+    /// Where a third of the memory is dead, moves some segments out of the blocks with most of it:
+    /// a little at every change, paid for by `paid` bytes of it, so that nobody waits for long.
     #[inline]
     fn sweep(&mut self, paid: u64) {
         if self.sweep.is_some() || self.blocks.dead() * 2 > self.blocks.live() + DEAD_MIN {

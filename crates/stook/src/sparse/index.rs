@@ -1,7 +1,8 @@
 //! Where segments are: an ordered map of small sorted leaves.
 //!
-//! A leaf holds the segments that begin in its stretch of positions, and no segment reaches out of the
-//! stretch of its leaf. The stretches of all leaves together are all positions. Knows nothing about bytes.
+//! A leaf holds the segments that begin in its stretch of positions, and no segment reaches out of
+//! the stretch of its leaf. The stretches of all leaves together are all positions. Knows nothing
+//! about bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +12,8 @@ use crate::extent::ByteRange;
 
 /// The most segments of a leaf.
 pub(super) const LEAF_MAX: usize = 128;
-/// By how many a leaf gets room where segments come in no order: half-full leaves would else hold as much memory as full ones.
+/// By how many a leaf gets room where segments come in no order: half-full leaves would else hold
+/// as much memory as full ones.
 const ROOM: usize = 16;
 
 /// The segments of one stretch of positions, ascending, in three lists of one length.
@@ -141,8 +143,9 @@ impl Leaf {
         }
     }
 
-    /// Gives the later segments, from `at` on, to a new leaf. One that then is empty has room for as many as there can be,
-    /// because whoever fills upwards or downwards fills it; two halves have room for some more.
+    /// Gives the later segments, from `at` on, to a new leaf. One that then is empty has room for
+    /// as many as there can be, because whoever fills upwards or downwards fills it; two halves
+    /// have room for some more.
     fn split_off(&mut self, at: usize, low: u64) -> Self {
         let moved = self.len() - at;
         let apart = moved > 0 && at > 0;
@@ -207,7 +210,8 @@ impl Index {
         last.map_or(0, |(start, place)| start + place.len() as u64)
     }
 
-    /// The number of the leaf whose stretch `position` is in; `hint` is that of a leaf where it may be.
+    /// The number of the leaf whose stretch `position` is in; `hint` is that of a leaf where it may
+    /// be.
     #[inline]
     pub(super) fn leaf_near(&self, position: u64, hint: u32) -> u32 {
         match self.leaves.get(hint as usize) {
@@ -258,8 +262,9 @@ impl Index {
         }
     }
 
-    /// Makes two of a full leaf, so that there is room for a segment that is to begin at `start`, before the
-    /// one at `index`. Who fills upwards or downwards leaves full leaves behind. Says how many were moved.
+    /// Makes two of a full leaf, so that there is room for a segment that is to begin at `start`,
+    /// before the one at `index`. Who fills upwards or downwards leaves full leaves behind. Says
+    /// how many were moved.
     pub(super) fn split(&mut self, number: u32, index: usize, start: u64) -> usize {
         let Some(leaf) = self.leaf_mut(number) else { return 0 };
         let (at, low) = match index {
@@ -291,8 +296,8 @@ impl Index {
         number
     }
 
-    /// Joins a leaf that has become small with a neighbour, if both fit into one with room to spare. Says
-    /// how many segments were moved.
+    /// Joins a leaf that has become small with a neighbour, if both fit into one with room to
+    /// spare. Says how many segments were moved.
     pub(super) fn settle(&mut self, number: u32) -> usize {
         let Some(leaf) = self.leaf(number) else { return 0 };
         if leaf.len() > LEAF_MAX / 4 {

@@ -15,8 +15,9 @@ pub(super) struct Joins {
 
 /// Finds runs of segments that touch and together have at most `grain` bytes.
 ///
-/// No segment is joined with less than it has itself. So a byte is copied only when its segment becomes at
-/// least twice as long: at most 16 times on the way from 1 byte to 64 KiB, in whatever order they came.
+/// No segment is joined with less than it has itself. So a byte is copied only when its segment
+/// becomes at least twice as long: at most 16 times on the way from 1 byte to 64 KiB, in whatever
+/// order they came.
 pub(super) fn joins_of(leaf: &Leaf, grain: usize) -> Joins {
     let mut found = Joins::default();
     let mut from = 0;
@@ -35,8 +36,8 @@ fn touches(leaf: &Leaf, at: usize) -> bool {
     pair.is_some_and(|((before, place), (start, _))| before + place.len() as u64 == start)
 }
 
-/// The same for a run of segments that touch. Where one is longer than all others together it is left out and
-/// parts the run; where all are too much, the run is halved.
+/// The same for a run of segments that touch. Where one is longer than all others together it is
+/// left out and parts the run; where all are too much, the run is halved.
 fn joins_in(leaf: &Leaf, run: Range<usize>, grain: usize, found: &mut Joins) {
     if run.len() < 2 {
         return;

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::SparseBuffer;
 use super::owner::Owner;
 
-/// Held by all files that are open over a buffer of a store. When the last of them ends, what the next could not be given is let go.
+/// Held by all files that are open over a buffer of a store. When the last of them ends, what the
+/// next could not be given is let go.
 #[derive(Debug)]
 pub(super) struct Lease {
     buffer: Arc<SparseBuffer>,
-    /// Whether any of the bytes were read while the source was not proven. Never taken back: who comes next gets a buffer of its own.
+    /// Whether any of the bytes were read while the source was not proven. Never taken back: who
+    /// comes next gets a buffer of its own.
     is_unproven: Arc<AtomicBool>,
 }
 
@@ -20,7 +22,8 @@ impl Lease {
         &self.buffer
     }
 
-    /// Takes notice that bytes come which may be of another state than the source seems to be in. To be called before they come.
+    /// Takes notice that bytes come which may be of another state than the source seems to be in.
+    /// To be called before they come.
     pub(super) fn note_unproven(&self) {
         self.is_unproven.store(true, Ordering::Release);
     }

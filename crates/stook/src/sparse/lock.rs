@@ -1,16 +1,18 @@
 //! [`BiasedLock`]: many readers on many processors, or one writer.
 //!
-//! Readers of a plain `RwLock` all count in one cache line, which then travels between processors: readings
-//! that take 50 ns get slower with every thread. Here, while nobody writes, the lock is biased towards
-//! readers: each announces itself in a cache line of its own (as long as there are no more than 32 of them) and never touches the plain lock. A writer takes
-//! the plain lock, takes the bias away and waits until nobody is announced any more. Only after some
-//! readings without a write the bias comes back, so where writes are frequent this is a plain `RwLock`.
+//! Readers of a plain `RwLock` all count in one cache line, which then travels between processors:
+//! readings that take 50 ns get slower with every thread. Here, while nobody writes, the lock is
+//! biased towards readers: each announces itself in a cache line of its own (as long as there are
+//! no more than 32 of them) and never touches the plain lock. A writer takes the plain lock, takes
+//! the bias away and waits until nobody is announced any more. Only after some readings without a
+//! write the bias comes back, so where writes are frequent this is a plain `RwLock`.
 //!
-//! Why it is sound: a writer holds the plain lock exclusively, so no reader that went through the plain lock
-//! is inside. A reader that did not has, in this order and sequentially consistent, announced itself and then
-//! seen the bias; a writer has taken the bias away and then seen no announcement. One of the two comes first
-//! for both, so if the reader saw the bias, the writer sees the announcement. The bias is set only by who
-//! holds the plain lock shared, so never while a writer is inside.
+//! Why it is sound: a writer holds the plain lock exclusively, so no reader that went through the
+//! plain lock is inside. A reader that did not has, in this order and sequentially consistent,
+//! announced itself and then seen the bias; a writer has taken the bias away and then seen no
+//! announcement. One of the two comes first for both, so if the reader saw the bias, the writer
+//! sees the announcement. The bias is set only by who holds the plain lock shared, so never while a
+//! writer is inside.
 #![expect(unsafe_code, reason = "a lock of our own hands out references to what it guards")]
 
 use std::cell::UnsafeCell;
@@ -20,7 +22,8 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 
 use super::thread::thread_number;
 
-/// Announcements of readers: one each for threads with small numbers, and a few that all others share.
+/// Announcements of readers: one each for threads with small numbers, and a few that all others
+/// share.
 const OWN: usize = 32;
 const SHARED: usize = 4;
 const SLOTS: usize = OWN + SHARED;
@@ -34,8 +37,8 @@ struct Slot<S> {
     beside: S,
 }
 
-/// A value for many readers or one writer, and beside it a `S` for every few threads, in which readers may note
-/// something without getting into one another's way.
+/// A value for many readers or one writer, and beside it a `S` for every few threads, in which
+/// readers may note something without getting into one another's way.
 #[derive(Debug)]
 pub(super) struct BiasedLock<T, S> {
     biased: AtomicBool,
@@ -49,8 +52,8 @@ pub(super) struct BiasedLock<T, S> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: references to the value are shared by readers on any thread (`T: Sync`) or exclusive for one writer on
-// any thread (`T: Send`), as with `RwLock`; `S` is only ever shared.
+// SAFETY: references to the value are shared by readers on any thread (`T: Sync`) or exclusive for
+// one writer on any thread (`T: Send`), as with `RwLock`; `S` is only ever shared.
 unsafe impl<T: Send + Sync, S: Sync> Sync for BiasedLock<T, S> {}
 
 impl<T, S: Default> BiasedLock<T, S> {
@@ -74,8 +77,9 @@ impl<T, S: Default> BiasedLock<T, S> {
         }
     }
 
-    /// Keeps writers out, where the bias lets readers in without waiting: what most readings come through. Who deals with it
-    /// apart from [`read`](Self::read) lets the compiler keep the guard in registers.
+    /// Keeps writers out, where the bias lets readers in without waiting: what most readings come
+    /// through. Who deals with it apart from [`read`](Self::read) lets the compiler keep the guard
+    /// in registers.
     #[inline]
     pub(super) fn read_biased(&self) -> Option<Reading<'_, T, S>> {
         if !self.biased.load(Ordering::Acquire) {
@@ -215,7 +219,8 @@ impl<T, S> Deref for Reading<'_, T, S> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: as long as this guard lives, it is announced or holds the plain lock, and no writer is inside.
+        // SAFETY: as long as this guard lives, it is announced or holds the plain lock, and no
+        // writer is inside.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -240,8 +245,8 @@ impl<T, S> Deref for Writing<'_, T, S> {
 impl<T, S> DerefMut for Writing<'_, T, S> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this guard holds the plain lock exclusively, no reader is announced, and the guard itself is
-        // borrowed exclusively.
+        // SAFETY: this guard holds the plain lock exclusively, no reader is announced, and the
+        // guard itself is borrowed exclusively.
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -252,7 +257,8 @@ mod tests {
 
     use super::*;
 
-    /// Two numbers that a writer changes one after the other: whoever sees them differ looked inside of a write.
+    /// Two numbers that a writer changes one after the other: whoever sees them differ looked
+    /// inside of a write.
     fn stress(readers: usize, writers: usize, rounds: u64, readings_per_write: u64) {
         let lock: BiasedLock<(u64, Vec<u64>), AtomicU64> = BiasedLock::new((0, vec![0; 8]));
         std::thread::scope(|scope| {

@@ -1,9 +1,10 @@
 //! Sparse files in memory: bytes at any positions, held with gaps between them.
 //!
-//! A [`SparseBuffer`] holds what has been fetched of a file that is elsewhere: it is written as ranges come,
-//! read where all is there, and asked what is still [needed](SparseBuffer::need). Neighbours count as one range,
-//! writes that overlap are compared or replaced, what was not touched for long is evicted under a byte budget. A
-//! [`SparseStore`] holds many of them by name, under one budget.
+//! A [`SparseBuffer`] holds what has been fetched of a file that is elsewhere: it is written as
+//! ranges come, read where all is there, and asked what is still [needed](SparseBuffer::need).
+//! Neighbours count as one range, writes that overlap are compared or replaced, what was not
+//! touched for long is evicted under a byte budget. A [`SparseStore`] holds many of them by name,
+//! under one budget.
 //!
 //! ```
 //! use stook::extent::ByteRange;
@@ -36,12 +37,13 @@
 //!
 //! # How it is made
 //!
-//! Where bytes are is kept apart from the bytes: an ordered index of segments, 24 bytes each, in leaves of up to
-//! 128, and blocks of up to 1 MiB into which small writes are appended; large ones may be adopted without a
-//! copy. A write at the end of the last segment makes it longer in place. Neighbouring segments become one when a
-//! leaf is full, and blocks that are mostly dead are emptied step by step, so every operation takes O(log n) and
-//! O(1) more for every segment it touches, whatever the order of the writes. Segments have at most 64 KiB; they are
-//! what is touched and evicted as one, however long the range is that they are part of.
+//! Where bytes are is kept apart from the bytes: an ordered index of segments, 24 bytes each, in
+//! leaves of up to 128, and blocks of up to 1 MiB into which small writes are appended; large ones
+//! may be adopted without a copy. A write at the end of the last segment makes it longer in place.
+//! Neighbouring segments become one when a leaf is full, and blocks that are mostly dead are
+//! emptied step by step, so every operation takes O(log n) and O(1) more for every segment it
+//! touches, whatever the order of the writes. Segments have at most 64 KiB; they are what is
+//! touched and evicted as one, however long the range is that they are part of.
 
 mod blocks;
 mod buffer;
@@ -101,7 +103,8 @@ pub struct Written {
 /// How a sparse file behaves. Kept when it is serialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SparseOptions {
-    /// More than this is not held: each write evicts what was touched longest ago. `u64::MAX` for no limit.
+    /// More than this is not held: each write evicts what was touched longest ago. `u64::MAX` for
+    /// no limit.
     pub budget_bytes: u64,
     /// The most bytes of a segment, what is touched and evicted as one: 1 to 65,536.
     pub grain: u32,

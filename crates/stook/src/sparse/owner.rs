@@ -1,7 +1,9 @@
-//! [`Owner`]: whose bytes are held, and of which state, wherever they are held: in a store or on disk.
+//! [`Owner`]: whose bytes are held, and of which state, wherever they are held: in a store or on
+//! disk.
 //!
-//! What is held beyond one opening of a source may be given to the next only where both of these hold: it is of the same
-//! owner, and it was read while the source was [proven](Source::is_proven), as the next one must be, too.
+//! What is held beyond one opening of a source may be given to the next only where both of these
+//! hold: it is of the same owner, and it was read while the source was [proven](Source::is_proven),
+//! as the next one must be, too.
 
 use crate::source::{Identity, Origin, Source};
 
@@ -19,7 +21,8 @@ impl Owner {
         Self { key: origin.salted(salt), identity: identity.clone() }
     }
 
-    /// A source, for what is held in the memory of this process: nobody reads a hash there, so there is no salt.
+    /// A source, for what is held in the memory of this process: nobody reads a hash there, so
+    /// there is no salt.
     pub(super) fn of(source: &dyn Source) -> Self {
         Self::new(&source.origin(), &source.identity(), &[0; 32])
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::extent::ByteRange;
 
-/// Counts for ranges of positions. Takes O(log n) for every range, and more for every boundary inside of it.
+/// Counts for ranges of positions. Takes O(log n) for every range, and more for every boundary
+/// inside of it.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     /// From each position on, up to the next: how many pins there are. 0 before the first.

@@ -17,8 +17,8 @@ use crate::plan::{Merger, Plan, PlanOptions};
 
 /// One state of a [`SparseBuffer`](super::SparseBuffer), to be asked as often as one likes.
 ///
-/// Nothing is written while it lives, so it should not live long; and the thread that has it must not call the
-/// buffer itself.
+/// Nothing is written while it lives, so it should not live long; and the thread that has it must
+/// not call the buffer itself.
 #[derive(Debug)]
 pub struct Reader<'a> {
     inner: Reading<'a, Inner, ReadTally>,
@@ -55,7 +55,8 @@ impl<'a> Reader<'a> {
         self.read_inline(position, out)
     }
 
-    /// The same, to become part of its caller: a reader that is made for one read then never lies in memory.
+    /// The same, to become part of its caller: a reader that is made for one read then never lies
+    /// in memory.
     #[inline(always)]
     pub(super) fn read_inline(&self, position: u64, out: &mut [u8]) -> Result<(), SparseError> {
         let len = out.len() as u64;
@@ -117,7 +118,8 @@ impl<'a> Reader<'a> {
     /// Hands out the bytes of a range, in pieces, in order, without a copy.
     ///
     /// # Errors
-    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed out then.
+    /// [`SparseError::NotHeld`] with the first gap where not all are held; nothing has been handed
+    /// out then.
     pub fn with_pieces(&self, range: ByteRange, mut each: impl FnMut(&[u8])) -> Result<(), SparseError> {
         self.check(range)?;
         let held = &self.inner.held;
@@ -151,8 +153,8 @@ impl<'a> Reader<'a> {
         self.inner.held.gaps(range)
     }
 
-    /// Adds to `reads` what to read elsewhere so that all of `range` is held. Where ranges are asked for in
-    /// ascending order, reads are merged with those before.
+    /// Adds to `reads` what to read elsewhere so that all of `range` is held. Where ranges are
+    /// asked for in ascending order, reads are merged with those before.
     ///
     /// # Errors
     /// When the options contradict themselves, or too many reads would be needed.
@@ -174,7 +176,8 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let next = leaf.get(after).map_or(leaf.high(), |(next, _)| next);
-        // Where the range lies between two segments, or begins in one, there is nothing to look for.
+        // Where the range lies between two segments, or begins in one, there is nothing to look
+        // for.
         if next >= range.end() {
             let gap = ByteRange::new(before_end.max(range.start()), range.end());
             return gap.map_or(Ok(()), |gap| Ok(merger.add(gap, reads)?));
@@ -185,7 +188,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What to read elsewhere so that all of these ranges are held, in any order: as few reads as serve all.
+    /// What to read elsewhere so that all of these ranges are held, in any order: as few reads as
+    /// serve all.
     ///
     /// # Errors
     /// When the options contradict themselves, or too many reads would be needed.

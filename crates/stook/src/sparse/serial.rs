@@ -25,7 +25,8 @@ const GROUP_HEADER_LEN: usize = 8;
 const ENTRY_LEN: usize = 20;
 
 impl SparseBuffer {
-    /// Writes the file with its options, counters and touches; pins are left out. Writers wait meanwhile.
+    /// Writes the file with its options, counters and touches; pins are left out. Writers wait
+    /// meanwhile.
     ///
     /// Many small writes are made, so give it a buffered writer.
     ///
@@ -59,8 +60,8 @@ impl SparseBuffer {
         group.write(&mut writer).map_err(failed)
     }
 
-    /// Reads what [`to_writer`](Self::to_writer) wrote, and nothing after it. The bytes may come from anywhere: more memory than
-    /// they need is never taken.
+    /// Reads what [`to_writer`](Self::to_writer) wrote, and nothing after it. The bytes may come
+    /// from anywhere: more memory than they need is never taken.
     ///
     /// # Errors
     /// When they are no sparse file of this version, cut short or damaged, and those of the reader.
@@ -244,7 +245,8 @@ impl Group {
         Ok(())
     }
 
-    /// Start, last touch and bytes of every segment. Lengths that lead out of the group give no bytes.
+    /// Start, last touch and bytes of every segment. Lengths that lead out of the group give no
+    /// bytes.
     fn segments(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
         let mut rest = self.bytes.as_slice();
         self.entries.chunks_exact(ENTRY_LEN).map(move |entry| {
@@ -311,7 +313,8 @@ fn check_sum(bytes: &[u8], offset: u64) -> Result<(), SparseError> {
     }
 }
 
-/// Fields one after the other; zeros where there are no more bytes, which callers have made sure of.
+/// Fields one after the other; zeros where there are no more bytes, which callers have made sure
+/// of.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

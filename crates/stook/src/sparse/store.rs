@@ -32,7 +32,8 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Pool {
     files: RwLock<Named>,
-    /// Files whose name another source has now: they count for the budget as long as somebody uses them.
+    /// Files whose name another source has now: they count for the budget as long as somebody uses
+    /// them.
     displaced: Mutex<Vec<Weak<SparseBuffer>>>,
     meter: Arc<Meter>,
     queue: Mutex<Waiting>,
@@ -102,8 +103,8 @@ impl SparseStore {
         files.entry(Arc::from(name)).or_insert_with(|| self.new_slot()).buffer.clone()
     }
 
-    /// The buffer for a file over a source: that of this name, if what it holds may be given for the source, else a new one,
-    /// which then has the name.
+    /// The buffer for a file over a source: that of this name, if what it holds may be given for
+    /// the source, else a new one, which then has the name.
     ///
     /// # Errors
     /// [`SparseError::NotOfASource`].
@@ -141,7 +142,8 @@ impl SparseStore {
         SparseBuffer::assemble(options, self.pool.meter.clone(), Some(Arc::downgrade(&self.pool)))
     }
 
-    /// Takes a file out. Whoever has it still may use it; it no longer counts for the budget and is not evicted from.
+    /// Takes a file out. Whoever has it still may use it; it no longer counts for the budget and is
+    /// not evicted from.
     pub fn remove(&self, name: &str) -> Option<Arc<SparseBuffer>> {
         let file = self.pool.write_files().remove(name)?.buffer;
         file.leave_store();
@@ -155,7 +157,8 @@ impl SparseStore {
         self.names().iter().for_each(|name| drop(self.remove(name)));
     }
 
-    /// Reads a file that [`SparseBuffer::to_writer`] wrote and gives it this name. Its budget is that of the store.
+    /// Reads a file that [`SparseBuffer::to_writer`] wrote and gives it this name. Its budget is
+    /// that of the store.
     ///
     /// # Errors
     /// Those of [`SparseBuffer::from_reader`], and [`SparseError::NameTaken`].
@@ -221,8 +224,8 @@ impl SparseStore {
         self.pool.named().iter().map(|file| file.counters()).fold(gone, Counters::plus)
     }
 
-    /// Takes away what was touched longest ago, in whichever files, until at most `budget_bytes` are held, or only what
-    /// is pinned; how many bytes that were.
+    /// Takes away what was touched longest ago, in whichever files, until at most `budget_bytes`
+    /// are held, or only what is pinned; how many bytes that were.
     pub fn evict_to(&self, budget_bytes: u64) -> u64 {
         self.pool.evict_to(budget_bytes)
     }
@@ -248,7 +251,8 @@ impl Pool {
         files
     }
 
-    /// Takes notice of a file that lost its name. Whoever has it still may use it, under the budget.
+    /// Takes notice of a file that lost its name. Whoever has it still may use it, under the
+    /// budget.
     fn displace(&self, file: &Arc<SparseBuffer>) {
         let mut gone = lock(&self.gone);
         *gone = gone.plus(file.counters());

@@ -30,8 +30,8 @@ thread_local! {
     static NUMBER: Number = Number::take();
 }
 
-/// A number that no other thread has while the calling one runs, as small as can be; `usize::MAX` for any number of threads
-/// that are just ending.
+/// A number that no other thread has while the calling one runs, as small as can be; `usize::MAX`
+/// for any number of threads that are just ending.
 #[inline]
 pub(super) fn thread_number() -> usize {
     NUMBER.try_with(|number| number.0).unwrap_or(usize::MAX)

@@ -29,8 +29,8 @@ pub enum TraceError {
 
 /// Reads of one file, in the order of the program that made them.
 ///
-/// As text: a first line `# …; file size N`, then `offset,length` on each line, decimal, in bytes. Empty lines and
-/// further lines that begin with `#` are skipped.
+/// As text: a first line `# …; file size N`, then `offset,length` on each line, decimal, in bytes.
+/// Empty lines and further lines that begin with `#` are skipped.
 ///
 /// ```
 /// use stook::sparse::Trace;

@@ -8,8 +8,8 @@
 //! - bytes appended are durable after [`Appender::sync`] returned;
 //! - a name made by [`Storage::create`], moved by [`Storage::rename`] or taken away by
 //!   [`Storage::unlink`] is durable after [`Storage::sync_directory`] returned;
-//! - [`Storage::publish_if_absent`] does all of it: when it returns, the whole file is there durably
-//!   under its name; if a crash comes before, either the whole file is there or none of it.
+//! - [`Storage::publish_if_absent`] does all of it: when it returns, the whole file is there
+//!   durably under its name; if a crash comes before, either the whole file is there or none of it.
 
 mod local;
 mod name;
@@ -35,8 +35,8 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// What has a name. Only files are ever opened: what a directory holds may come from anywhere, and a FIFO would
-/// make its reader wait for ever, a link lead elsewhere, a device act.
+/// What has a name. Only files are ever opened: what a directory holds may come from anywhere, and
+/// a FIFO would make its reader wait for ever, a link lead elsewhere, a device act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntryKind {
@@ -73,7 +73,8 @@ impl EntryKind {
 
 /// A lock that is held until it is dropped.
 pub trait Lock: Send + Sync + fmt::Debug {
-    /// Who held it when it was asked for and let go only by dying, as that one had named itself; `None` when it was free.
+    /// Who held it when it was asked for and let go only by dying, as that one had named itself;
+    /// `None` when it was free.
     fn waited_for(&self) -> Option<&str> {
         None
     }
@@ -92,7 +93,7 @@ pub trait Appender: Send + fmt::Debug {
     /// Appends the parts one after another.
     ///
     /// # Errors
-    /// What an earlier write met may be told here, or by [`flush`](Self::flush) or
+    /// What an earlier write met may be reported here, or by [`flush`](Self::flush) or
     /// [`sync`](Self::sync). After an error the appender refuses all further work.
     fn append(&mut self, parts: &[&[u8]]) -> Result<()>;
 
@@ -117,22 +118,23 @@ pub trait Appender: Send + fmt::Debug {
 
     /// Writes what the file holds from offset `from` on once more, unchanged.
     ///
-    /// After a failed sync the system may show bytes that never reached the medium and that no later sync
-    /// takes there. Whoever goes on with a file whose last sync is not known to have succeeded calls this
-    /// first; the next [`sync`](Self::sync) then speaks for these bytes too.
+    /// After a failed sync the system may show bytes that never reached the medium and that no
+    /// later sync takes there. Whoever goes on with a file whose last sync is not known to have
+    /// succeeded calls this first; the next [`sync`](Self::sync) then speaks for these bytes too.
     ///
     /// # Errors
     /// What reading or writing met.
     fn rewrite(&mut self, from: u64) -> Result<()>;
 }
 
-/// A whole file that is on the medium and has no name yet that anybody looks for. Dropped, nothing of it stays.
+/// A whole file that is on the medium and has no name yet that anybody looks for. Dropped, nothing
+/// of it stays.
 pub trait Prepared: Send + fmt::Debug {
     /// Makes it appear under its name, durably, or finds the name taken and changes nothing.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error. The file may then have its name or
-    /// not, and after a crash as well.
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error. The file may then
+    /// have its name or not, and after a crash as well.
     fn publish(self: Box<Self>) -> Result<()>;
 }
 
@@ -141,7 +143,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// The path of a name, for messages.
     fn path(&self, name: &str) -> PathBuf;
 
-    /// Returns an error if a new set of files does not belong here, because this place is within a pack.
+    /// Returns an error if a new set of files does not belong here, because this place is within a
+    /// pack.
     ///
     /// # Errors
     /// That, or an I/O error.
@@ -158,22 +161,26 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Opens a file to append to it; appending goes on after its last byte.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file included.
+    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file
+    /// included.
     fn open_append(&self, name: &str) -> Result<Box<dyn Appender>>;
 
     /// Opens a file for reading, with the length it has now.
     ///
     /// # Errors
-    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file included.
+    /// [`Error::NotARegularFile`](crate::Error::NotARegularFile), or an I/O error, a missing file
+    /// included.
     fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
 
-    /// Takes all of a publication to the medium but its name: whatever fails here, the file was never seen.
+    /// Takes all of a publication to the medium but its name: whatever fails here, the file was
+    /// never seen.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
     fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn Prepared>>;
 
-    /// Makes a whole file appear under `name`, durably, or finds the name taken and changes nothing.
+    /// Makes a whole file appear under `name`, durably, or finds the name taken and changes
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`](crate::Error::AlreadyExists), or an I/O error.
@@ -199,8 +206,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// I/O errors.
     fn sync_directory(&self) -> Result<()>;
 
-    /// All names, sorted, as they were at one moment; temporary files of publications under way are left out. A name that
-    /// was there all the while is in it, and so is one of two of which the second came before the first went.
+    /// All names, sorted, as they were at one moment; temporary files of publications under way are
+    /// left out. A name that was there all the while is in it, and so is one of two of which the
+    /// second came before the first went.
     ///
     /// # Errors
     /// I/O errors.
@@ -214,19 +222,20 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// I/O errors.
     fn remove_leftovers(&self) -> Result<u64>;
 
-    /// Takes the one exclusive lock of the storage, held until the value is dropped or the process dies. It is on the
-    /// storage itself, so there is no file whose removal would let another in. While it is held, `holder` stands in the file
-    /// `note` for others to read; that file is replaced and never followed, and locks nothing.
+    /// Takes the one exclusive lock of the storage, held until the value is dropped or the process
+    /// dies. It is on the storage itself, so there is no file whose removal would let another in.
+    /// While it is held, `holder` stands in the file `note` for others to read; that file is
+    /// replaced and never followed, and locks nothing.
     ///
     /// A lock whose holder is dying is waited for, but not for long: see [`Lock::waited_for`].
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) with what the holder left, [`Error::NoLocks`](crate::Error::NoLocks), or what the
-    /// system met.
+    /// [`Error::Locked`](crate::Error::Locked) with what the holder left,
+    /// [`Error::NoLocks`](crate::Error::NoLocks), or an I/O error.
     fn lock(&self, note: &str, holder: &str) -> Result<Box<dyn Lock>>;
 
-    /// Keeps a file from [`unlink_unless_held`](Self::unlink_unless_held) until the value is dropped or every process
-    /// that has it is dead. Any number may hold the same file.
+    /// Keeps a file from [`unlink_unless_held`](Self::unlink_unless_held) until the value is
+    /// dropped or every process that has it is dead. Any number may hold the same file.
     ///
     /// # Errors
     /// I/O errors: `NotFound` also when the file was being taken away.

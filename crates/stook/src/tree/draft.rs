@@ -1,8 +1,8 @@
 //! Files that are written beside their names and renamed when they are whole.
 //!
-//! Below a [`Folder`] no name leads out of it, and nothing that has the name already is ever opened: a link, a pipe or a
-//! device is replaced as a file is. A [`Draft::named`] is the file that somebody named himself: a pipe or a device is what
-//! he meant then.
+//! Below a [`Folder`] no name leads out of it, and nothing that has the name already is ever
+//! opened: a link, a pipe or a device is replaced as a file is. A [`Draft::named`] is the file that
+//! somebody named himself: a pipe or a device is what he meant then.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -99,8 +99,9 @@ impl Folder {
         Ok(self.target.path_of(name))
     }
 
-    /// Begins a file below it, and makes the directories between. Whatever has the name then is replaced when the file
-    /// is [finished](Draft::finish), and never opened; only a directory is not.
+    /// Begins a file below it, and makes the directories between. Whatever has the name then is
+    /// replaced when the file is [finished](Draft::finish), and never opened; only a directory is
+    /// not.
     ///
     /// # Errors
     /// [`Refused`].
@@ -134,8 +135,8 @@ impl Folder {
         })
     }
 
-    /// Everything that was finished is on the medium: one sync of the file system instead of one for each of what may
-    /// be very many files.
+    /// Everything that was finished is on the medium: one sync of the file system instead of one
+    /// for each of what may be very many files.
     ///
     /// # Errors
     /// What the system meets.
@@ -146,9 +147,9 @@ impl Folder {
 }
 
 impl Draft {
-    /// The file that somebody named. A regular file is replaced when it is [finished](Self::finish), and so is a link to
-    /// one, not what it leads to. A pipe, a device and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are
-    /// written to as they are.
+    /// The file that somebody named. A regular file is replaced when it is
+    /// [finished](Self::finish), and so is a link to one, not what it leads to. A pipe, a device
+    /// and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are written to as they are.
     ///
     /// # Errors
     /// What the system meets.
@@ -208,8 +209,8 @@ impl Draft {
         Ok(())
     }
 
-    /// So many zeroes: a hole, where it is a file. A pipe or a device is given a piece of them, and the rest is for the
-    /// next call. How many it were.
+    /// So many zeroes: a hole, where it is a file. A pipe or a device is given a piece of them, and
+    /// the rest is for the next call. How many it were.
     ///
     /// # Errors
     /// What the system meets.
@@ -232,7 +233,8 @@ impl Draft {
         set.map_err(|errno| Error::io("set the mode of", &self.shown, errno.into()))
     }
 
-    /// All bytes are there: it is on the medium, and gets its name, which is on the medium then, too.
+    /// All bytes are there: it is on the medium, and gets its name, which is on the medium then,
+    /// too.
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
@@ -247,7 +249,7 @@ impl Draft {
     /// What the system meets; then nothing has changed.
     pub fn finish(mut self) -> Result<()> {
         let Some(Beside { parent, draft, name, sync }) = &self.beside else { return Ok(()) };
-        // A hole at the end has to be told.
+        // A hole at the end has to be reported.
         if self.written != self.len {
             self.file
                 .set_len(self.len)
@@ -270,7 +272,8 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(Beside { parent, draft, .. }) = &self.beside {
-            // It was given up because of something worse, which is told; a draft that stays is only untidy.
+            // It was given up because of something worse, which is reported; a draft that stays is
+            // only untidy.
             let _ = target::remove(parent, draft);
         }
     }
@@ -285,8 +288,8 @@ fn is_directory(status: &rustix::fs::Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(status.st_mode) == rustix::fs::FileType::Directory
 }
 
-/// Whether a path leads to a file that this process has open, as `/dev/stdout` and `/dev/fd/3` do. What is behind it is
-/// meant as it is, even where it is a regular file.
+/// Whether a path leads to a file that this process has open, as `/dev/stdout` and `/dev/fd/3` do.
+/// What is behind it is meant as it is, even where it is a regular file.
 fn names_open_file(path: &Path) -> bool {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {

@@ -88,7 +88,8 @@ pub(crate) struct Comparison {
 const READ_LEN: usize = 256 << 10;
 
 impl Comparison {
-    /// Opens the file with a name; a link, a pipe or a device is another in any case, and not opened.
+    /// Opens the file with a name; a link, a pipe or a device is another in any case, and not
+    /// opened.
     pub(crate) fn open(parent: &OwnedFd, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let is_file = target::status(parent, name)?

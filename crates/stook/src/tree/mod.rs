@@ -1,5 +1,5 @@
-//! Trees of files that come out of something else: a directory out of which nothing can lead, and files that get their
-//! names when they are whole.
+//! Trees of files that come out of something else: a directory out of which nothing can lead, and
+//! files that get their names when they are whole.
 
 mod draft;
 pub(crate) mod existing;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::report::units::bytes_decimal;
 
-/// What files take besides their bytes, and what the file system wants to keep: less room than needed is refused, not less
-/// than is comfortable.
+/// What files take besides their bytes, and what the file system wants to keep: less room than
+/// needed is refused, not less than is comfortable.
 const BLOCK_LEN: u64 = 4096;
 
 /// The room that a file of this length takes.
@@ -34,8 +34,8 @@ mod tests {
     fn what_fits_exactly_is_written_and_one_block_more_is_refused_with_both_figures() {
         let target = Path::new("out");
         assert_eq!(too_little(target, 8192, 8192), None);
-        let told = too_little(target, of_file(8193), 8192).unwrap();
-        assert!(told.starts_with("12.3 KB would be needed in out, and 8.19 KB are free"), "{told}");
+        let reported = too_little(target, of_file(8193), 8192).unwrap();
+        assert!(reported.starts_with("12.3 KB would be needed in out, and 8.19 KB are free"), "{reported}");
         assert_eq!(of_file(u64::MAX), u64::MAX);
     }
 }

@@ -1,7 +1,8 @@
 //! A directory into which things are put and out of which nothing can lead.
 //!
-//! Every path is opened below one directory descriptor, part by part, without following any link: neither
-//! `..`, nor an absolute path, nor a link that was there or was just made can lead elsewhere.
+//! Every path is opened below one directory descriptor, part by part, without following any link:
+//! neither `..`, nor an absolute path, nor a link that was there or was just made can lead
+//! elsewhere.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -19,8 +20,8 @@ use rustix::io::Errno;
 /// Directories whose descriptors are kept open.
 const OPEN_MAX: usize = 256;
 
-/// Directories deeper than this are kept open only if something is put right into them: the keys of all that
-/// lead to a very deep one would take far more memory than it is worth.
+/// Directories deeper than this are kept open only if something is put right into them: the keys of
+/// all that lead to a very deep one would take far more memory than it is worth.
 const DEPTH_KEPT_MAX: usize = 64;
 
 /// Names of a directory that are looked at to see whether it is a pack.
@@ -57,8 +58,8 @@ pub(crate) struct FileMetadata {
     pub(crate) mode: Option<u32>,
     pub(crate) mtime_ns: Option<i64>,
     pub(crate) owner: Option<(u32, u32)>,
-    /// Whom set-user-id and set-group-id bits were meant for, if that was recorded. A bit is set only if that is who the file
-    /// belongs to.
+    /// Whom set-user-id and set-group-id bits were meant for, if that was recorded. A bit is set
+    /// only if that is who the file belongs to.
     pub(crate) meant_for: Option<(u32, u32)>,
 }
 
@@ -136,8 +137,8 @@ impl Target {
         Ok(self.made.contains(&identity(directory)?))
     }
 
-    /// Returns an error if a name is one of a pack's own files, and the directory is a pack that was there before: a foreign
-    /// manifest would make it unreadable.
+    /// Returns an error if a name is one of a pack's own files, and the directory is a pack that
+    /// was there before: a foreign manifest would make it unreadable.
     pub(crate) fn refuse_file_of_pack(&self, directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
         if !name.to_str().is_some_and(is_file_of_pack) || self.made(directory)? {
             return Ok(());
@@ -151,8 +152,9 @@ impl Target {
         Ok(())
     }
 
-    /// Gives a directory mode, time and owner, if it is of this target's making or all are to get them. One that was there, and
-    /// that more may enter than was recorded, is told: it may be what a run left that was killed.
+    /// Gives a directory mode, time and owner, if it is of this target's making or all are to get
+    /// them. One that was there, and that more may enter than was recorded, is reported: it may be
+    /// what a run left that was killed.
     pub(crate) fn set_directory_metadata(
         &mut self,
         key: &[u8],
@@ -241,8 +243,8 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Returns an error if a path is, or lies in, a pack: its files are its writer's, and a foreign one could take the place of
-/// one of them. What of the path is not there yet does not matter.
+/// Returns an error if a path is, or lies in, a pack: its files are its writer's, and a foreign one
+/// could take the place of one of them. What of the path is not there yet does not matter.
 pub(crate) fn refuse_inside_pack(path: &Path) -> io::Result<()> {
     let absolute = std::path::absolute(path)?;
     let Some(there) = absolute.ancestors().find_map(|part| part.canonicalize().ok()) else { return Ok(()) };
@@ -258,7 +260,8 @@ pub(crate) fn refuse_inside_pack(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What names of files of packs begin with; `pack::names` has them all, and a test that these are they.
+/// What names of files of packs begin with; `pack::names` has them all, and a test that these are
+/// they.
 const OF_PACKS: [&str; 6] = ["manifest-", "segment-", "checkpoint-", "deletes-", "orphan-", "writer.lock"];
 
 /// Whether a name may be one of a file of a pack.
@@ -285,7 +288,8 @@ pub fn remove_if_empty(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a directory is a pack. A pack has few files: of a directory with very many not all names are looked at.
+/// Whether a directory is a pack. A pack has few files: of a directory with very many not all names
+/// are looked at.
 ///
 /// # Errors
 /// I/O errors, but for a directory that this user may not list.
@@ -326,8 +330,8 @@ pub(crate) fn status(parent: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>>
     }
 }
 
-/// Makes a file of a temporary name, to be renamed when it is whole. A mode that is not known is what the
-/// process gives to new files.
+/// Makes a file of a temporary name, to be renamed when it is whole. A mode that is not known is
+/// what the process gives to new files.
 pub(crate) fn create(parent: &OwnedFd, name: &OsStr, mode: Option<u32>) -> io::Result<File> {
     let mode = Mode::from_raw_mode(if mode.is_some() { 0o600 } else { 0o666 });
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -354,8 +358,8 @@ pub(crate) fn remove(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
 }
 
-/// Owner, mode and modification time of an open file or directory, in the order in which they do not undo
-/// one another.
+/// Owner, mode and modification time of an open file or directory, in the order in which they do
+/// not undo one another.
 pub(crate) fn set_metadata(file: impl AsFd, metadata: FileMetadata) -> io::Result<()> {
     if let Some((user, group)) = metadata.owner {
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
@@ -371,9 +375,9 @@ pub(crate) fn set_metadata(file: impl AsFd, metadata: FileMetadata) -> io::Resul
     Ok(())
 }
 
-/// The set-user-id and set-group-id bits of `mode` that would grant rights of somebody whom they were not
-/// meant for: a program that was root's must not become one that runs as whoever unpacked it. Where nobody was recorded
-/// they were meant for nobody.
+/// The set-user-id and set-group-id bits of `mode` that would grant rights of somebody whom they
+/// were not meant for: a program that was root's must not become one that runs as whoever unpacked
+/// it. Where nobody was recorded they were meant for nobody.
 fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::Result<u32> {
     if mode & SET_ID == 0 {
         return Ok(0);

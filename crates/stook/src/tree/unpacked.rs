@@ -24,7 +24,8 @@ pub struct UnpackSummary<E> {
     pub bytes: u64,
     /// What was there already, with the same content.
     pub unchanged: u64,
-    /// What was there already with other content, and stayed as it was; directories that more may enter than was recorded.
+    /// What was there already with other content, and stayed as it was; directories that more may
+    /// enter than was recorded.
     pub kept: Vec<Vec<u8>>,
     /// What could not be unpacked, damaged records included.
     pub failures: Vec<Failure<E>>,

@@ -19,7 +19,8 @@ use rustix::io::retry_on_intr;
 use super::entry::{Kind, Metadata};
 use super::file;
 
-/// Locks whatever another thread left: every guarded value here is valid between any two statements.
+/// Locks whatever another thread left: every guarded value here is valid between any two
+/// statements.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -174,8 +174,9 @@ pub struct WalkItem {
     pub metadata: Metadata,
     /// What is in it.
     pub content: Content,
-    /// Whether it is a directory, or a file that the walk read, with extended attributes (access control lists among
-    /// them); asked only with [`WalkOptions::note_xattrs`](super::WalkOptions::note_xattrs).
+    /// Whether it is a directory, or a file that the walk read, with extended attributes (access
+    /// control lists among them); asked only with
+    /// [`WalkOptions::note_xattrs`](super::WalkOptions::note_xattrs).
     pub xattrs: bool,
 }
 

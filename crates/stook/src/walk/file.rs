@@ -65,7 +65,8 @@ fn without_access_time(_: &Metadata) -> Option<OFlags> {
     None
 }
 
-/// Reads all of a file whose name said `metadata`; and says whether it has extended attributes, if that is asked.
+/// Reads all of a file whose name said `metadata`; and says whether it has extended attributes, if
+/// that is asked.
 ///
 /// The name was asked before the open and the open file is asked after the last byte: when both
 /// agree, the file that was read is the file that was named, and nothing moved in between.

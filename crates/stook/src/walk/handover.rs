@@ -103,9 +103,9 @@ impl HandOver {
         std::mem::take(&mut state.parcels)
     }
 
-    /// Gives room back. Those who wait for it are woken when half of it is free, so that each of them
-    /// gets a good piece of work done before it has to wait again: woken for every entry, they would
-    /// spend the processors on waking.
+    /// Gives room back. Those who wait for it are woken when half of it is free, so that each of
+    /// them gets a good piece of work done before it has to wait again: woken for every entry, they
+    /// would spend the processors on waking.
     pub(super) fn release(&self, cost: u64) {
         let mut state = lock(&self.state);
         state.used = state.used.saturating_sub(cost);

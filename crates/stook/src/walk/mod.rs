@@ -60,7 +60,8 @@ pub struct WalkOptions {
     pub buffered_bytes_max: u64,
     /// Report what another file system is mounted on, but do not enter it.
     pub same_filesystem: bool,
-    /// Ask of every file that is read, and every directory, whether it has [extended attributes](WalkItem::xattrs).
+    /// Ask of every file that is read, and every directory, whether it has [extended
+    /// attributes](WalkItem::xattrs).
     pub note_xattrs: bool,
 }
 
@@ -123,8 +124,8 @@ impl std::fmt::Debug for Walk<'_> {
 impl<'a> Walk<'a> {
     /// A walk over these files and directories.
     ///
-    /// With one root, keys are relative to it, and the root itself has the empty key (a root that is
-    /// a file has its name). With several, keys begin with the last part of each root's path.
+    /// With one root, keys are relative to it, and the root itself has the empty key (a root that
+    /// is a file has its name). With several, keys begin with the last part of each root's path.
     ///
     /// # Errors
     /// When several roots would have the same name, or one has none and cannot be resolved.
@@ -144,8 +145,8 @@ impl<'a> Walk<'a> {
         self
     }
 
-    /// Asks `hook` about every entry but the roots, when its directory is listed and before anything
-    /// else is done to it. It is called from many threads.
+    /// Asks `hook` about every entry but the roots, when its directory is listed and before
+    /// anything else is done to it. It is called from many threads.
     #[must_use]
     pub fn select(mut self, hook: impl Fn(&[u8], Kind) -> Decision + Sync + 'a) -> Self {
         self.hooks.select = Some(Box::new(hook));
@@ -160,20 +161,21 @@ impl<'a> Walk<'a> {
         self
     }
 
-    /// Asks `hook` for something of the content of every file that the walk reads, for example a checksum:
-    /// the thread that has just read it still has it in its caches. It comes with the content, as
-    /// [`FileBytes::digest`]. It is called from many threads.
+    /// Asks `hook` for something of the content of every file that the walk reads, for example a
+    /// checksum: the thread that has just read it still has it in its caches. It comes with the
+    /// content, as [`FileBytes::digest`]. It is called from many threads.
     #[must_use]
     pub fn digest(mut self, hook: impl Fn(&[u8]) -> Vec<u8> + Sync + 'a) -> Self {
         self.hooks.digest = Some(Box::new(hook));
         self
     }
 
-    /// Walks, and hands everything to `consume`, in the calling thread. Its first error ends the walk.
+    /// Walks, and hands everything to `consume`, in the calling thread. Its first error ends the
+    /// walk.
     ///
     /// # Errors
-    /// What `consume` returned; or that a root cannot be opened, or no thread be started. Entries that
-    /// cannot be read are events, not errors.
+    /// What `consume` returned; or that a root cannot be opened, or no thread be started. Entries
+    /// that cannot be read are events, not errors.
     pub fn run<E: From<Error>>(
         &self,
         mut consume: impl FnMut(WalkEvent) -> Result<(), E>,

@@ -165,7 +165,7 @@ impl<O: Outlet> Worker<'_, O> {
         }
     }
 
-    /// One that cannot be opened any more is told as that when it is listed.
+    /// One that cannot be opened any more is reported as that when it is listed.
     fn has_xattrs(&self, directory: &Arc<Directory>) -> bool {
         self.options.note_xattrs && directory.handle().is_ok_and(xattrs::any)
     }

@@ -1,5 +1,5 @@
-//! Extended attributes (access control lists among them), of which nothing here makes a copy: who removes or leaves
-//! behind what has some has to know.
+//! Extended attributes (access control lists among them), of which nothing here makes a copy: who
+//! removes or leaves behind what has some has to know.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +15,8 @@ const OF_THE_SYSTEM: [&[u8]; 1] = [b"security.selinux"];
 /// Room for the names that nearly every file has at most, in bytes.
 const NAMES_LEN: usize = 1024;
 
-/// Whether an open file or directory has extended attributes; one that cannot be asked may have some.
+/// Whether an open file or directory has extended attributes; one that cannot be asked may have
+/// some.
 pub(crate) fn any(file: impl AsFd) -> bool {
     listed(|names| flistxattr(&file, names)).map_or(true, |names| !names.is_empty())
 }

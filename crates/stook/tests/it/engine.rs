@@ -69,16 +69,16 @@ proptest! {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_full_device_is_told_with_path_and_offset() {
+fn a_full_device_is_reported_with_path_and_offset() {
     let full = Arc::new(File::open_writable("/dev/full").unwrap());
     for backend in backends() {
         let mut engine = backend.build(2).unwrap();
         for access in [Access::Direct, Access::Cached] {
             let request = write(0, &full, access, 4096, &[1; 4096]);
             let error = run_all(&mut *engine, vec![request]).pop().unwrap().result.unwrap_err();
-            let told = matches!(&error, Error::Io { operation: "write", path, offset: Some(4096), source }
+            let reported = matches!(&error, Error::Io { operation: "write", path, offset: Some(4096), source }
                 if path == full.path() && source.raw_os_error() == Some(libc::ENOSPC));
-            assert!(told, "{error:?}");
+            assert!(reported, "{error:?}");
         }
     }
 }
@@ -144,7 +144,7 @@ fn short_operations_move_the_first_half() {
 }
 
 #[test]
-fn delayed_operations_are_told_last() {
+fn delayed_operations_are_reported_last() {
     with_file(|factory, file| {
         factory.fail(None, 0, EngineFault::Delayed);
         factory.fail(Some(EngineCall::Sync), 0, EngineFault::Fails);

@@ -82,14 +82,14 @@ impl Place {
     fn unpacked(&self, filter: impl Fn() -> PathFilter<'static>) -> (Vec<String>, Unpacked) {
         let (pack, archive) = (self.pack(), self.archive());
         let both = [("out-pack", Packed::Pack(&pack)), ("out-tar", Packed::Archive(&archive))];
-        let [(of_pack, told), (of_archive, _)] = both.map(|(target, packed)| {
+        let [(of_pack, reported), (of_archive, _)] = both.map(|(target, packed)| {
             let unpacked = self.unpack(target, filter()).run(packed, &mut |_| true).unwrap();
             let tree = tree_at(&self.path(target));
             let _ = fs::remove_dir_all(self.path(target));
             (tree, unpacked)
         });
         assert_eq!(of_pack, of_archive);
-        (of_pack.into_keys().collect(), told)
+        (of_pack.into_keys().collect(), reported)
     }
 
     fn names(&self) -> Vec<String> {
@@ -121,9 +121,12 @@ fn patterns(include: &[&str], exclude: &[&str]) -> PathFilter<'static> {
 #[test]
 fn packs_and_archives_give_the_same_tree_for_the_same_filter() {
     let place = Place::new();
-    let (all, told) = place.unpacked(PathFilter::default);
+    let (all, reported) = place.unpacked(PathFilter::default);
     assert_eq!(all, tree_at(&place.path("tree")).into_keys().collect::<Vec<_>>());
-    assert_eq!((told.summary.files, told.undone, told.is_complete, told.nothing), (4, 0, true, None));
+    assert_eq!(
+        (reported.summary.files, reported.undone, reported.is_complete, reported.nothing),
+        (4, 0, true, None)
+    );
     assert_eq!(place.unpacked(|| patterns(&["*.jpg"], &["raw/"])).0, ["a", "a/1.jpg", "b", "b/4.jpg"]);
     let begins = || PathFilter { prefix: Prefix::Path(b"a/r".to_vec()), ..PathFilter::default() };
     assert_eq!(place.unpacked(begins).0, ["a", "a/raw", "a/raw/2.jpg"]);
@@ -193,7 +196,7 @@ fn groups_are_of_packs_and_have_to_be_there() {
 }
 
 #[test]
-fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_told_to() {
+fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_reported_to() {
     let place = Place::new();
     let (pack, mut bytes) = (place.pack(), Vec::new());
     Export::default().run(&pack, &mut bytes, &mut |_, _| true).unwrap();
@@ -214,17 +217,17 @@ fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_told_
 }
 
 #[test]
-fn a_check_ends_when_it_is_told_to() {
+fn a_check_ends_when_it_is_reported_to() {
     let place = Place::new();
     let mut opened = 0;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let report = check(&place.path("pack"), &mut |_| opened += 1, &mut |done, total| {
-        told.push((done, total));
+        reported.push((done, total));
         true
     });
     assert_eq!((report.unwrap().damages.len(), opened), (0, 1));
-    assert!(told.is_sorted() && told.iter().all(|(done, total)| done <= total));
-    for calls in 1..told.len() {
+    assert!(reported.is_sorted() && reported.iter().all(|(done, total)| done <= total));
+    for calls in 1..reported.len() {
         let mut left = calls;
         let stopped = check(&place.path("pack"), &mut |_| {}, &mut |_, _| {
             left -= 1;

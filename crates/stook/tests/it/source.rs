@@ -164,7 +164,8 @@ fn one_failing_request_fails_its_range_and_no_other() {
             }
         }
         assert!(matches!(failed.as_slice(), [(1, Error::Io { .. } | Error::ShortRead { .. })]), "{failed:?}");
-        // With two under way, nobody knows how many the other one answers before the failure is told.
+        // With two under way, nobody knows how many the other one answers before the failure is
+        // reported.
         assert!(requests > 1 || object.begun() < 10, "what belongs to a range that failed is not asked for");
         assert!(session.read_batch(&source, &[ByteRange::to(50_000)], Access::Cached).unwrap()[0] == bytes);
     }
@@ -202,7 +203,7 @@ fn composites_are_read_as_one() {
 }
 
 #[test]
-fn a_file_that_ends_early_is_told_with_path_and_offset() {
+fn a_file_that_ends_early_is_reported_with_path_and_offset() {
     let directory = tempfile::tempdir().unwrap();
     let inner = file_source(directory.path(), &noise(4, 10_000));
     let source = FaultSource::new(inner, SourceFault::Short { missing: 5000 });
@@ -210,15 +211,15 @@ fn a_file_that_ends_early_is_told_with_path_and_offset() {
         for access in [Access::Direct, Access::Cached] {
             let range = ByteRange::new(8000, 15_000).unwrap();
             let error = read_range(&backend, &source, range, access).unwrap_err();
-            let told = matches!(&error, Error::ShortRead { path, offset: 8000, wanted: 7000, got: 2000 }
+            let reported = matches!(&error, Error::ShortRead { path, offset: 8000, wanted: 7000, got: 2000 }
                 if path == source.path());
-            assert!(told, "{error:?}");
+            assert!(reported, "{error:?}");
         }
     }
 }
 
 #[test]
-fn a_rewritten_file_is_told_as_changed_not_as_short() {
+fn a_rewritten_file_is_reported_as_changed_not_as_short() {
     let directory = tempfile::tempdir().unwrap();
     let source = file_source(directory.path(), &noise(5, 10_000));
     fs::write(source.path(), b"short").unwrap();

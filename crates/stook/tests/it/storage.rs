@@ -242,7 +242,7 @@ fn a_lock_names_process_and_host_and_moment() {
 }
 
 #[test]
-fn free_space_is_told() {
+fn free_space_is_reported() {
     let (directory, storage) = open_temporary();
     assert!(storage.free_bytes().unwrap() > 0);
     assert!(free_bytes(directory.path()).unwrap() > 0);

@@ -1,4 +1,4 @@
-//! Devices that fail under a local directory: the failure is told, nothing promised is lost.
+//! Devices that fail under a local directory: the failure is reported, nothing promised is lost.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ fn open(faults: &FaultEngineFactory, write_access: WriteAccess) -> (TempDir, Loc
     (directory, storage)
 }
 
-/// Appends ten times 150,000 bytes, each synced; returns what was promised, and the first error with
-/// what the appender answered afterwards.
+/// Appends ten times 150,000 bytes, each synced; returns what was promised, and the first error
+/// with what the appender answered afterwards.
 fn append_and_sync(storage: &dyn Storage) -> (Vec<u8>, Result<()>) {
     let mut promised = Vec::new();
     let mut appender = storage.create("log").unwrap();
@@ -49,7 +49,7 @@ fn fail_each(call: EngineCall, fault: EngineFault, write_access: WriteAccess) ->
         assert!(found.starts_with(&promised), "{call:?} {nth}: what was promised is there");
         let met = faults.operations().iter().any(|operation| operation.fault.is_some());
         let Err(error) = result else {
-            assert!(!met, "{call:?} {nth}: a fault was not told");
+            assert!(!met, "{call:?} {nth}: a fault was not reported");
             return nth;
         };
         assert!(met && error.to_string().contains("log"), "{call:?} {nth}: {error}");
@@ -58,7 +58,7 @@ fn fail_each(call: EngineCall, fault: EngineFault, write_access: WriteAccess) ->
 }
 
 #[test]
-fn every_failing_write_is_told_and_what_was_synced_stays() {
+fn every_failing_write_is_reported_and_what_was_synced_stays() {
     for write_access in [WriteAccess::Direct, WriteAccess::Cached] {
         for fault in [EngineFault::Fails, EngineFault::NoSpace, EngineFault::Short] {
             let writes = fail_each(EngineCall::Write, fault, write_access);
@@ -68,7 +68,7 @@ fn every_failing_write_is_told_and_what_was_synced_stays() {
 }
 
 #[test]
-fn every_failing_sync_is_told_and_ends_the_appender() {
+fn every_failing_sync_is_reported_and_ends_the_appender() {
     for write_access in [WriteAccess::Direct, WriteAccess::Cached] {
         assert_eq!(fail_each(EngineCall::Sync, EngineFault::Fails, write_access), 10);
     }

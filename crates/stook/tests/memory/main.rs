@@ -1,5 +1,6 @@
-//! What sparse files, compactions, checks and repairs take of memory, against what the allocator gave. A binary of its own, whose tests run one after
-//! another: the allocator counts for the whole process.
+//! What sparse files, compactions, checks and repairs take of memory, against what the allocator
+//! gave. A binary of its own, whose tests run one after another: the allocator counts for the whole
+//! process.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
 mod compaction;
@@ -32,9 +33,12 @@ fn measured(make: impl Fn(&SparseBuffer)) -> (Box<SparseBuffer>, u64) {
 }
 
 /// What the file says it takes is within a tenth of what the allocator gave.
-fn assert_told(what: &str, file: &SparseBuffer, given: u64) {
-    let told = file.memory_bytes();
-    assert!(told * 10 >= given * 9 && told * 9 <= given * 10, "{what}: {told} told, {given} given");
+fn assert_reported(what: &str, file: &SparseBuffer, given: u64) {
+    let reported = file.memory_bytes();
+    assert!(
+        reported * 10 >= given * 9 && reported * 9 <= given * 10,
+        "{what}: {reported} told, {given} given"
+    );
 }
 
 /// Blocks of `len` bytes 800 bytes apart, upwards, downwards or in no order.
@@ -52,13 +56,13 @@ fn memory_is_what_the_allocator_gave_and_little_more_than_the_data() {
     let _alone = alone();
     for order in 0..3 {
         let (file, given) = measured(blocks(100_000, 1, order));
-        assert_told("1-byte blocks", &file, given);
+        assert_reported("1-byte blocks", &file, given);
         let (held, segments) = (file.held_bytes(), file.segments().len() as u64);
         assert!(given - held <= segments * 40, "{} bytes a block", (given - held) / segments);
     }
     for (count, order) in [(4096, 0), (4096, 1), (50_000, 0), (50_000, 2), (100_000, 2)] {
         let (file, given) = measured(blocks(count, 256, order));
-        assert_told("256-byte blocks", &file, given);
+        assert_reported("256-byte blocks", &file, given);
         let held = file.held_bytes();
         assert!((given - held) * 100 <= held * 12, "{given} bytes for {held}");
     }
@@ -67,7 +71,7 @@ fn memory_is_what_the_allocator_gave_and_little_more_than_the_data() {
             file.adopt(at * 70_000, vec![1; 60_000].into(), OnDifference::Error).unwrap();
         }
     });
-    assert_told("adopted", &file, given);
+    assert_reported("adopted", &file, given);
     let (file, given) = measured(|file| {
         blocks(60_000, 100, 2)(file);
         for at in (0..60_000).filter(|at| at % 5 > 0) {
@@ -76,8 +80,8 @@ fn memory_is_what_the_allocator_gave_and_little_more_than_the_data() {
         (0..1000).for_each(|at| file.read(at * 4000, &mut [0; 100]).unwrap());
         file.evict_to(file.held_bytes() * 9 / 10);
     });
-    assert_told("erased, read and evicted", &file, given);
+    assert_reported("erased, read and evicted", &file, given);
     let (file, given) = measured(|_| {});
-    assert_told("empty", &file, given);
+    assert_reported("empty", &file, given);
     assert!(given < 4096, "{given} bytes for nothing");
 }

@@ -61,7 +61,8 @@ fn a_check_takes_no_more_memory_for_more_records() {
 #[test]
 fn a_repair_takes_the_memory_that_it_may_however_many_records_there_are() {
     let _alone = alone();
-    // For the keys of five walks, and of ten. With fewer the reads of neighbours are not yet as long as they get.
+    // For the keys of five walks, and of ten. With fewer the reads of neighbours are not yet as
+    // long as they get.
     let (memory_len, counts) = (16 << 20, [2 * MANY, 4 * MANY]);
     let [few, many] = of_both(counts, |path| {
         let from = storage(path);
@@ -73,13 +74,14 @@ fn a_repair_takes_the_memory_that_it_may_however_many_records_there_are() {
                 seen();
                 true
             };
-            let told = repair(from.as_ref(), to.clone(), options, &mut aside, &mut progress).unwrap();
+            let reported = repair(from.as_ref(), to.clone(), options, &mut aside, &mut progress).unwrap();
             let records = path.file_stem().unwrap().to_str().unwrap();
-            assert_eq!((told.records.to_string().as_str(), &told.damages[..]), (records, &[][..]));
+            assert_eq!((reported.records.to_string().as_str(), &reported.damages[..]), (records, &[][..]));
         })
     });
-    // Keys, records on their way, 32 reads of 1 MiB that may be under way at once (on a machine that is busy they are), what is
-    // being written, and 8 bytes a record in the index of the new segment.
+    // Keys, records on their way, 32 reads of 1 MiB that may be under way at once (on a machine
+    // that is busy they are), what is being written, and 8 bytes a record in the index of the new
+    // segment.
     for (took, records) in [few, many].into_iter().zip(counts) {
         let most = 2 * memory_len + (32 << 20) + (16 << 20) + 8 * records as usize;
         assert!(took < most, "{took} bytes for {records} records, {most} are the most");

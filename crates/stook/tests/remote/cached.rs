@@ -66,9 +66,9 @@ fn have_their_own(a: (&str, &RemoteOptions, &[u8]), b: (&str, &RemoteOptions, &[
     let directory = tempfile::tempdir().unwrap();
     for round in 0..2 {
         for (address, options, bytes) in [a, b] {
-            let (read, told) = all(address, options, directory.path());
+            let (read, reported) = all(address, options, directory.path());
             assert!(read == bytes, "{address} gives the bytes of another, round {round}");
-            assert_eq!(told.from_disk_bytes, LEN * round, "{address}, round {round}");
+            assert_eq!(reported.from_disk_bytes, LEN * round, "{address}, round {round}");
         }
     }
 }
@@ -205,9 +205,9 @@ fn a_signature_that_was_made_anew_finds_what_was_kept() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         assert!(all(&server.url(&first), &quick(), directory.path()).0 == bytes);
-        let (read, told) = all(&server.url(&again), &quick(), directory.path());
+        let (read, reported) = all(&server.url(&again), &quick(), directory.path());
         assert!(read == bytes);
-        assert_eq!(told.from_disk_bytes, if is_same { LEN } else { 0 }, "{again}");
+        assert_eq!(reported.from_disk_bytes, if is_same { LEN } else { 0 }, "{again}");
     }
 }
 
@@ -230,9 +230,9 @@ fn what_was_found_at_another_address_is_another_entry() {
     for round in 0..2 {
         for (second, bytes) in [(false, &bytes_a), (true, &bytes_b)] {
             is_second.store(second, SeqCst);
-            let (read, told) = all(&server.url("/latest"), &quick(), directory.path());
+            let (read, reported) = all(&server.url("/latest"), &quick(), directory.path());
             assert!(&read == bytes, "round {round}, {second}");
-            assert_eq!(told.from_disk_bytes, LEN * round, "round {round}, {second}");
+            assert_eq!(reported.from_disk_bytes, LEN * round, "round {round}, {second}");
         }
     }
     assert!(!holds(directory.path(), "sig="));
@@ -277,10 +277,10 @@ fn is_not_kept(etag: Option<&str>, modified: Option<&str>, date: Option<&'static
     let first = file(&server.url("/a"), &quick(), &cache(directory.path()));
     first.read(range(0, LEN / 2)).unwrap();
     is_second.store(true, SeqCst);
-    let (read, told) = all(&server.url("/a"), &quick(), directory.path());
+    let (read, reported) = all(&server.url("/a"), &quick(), directory.path());
     assert!(read == bytes, "{etag:?} {modified:?} {date:?}: a mix of two states");
-    assert_eq!(told.from_disk_bytes, 0, "{etag:?} {modified:?} {date:?} is kept");
-    assert!(told.disk_remark.is_some_and(|remark| remark.contains("prove")), "and that is told");
+    assert_eq!(reported.from_disk_bytes, 0, "{etag:?} {modified:?} {date:?} is kept");
+    assert!(reported.disk_remark.is_some_and(|remark| remark.contains("prove")), "and that is reported");
 }
 
 #[test]
@@ -314,9 +314,9 @@ fn a_time_counts_as_proof_two_seconds_later_by_the_clock_of_the_server() {
             let (server, _) = replaced((page.clone(), page), Some(date));
             let directory = tempfile::tempdir().unwrap();
             for round in 0..2 {
-                let (_, told) = all(&server.url("/a"), &quick(), directory.path());
-                assert_eq!(told.from_disk_bytes, LEN * round, "{etag:?} {date}");
-                assert_eq!(told.disk_remark, None);
+                let (_, reported) = all(&server.url("/a"), &quick(), directory.path());
+                assert_eq!(reported.from_disk_bytes, LEN * round, "{etag:?} {date}");
+                assert_eq!(reported.disk_remark, None);
             }
         }
     }
@@ -357,7 +357,7 @@ fn an_object_of_this_second_is_opened_when_the_second_is_over() {
 }
 
 #[test]
-fn a_budget_too_small_for_an_object_is_told() {
+fn a_budget_too_small_for_an_object_is_reported() {
     let page = Page::new(noise(220, 3_000_000));
     let bytes = page.bytes.clone();
     let server = WebServer::start(move |request, _| page.reply(request));
@@ -366,9 +366,9 @@ fn a_budget_too_small_for_an_object_is_told() {
         let disk = DiskCache::open(directory.path(), DiskCacheOptions { budget_bytes }).unwrap();
         let file = file(&server.url("/a"), &quick(), &disk);
         assert!(file.read(range(0, 3_000_000)).unwrap() == bytes);
-        let told = file.statistics();
-        let is_told = told.disk_remark.as_deref().is_some_and(|remark| remark.contains("budget"));
-        assert_eq!(is_told, budget_bytes < 3_000_000, "{budget_bytes}: {:?}", told.disk_remark);
+        let reported = file.statistics();
+        let is_reported = reported.disk_remark.as_deref().is_some_and(|remark| remark.contains("budget"));
+        assert_eq!(is_reported, budget_bytes < 3_000_000, "{budget_bytes}: {:?}", reported.disk_remark);
     }
     let directory = tempfile::tempdir().unwrap();
     let disk = DiskCache::open(directory.path(), DiskCacheOptions { budget_bytes: 100_000 }).unwrap();
@@ -401,9 +401,13 @@ fn of_an_object_that_is_read_as_a_whole_what_came_when_it_was_opened_is_counted(
         for start in [0, 5000] {
             assert!(file.read(range(start, start + 3)).unwrap() == bytes[start as usize..][..3]);
         }
-        let told = file.statistics();
-        assert_eq!((told.requests, told.fetched_bytes), (requests, came), "reads ask for nothing more");
-        assert_eq!((told.latency_ns.len(), told.from_disk_bytes), (1, from_disk));
-        assert_eq!(told.amplification(), Some(came as f64 / 6.0));
+        let reported = file.statistics();
+        assert_eq!(
+            (reported.requests, reported.fetched_bytes),
+            (requests, came),
+            "reads ask for nothing more"
+        );
+        assert_eq!((reported.latency_ns.len(), reported.from_disk_bytes), (1, from_disk));
+        assert_eq!(reported.amplification(), Some(came as f64 / 6.0));
     }
 }

@@ -1,4 +1,5 @@
-//! Who asks: many threads, programs that run a runtime of their own, sessions over several kinds of source.
+//! Who asks: many threads, programs that run a runtime of their own, sessions over several kinds of
+//! source.
 
 use std::fs;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use stook::source::remote::{RemoteOptions, RemoteSource};
 use stook_testing::conformance::noise;
 use stook_testing::web::{End, Page, Reply, WebServer};
 
-use super::{quick, range, read, told};
+use super::{quick, range, read, reported};
 
 /// An object that is `first` until `after` requests have come, and `then` from then on.
 fn changing(first: Page, then: Page, after: usize) -> (WebServer, RemoteSource) {
@@ -23,7 +23,7 @@ fn changing(first: Page, then: Page, after: usize) -> (WebServer, RemoteSource) 
 }
 
 /// That a read tells both states.
-fn is_told(error: &Error, before: &str, after: &str) {
+fn is_reported(error: &Error, before: &str, after: &str) {
     assert!(matches!(error, Error::SourceChanged { .. }), "{error:?}");
     let text = error.to_string();
     assert!(text.contains(&format!("it was {before}")), "{text}");
@@ -31,7 +31,7 @@ fn is_told(error: &Error, before: &str, after: &str) {
 }
 
 #[test]
-fn a_replaced_object_is_told_with_both_states() {
+fn a_replaced_object_is_reported_with_both_states() {
     let first = Page::new(noise(30, 9000));
     for (then, after) in [
         (Page::new(noise(31, 9000)).etag(Some("\"second\"")), "9,000 bytes, ETag \"second\""),
@@ -42,7 +42,7 @@ fn a_replaced_object_is_told_with_both_states() {
     ] {
         let (_server, source) = changing(first.clone(), then, 2);
         assert!(read(&source, range(0, 100)).unwrap() == first.bytes[..100]);
-        is_told(&read(&source, range(100, 9000)).unwrap_err(), "9,000 bytes, ETag \"first\"", after);
+        is_reported(&read(&source, range(100, 9000)).unwrap_err(), "9,000 bytes, ETag \"first\"", after);
         assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
     }
 }
@@ -69,7 +69,7 @@ fn a_server_that_ignores_conditions_is_seen_through() {
         if nth == 0 { first.reply(&request) } else { then.reply(&request) }
     });
     let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
-    is_told(
+    is_reported(
         &read(&source, range(0, 9000)).unwrap_err(),
         "9,000 bytes, ETag \"first\"",
         "9,000 bytes, ETag \"second\"",
@@ -86,7 +86,7 @@ fn a_body_that_broke_is_not_continued_with_another_object() {
         _ => then.reply(request),
     });
     let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
-    is_told(
+    is_reported(
         &read(&source, range(0, 9000)).unwrap_err(),
         "9,000 bytes, ETag \"first\"",
         "9,000 bytes, ETag \"second\"",
@@ -94,12 +94,12 @@ fn a_body_that_broke_is_not_continued_with_another_object() {
 }
 
 #[test]
-fn without_tag_and_time_another_length_is_told() {
+fn without_tag_and_time_another_length_is_reported() {
     let first = Page::new(noise(38, 9000)).etag(None).modified(None);
     let then = Page::new(noise(39, 9001)).etag(None).modified(None);
     let (_server, source) = changing(first, then, 1);
     let error = read(&source, range(0, 5)).unwrap_err();
-    is_told(
+    is_reported(
         &error,
         "9,000 bytes, with neither an ETag nor a time",
         "9,001 bytes, with neither an ETag nor a time",
@@ -107,7 +107,7 @@ fn without_tag_and_time_another_length_is_told() {
 }
 
 #[test]
-fn an_object_that_is_gone_is_told() {
+fn an_object_that_is_gone_is_reported() {
     let page = Page::new(noise(40, 9000));
     let server = WebServer::start(move |request, nth| match nth {
         0 => page.reply(request),
@@ -120,14 +120,14 @@ fn an_object_that_is_gone_is_told() {
 }
 
 #[test]
-fn a_condition_that_fails_for_nothing_is_told_as_that() {
+fn a_condition_that_fails_for_nothing_is_reported_as_that() {
     let page = Page::new(noise(41, 9000));
     let server = WebServer::start(move |request, _| match request.header("if-match") {
         Some(_) => Reply::status(412),
         None => page.reply(request),
     });
     let source = RemoteSource::open(&server.url("/a"), &quick()).unwrap();
-    let (_, _, text) = told(&read(&source, range(0, 5)).unwrap_err());
+    let (_, _, text) = reported(&read(&source, range(0, 5)).unwrap_err());
     assert!(text.contains("412") && text.contains("though the object is what it was"), "{text}");
 }
 
@@ -155,7 +155,8 @@ fn what_is_no_etag_does_not_hide_another_time() {
     }
 }
 
-/// The address of a server that tells a length of 9,000 bytes once, and then sends so many without telling how many.
+/// The address of a server that tells a length of 9,000 bytes once, and then sends so many without
+/// telling how many.
 fn sending_untold(len: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/a", listener.local_addr().unwrap());
@@ -168,9 +169,9 @@ fn sending_untold(len: usize) -> String {
                 "a request ends with an empty line"
             );
             // The first answer is all head, as far as the client looks.
-            let (told, body) =
+            let (reported, body) =
                 if nth == 0 { ("Content-Length: 9000\r\n", Vec::new()) } else { ("", noise(52, len)) };
-            let head = format!("HTTP/1.1 200 OK\r\nETag: \"e\"\r\n{told}Connection: close\r\n\r\n");
+            let head = format!("HTTP/1.1 200 OK\r\nETag: \"e\"\r\n{reported}Connection: close\r\n\r\n");
             let mut answer = head.into_bytes();
             answer.extend(body);
             connection.write_all(&answer).unwrap();
@@ -180,7 +181,7 @@ fn sending_untold(len: usize) -> String {
 }
 
 #[test]
-fn a_whole_has_the_length_that_was_told_when_it_was_opened() {
+fn a_whole_has_the_length_that_was_reported_when_it_was_opened() {
     for (len, is_changed) in [(8000, false), (9001, true)] {
         let options = RemoteOptions { whole_file: true, ..quick() };
         let error = RemoteSource::open(&sending_untold(len), &options).unwrap_err();
@@ -198,7 +199,7 @@ fn a_part_where_the_whole_was_asked_for_is_refused() {
         _ => Reply::status(206).header("Content-Range", "bytes 0-8999/9000").body(page.bytes.clone()),
     });
     let options = RemoteOptions { whole_file: true, ..quick() };
-    let (kind, tries, text) = told(&RemoteSource::open(&server.url("/a"), &options).unwrap_err());
+    let (kind, tries, text) = reported(&RemoteSource::open(&server.url("/a"), &options).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::Protocol, 1), "{text}");
     assert!(text.contains("a part (206) where the whole was asked for"), "{text}");
 }
@@ -214,7 +215,7 @@ fn an_object_read_as_a_whole_is_of_one_state() {
     });
     let options = RemoteOptions { whole_file: true, ..quick() };
     let error = RemoteSource::open(&server.url("/a"), &options).unwrap_err();
-    is_told(&error, "9,000 bytes, ETag \"first\"", "9,000 bytes, ETag \"second\"");
+    is_reported(&error, "9,000 bytes, ETag \"first\"", "9,000 bytes, ETag \"second\"");
 }
 
 #[test]
@@ -235,7 +236,8 @@ fn a_whole_that_broke_is_read_again_from_its_front() {
     }
 }
 
-/// A server that leads to the one or the other of two objects of which nothing but the bytes tells which is which.
+/// A server that leads to the one or the other of two objects of which nothing but the bytes tells
+/// which is which.
 fn leading(first: &'static str, then: &'static str, after: usize) -> (WebServer, Page) {
     let (page, other) = (Page::new(noise(45, 9000)), Page::new(noise(46, 9000)));
     let served = page.clone();
@@ -257,8 +259,8 @@ fn the_same_state_at_another_address_is_another_object() {
         assert!(read(&source, range(0, 100)).unwrap() == page.bytes[..100]);
         let error = read(&source, range(100, 9000)).unwrap_err();
         assert!(matches!(error, Error::SourceChanged { .. }), "{error:?}");
-        let (told, first) = (error.to_string(), first.replace("id=1", "…"));
-        assert!(told.contains(&format!("found at {}", server.url(&first))), "{told}");
+        let (reported, first) = (error.to_string(), first.replace("id=1", "…"));
+        assert!(reported.contains(&format!("found at {}", server.url(&first))), "{reported}");
         assert!(matches!(source.check_unchanged(), Err(Error::SourceChanged { .. })));
     }
 }

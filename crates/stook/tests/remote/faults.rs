@@ -9,7 +9,7 @@ use stook::source::remote::{RemoteOptions, RemoteSource};
 use stook_testing::conformance::noise;
 use stook_testing::web::{End, Page, Reply, WebRequest, WebServer};
 
-use super::{quick, range, read, told};
+use super::{quick, range, read, reported};
 
 const LEN: u64 = 30_000;
 
@@ -45,7 +45,7 @@ fn what_passes_is_tried_again() {
 #[test]
 fn tries_come_to_an_end_and_the_error_tells_all() {
     let (server, source) = bent(&quick(), |_, _, _| Reply::status(500));
-    let (kind, tries, text) = told(&read(&source, range(10, 20)).unwrap_err());
+    let (kind, tries, text) = reported(&read(&source, range(10, 20)).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::GaveUp, 4));
     for part in ["bytes [10, 20) of http://127.0.0.1", "/object: ", "500", "after 4 tries"] {
         assert!(text.contains(part), "{text}");
@@ -77,21 +77,21 @@ fn what_does_not_pass_is_not_tried_again() {
         (301, RemoteErrorKind::Refused),
     ] {
         let (server, source) = bent(&quick(), move |_, _, _| Reply::status(status));
-        let (kind, tries, text) = told(&read(&source, range(0, 9)).unwrap_err());
+        let (kind, tries, text) = reported(&read(&source, range(0, 9)).unwrap_err());
         assert_eq!((kind, tries), (expected, 1), "{text}");
         assert!(text.contains(&status.to_string()), "{text}");
         assert_eq!(server.requests().len(), 2);
         let opened = RemoteSource::open(&server.url("/a"), &quick()).unwrap_err();
-        assert_eq!(told(&opened).0, expected);
+        assert_eq!(reported(&opened).0, expected);
     }
 }
 
 #[test]
-fn what_fails_behind_a_redirect_is_told_with_where_that_was() {
+fn what_fails_behind_a_redirect_is_reported_with_where_that_was() {
     let behind = WebServer::start(|_, _| Reply::status(404));
     let target = behind.url("/there?signature=secret");
     let server = WebServer::start(move |_, _| Reply::status(302).header("Location", &target));
-    let (kind, _, text) = told(&RemoteSource::open(&server.url("/here"), &quick()).unwrap_err());
+    let (kind, _, text) = reported(&RemoteSource::open(&server.url("/here"), &quick()).unwrap_err());
     assert_eq!(kind, RemoteErrorKind::NotFound);
     assert!(text.contains(&server.url("/here")) && !text.contains("secret"), "{text}");
     assert!(text.contains(&format!("(found at {}", behind.url("/there?…"))), "{text}");
@@ -101,7 +101,7 @@ fn what_fails_behind_a_redirect_is_told_with_where_that_was() {
 fn a_refusal_shows_its_code_and_nothing_else_of_its_body() {
     let body = "<Error><Code>SignatureDoesNotMatch</Code><StringToSign>hidden</StringToSign></Error>";
     let (_server, source) = bent(&quick(), move |_, _, _| Reply::status(403).body(body));
-    let (_, _, text) = told(&read(&source, range(0, 9)).unwrap_err());
+    let (_, _, text) = reported(&read(&source, range(0, 9)).unwrap_err());
     assert!(text.contains("SignatureDoesNotMatch") && !text.contains("hidden"), "{text}");
 }
 
@@ -119,7 +119,7 @@ fn a_server_that_names_a_wait_is_heard() {
         ..quick()
     };
     let source = RemoteSource::open(&server.url("/a"), &options).unwrap();
-    let (kind, tries, text) = told(&read(&source, range(0, 9)).unwrap_err());
+    let (kind, tries, text) = reported(&read(&source, range(0, 9)).unwrap_err());
     assert_eq!(
         (kind, tries),
         (RemoteErrorKind::Deadline, 2),
@@ -166,7 +166,7 @@ fn bodies_longer_than_their_range_are_refused() {
         reply.body.push(0);
         reply
     });
-    let (kind, tries, text) = told(&read(&source, range(0, 100)).unwrap_err());
+    let (kind, tries, text) = reported(&read(&source, range(0, 100)).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::Protocol, 1), "{text}");
     assert!(text.contains("more than the 100 bytes"), "{text}");
 }
@@ -186,7 +186,7 @@ fn ranges_that_were_not_asked_for_are_refused() {
             Some(sent) => reply.header("Content-Range", sent),
             None => reply.without("Content-Range"),
         });
-        let (kind, tries, text) = told(&read(&source, range(100, 200)).unwrap_err());
+        let (kind, tries, text) = reported(&read(&source, range(100, 200)).unwrap_err());
         assert_eq!((kind, tries), (RemoteErrorKind::Protocol, 1), "{text}");
         assert!(text.contains(expected), "{text}");
         assert_eq!(server.requests().len(), 2);
@@ -194,19 +194,19 @@ fn ranges_that_were_not_asked_for_are_refused() {
 }
 
 #[test]
-fn servers_that_forget_ranges_are_told() {
+fn servers_that_forget_ranges_are_reported() {
     let (_server, source) = bent(&quick(), |_, _, _| page().whole());
-    let (kind, _, text) = told(&read(&source, range(100, 200)).unwrap_err());
+    let (kind, _, text) = reported(&read(&source, range(100, 200)).unwrap_err());
     assert_eq!(kind, RemoteErrorKind::NoRanges, "{text}");
 }
 
 #[test]
-fn encoded_objects_are_told() {
+fn encoded_objects_are_reported() {
     let (server, source) = bent(&quick(), |reply, _, _| reply.header("Content-Encoding", "gzip"));
-    let (kind, _, text) = told(&read(&source, range(100, 200)).unwrap_err());
+    let (kind, _, text) = reported(&read(&source, range(100, 200)).unwrap_err());
     assert_eq!(kind, RemoteErrorKind::Encoded, "{text}");
     let opened = RemoteSource::open(&server.url("/a"), &quick()).unwrap_err();
-    assert!(matches!(told(&opened), (RemoteErrorKind::Encoded, 1, text) if text.contains("gzip")));
+    assert!(matches!(reported(&opened), (RemoteErrorKind::Encoded, 1, text) if text.contains("gzip")));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_slow_body_ends_at_the_deadline() {
     let (_server, source) = bent(&options, |reply, _, _| reply.pause(Duration::from_millis(200)));
     let error = read(&source, range(0, LEN)).unwrap_err();
     assert_eq!(error.io_kind(), Some(std::io::ErrorKind::TimedOut));
-    let (kind, tries, text) = told(&error);
+    let (kind, tries, text) = reported(&error);
     assert_eq!((kind, tries), (RemoteErrorKind::Deadline, 1), "{text}");
     assert!(text.contains("within 400ms"), "{text}");
 }
@@ -224,26 +224,26 @@ fn a_slow_body_ends_at_the_deadline() {
 fn a_server_that_says_nothing_is_given_up() {
     let options = RemoteOptions { stall: Duration::from_millis(100), tries: 2, ..quick() };
     let (_server, source) = bent(&options, |reply, _, _| reply.latency(Duration::from_secs(3600)));
-    let (kind, tries, text) = told(&read(&source, range(0, 5)).unwrap_err());
+    let (kind, tries, text) = reported(&read(&source, range(0, 5)).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::GaveUp, 2), "{text}");
     assert!(text.contains("did not send an answer for 100ms"), "{text}");
 }
 
 #[test]
-fn a_server_that_dies_in_the_middle_is_told() {
+fn a_server_that_dies_in_the_middle_is_reported() {
     let (server, source) = bent(&quick(), |reply, _, _| reply.end(End::Killed(5000)));
-    let (kind, tries, text) = told(&read(&source, range(0, LEN)).unwrap_err());
+    let (kind, tries, text) = reported(&read(&source, range(0, LEN)).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::GaveUp, 4), "{text}");
     assert!(text.contains("refused"), "the last cause is that nobody is there: {text}");
     drop(server);
 }
 
 #[test]
-fn nobody_at_an_address_is_told() {
+fn nobody_at_an_address_is_reported() {
     let server = WebServer::start(|_, _| Reply::status(500));
     let address = server.url("/a");
     drop(server);
-    let (kind, tries, text) = told(&RemoteSource::open(&address, &quick()).unwrap_err());
+    let (kind, tries, text) = reported(&RemoteSource::open(&address, &quick()).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::GaveUp, 4), "{text}");
     assert!(text.starts_with("cannot open http://127.0.0.1:") && text.contains("refused"), "{text}");
 }

@@ -40,7 +40,7 @@ fn read(source: &RemoteSource, range: ByteRange) -> Result<Bytes> {
 }
 
 /// What kind of error it is, how often it was tried, and what it says.
-fn told(error: &Error) -> (RemoteErrorKind, u32, String) {
+fn reported(error: &Error) -> (RemoteErrorKind, u32, String) {
     match error {
         Error::Remote(remote) => (remote.kind, remote.tries, error.to_string()),
         other => panic!("not of an object: {other:?}"),

@@ -11,7 +11,7 @@ use stook::{Error, error::RemoteErrorKind};
 use stook_testing::conformance::{noise, source_conformance};
 use stook_testing::web::{Page, Reply, WebServer};
 
-use super::{quick, range, read, told};
+use super::{quick, range, read, reported};
 
 #[test]
 fn objects_keep_every_promise_of_a_source() {
@@ -94,7 +94,7 @@ fn addresses_open_what_they_mean() {
 }
 
 #[test]
-fn wrong_addresses_are_told() {
+fn wrong_addresses_are_reported() {
     for (address, expected) in [
         ("/a/path", "belongs before"),
         ("http://", "empty host"),
@@ -169,19 +169,19 @@ fn what_a_caller_gives_for_one_server_goes_to_no_other() {
 }
 
 #[test]
-fn a_redirect_that_leads_nowhere_is_told() {
+fn a_redirect_that_leads_nowhere_is_reported() {
     for (location, expected) in [("ftp://host/x?sig=hidden", "address of `ftp`"), ("http://", "no address")] {
         let server = WebServer::start(move |_, _| Reply::status(302).header("Location", location));
-        let (_, tries, text) = told(&RemoteSource::open(&server.url("/"), &quick()).unwrap_err());
+        let (_, tries, text) = reported(&RemoteSource::open(&server.url("/"), &quick()).unwrap_err());
         assert!(tries == 1 && text.contains(expected) && !text.contains("hidden"), "{text}");
     }
 }
 
 #[test]
-fn redirects_without_end_are_told_and_not_tried_again() {
+fn redirects_without_end_are_reported_and_not_tried_again() {
     let server = WebServer::start(|_, _| Reply::status(302).header("Location", "/again?key=secret"));
     let error = RemoteSource::open(&server.url("/"), &quick()).unwrap_err();
-    let (kind, tries, text) = told(&error);
+    let (kind, tries, text) = reported(&error);
     assert_eq!((kind, tries), (RemoteErrorKind::Protocol, 1), "{text}");
     assert!(text.contains("redirect") && !text.contains("secret"), "{text}");
 }
@@ -220,12 +220,12 @@ fn slow_answers_and_slow_bodies_are_waited_for_as_long_as_something_comes() {
 }
 
 #[test]
-fn servers_without_ranges_are_told_or_read_as_a_whole() {
+fn servers_without_ranges_are_reported_or_read_as_a_whole() {
     let page = Page::new(noise(8, 50_000));
     let bytes = page.bytes.clone();
     let server = WebServer::start(move |_, _| page.whole());
     let error = RemoteSource::open(&server.url("/a"), &quick()).unwrap_err();
-    let (kind, _, text) = told(&error);
+    let (kind, _, text) = reported(&error);
     assert_eq!(kind, RemoteErrorKind::NoRanges);
     assert!(text.contains("only be read as a whole") && !text.contains("RemoteOptions"), "{text}");
     for whole_file_memory in [1 << 20, 49_999] {
@@ -241,12 +241,12 @@ fn servers_without_ranges_are_told_or_read_as_a_whole() {
 }
 
 #[test]
-fn https_is_spoken_and_what_does_not_speak_it_is_told() {
+fn https_is_spoken_and_what_does_not_speak_it_is_reported() {
     let page = Page::new(b"bytes".to_vec());
     let server = WebServer::start(move |request, _| page.reply(request));
     let address = server.url("/x").replace("http://", "https://");
     let error = RemoteSource::open(&address, &quick()).unwrap_err();
-    let (kind, tries, text) = told(&error);
+    let (kind, tries, text) = reported(&error);
     assert_eq!((kind, tries), (RemoteErrorKind::Refused, 1), "{text}");
     assert!(text.contains("corrupt message"), "{text}");
 }

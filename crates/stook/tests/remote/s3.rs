@@ -14,7 +14,7 @@ use stook::source::{Session, SessionOptions, Source};
 use stook_testing::conformance::{noise, source_conformance};
 use stook_testing::s3::S3Server;
 
-use super::{quick, range, read, told};
+use super::{quick, range, read, reported};
 
 fn put(directory: &Path, key: &str, bytes: &[u8]) {
     let path = directory.join("bucket").join(key);
@@ -57,7 +57,7 @@ fn a_distant_store_is_asked_for_many_pieces_at_once() {
 }
 
 #[test]
-fn an_object_of_s3_that_is_replaced_shrinks_grows_or_goes_is_told() {
+fn an_object_of_s3_that_is_replaced_shrinks_grows_or_goes_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let server = S3Server::start(directory.path(), Duration::ZERO);
     for len in [9000, 500, 20_000] {
@@ -71,7 +71,7 @@ fn an_object_of_s3_that_is_replaced_shrinks_grows_or_goes_is_told() {
     put(directory.path(), "k", &noise(82, 9000));
     let source = RemoteSource::open("s3://bucket/k", &options(&server)).unwrap();
     fs::remove_file(directory.path().join("bucket/k")).unwrap();
-    let (kind, tries, text) = told(&read(&source, range(0, 5)).unwrap_err());
+    let (kind, tries, text) = reported(&read(&source, range(0, 5)).unwrap_err());
     assert_eq!((kind, tries), (RemoteErrorKind::NotFound, 1), "{text}");
     assert!(text.contains("NoSuchKey"), "{text}");
 }
@@ -86,7 +86,7 @@ fn wrong_keys_are_refused_once_and_never_shown() {
     {
         let mut options = options(&server);
         options.settings.push((name.into(), "hidden".into()));
-        let (kind, tries, text) = told(&RemoteSource::open("s3://bucket/k", &options).unwrap_err());
+        let (kind, tries, text) = reported(&RemoteSource::open("s3://bucket/k", &options).unwrap_err());
         assert_eq!((kind, tries), (RemoteErrorKind::Denied, 1), "{text}");
         assert!(text.contains(expected) && !text.contains("hidden"), "{text}");
     }

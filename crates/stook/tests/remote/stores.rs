@@ -7,7 +7,7 @@ use stook::{Error, source::is_remote};
 use stook_testing::conformance::noise;
 use stook_testing::web::{End, Page, Reply, WebServer};
 
-use super::{quick, range, read, told};
+use super::{quick, range, read, reported};
 
 pub(super) fn settings(pairs: &[(&str, &str)]) -> RemoteOptions {
     let settings = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -52,25 +52,25 @@ fn requests_to_s3_are_signed_checked_and_tried_again_like_any_other() {
 }
 
 #[test]
-fn refusals_of_s3_are_told_with_their_code() {
+fn refusals_of_s3_are_reported_with_their_code() {
     let body = "<Error><Code>NoSuchKey</Code><Key>k</Key></Error>";
     let server = WebServer::start(move |_, _| Reply::status(404).body(body));
     let error = RemoteSource::open("s3://bucket/k", &s3(&server)).unwrap_err();
-    let (kind, tries, text) = told(&error);
+    let (kind, tries, text) = reported(&error);
     assert_eq!((kind, tries), (RemoteErrorKind::NotFound, 1));
     assert!(text.starts_with("cannot open s3://bucket/k: ") && text.contains("NoSuchKey"), "{text}");
 }
 
 #[test]
-fn a_bucket_in_another_region_is_told() {
+fn a_bucket_in_another_region_is_reported() {
     let server = WebServer::start(|_, _| Reply::status(301));
-    let (kind, _, text) = told(&RemoteSource::open("s3://bucket/k", &s3(&server)).unwrap_err());
+    let (kind, _, text) = reported(&RemoteSource::open("s3://bucket/k", &s3(&server)).unwrap_err());
     assert_eq!(kind, RemoteErrorKind::Refused);
     assert!(text.contains("check the region"), "{text}");
 }
 
 #[test]
-fn changed_objects_of_s3_are_told() {
+fn changed_objects_of_s3_are_reported() {
     let (first, then) = (Page::new(noise(61, 900)), Page::new(noise(62, 900)).etag(Some("\"second\"")));
     let server = WebServer::start(
         move |request, nth| if nth == 0 { first.reply(request) } else { then.reply(request) },
@@ -107,12 +107,13 @@ fn other_stores_are_asked_in_their_way() {
 
 #[test]
 fn without_credentials_the_message_says_which_to_set_and_nothing_of_the_machine() {
-    // There is no metadata service on the loopback: nothing listens at the port of a server that has ended.
+    // There is no metadata service on the loopback: nothing listens at the port of a server that
+    // has ended.
     let gone = WebServer::start(|_, _| Reply::status(404)).url("");
     let refusing = WebServer::start(|_, _| Reply::status(404));
     for metadata in [gone, refusing.url("")] {
         let options = settings(&[("AWS_METADATA_ENDPOINT", &metadata), ("AWS_REGION", "somewhere")]);
-        let (kind, tries, text) = told(&RemoteSource::open("s3://bucket/key", &options).unwrap_err());
+        let (kind, tries, text) = reported(&RemoteSource::open("s3://bucket/key", &options).unwrap_err());
         assert_eq!((kind, tries), (RemoteErrorKind::Denied, 1), "{text}");
         for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SKIP_SIGNATURE=true"] {
             assert!(text.contains(name), "{text}");

@@ -180,7 +180,7 @@ fn figures(comparison: &Comparison, states: [State; 2], rounds: [usize; 2]) -> [
     let mut verdict = match verdict {
         Verdict::Faster => "the second is faster".to_owned(),
         Verdict::Slower => "the second is slower".to_owned(),
-        Verdict::NoDifference => "no difference can be told".to_owned(),
+        Verdict::NoDifference => "no difference can be reported".to_owned(),
         Verdict::CannotTell => {
             "–".clone_into(&mut interval);
             let fewest = runs.iter().copied().zip(rounds).min().unwrap_or_default();
@@ -199,7 +199,8 @@ fn figures(comparison: &Comparison, states: [State; 2], rounds: [usize; 2]) -> [
     ]
 }
 
-/// Why nothing is said of so many rounds that count, of all there were; and how many may do, if as many of them count as now.
+/// Why nothing is said of so many rounds that count, of all there were; and how many may do, if as
+/// many of them count as now.
 fn too_few((counted, all): (usize, usize)) -> String {
     let repeats = (all * RUNS_MIN).div_ceil(counted.max(1)).max(RUNS_MIN);
     format!(

@@ -43,13 +43,13 @@ pub(super) fn text<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Re
 /// Why cells are in this state: each reason once.
 fn why<W: Write>(result: &BenchResult, state: State, output: &mut Output<W>) -> Result<()> {
     let measured: Vec<&CellResult> = result.cells.iter().filter(|cell| !cell.runs.is_empty()).collect();
-    let told = match state {
+    let reported = match state {
         // A valid cell has reasons where rounds of it do not count.
         State::Valid => "rounds that are left out",
         state => state.as_str(),
     };
     for doubt in doubts(&measured, state) {
-        output.line(format_args!("\n{}: {told}", doubt.named(full_name)))?;
+        output.line(format_args!("\n{}: {reported}", doubt.named(full_name)))?;
         doubt.reason_texts().iter().try_for_each(|reason| output.line(format_args!("  {reason}")))?;
     }
     Ok(())
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_cells_share_is_told_once_and_a_round_that_is_left_out_makes_no_cell_invalid() {
+    fn what_all_cells_share_is_reported_once_and_a_round_that_is_left_out_makes_no_cell_invalid() {
         let found = table([1, 2, 4].map(|depth| cell(depth, State::Unverified, &["memory"])).to_vec());
         assert!(found.ends_with("\n\nall cells: unverified\n  memory\n"), "{found}");
         assert_eq!(found.matches("memory").count(), 1, "{found}");

@@ -1,4 +1,5 @@
-//! `stook cat PACK//KEY`: one record of a pack, or ranges of it, to stdout. No byte is written whose checksum did not match.
+//! `stook cat PACK//KEY`: one record of a pack, or ranges of it, to stdout. No byte is written
+//! whose checksum did not match.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,7 +20,8 @@ use crate::{contents, interrupt, packs};
 /// Runs it.
 ///
 /// # Errors
-/// When there is no such record, it is a directory or damaged, a range begins past its end, or stdout cannot be written.
+/// When there is no such record, it is a directory or damaged, a range begins past its end, or
+/// stdout cannot be written.
 pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.stats || args.whole_file || args.cache_dir.is_some() {
         let text =
@@ -62,7 +64,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// How long the body is; where that was not known when it was written, all of it is read to find out.
+    /// How long the body is; where that was not known when it was written, all of it is read to
+    /// find out.
     fn len(&self) -> anyhow::Result<u64> {
         let mut reader = self.open()?;
         if let Some(len) = reader.head().body_len {

@@ -1,6 +1,7 @@
 //! Where the bodies of records go.
 //!
-//! What may be written, under which name, and how, is the library's business: [`Folder`], [`FileNames`] and [`Draft`].
+//! What may be written, under which name, and how, is the library's business: [`Folder`],
+//! [`FileNames`] and [`Draft`].
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,5 +1,5 @@
-//! `stook info` of an archive. It has other numbers than a pack: no generations, groups or segments, but
-//! kinds of members and an index that may lie beside it.
+//! `stook info` of an archive. It has other numbers than a pack: no generations, groups or
+//! segments, but kinds of members and an index that may lie beside it.
 
 use std::process::ExitCode;
 

@@ -24,7 +24,8 @@ pub(super) struct Args {
     /// Measure this tree instead of a sample; it is only read
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Where the sample, the plain file and the pack are kept [default: stook/study in the cache directory]
+    /// Where the sample, the plain file and the pack are kept [default: stook/study in the cache
+    /// directory]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// Files of the sample

@@ -25,7 +25,8 @@ pub(super) struct Args {
     /// Length of the test file
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = super::parse_size)]
     size: u64,
-    /// Rounds in which every cell is measured once; what disturbs one of them does not spoil the cell
+    /// Rounds in which every cell is measured once; what disturbs one of them does not spoil the
+    /// cell
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// How long each of the 25 cells is measured in each round

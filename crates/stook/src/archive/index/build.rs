@@ -1,4 +1,5 @@
-//! An index on its way: members in the order of the archive in, the newest of each key in the order of keys out.
+//! An index on its way: members in the order of the archive in, the newest of each key in the order
+//! of keys out.
 
 use bytes::Bytes;
 
@@ -157,8 +158,8 @@ impl Builder {
         order.iter().enumerate().filter(|(at, number)| is_newest(*at, **number)).map(|(_, n)| *n).collect()
     }
 
-    /// A hard link gets the bytes of the file that had the name it leads to when it was written: as unpacking the
-    /// archive from the front would give it.
+    /// A hard link gets the bytes of the file that had the name it leads to when it was written: as
+    /// unpacking the archive from the front would give it.
     fn resolve_links(&mut self, order: &[usize]) {
         for number in 0..self.rows.len() {
             let Some(link) = self.rows.get(number).copied().filter(|row| row.kind == MemberKind::HardLink)

@@ -29,7 +29,8 @@ pub(super) mod flag {
 pub struct Summary {
     /// What the archive is.
     pub format: Format,
-    /// The archive it was made of. The device is left out: its number changes when a machine starts again.
+    /// The archive it was made of. The device is left out: its number changes when a machine starts
+    /// again.
     pub identity: Identity,
     /// Whether the archive ended as its format wants it.
     pub has_end: bool,

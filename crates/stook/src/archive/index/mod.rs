@@ -1,7 +1,8 @@
-//! The index of an archive: what `docs/formats/archive-index-v1.md` lays down, in memory and beside the archive.
+//! The index of an archive: what `docs/formats/archive-index-v1.md` lays down, in memory and beside
+//! the archive.
 //!
-//! It is one run of bytes, checked once and then looked at where it lies: opening one with a million members decodes
-//! none of them.
+//! It is one run of bytes, checked once and then looked at where it lies: opening one with a
+//! million members decodes none of them.
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used, clippy::expect_used)]
 
@@ -180,7 +181,8 @@ impl Index {
     }
 }
 
-/// The length of an index of so many entries, pieces and bytes of text; `None` where that is no length.
+/// The length of an index of so many entries, pieces and bytes of text; `None` where that is no
+/// length.
 pub(super) fn len_of(entries: u64, extents: u64, text: u64) -> Option<u64> {
     let entries = entries.checked_mul(ENTRY_LEN as u64)?;
     let extents = extents.checked_mul(EXTENT_LEN as u64)?;

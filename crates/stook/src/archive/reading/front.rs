@@ -22,7 +22,7 @@ pub(super) struct Front<'a> {
     /// Bytes of the input that were handed out and not consumed.
     lent: usize,
     /// Whether the caller knows already that it is damaged.
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl std::fmt::Debug for Front<'_> {
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Front<'_> {
 impl<'a> Front<'a> {
     pub(super) fn new(archive: &'a Archive, numbers: Vec<u64>) -> Self {
         let (extents, input) = (VecDeque::new(), None);
-        Self { archive, wanted: numbers.into(), input, extents, at: 0, len: 0, lent: 0, is_told: false }
+        Self { archive, wanted: numbers.into(), input, extents, at: 0, len: 0, lent: 0, is_reported: false }
     }
 
     pub(super) fn next(&mut self) -> Option<u64> {
@@ -45,23 +45,23 @@ impl<'a> Front<'a> {
         Some(number)
     }
 
-    /// Goes on. The last member ends only when the checksum of the whole was read, which takes several
-    /// steps.
+    /// Goes on. The last member ends only when the checksum of the whole was read, which takes
+    /// several steps.
     pub(super) fn step(&mut self) -> Result<Stepped> {
         let stepped = self.step_in_member();
-        self.is_told |= stepped.is_err();
+        self.is_reported |= stepped.is_err();
         match stepped? {
             Stepped::End if self.wanted.is_empty() && self.verify()? => Ok(Stepped::Bytes),
             stepped => Ok(stepped),
         }
     }
 
-    /// Reads on towards the end, behind which stands the checksum of all that was read; whether there
-    /// may be more. What an earlier pass gave, the last one has passed, too. Where there was no pass,
-    /// nothing was read.
+    /// Reads on towards the end, behind which stands the checksum of all that was read; whether
+    /// there may be more. What an earlier pass gave, the last one has passed, too. Where there was
+    /// no pass, nothing was read.
     pub(super) fn verify(&mut self) -> Result<bool> {
         let lent = std::mem::take(&mut self.lent);
-        let Some(input) = self.input.as_mut().filter(|_| !self.is_told) else { return Ok(false) };
+        let Some(input) = self.input.as_mut().filter(|_| !self.is_reported) else { return Ok(false) };
         input.consume(lent);
         let passed = input.skip(PASS_MAX).map_err(|error| match error {
             Error::Damaged { path, offset, what } => {
@@ -70,7 +70,7 @@ impl<'a> Front<'a> {
             }
             other => other,
         });
-        self.is_told |= passed.is_err();
+        self.is_reported |= passed.is_err();
         Ok(passed? == PASS_MAX)
     }
 
@@ -124,8 +124,8 @@ impl<'a> Front<'a> {
         }
     }
 
-    /// Goes on to a place in the tar; from the front again, if it was passed. Whether it is there: a long way is gone in
-    /// several steps.
+    /// Goes on to a place in the tar; from the front again, if it was passed. Whether it is there:
+    /// a long way is gone in several steps.
     fn go_to(&mut self, to: u64) -> Result<bool> {
         if self.input.as_ref().is_none_or(|input| input.position() > to) {
             let (archive, options) = (self.archive, self.archive.options());
@@ -136,7 +136,7 @@ impl<'a> Front<'a> {
         let Some(input) = &mut self.input else { return Ok(true) };
         let left = to.saturating_sub(input.position());
         let passed = input.skip(left.min(PASS_MAX))?;
-        // Where it ends before, that is told by whoever reads there.
+        // Where it ends before, that is reported by whoever reads there.
         Ok(passed == left || passed < PASS_MAX)
     }
 }

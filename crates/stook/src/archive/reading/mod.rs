@@ -15,9 +15,10 @@ pub(super) const PASS_MAX: u64 = 16 << 20;
 /// Reads members in the order in which they were asked for.
 ///
 /// Of a compressed tar, a member that stands before the one read last costs a new pass from the
-/// front. Whether its bytes are right, only the checksum behind all members tells. So the last member
-/// wanted ends only when that checksum was read and right, and so does [`next`](Self::next) when no
-/// member is left; else they give an error. Whoever stops before that has bytes nobody vouches for.
+/// front. Whether its bytes are right, only the checksum behind all members tells. So the last
+/// member wanted ends only when that checksum was read and right, and so does [`next`](Self::next)
+/// when no member is left; else they give an error. Whoever stops before that has bytes nobody
+/// vouches for.
 #[derive(Debug)]
 pub struct Reading<'a> {
     archive: &'a Archive,
@@ -32,7 +33,8 @@ pub struct Reading<'a> {
 /// What comes next of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Bytes. There are none where much had to be passed over first, so that whoever wants to stop gets to it.
+    /// Bytes. There are none where much had to be passed over first, so that whoever wants to stop
+    /// gets to it.
     Bytes(&'a [u8]),
     /// So many zeroes, which are stored nowhere.
     Hole(u64),
@@ -124,9 +126,9 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads on for a while towards the checksum of a compressed tar; whether there may be more to
-    /// read. It is for whoever wants to be able to stop in between: else [`next`](Self::next) does it
-    /// after the last member. Of the member at hand nothing comes any more. Other archives have no
-    /// such checksum.
+    /// read. It is for whoever wants to be able to stop in between: else [`next`](Self::next) does
+    /// it after the last member. Of the member at hand nothing comes any more. Other archives have
+    /// no such checksum.
     ///
     /// # Errors
     /// What reading meets, and that the checksum is wrong or not there: once.
@@ -138,8 +140,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The next bytes of the member, or how many zeroes come that are not stored; nothing after the last. Bytes of a zip
-    /// are the right ones only when none follow: its checksum is over all of them.
+    /// The next bytes of the member, or how many zeroes come that are not stored; nothing after the
+    /// last. Bytes of a zip are the right ones only when none follow: its checksum is over all of
+    /// them.
     ///
     /// # Errors
     /// What reading meets, or why its bytes cannot be had. The next member can be.
@@ -147,7 +150,8 @@ impl<'a> Reading<'a> {
         self.next_piece()
     }
 
-    /// The same with all zeroes as bytes: of a member that is a hole of a terabyte, a terabyte of them.
+    /// The same with all zeroes as bytes: of a member that is a hole of a terabyte, a terabyte of
+    /// them.
     ///
     /// # Errors
     /// As [`piece`](Self::piece).

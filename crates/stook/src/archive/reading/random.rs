@@ -23,7 +23,7 @@ const AHEAD_PIECES: usize = 256;
 /// One read, in bytes.
 const PIECE_LEN: u64 = 1 << 20;
 
-/// Holes that are at least this long are told, not read as zeroes.
+/// Holes that are at least this long are reported, not read as zeroes.
 const HOLE_LEN: u64 = 64 << 10;
 
 /// What the header of a member of a zip may have besides its name, without one more read.
@@ -42,7 +42,8 @@ pub(super) struct Random<'a> {
     /// Which of `wanted` is asked for next, and what is left of the one before.
     asked: usize,
     rest: Option<Rest>,
-    /// The pieces that were asked for, in their order: how long they are, and whether they are holes, which are not read.
+    /// The pieces that were asked for, in their order: how long they are, and whether they are
+    /// holes, which are not read.
     pieces: VecDeque<(u64, bool)>,
     /// Bytes of the current member, as they lie in the file, that did not come yet.
     left: u64,
@@ -195,8 +196,8 @@ impl<'a> Random<'a> {
         fault.of(self.archive.path(), at)
     }
 
-    /// The next bytes of a member of a zip: such as were asked for, or, behind a header that is longer than was
-    /// thought, such as nobody asked for yet.
+    /// The next bytes of a member of a zip: such as were asked for, or, behind a header that is
+    /// longer than was thought, such as nobody asked for yet.
     fn more(&mut self, zip: &ZipBody) -> Result<Bytes> {
         if self.left > 0 {
             return match self.piece()? {

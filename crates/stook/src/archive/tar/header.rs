@@ -82,8 +82,8 @@ pub fn decode(block: &[u8; BLOCK_LEN]) -> Decoded<Block> {
     }))
 }
 
-/// The sum of all bytes, those of the checksum taken as blanks; as unsigned and, as some old programs have it,
-/// as signed ones.
+/// The sum of all bytes, those of the checksum taken as blanks; as unsigned and, as some old
+/// programs have it, as signed ones.
 fn sums(block: &[u8; BLOCK_LEN]) -> (u32, i32) {
     let mut sums = (0_u32, 0_i32);
     for (at, byte) in block.iter().enumerate() {
@@ -116,7 +116,8 @@ pub(super) fn number_at(block: &[u8], at: usize, len: usize, what: &str) -> Deco
     })
 }
 
-/// Octal digits between blanks and zeroes, or, where the first bit is set, a signed number of base 256.
+/// Octal digits between blanks and zeroes, or, where the first bit is set, a signed number of base
+/// 256.
 fn number(field: &[u8]) -> Result<Option<i128>, ()> {
     match field.split_first() {
         Some((first, rest)) if first & 0x80 != 0 => {
@@ -137,7 +138,8 @@ fn octal(field: &[u8]) -> Result<Option<i128>, ()> {
     let digits = field.get(from..).unwrap_or_default();
     let end = digits.iter().position(is_blank).unwrap_or(digits.len());
     let (digits, rest) = digits.split_at(end);
-    // Behind the number old programs leave anything after a zero, but never another number after a blank.
+    // Behind the number old programs leave anything after a zero, but never another number after a
+    // blank.
     if rest.first() == Some(&b' ') && !rest.iter().all(is_blank) {
         return Err(());
     }

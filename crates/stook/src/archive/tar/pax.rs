@@ -120,7 +120,8 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     (value <= i64::MAX as u64).then_some(value)
 }
 
-/// Seconds with a fraction of any length; what is finer than a nanosecond is cut off, towards the past.
+/// Seconds with a fraction of any length; what is finer than a nanosecond is cut off, towards the
+/// past.
 fn nanoseconds(value: &[u8]) -> Option<i64> {
     let (negative, digits) = match value.strip_prefix(b"-") {
         Some(digits) => (true, digits),

@@ -1,4 +1,5 @@
-//! Maps of sparse members: in the header (GNU), in extended headers (pax 0.0 and 0.1), before the bytes (pax 1.0).
+//! Maps of sparse members: in the header (GNU), in extended headers (pax 0.0 and 0.1), before the
+//! bytes (pax 1.0).
 
 use super::super::error::{Decoded, Fault};
 use super::super::member::Extent;

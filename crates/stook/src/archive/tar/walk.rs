@@ -170,7 +170,8 @@ impl<I: Input> Walk<I> {
 
     fn pass(&mut self) -> Result<()> {
         self.skip(self.left)?;
-        // Some programs leave out what fills up the last block of all; what else is missing, the next header shows.
+        // Some programs leave out what fills up the last block of all; what else is missing, the
+        // next header shows.
         self.input.skip(std::mem::take(&mut self.padding))?;
         Ok(())
     }
@@ -236,7 +237,8 @@ impl<I: Input> Walk<I> {
         let name = pax.sparse.name.take().or(pax.path.take()).or(long_name).unwrap_or(header.name);
         let link = pax.link.take().or(long_link).unwrap_or(header.link);
         let kind = kind_of(header.type_flag, &name);
-        // Links, directories, pipes and devices have no bytes, whatever their size says: so all who read tars hold it.
+        // Links, directories, pipes and devices have no bytes, whatever their size says: so all who
+        // read tars hold it.
         let stored = match header.type_flag {
             b'1'..=b'6' => 0,
             _ => pax.size.unwrap_or(header.size),
@@ -323,7 +325,8 @@ impl<I: Input> Walk<I> {
         }
     }
 
-    /// A map that stands before the bytes, in lines of text, filled up to whole blocks; and its length with that.
+    /// A map that stands before the bytes, in lines of text, filled up to whole blocks; and its
+    /// length with that.
     fn map_before_bytes(&mut self, stored: u64) -> Result<(Map, u64)> {
         let start = self.input.position();
         let (mut numbers, mut line) = (Vec::<u64>::new(), Vec::new());
@@ -399,7 +402,8 @@ fn kind_of(type_flag: u8, name: &[u8]) -> MemberKind {
         b'1' => MemberKind::HardLink,
         b'2' => MemberKind::Symlink,
         b'5' | b'D' => MemberKind::Directory,
-        // Devices and pipes; the name of a volume, a part of a file of another volume, long names of GNU tar before 1989.
+        // Devices and pipes; the name of a volume, a part of a file of another volume, long names
+        // of GNU tar before 1989.
         b'3' | b'4' | b'6' | b'V' | b'M' | b'N' => MemberKind::Other,
         // POSIX: what is not known is a file.
         _ => MemberKind::File,

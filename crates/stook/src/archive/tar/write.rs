@@ -1,6 +1,7 @@
 //! Tars on their way out: ustar, with an extended header before what does not fit into it.
 //!
-//! Nothing but what is given goes into the bytes: no clock, no names of users, no numbers of processes.
+//! Nothing but what is given goes into the bytes: no clock, no names of users, no numbers of
+//! processes.
 
 use super::super::member::MemberKind;
 use super::header::BLOCK_LEN;
@@ -23,7 +24,8 @@ pub struct Head<'a> {
     pub mode: u32,
     /// Modification time, nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// User and group, if they are known. Without, they are root's, and nobody gets their rights by running it.
+    /// User and group, if they are known. Without, they are root's, and nobody gets their rights by
+    /// running it.
     pub owner: Option<(u32, u32)>,
     /// Bytes that follow; those of a file only.
     pub len: u64,

@@ -1,4 +1,5 @@
-//! The bytes of a member of a zip: the header before them passed, inflated, and checked at their end.
+//! The bytes of a member of a zip: the header before them passed, inflated, and checked at their
+//! end.
 
 use bytes::{Buf as _, Bytes};
 use flate2::{Crc, Decompress, FlushDecompress, Status};

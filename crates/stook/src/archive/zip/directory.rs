@@ -40,8 +40,8 @@ pub struct End {
     pub at: u64,
 }
 
-/// Looks for the end in the last bytes of a file: where in them it is, what it says, and where the end of zip64 is
-/// said to be.
+/// Looks for the end in the last bytes of a file: where in them it is, what it says, and where the
+/// end of zip64 is said to be.
 ///
 /// # Errors
 /// When there is one, and it is of a part of a zip only.

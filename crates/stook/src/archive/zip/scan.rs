@@ -36,7 +36,8 @@ pub(in super::super) fn find(file: &FileSource) -> Result<Option<Directory>> {
     };
     let end_at = tail_at.saturating_add(at as u64);
     let Some(wide) = wide else { return place(file, end, end_at).map(Some) };
-    // What stands before the zip moves it, and the locator does not know: it lies right before that, usually.
+    // What stands before the zip moves it, and the locator does not know: it lies right before
+    // that, usually.
     let before = end_at.saturating_sub((LOCATOR_LEN + END64_LEN) as u64);
     for at in [before, wide] {
         let mut bytes = [0; END64_LEN];

@@ -1,4 +1,5 @@
-//! [`BlockDevice`]: a device as `/sys` tells about it: what it did, what it is made of, how fast its link is.
+//! [`BlockDevice`]: a device as `/sys` tells about it: what it did, what it is made of, how fast
+//! its link is.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -29,15 +30,15 @@ pub(super) struct Totals {
 }
 
 impl BlockDevice {
-    /// The device of a number: the partition where it is that of one, because other partitions are none of
-    /// its business.
+    /// The device of a number: the partition where it is that of one, because other partitions are
+    /// none of its business.
     pub(super) fn of_number(system: &System, device: u64) -> Option<Self> {
         let number = format!("{}:{}", major(device), minor(device));
         Self::at(&system.sys.join("dev/block").join(number))
     }
 
-    /// The device that a mount names as its source. In a container it may have no node, and the name still
-    /// leads to it.
+    /// The device that a mount names as its source. In a container it may have no node, and the
+    /// name still leads to it.
     pub(super) fn of_source(system: &System, source: &str) -> Option<Self> {
         let source = Path::new(source);
         match fs::metadata(source) {
@@ -106,8 +107,8 @@ impl BlockDevice {
         sectors.checked_mul(SECTOR_BYTES)
     }
 
-    /// The most bytes a second that fit through the link of the device: the narrowest PCI Express link above
-    /// it, or its SATA link. `None` where the system does not tell.
+    /// The most bytes a second that fit through the link of the device: the narrowest PCI Express
+    /// link above it, or its SATA link. `None` where the system does not tell.
     pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
         let mut limit: Option<f64> = None;
         for directory in self.directory.ancestors().take_while(|path| path.starts_with("/sys/devices/")) {
@@ -134,12 +135,13 @@ fn sata_link(directory: &Path) -> Option<f64> {
     (gbit > 0.0).then_some(gbit * 1e9 / 10.0)
 }
 
-/// Payload bits of a link of that speed (`8.0 GT/s PCIe`) and number of lanes; protocol overhead not taken
-/// off.
+/// Payload bits of a link of that speed (`8.0 GT/s PCIe`) and number of lanes; protocol overhead
+/// not taken off.
 fn pcie_bytes_per_s(speed: &str, width: &str) -> Option<f64> {
     let gigatransfers: f64 = speed.split_whitespace().next()?.parse().ok()?;
     let lanes: f64 = width.trim().parse().ok()?;
-    // Up to 5 GT/s ten bits carry eight, up to 32 GT/s 130 carry 128; above, 256-byte units carry 242.
+    // Up to 5 GT/s ten bits carry eight, up to 32 GT/s 130 carry 128; above, 256-byte units carry
+    // 242.
     let coding = match gigatransfers {
         slow if slow <= 5.0 => 0.8,
         fast if fast <= 32.0 => 128.0 / 130.0,

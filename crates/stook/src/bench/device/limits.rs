@@ -16,7 +16,8 @@ pub(in crate::bench) struct Limits {
 }
 
 impl Limits {
-    /// The least that applies to any of the disks (`254:0`), from the mounts and the groups of a process.
+    /// The least that applies to any of the disks (`254:0`), from the mounts and the groups of a
+    /// process.
     pub(super) fn of(disks: &[String], mounts: &str, groups: &str) -> Self {
         let mut limits = Self::default();
         for line in groups.lines() {
@@ -108,7 +109,8 @@ fn lines(file: &Path, disks: &[String]) -> Vec<String> {
     ours.map(|(_, values)| values.trim().to_owned()).collect()
 }
 
-/// The directory of a group. In a container the mount begins at the group of the container, or below it.
+/// The directory of a group. In a container the mount begins at the group of the container, or
+/// below it.
 fn directory(mount: &Mount, group: &str) -> PathBuf {
     let inside = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let is_above = inside.components().any(|part| part == Component::ParentDir);

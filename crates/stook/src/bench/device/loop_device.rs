@@ -10,8 +10,8 @@ use super::{Below, System};
 /// What the kernel adds to the name of a file that has none any more.
 const DELETED: &str = " (deleted)";
 
-/// Without direct I/O a loop device counts what the page cache of its file served: only what that file lies
-/// on tells.
+/// Without direct I/O a loop device counts what the page cache of its file served: only what that
+/// file lies on tells.
 pub(super) fn below(system: &System, device: BlockDevice, backing: &str, layers: u32) -> Below {
     let name = device.name().to_owned();
     let is_direct = device.fact("loop/dio").as_deref() == Some("1");

@@ -1,8 +1,9 @@
 //! [`Below`]: what lies below a file, as the system tells: devices and what they did, or memory.
 //!
-//! Between a file and the devices that hold its bytes there can be layers: an overlay lies on directories of
-//! other file systems, a loop device on a file, a mapped device on others, btrfs on several. Each is followed
-//! down, because a layer that keeps bytes in memory answers for a device that nobody measured.
+//! Between a file and the devices that hold its bytes there can be layers: an overlay lies on
+//! directories of other file systems, a loop device on a file, a mapped device on others, btrfs on
+//! several. Each is followed down, because a layer that keeps bytes in memory answers for a device
+//! that nobody measured.
 
 mod block;
 mod btrfs;
@@ -43,8 +44,8 @@ pub(super) struct Below {
     copies: u64,
     /// How often a byte that is written to `top` is written to `lowest`.
     copies_below: u64,
-    /// The layer that serves from the page cache what it reads from the one below, so that its counters prove
-    /// nothing.
+    /// The layer that serves from the page cache what it reads from the one below, so that its
+    /// counters prove nothing.
     cached: Option<String>,
     /// Why no counters prove that a device was measured.
     doubt: Option<String>,
@@ -91,9 +92,9 @@ impl Below {
         Some(Counters { top, lowest })
     }
 
-    /// What happened between two readings. Of two layers of devices it is the one that did less: where the
-    /// lower did less, something in between served from memory; where it did more, that was for others, as
-    /// with two partitions of a disk.
+    /// What happened between two readings. Of two layers of devices it is the one that did less:
+    /// where the lower did less, something in between served from memory; where it did more, that
+    /// was for others, as with two partitions of a disk.
     pub(super) fn use_between(&self, before: Counters, after: Counters) -> DeviceUse {
         let lowest = after.lowest.since(before.lowest).of_one_copy(self.copies_below);
         let used = match (before.top, after.top) {
@@ -109,8 +110,8 @@ impl Below {
         self.copies
     }
 
-    /// Whether syncing the file leaves a part of the work for later: it writes a log, and the tree that leads to
-    /// what was written is written when the whole file system is synced.
+    /// Whether syncing the file leaves a part of the work for later: it writes a log, and the tree
+    /// that leads to what was written is written when the whole file system is synced.
     pub(super) fn is_copy_on_write(&self) -> bool {
         self.is_copy_on_write
     }
@@ -120,17 +121,19 @@ impl Below {
         self.doubt.as_deref()
     }
 
-    /// What the control group of this process allows on the devices now: the least of all of them, for bytes
-    /// of the file.
+    /// What the control group of this process allows on the devices now: the least of all of them,
+    /// for bytes of the file.
     pub(super) fn limits(&self) -> Limits {
         let disks: Vec<String> = self.on_the_way.iter().filter_map(BlockDevice::disk_number).collect();
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let limits = Limits::of(&disks, &mountinfo(), &groups);
-        // Copies on devices of their own are written side by side; on one device, one after the other.
+        // Copies on devices of their own are written side by side; on one device, one after the
+        // other.
         if self.lowest.len() == 1 { limits.with_copies(self.copies * self.copies_below) } else { limits }
     }
 
-    /// Every layer, from the file down: `loop0 (direct I/O) on vda`. `None` where there is no device.
+    /// Every layer, from the file down: `loop0 (direct I/O) on vda`. `None` where there is no
+    /// device.
     pub(super) fn device_name(&self) -> Option<&str> {
         (!self.top.is_empty()).then_some(&self.name)
     }
@@ -152,7 +155,8 @@ impl Below {
         facts
     }
 
-    /// The most bytes a second that fit through the links of the lowest devices, all of them together.
+    /// The most bytes a second that fit through the links of the lowest devices, all of them
+    /// together.
     pub(super) fn link_limit_bytes_per_s(&self) -> Option<f64> {
         let limits: Option<Vec<f64>> = self.lowest.iter().map(BlockDevice::link_limit_bytes_per_s).collect();
         limits.filter(|limits| !limits.is_empty()).map(|limits| limits.iter().sum())
@@ -188,8 +192,8 @@ impl Below {
         Self { name, lowest: Vec::new(), doubt: Some(doubt), ..Self::plain(device) }
     }
 
-    /// Several devices that share the bytes of one thing. What they lie on counts once, even if they share
-    /// that too.
+    /// Several devices that share the bytes of one thing. What they lie on counts once, even if
+    /// they share that too.
     fn side_by_side(parts: Vec<Self>) -> Self {
         let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
         let mut all = Self { name: names.join(", "), ..Self::unknown("", "") };
@@ -286,8 +290,8 @@ impl System {
         }
     }
 
-    /// A device made of others: its own counters tell what was asked of all of them, and count each byte
-    /// once.
+    /// A device made of others: its own counters tell what was asked of all of them, and count each
+    /// byte once.
     fn below_stack(&self, device: BlockDevice, parts: Vec<BlockDevice>, layers: u32) -> Below {
         let parts = parts.into_iter().map(|part| self.below_block(part, layers - 1)).collect();
         let below = Below::side_by_side(parts);

@@ -1,4 +1,5 @@
-//! overlay: directories of other file systems, one over another. What is written lies in the upper one.
+//! overlay: directories of other file systems, one over another. What is written lies in the upper
+//! one.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -32,7 +33,8 @@ pub(super) fn below(system: &System, mount: &Mount, path: &Path, layers: u32) ->
     }
 }
 
-/// The directories of an overlay as its mount names them: with backslashes before what has a meaning there.
+/// The directories of an overlay as its mount names them: with backslashes before what has a
+/// meaning there.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layers {
     pub(super) upper: Option<String>,
@@ -92,18 +94,19 @@ impl Layers {
     }
 }
 
-/// What a layer holds under a path. One that was removed has a device in its place, which hides those in
-/// lower layers.
+/// What a layer holds under a path. One that was removed has a device in its place, which hides
+/// those in lower layers.
 fn held(path: &Path) -> Option<Metadata> {
     let metadata = fs::symlink_metadata(path).ok()?;
     let is_removed = metadata.file_type().is_char_device() && metadata.rdev() == 0;
     (!is_removed).then_some(metadata)
 }
 
-/// A layer's directory, if it is there: inside a container those of its root belong to another view of the
-/// files.
+/// A layer's directory, if it is there: inside a container those of its root belong to another view
+/// of the files.
 fn seen(which: &str, directory: &str) -> Result<PathBuf, String> {
-    // The kernel hands on the text that it was given, and some ways of mounting take paths as they are.
+    // The kernel hands on the text that it was given, and some ways of mounting take paths as they
+    // are.
     let ways = [without_backslashes(directory), directory.to_owned()];
     let found = ways.into_iter().map(PathBuf::from).find(|path| path.is_absolute() && path.is_dir());
     found.ok_or_else(|| format!("its {which} directory {directory} cannot be seen from here"))
@@ -118,7 +121,8 @@ fn without_backslashes(text: &str) -> String {
     plain
 }
 
-/// At colons without a backslash before them. Two of them stand before directories that hold data only.
+/// At colons without a backslash before them. Two of them stand before directories that hold data
+/// only.
 fn split(directories: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut is_escaped = false;

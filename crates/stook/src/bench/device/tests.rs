@@ -11,7 +11,8 @@ use super::block::{BlockDevice, Totals};
 use super::overlay::Layers;
 use super::{Below, Counters, LAYERS_MAX, System};
 
-/// A number that no device has. Those of made-up devices are such that the disk of the test has none of them.
+/// A number that no device has. Those of made-up devices are such that the disk of the test has
+/// none of them.
 const NOBODY: u64 = 0;
 
 struct Made {
@@ -126,9 +127,9 @@ fn what_has_no_device_is_doubted_by_its_kind() {
     let mut made = Made::new();
     made.mount("/", "far", "fuse.sshfs me@there:/home rw");
     made.file("far/file");
-    let told = made.below_file("far/file");
-    assert_eq!(told.doubt(), Some("fuse.sshfs lies on no device whose counters could be read"));
-    assert_eq!(told.device_name(), None);
+    let reported = made.below_file("far/file");
+    assert_eq!(reported.doubt(), Some("fuse.sshfs lies on no device whose counters could be read"));
+    assert_eq!(reported.device_name(), None);
     made.system.mounts.clear();
     assert_eq!(made.below_file("far/file").doubt(), Some("the system does not tell what the file lies on"));
 }

@@ -15,8 +15,8 @@ const WINDOWS_MIN: usize = 10;
 const PLATEAU_MIN: usize = 3;
 /// The share of the variance that the fall has to explain.
 const EXPLAINED_MIN: f64 = 0.5;
-/// How many times its standard error the fall has to be. The place is the best of many, which a single
-/// comparison at 2 would not allow for.
+/// How many times its standard error the fall has to be. The place is the best of many, which a
+/// single comparison at 2 would not allow for.
 const ERRORS_MIN: f64 = 4.0;
 
 /// Where writing fell from one rate to a lower one and stayed there.
@@ -24,7 +24,8 @@ const ERRORS_MIN: f64 = 4.0;
 pub struct BurstFall {
     /// The mean rate before.
     pub burst_bytes_per_s: f64,
-    /// How much was written before: about the size of the cache, and what was drained from it meanwhile.
+    /// How much was written before: about the size of the cache, and what was drained from it
+    /// meanwhile.
     pub burst_bytes: f64,
     /// How long that took.
     pub burst_s: f64,
@@ -34,10 +35,11 @@ pub struct BurstFall {
 
 /// Finds the fall from a burst to a lower plateau, if there is one.
 ///
-/// The place is the one that leaves the least sum of squares around two means (a single change point by
-/// least squares; D. Hinkley, *Inference About the Change-Point in a Sequence of Random Variables*,
-/// 1970). It counts when the lower mean is less than 80% of the higher one, explains at least half of
-/// the variance and is four standard errors away. A series of fewer than ten windows has none.
+/// The place is the one that leaves the least sum of squares around two means (a single change
+/// point by least squares; D. Hinkley, *Inference About the Change-Point in a Sequence of Random
+/// Variables*, 1970). It counts when the lower mean is less than 80% of the higher one, explains at
+/// least half of the variance and is four standard errors away. A series of fewer than ten windows
+/// has none.
 pub fn find_fall(series: Series<'_>) -> Option<BurstFall> {
     let rates = series.rates_bytes_per_s;
     if rates.len() < WINDOWS_MIN || !rates.iter().all(|rate| rate.is_finite()) {

@@ -6,17 +6,18 @@ use crate::report::units::{count, significant};
 /// How far the two sides of Little's law may differ.
 const LITTLE: Allowed = Allowed::between(1.0 - LITTLE_SHARE, 1.0 + LITTLE_SHARE);
 const LITTLE_SHARE: f64 = 0.03;
-/// How many standard errors the sampled mean may be off: more than these happen to one of ten thousand
-/// honest runs.
+/// How many standard errors the sampled mean may be off: more than these happen to one of ten
+/// thousand honest runs.
 const LITTLE_ERRORS: f64 = 4.0;
-/// A sampled mean that may be off by more than this share of itself would not show latencies that leave out
-/// half.
+/// A sampled mean that may be off by more than this share of itself would not show latencies that
+/// leave out half.
 const LITTLE_TELLS: f64 = 0.5;
 /// Which share of the requests that are due has to be done in the same time.
 const RATE_MIN: f64 = 0.97;
 /// Of a few requests, as many as may just be in flight at the end are a larger share.
 const RATE_STRAGGLERS: f64 = 4.0;
-/// Bytes at the device ÷ bytes asked: metadata and the ends of the measured time make a few percent.
+/// Bytes at the device ÷ bytes asked: metadata and the ends of the measured time make a few
+/// percent.
 const DEVICE_BYTES: Allowed = Allowed::between(0.95, 1.10);
 const LINK: Allowed = Allowed::at_most(1.0);
 /// From here on a thread has no time left in which it could have asked for more.
@@ -38,9 +39,10 @@ pub(super) fn little_requested(cell: &CellFacts<'_>) -> Gate {
     judge(GateName::LittleRequested, ratio, LITTLE, words)
 }
 
-/// How many were in flight, for a depth that was asked for. Latencies of what began in the ramp count as a whole: they make up
-/// for the depth that is no longer full while the last requests are waited for. In a short run they may be more than that,
-/// and what had passed before measuring began is no time in which more was in flight than was asked for.
+/// How many were in flight, for a depth that was asked for. Latencies of what began in the ramp
+/// count as a whole: they make up for the depth that is no longer full while the last requests are
+/// waited for. In a short run they may be more than that, and what had passed before measuring
+/// began is no time in which more was in flight than was asked for.
 fn in_flight_for(cell: &CellFacts<'_>, depth: f64) -> f64 {
     let whole = cell.in_flight_by_little();
     if whole > depth { depth.max(cell.in_flight_meanwhile()) } else { whole }
@@ -59,8 +61,8 @@ fn shortfall(cell: &CellFacts<'_>, ratio: f64, depth: f64) -> String {
     }
 }
 
-/// Beside a depth that is always full, looks have no error. In a loop that is idle most of the time, few of
-/// them see a request, and their mean is off by what chance makes of that.
+/// Beside a depth that is always full, looks have no error. In a loop that is idle most of the
+/// time, few of them see a request, and their mean is off by what chance makes of that.
 pub(super) fn little_sampled(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::LittleSampled;
     let sampled = match &cell.in_flight {
@@ -115,7 +117,8 @@ pub(super) fn rate_reached(cell: &CellFacts<'_>) -> Gate {
     judge(GateName::RateReached, ratio, Allowed::at_least(min), words)
 }
 
-/// Why requests waited for others. `unserved` is the share that was still waiting at the end: after a stall there is none.
+/// Why requests waited for others. `unserved` is the share that was still waiting at the end: after
+/// a stall there is none.
 fn behind(cell: &CellFacts<'_>, unserved: f64) -> &'static str {
     match thread_cpu(cell).is_failed() {
         true => "the tool had no time left for more, and is the limit",

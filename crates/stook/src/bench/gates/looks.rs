@@ -2,19 +2,20 @@
 
 /// Of fewer it cannot be told how far their mean may be off.
 const LOOKS_MIN: u64 = 20;
-/// The squared coefficient of variation of the distances of looks: each is half as long to one and a half
-/// times as long as the mean of all, any length as likely as any other.
+/// The squared coefficient of variation of the distances of looks: each is half as long to one and
+/// a half times as long as the mean of all, any length as likely as any other.
 const DISTANCE_VARIATION: f64 = 1.0 / 12.0;
 
 /// Counts of what was in flight, each at a moment that has nothing to do with requests.
 ///
-/// Their mean stands for that over the whole time of this very run, so how far it may be off depends on how
-/// much happens between two looks, not on how the load changes while many of them see it. That is told by the
-/// mean square of the differences of successive looks (J. von Neumann, *Distribution of the Ratio of the Mean
-/// Square Successive Difference to the Variance*, 1941): half of it is the variance where looks are
-/// independent of each other, as with requests that are shorter than their distance, and it is little where
-/// many looks see the same requests. What the distances of looks differ by adds a twelfth of the variance,
-/// because a stretch with more looks than another counts for more.
+/// Their mean stands for that over the whole time of this very run, so how far it may be off
+/// depends on how much happens between two looks, not on how the load changes while many of them
+/// see it. That is reported by the mean square of the differences of successive looks (J. von
+/// Neumann, *Distribution of the Ratio of the Mean Square Successive Difference to the Variance*,
+/// 1941): half of it is the variance where looks are independent of each other, as with requests
+/// that are shorter than their distance, and it is little where many looks see the same requests.
+/// What the distances of looks differ by adds a twelfth of the variance, because a stretch with
+/// more looks than another counts for more.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     count: u64,
@@ -84,9 +85,9 @@ impl Looks {
 }
 
 impl Sampled {
-    /// The standard error if the true mean is `expected`. What is in flight is a whole number, and no whole
-    /// number with a mean of `f` between 0 and 1 varies by less than f·(1 − f): looks that all missed what
-    /// was rare tell of no error.
+    /// The standard error if the true mean is `expected`. What is in flight is a whole number, and
+    /// no whole number with a mean of `f` between 0 and 1 varies by less than f·(1 − f): looks that
+    /// all missed what was rare tell of no error.
     pub(super) fn standard_error_if(&self, expected: f64) -> f64 {
         let part = expected.fract();
         let least = (part * (1.0 - part) / self.looks.max(1) as f64).sqrt();
@@ -118,7 +119,8 @@ mod tests {
         let coin = looks(bits).sampled().unwrap().standard_error;
         let independent = (0.25_f64 / 1000.0).sqrt();
         assert!((0.5..1.5).contains(&(coin / independent)), "{coin} {independent}");
-        // A queue that is long for half of the time varies by as much as that coin, and is seen as it is.
+        // A queue that is long for half of the time varies by as much as that coin, and is seen as
+        // it is.
         let queue = looks((0..1000).map(|at| u64::from(at >= 500))).sampled().unwrap().standard_error;
         assert!(queue < 0.35 * independent, "{queue} {independent}");
     }

@@ -1,8 +1,9 @@
 //! Whether a measured cell may be believed: the checks that a figure has to pass.
 //!
-//! Every check compares one ratio with the range it is allowed to be in, and says in plain words what
-//! that means. A check that applies and has nothing to go by is unverified, which is not the same as
-//! passed: see [`State`]. Nothing here measures; the numbers are handed in as [`CellFacts`].
+//! Every check compares one ratio with the range it is allowed to be in, and says in plain words
+//! what that means. A check that applies and has nothing to go by is unverified, which is not the
+//! same as passed: see [`State`]. Nothing here measures; the numbers are handed in as
+//! [`CellFacts`].
 
 mod burst;
 mod checks;
@@ -103,8 +104,8 @@ pub enum Load {
     },
     /// One at its moment, whatever is still in flight.
     Open {
-        /// Requests that were due in the measured time: a random schedule has more or fewer of them than the
-        /// rate says.
+        /// Requests that were due in the measured time: a random schedule has more or fewer of them
+        /// than the rate says.
         due: u64,
         /// Reads and writes that ended in it, before anything was waited for at its end.
         done: u64,
@@ -149,7 +150,8 @@ pub struct CellFacts<'a> {
     pub requests: u64,
     /// Their mean latency, from when they began.
     pub latency_mean_s: f64,
-    /// How much of all their latencies, added up, had passed when measuring began: what began in the ramp.
+    /// How much of all their latencies, added up, had passed when measuring began: what began in
+    /// the ramp.
     pub earlier_s: f64,
     /// The in-flight counts that were sampled in that time, at moments of their own.
     pub in_flight: Result<Sampled, String>,
@@ -167,16 +169,16 @@ pub struct CellFacts<'a> {
     pub thread_cpu_share_max: Result<f64, String>,
     /// What the thread that waited longest waited for a processor ÷ time.
     pub processor_wait_share_max: Result<f64, String>,
-    /// What a control group allows on the device, and how much of it was used; empty where nothing is
-    /// limited.
+    /// What a control group allows on the device, and how much of it was used; empty where nothing
+    /// is limited.
     pub throttled: Vec<Throttled>,
-    /// How long it took, after the last write, until everything was durable; nothing where nobody waited for
-    /// it.
+    /// How long it took, after the last write, until everything was durable; nothing where nobody
+    /// waited for it.
     pub durable_after_s: Option<f64>,
     /// The measured time, cut into windows.
     pub series: Series<'a>,
-    /// A longer run of the same writes, where there was one: it shows a cache that is larger than what
-    /// the cell wrote.
+    /// A longer run of the same writes, where there was one: it shows a cache that is larger than
+    /// what the cell wrote.
     pub long_run: Option<Series<'a>>,
 }
 

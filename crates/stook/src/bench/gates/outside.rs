@@ -1,11 +1,12 @@
-//! The checks of what stands between the requests and the device: processors, a limit that somebody set, and
-//! what a file system still has to write.
+//! The checks of what stands between the requests and the device: processors, a limit that somebody
+//! set, and what a file system still has to write.
 
 use super::{Allowed, CellFacts, Gate, GateName, Words, judge, not_applicable, or_unverified, unverified};
 
 /// How much of its time a thread may wait for a processor.
 const PROCESSOR_WAIT: Allowed = Allowed::at_most(0.05);
-/// In less time than this a single turn of another thread, which is a few milliseconds, is more than that.
+/// In less time than this a single turn of another thread, which is a few milliseconds, is more
+/// than that.
 const PROCESSOR_WAIT_TIME_MIN_S: f64 = 0.1;
 /// From this share of a limit on, the limit may be what was measured.
 const THROTTLE_FROM: f64 = 0.90;

@@ -13,8 +13,9 @@ const WINDOWS: usize = 5;
 /// How far means of windows, and of rounds, may lie apart, as a share of their mean.
 pub(in crate::bench) const SPREAD_MAX: f64 = 0.20;
 const SLOPE_MAX: f64 = 0.10;
-/// What chance adds to a spread and to a slope, in standard errors of one window: each is exceeded by less than one of a thousand
-/// honest runs (the studentized range of five; four errors of the rise of a line through five).
+/// What chance adds to a spread and to a slope, in standard errors of one window: each is exceeded
+/// by less than one of a thousand honest runs (the studentized range of five; four errors of the
+/// rise of a line through five).
 const SPREAD_ERRORS: f64 = 5.5;
 const SLOPE_ERRORS: f64 = 5.0;
 /// Chance that allows more than this would hide any drift.
@@ -28,8 +29,9 @@ const LENGTH: Allowed = Allowed::at_least(0.95);
 
 /// How the five window means of a run lie.
 ///
-/// The criterion of the Solid State Storage Performance Test Specification of SNIA: over five rounds
-/// no mean leaves the average by more than a range of 20%, and the fitted line stays within 10%.
+/// The criterion of the Solid State Storage Performance Test Specification of SNIA: over five
+/// rounds no mean leaves the average by more than a range of 20%, and the fitted line stays within
+/// 10%.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Steadiness {
     /// The mean rate in each fifth of the time.
@@ -71,14 +73,15 @@ pub fn steadiness(series: Series<'_>) -> Option<Steadiness> {
     Some(Steadiness { means_bytes_per_s: means, spread: (greatest - least) / mean, slope: rise })
 }
 
-/// The mean of the values from one place to another, each counted by the share of it that lies between.
+/// The mean of the values from one place to another, each counted by the share of it that lies
+/// between.
 fn mean_of_stretch(values: &[f64], from: f64, to: f64) -> f64 {
     let covered = |index: usize| (to.min(index as f64 + 1.0) - from.max(index as f64)).max(0.0);
     values.iter().enumerate().map(|(index, value)| value * covered(index)).sum::<f64>() / (to - from)
 }
 
-/// How far window means differ by chance alone, as a share of their mean: requests that come at random moments are more in one
-/// window than in another, on any device.
+/// How far window means differ by chance alone, as a share of their mean: requests that come at
+/// random moments are more in one window than in another, on any device.
 fn chance(load: Load) -> f64 {
     match load {
         Load::Open { due, is_random: true, .. } => (WINDOWS as f64 / due as f64).sqrt(),

@@ -1,7 +1,7 @@
 //! Latency against block size: a fixed cost and a bandwidth.
 //!
-//! W(b) = t₀ + b ÷ B (the "half-performance length" model of R. W. Hockney, *The Science of Computer
-//! Benchmarking*, §1.3: the block at which half of B is reached is n½ = t₀·B).
+//! W(b) = t₀ + b ÷ B (the "half-performance length" model of R. W. Hockney, *The Science of
+//! Computer Benchmarking*, §1.3: the block at which half of B is reached is n½ = t₀·B).
 
 use serde::Serialize;
 
@@ -84,10 +84,14 @@ impl BlockModel {
         let fit = LinearFit::of(&points)?;
         let [fixed_cost_s, per_byte_s] = fit.estimates(CONFIDENCE);
         if per_byte_s.value <= 0.0 {
-            return Err(contradicted("latency does not grow with the block, so no bandwidth can be told"));
+            return Err(contradicted(
+                "latency does not grow with the block, so no bandwidth can be reported",
+            ));
         }
         if fixed_cost_s.value <= 0.0 {
-            return Err(contradicted("latency grows faster than the block, so no fixed cost can be told"));
+            return Err(contradicted(
+                "latency grows faster than the block, so no fixed cost can be reported",
+            ));
         }
         let predicted = |block: u64| fixed_cost_s.value + block as f64 * per_byte_s.value;
         let residuals: Vec<BlockResidual> =
@@ -115,8 +119,8 @@ impl BlockModel {
         is_share.then(|| efficiency / (1.0 - efficiency) * self.half_bandwidth_block_bytes.value)
     }
 
-    /// The bandwidth to expect at a depth: min(N·b ÷ W(b), Bmax, b·IOPSmax), where the two limits are what the
-    /// device reached at any depth.
+    /// The bandwidth to expect at a depth: min(N·b ÷ W(b), Bmax, b·IOPSmax), where the two limits
+    /// are what the device reached at any depth.
     pub fn bandwidth_at_bytes_per_s(
         &self,
         block_bytes: f64,
@@ -138,8 +142,8 @@ fn residual(cell: &BlockCell, predicted_s: f64) -> BlockResidual {
     BlockResidual { block_bytes, measured_s, predicted_s, residual: measured_s / predicted_s - 1.0 }
 }
 
-/// Fixed cost ÷ cost per byte, both greater than 0. The interval is that of the logarithm by the delta method,
-/// so it never reaches below 0.
+/// Fixed cost ÷ cost per byte, both greater than 0. The interval is that of the logarithm by the
+/// delta method, so it never reaches below 0.
 fn half_bandwidth_block(fit: &LinearFit<2>) -> Estimate {
     let [fixed, per_byte] = fit.coefficients;
     let [[fixed_variance, covariance], [_, per_byte_variance]] = fit.covariance;

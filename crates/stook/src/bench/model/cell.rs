@@ -28,7 +28,8 @@ pub struct Part {
     pub latency_mean_s: f64,
 }
 
-/// One cell of a result, whatever it was swept over. [`BlockCell`], [`DepthCell`] and [`MixCell`] are made from it.
+/// One cell of a result, whatever it was swept over. [`BlockCell`], [`DepthCell`] and [`MixCell`]
+/// are made from it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
     /// Bytes of each request.
@@ -69,8 +70,8 @@ impl Part {
 }
 
 impl Cell {
-    /// What a cell of `bench` comes to. Its rate has the interval of the windows of all runs that count; one without
-    /// ends where they are too few to tell.
+    /// What a cell of `bench` comes to. Its rate has the interval of the windows of all runs that
+    /// count; one without ends where they are too few to tell.
     pub fn of(cell: &CellResult) -> Self {
         let depth = cell.workload.requested_depth();
         let Part { rate_per_s, bandwidth_bytes_per_s, latency_mean_s } = Part::of(&cell.total);
@@ -90,8 +91,8 @@ impl Cell {
         }
     }
 
-    /// Whether anything is concluded from it: cells that are not valid are only shown. Those that are unverified count,
-    /// and are marked wherever they are.
+    /// Whether anything is concluded from it: cells that are not valid are only shown. Those that
+    /// are unverified count, and are marked wherever they are.
     pub fn counts(&self) -> bool {
         !self.state.is_invalid()
     }
@@ -122,20 +123,23 @@ impl From<&Cell> for MixCell {
     fn from(cell: &Cell) -> Self {
         let reads = cell.read.map_or(0.0, |read| read.rate_per_s);
         let writes = cell.write.map_or(0.0, |write| write.rate_per_s);
-        // Of the requests that were finished, which chance moves a little away from what was asked for.
+        // Of the requests that were finished, which chance moves a little away from what was asked
+        // for.
         let read_share = if reads + writes > 0.0 { reads / (reads + writes) } else { 0.0 };
         let Cell { block_bytes, depth, rate_per_s, .. } = *cell;
         Self { block_bytes, depth, read_share, rate_per_s, counts: cell.counts() }
     }
 }
 
-/// The runs that the figures of a cell are made of: those that are not invalid, and all where every one is.
+/// The runs that the figures of a cell are made of: those that are not invalid, and all where every
+/// one is.
 pub fn counted_runs(cell: &CellResult) -> impl Iterator<Item = &RunResult> {
     let none_counts = cell.runs.iter().all(|run| run.state.is_invalid());
     cell.runs.iter().filter(move |run| none_counts || !run.state.is_invalid())
 }
 
-/// Requests per second with the interval of their mean; one without ends where too little was measured to tell.
+/// Requests per second with the interval of their mean; one without ends where too little was
+/// measured to tell.
 fn rate(cell: &CellResult) -> Estimate {
     let value = cell.total.iops;
     let unknown = Interval { low: 0.0, high: f64::INFINITY, confidence: CONFIDENCE };

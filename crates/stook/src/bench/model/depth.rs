@@ -1,9 +1,10 @@
 //! Throughput against queue depth: the depth from which on more in flight only waits.
 //!
-//! X(N) ≤ min(N ÷ W₁, Xmax), so the two bounds meet at N* = Xmax·W₁ (asymptotic bounds; E. Lazowska, J.
-//! Zahorjan, G. Graham, K. Sevcik, *Quantitative System Performance*, §5.2). Which depth to use depends on what
-//! is wanted, so there are three answers. The Universal Scalability Law is fitted for one question only:
-//! whether throughput falls again at great depths, and from where on.
+//! X(N) ≤ min(N ÷ W₁, Xmax), so the two bounds meet at N* = Xmax·W₁ (asymptotic bounds; E.
+//! Lazowska, J. Zahorjan, G. Graham, K. Sevcik, *Quantitative System Performance*, §5.2). Which
+//! depth to use depends on what is wanted, so there are three answers. The Universal Scalability
+//! Law is fitted for one question only: whether throughput falls again at great depths, and from
+//! where on.
 
 use serde::Serialize;
 
@@ -48,11 +49,11 @@ pub struct DepthAnswer {
 pub struct DepthAnswers {
     /// Most throughput for its latency: greatest X ÷ W (L. Kleinrock's *power*).
     pub latency: DepthAnswer,
-    /// The least depth whose X is for certain at least 95% of Xmax: the lower end of its interval is.
-    /// Absent where no interval is narrow enough to say so.
+    /// The least depth whose X is for certain at least 95% of Xmax: the lower end of its interval
+    /// is. Absent where no interval is narrow enough to say so.
     pub balanced: Option<DepthAnswer>,
-    /// The greatest X whose 99th percentile keeps to the target. Absent without a target, or when no depth
-    /// keeps to it.
+    /// The greatest X whose 99th percentile keeps to the target. Absent without a target, or when
+    /// no depth keeps to it.
     pub service_level: Option<DepthAnswer>,
 }
 
@@ -69,8 +70,8 @@ pub struct DepthResidual {
     pub residual: f64,
 }
 
-/// The Universal Scalability Law: X(N) = λN ÷ (1 + σ(N−1) + κN(N−1)) (N. Gunther, *Guerrilla Capacity
-/// Planning*, §4.4), by relative least squares of N ÷ X, in which it is linear.
+/// The Universal Scalability Law: X(N) = λN ÷ (1 + σ(N−1) + κN(N−1)) (N. Gunther, *Guerrilla
+/// Capacity Planning*, §4.4), by relative least squares of N ÷ X, in which it is linear.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Scalability {
     /// λ: throughput of one request alone.
@@ -107,8 +108,8 @@ pub struct DepthModel {
     pub rate_max_per_s: Estimate,
     /// N* = Xmax·W₁. A lower bound when not `saturated`.
     pub depth_star: Estimate,
-    /// Whether a lesser depth than the deepest already reached 95% of Xmax. If not, X was still growing:
-    /// sweep deeper.
+    /// Whether a lesser depth than the deepest already reached 95% of Xmax. If not, X was still
+    /// growing: sweep deeper.
     pub saturated: bool,
     /// Which depth to use.
     pub answers: DepthAnswers,
@@ -219,8 +220,8 @@ fn answer(cell: &DepthCell) -> DepthAnswer {
     }
 }
 
-/// Throughput falls when the interval of the deepest cell lies below that of the peak and the law, fitted to
-/// all cells, has a peak.
+/// Throughput falls when the interval of the deepest cell lies below that of the peak and the law,
+/// fitted to all cells, has a peak.
 fn retrograde(counted: &[&DepthCell], peak: &DepthCell) -> Result<Option<Retrograde>, ModelError> {
     let Some(deepest) = counted.last().filter(|cell| cell.depth > peak.depth) else { return Ok(None) };
     if deepest.rate_per_s.interval.high >= peak.rate_per_s.interval.low {

@@ -1,4 +1,5 @@
-//! [`doubts()`]: why cells may not be believed, each reason told once with all cells that have it.
+//! [`doubts()`]: why cells may not be believed, each reason reported once with all cells that have
+//! it.
 
 use crate::bench::gates::State;
 use crate::bench::result::CellResult;
@@ -11,7 +12,8 @@ pub struct Doubt<'a> {
     pub cells: Vec<&'a CellResult>,
     /// Whether these are all that there are.
     pub is_all: bool,
-    /// What all of them have for a reason; where these differ in their figures, that of the first cell.
+    /// What all of them have for a reason; where these differ in their figures, that of the first
+    /// cell.
     pub reasons: Vec<&'a str>,
 }
 
@@ -46,8 +48,9 @@ fn without_figures(reason: &str) -> String {
     reason.chars().filter(|letter| !(letter.is_ascii_digit() || matches!(letter, '.' | ','))).collect()
 }
 
-/// Why cells are in this state. Reasons that differ in their figures only are one. Those that the same cells have stand together, in the order of the first cell that has
-/// them; a cell with several reasons may be in several groups.
+/// Why cells are in this state. Reasons that differ in their figures only are one. Those that the
+/// same cells have stand together, in the order of the first cell that has them; a cell with
+/// several reasons may be in several groups.
 pub fn doubts<'a>(cells: &[&'a CellResult], state: State) -> Vec<Doubt<'a>> {
     let mut reasons: Vec<(&'a str, String, Vec<usize>)> = Vec::new();
     for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.state == state) {
@@ -95,14 +98,14 @@ mod tests {
         }
     }
 
-    fn told(cells: &[CellResult], state: State) -> Vec<(String, Vec<&str>)> {
+    fn reported(cells: &[CellResult], state: State) -> Vec<(String, Vec<&str>)> {
         let cells: Vec<&CellResult> = cells.iter().collect();
         let found = doubts(&cells, state).into_iter();
         found.map(|doubt| (doubt.named(|cell| cell.depth.to_string()), doubt.reasons)).collect()
     }
 
     #[test]
-    fn reasons_that_cells_share_are_told_once_and_each_cell_that_has_one_is_named() {
+    fn reasons_that_cells_share_are_reported_once_and_each_cell_that_has_one_is_named() {
         let cells = [
             cell(1, State::Unverified, &["memory", "short", "one alone"]),
             cell(2, State::Valid, &[]),
@@ -111,14 +114,14 @@ mod tests {
         ];
         let expected =
             [("2 cells (1; 4)".to_owned(), vec!["memory", "short"]), ("1".to_owned(), vec!["one alone"])];
-        assert_eq!(told(&cells, State::Unverified), expected);
-        assert_eq!(told(&cells, State::Invalid), [("8".to_owned(), vec!["memory", "cached"])]);
-        assert!(told(&cells, State::Valid).is_empty());
+        assert_eq!(reported(&cells, State::Unverified), expected);
+        assert_eq!(reported(&cells, State::Invalid), [("8".to_owned(), vec!["memory", "cached"])]);
+        assert!(reported(&cells, State::Valid).is_empty());
     }
 
     /// Before: a paragraph for every cell, each with other figures.
     #[test]
-    fn reasons_that_differ_in_their_figures_only_are_told_once_and_that_they_do_is_said() {
+    fn reasons_that_differ_in_their_figures_only_are_reported_once_and_that_they_do_is_said() {
         let read = |share: &str| format!("the device read {share} of the bytes requested");
         let cells = [("0.05", 1), ("0.10", 2), ("0.05", 4)]
             .map(|(share, depth)| cell(depth, State::Invalid, &[read(share).as_str(), "memory"]));
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn a_reason_of_all_cells_names_none_of_them_unless_there_is_only_one() {
         let cells = [1, 2, 3].map(|depth| cell(depth, State::Unverified, &["memory", "memory"]));
-        assert_eq!(told(&cells, State::Unverified), [("all cells".to_owned(), vec!["memory"])]);
-        assert_eq!(told(&cells[..1], State::Unverified), [("1".to_owned(), vec!["memory"])]);
+        assert_eq!(reported(&cells, State::Unverified), [("all cells".to_owned(), vec!["memory"])]);
+        assert_eq!(reported(&cells[..1], State::Unverified), [("1".to_owned(), vec!["memory"])]);
     }
 }

@@ -1,11 +1,12 @@
 //! Reads and writes at once: how much of the device each takes, and what they cost each other.
 //!
-//! A device has a bandwidth and a rate of requests for reads and for writes, and the shares of them that are
-//! used sum to at most 1 (the I/O scheduler of Seastar; A. Kivity and P. Emelyanov, *A New I/O Scheduler
-//! Algorithm for Mixed Workloads*, 2020). For requests of one size, a read takes the same share of a second as
-//! it does when there is nothing else, 1 ÷ Xr, and a write 1 ÷ Xw, whether bandwidth or rate is what bounds them.
-//! So with the share ρ of reads X = 1 ÷ (ρ ÷ Xr + (1 − ρ) ÷ Xw), the harmonic mean of the pure rates. What is
-//! measured differs from it by what reads and writes do to each other: the interference.
+//! A device has a bandwidth and a rate of requests for reads and for writes, and the shares of them
+//! that are used sum to at most 1 (the I/O scheduler of Seastar; A. Kivity and P. Emelyanov, *A New
+//! I/O Scheduler Algorithm for Mixed Workloads*, 2020). For requests of one size, a read takes the
+//! same share of a second as it does when there is nothing else, 1 ÷ Xr, and a write 1 ÷ Xw,
+//! whether bandwidth or rate is what bounds them. So with the share ρ of reads X = 1 ÷ (ρ ÷ Xr + (1
+//! − ρ) ÷ Xw), the harmonic mean of the pure rates. What is measured differs from it by what reads
+//! and writes do to each other: the interference.
 
 use serde::Serialize;
 
@@ -56,18 +57,21 @@ pub struct MixPrediction {
 /// Mixed cells beside what the pure ones predict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MixModel {
-    /// Every mixed cell that has both pure cells of its block size and depth. Cells that do not count are left out.
+    /// Every mixed cell that has both pure cells of its block size and depth. Cells that do not
+    /// count are left out.
     pub predictions: Vec<MixPrediction>,
     /// The residual furthest from 0.
     pub interference: f64,
-    /// Mixed cells that were left out because there is no pure cell that counts to predict them from.
+    /// Mixed cells that were left out because there is no pure cell that counts to predict them
+    /// from.
     pub cells_without_reference: usize,
     /// Cells left out because a gate failed.
     pub cells_invalid: usize,
 }
 
 impl MixModel {
-    /// Predicts every mixed cell from the pure cells (read share 1 and 0) of its block size and depth.
+    /// Predicts every mixed cell from the pure cells (read share 1 and 0) of its block size and
+    /// depth.
     ///
     /// # Errors
     /// [`ModelError`]: no mixed cell with both pure ones, or a share that is not one.

@@ -1,13 +1,13 @@
-//! What a device does, as few numbers fitted to what was measured: [`block`] for block size, [`depth`] for
-//! queue depth, [`mix`] for reads and writes at once.
+//! What a device does, as few numbers fitted to what was measured: [`block`] for block size,
+//! [`depth`] for queue depth, [`mix`] for reads and writes at once.
 //!
 //! Every number comes with an interval and every cell with its residual. A fit uses only cells that
-//! count: no gate failed, though one may be unverified. It is refused, with the reason, when those are too few.
-//! Nothing here measures.
+//! count: no gate failed, though one may be unverified. It is refused, with the reason, when those
+//! are too few. Nothing here measures.
 //!
-//! The models take plain numbers, from wherever these are. [`Cell`] takes them out of what `bench` measured, and
-//! [`Models`] finds in a whole result what can be fitted. [`doubts()`] says which cells of it share a reason not to be
-//! believed.
+//! The models take plain numbers, from wherever these are. [`Cell`] takes them out of what `bench`
+//! measured, and [`Models`] finds in a whole result what can be fitted. [`doubts()`] says which
+//! cells of it share a reason not to be believed.
 
 pub mod block;
 mod cell;

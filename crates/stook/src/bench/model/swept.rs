@@ -30,8 +30,9 @@ pub struct Swept<T: Serialize> {
     pub fitted: Fitted<T>,
 }
 
-/// What the cells of a result say together: one model for each group of them that differs in one thing only, and
-/// in at least three values of it. Cells of open loops are left out, because there the schedule sets the rate.
+/// What the cells of a result say together: one model for each group of them that differs in one
+/// thing only, and in at least three values of it. Cells of open loops are left out, because there
+/// the schedule sets the rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Models {
     /// Latency against block size.
@@ -92,7 +93,8 @@ fn swept<T: Serialize, C: for<'c> From<&'c Cell>>(
     groups.into_iter().map(one).collect()
 }
 
-/// Groups of closed-loop cells that are the same but for one thing, of which there are enough different values.
+/// Groups of closed-loop cells that are the same but for one thing, of which there are enough
+/// different values.
 fn sweeps(
     result: &BenchResult,
     value: impl Fn(&Workload) -> u64,

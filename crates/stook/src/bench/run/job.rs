@@ -1,12 +1,13 @@
 //! [`Job`]: one thread of a cell, which keeps its engine busy and counts what comes back.
 //!
-//! A latency lasts from just before the request is prepared (in an open loop: from the moment it was due) until it
-//! is taken. Requests that are taken together are taken at one moment, so the clock is read at most twice
-//! a request. Nothing is allocated for a request.
+//! A latency lasts from just before the request is prepared (in an open loop: from the moment it
+//! was due) until it is taken. Requests that are taken together are taken at one moment, so the
+//! clock is read at most twice a request. Nothing is allocated for a request.
 //!
-//! A job takes no more completions at once, and hands no more requests to the engine at once, than the cell's batch.
-//! What an engine has already given back waits until it is taken, and counts as in flight until then, as it does for
-//! a program that looks at the completion queue of its ring one entry at a time.
+//! A job takes no more completions at once, and hands no more requests to the engine at once, than
+//! the cell's batch. What an engine has already given back waits until it is taken, and counts as
+//! in flight until then, as it does for a program that looks at the completion queue of its ring
+//! one entry at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -181,7 +182,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Runs until the time or the size is reached, something fails, or the cell is aborted; then drains.
+    /// Runs until the time or the size is reached, something fails, or the cell is aborted; then
+    /// drains.
     pub(super) fn run(mut self) -> Result<Outcome> {
         let measured_s = self.workload.time_s.unwrap_or(60.0);
         self.measure_from_ns = self.shared.measure_from_ns();
@@ -210,7 +212,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Each completion begins the next request, until it is to stop; then waits for what is in flight.
+    /// Each completion begins the next request, until it is to stop; then waits for what is in
+    /// flight.
     fn closed_loop(&mut self) -> Result<()> {
         let batch = self.workload.batch as usize;
         loop {
@@ -244,8 +247,8 @@ impl<'a> Job<'a> {
 
     /// Requests begin when they are due, whatever has completed by then.
     fn open_loop(&mut self, mut arrivals: Arrivals) -> Result<()> {
-        // Waiting for a moment is late by the slack of the timer, which is 50 µs unless asked otherwise; where that
-        // is refused, latencies tell.
+        // Waiting for a moment is late by the slack of the timer, which is 50 µs unless asked
+        // otherwise; where that is refused, latencies tell.
         let _refused = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let clock = self.shared.clock;
         loop {
@@ -429,8 +432,9 @@ impl Since {
 /// Memory for every request in flight, taken before anything is measured.
 fn buffers(depth: usize, block_len: usize) -> Result<Vec<Buffer>> {
     let room = block_len.next_multiple_of(PAGE_BYTES);
-    // A whole large page even for little: a block that lies in one piece of memory is one piece for the device. In
-    // pages of 4 KiB that are scattered, reads of 1 MiB took 2.4 times as long on a virtual machine.
+    // A whole large page even for little: a block that lies in one piece of memory is one piece for
+    // the device. In pages of 4 KiB that are scattered, reads of 1 MiB took 2.4 times as long on a
+    // virtual machine.
     let mut arena = Arena::new((depth * room).next_multiple_of(LARGE_PAGE_BYTES))?;
     let mut buffers: Vec<Buffer> = (0..depth).map(|at| arena.take(at * room..(at + 1) * room)).collect();
     // The first touch of a page costs more than a request.

@@ -1,12 +1,14 @@
 //! One cell, measured: a thread for each job, and one that watches them.
 //!
-//! The watching thread counts what is in flight about a thousand times a second, at random moments, so that
-//! the mean is one over time and independent of what the jobs count; reads the counters of the device and of
-//! the processors when measuring begins and when all is done; and passes on interruptions. It looks from the
-//! end of the ramp until nothing is in flight any more, which is the time that rates are per.
+//! The watching thread counts what is in flight about a thousand times a second, at random moments,
+//! so that the mean is one over time and independent of what the jobs count; reads the counters of
+//! the device and of the processors when measuring begins and when all is done; and passes on
+//! interruptions. It looks from the end of the ramp until nothing is in flight any more, which is
+//! the time that rates are per.
 //!
-//! What was there to be written before a cell that writes is made durable before it begins, and what it wrote
-//! itself after its end; how long that takes is no part of the measured time, and is told.
+//! What was there to be written before a cell that writes is made durable before it begins, and
+//! what it wrote itself after its end; how long that takes is no part of the measured time, and is
+//! reported.
 
 mod arrivals;
 mod clock;
@@ -37,7 +39,8 @@ use crate::engine::EngineFactory;
 
 pub(super) use self::record::{Record, TICK_NS, Tick};
 
-/// The distance of two looks at what threads use of processors. Each reads a small file for every thread.
+/// The distance of two looks at what threads use of processors. Each reads a small file for every
+/// thread.
 const THREADS_EVERY_NS: u64 = 250_000_000;
 /// The mean distance of two looks at what is in flight.
 const LOOK_EVERY_US: u64 = 1000;
@@ -121,11 +124,11 @@ pub(super) struct Measured {
     pub(super) record: Record,
     pub(super) in_flight: Looks,
     pub(super) process_cpu_s: f64,
-    /// The greatest share of its time that a thread spent on a processor: one of a job, of its engine, or of the
-    /// kernel for them.
+    /// The greatest share of its time that a thread spent on a processor: one of a job, of its
+    /// engine, or of the kernel for them.
     pub(super) busiest_thread: f64,
-    /// The greatest share of its time that such a thread was ready and waited for a processor, where that is
-    /// known.
+    /// The greatest share of its time that such a thread was ready and waited for a processor,
+    /// where that is known.
     pub(super) waiting_thread: Option<f64>,
     pub(super) device: Option<DeviceUse>,
     /// Why what the device says proves nothing, or why it says nothing.
@@ -140,7 +143,8 @@ pub(super) struct Measured {
     pub(super) overruns: u64,
     pub(super) unserved: u64,
     pub(super) verified_bytes: u64,
-    /// How long it took after the end until what was written was durable; nothing where nothing is written.
+    /// How long it took after the end until what was written was durable; nothing where nothing is
+    /// written.
     pub(super) durable_after_s: Option<f64>,
 }
 
@@ -205,7 +209,8 @@ fn drive(jobs: Vec<Job<'_>>, shared: &Shared, watch: impl FnOnce() -> Seen) -> R
     })
 }
 
-/// Waits for all jobs. The first error in the order of jobs is told; others are most likely its echo.
+/// Waits for all jobs. The first error in the order of jobs is reported; others are most likely its
+/// echo.
 fn collect(threads: Vec<ScopedJoinHandle<'_, Result<Outcome>>>) -> Result<Vec<Outcome>> {
     let ended: Vec<_> = threads
         .into_iter()
@@ -239,7 +244,7 @@ fn watch(
     let mut random = Random::new(workload.seed, u64::MAX - 1);
     let mut seen = Seen::default();
     let mut before: Option<(u64, Option<Counters>)> = None;
-    let mut told_ms = 0;
+    let mut reported_ms = 0;
     let mut look_at_threads_ns = 0;
     while shared.finished.load(Ordering::Acquire) < shared.gauges.len() {
         let now_ns = shared.clock.now_ns();
@@ -259,8 +264,8 @@ fn watch(
             }
         }
         let ms = now_ns.saturating_sub(shared.begin_ns()) / 1_000_000;
-        observer.ran(ms - told_ms);
-        told_ms = ms;
+        observer.ran(ms - reported_ms);
+        reported_ms = ms;
         if observer.is_interrupted() {
             shared.aborted.store(true, Ordering::Relaxed);
         }
@@ -279,9 +284,9 @@ fn watch(
     seen
 }
 
-/// While it is there, sleeping ends at the moment that was asked for. Else the kernel may let a thread sleep
-/// 50 µs longer, to wake it together with another one: with a job whose request is due, and looks at random
-/// moments would not be random.
+/// While it is there, sleeping ends at the moment that was asked for. Else the kernel may let a
+/// thread sleep 50 µs longer, to wake it together with another one: with a job whose request is
+/// due, and looks at random moments would not be random.
 struct Punctual {
     slack_before: Option<NonZeroU64>,
 }

@@ -20,8 +20,9 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    /// For the `job`th job of a cell on a file of that length. Another round asks for other blocks, and its sequences
-    /// begin elsewhere: what one round left in a cache is not what the next one reads.
+    /// For the `job`th job of a cell on a file of that length. Another round asks for other blocks,
+    /// and its sequences begin elsewhere: what one round left in a cache is not what the next one
+    /// reads.
     pub(super) fn new(workload: &Workload, file_len: u64, round: u32, job: u32) -> Self {
         let whole = file_len / workload.block_size.max(1);
         let exclusive = workload.verify && workload.writes();

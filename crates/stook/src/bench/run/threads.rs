@@ -1,5 +1,6 @@
-//! [`Threads`]: what every thread of a run uses of the processors, and how long it waits for one, also those
-//! that no job knows of: the pool of an engine, and the workers that the kernel starts for a ring.
+//! [`Threads`]: what every thread of a run uses of the processors, and how long it waits for one,
+//! also those that no job knows of: the pool of an engine, and the workers that the kernel starts
+//! for a ring.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -55,15 +56,16 @@ impl Threads {
         }
     }
 
-    /// Processor time of the busiest one ÷ time, from the first look to the last of it; nothing where that is
-    /// not known: on a system that does not tell, and where there was one look only.
+    /// Processor time of the busiest one ÷ time, from the first look to the last of it; nothing
+    /// where that is not known: on a system that does not tell, and where there was one look only.
     pub(super) fn busiest_share(&self) -> Option<f64> {
         self.greatest_share(|spent, _| spent.cpu_ns)
     }
 
-    /// The same of the time for which a thread was ready and waited for a processor that other threads used, its
-    /// own process's among them. Where many requests end at once, a thread that they wake waits until the kernel is
-    /// done with all of them, too: that belongs to the requests, and is what is beyond the time of other threads.
+    /// The same of the time for which a thread was ready and waited for a processor that other
+    /// threads used, its own process's among them. Where many requests end at once, a thread that
+    /// they wake waits until the kernel is done with all of them, too: that belongs to the
+    /// requests, and is what is beyond the time of other threads.
     pub(super) fn waiting_share(&self) -> Option<f64> {
         self.greatest_share(|spent, busy_ns| {
             let others_ns = busy_ns.map_or(u64::MAX, |busy_ns| busy_ns.saturating_sub(spent.cpu_ns));
@@ -84,8 +86,8 @@ impl Threads {
     }
 }
 
-/// What all threads have used of all processors, from the text of `/proc/stat` (`proc(5)`): user, nice and system.
-/// Interrupts are not among them.
+/// What all threads have used of all processors, from the text of `/proc/stat` (`proc(5)`): user,
+/// nice and system. Interrupts are not among them.
 fn busy_ns(text: impl AsRef<str>) -> Option<u64> {
     let mut fields = text.as_ref().lines().next()?.split_ascii_whitespace();
     fields.next().filter(|name| *name == "cpu")?;
@@ -105,8 +107,8 @@ impl Spent {
     }
 
     /// Time on a processor, on a queue for one, and number of slices, as
-    /// `Documentation/scheduler/sched-stats.rst` of Linux says. All three are 0 in kernels that do not count:
-    /// who asks has had a slice.
+    /// `Documentation/scheduler/sched-stats.rst` of Linux says. All three are 0 in kernels that do
+    /// not count: who asks has had a slice.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
         let mut next = || fields.next().flatten();
@@ -181,8 +183,8 @@ mod tests {
         });
     }
 
-    /// Before: beside a busy loop on the same processor the 99th percentile was 885 µs against 52–121 µs, and
-    /// the run counted as valid, because only the use of processors was looked at.
+    /// Before: beside a busy loop on the same processor the 99th percentile was 885 µs against
+    /// 52–121 µs, and the run counted as valid, because only the use of processors was looked at.
     #[test]
     fn threads_that_share_a_processor_wait_for_it() {
         // Whichever this thread may use: not every set begins with 0.
@@ -219,8 +221,8 @@ mod tests {
         Moment { at_ns, busy_ns }
     }
 
-    /// Before: at depth 256 and 1024 every run on a quiet machine was refused, because the one thread waited 9% of
-    /// the time while the kernel ended many of its requests at once.
+    /// Before: at depth 256 and 1024 every run on a quiet machine was refused, because the one
+    /// thread waited 9% of the time while the kernel ended many of its requests at once.
     #[test]
     fn waiting_counts_as_far_as_other_threads_used_a_processor() {
         let waiting = |busy_ns: u64| {

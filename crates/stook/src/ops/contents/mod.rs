@@ -1,8 +1,8 @@
 //! What is in a pack or an archive: listed, got by key and loaded in one way.
 //!
-//! [`open`] decides which of the two a path is, and nothing behind it decides again. [`Contents`] is
-//! what both can do; what an archive lacks is a [`Feature`], and asking for it is an error. Lists
-//! and bodies are pulled: callers keep their own errors, and stop between two of anything.
+//! [`open`] decides which of the two a path is, and nothing behind it decides again. [`Contents`]
+//! is what both can do; what an archive lacks is a [`Feature`], and asking for it is an error.
+//! Lists and bodies are pulled: callers keep their own errors, and stop between two of anything.
 //!
 //! ```no_run
 //! use stook::ops::contents::{self, ListOptions, Listed};

@@ -136,15 +136,12 @@ impl Contents for PackContents {
     fn get<'a>(&'a self, keys: &'a [Key], options: &'a GetOptions) -> Result<Box<dyn Getting<'a> + 'a>> {
         self.check_groups(&options.groups)?;
         let is_wanted = |entry: &KeyEntry| is_in_groups(&options.groups, self.pack.group_of_entry(entry));
-        let located = self.pack.locate(keys)?.into_iter();
-        let lens = located.map(|entry| match entry {
-            Ok(entry) => entry.filter(is_wanted).map(|entry| entry.stored_bytes.unwrap_or(u64::MAX)),
-            // Asking for it by itself says what hides it.
-            Err(_) => Some(u64::MAX),
-        });
-        let lens = lens.collect();
-        let short = Vec::new().into_iter();
-        Ok(Box::new(PackGetting { contents: self, keys, lens, options, at: 0, short, body: None }))
+        let mut located = self.pack.locate(keys)?;
+        for entry in located.iter_mut().flatten() {
+            *entry = entry.take().filter(is_wanted);
+        }
+        let (located, short) = (located.into_iter(), Vec::new().into_iter());
+        Ok(Box::new(PackGetting { contents: self, options, keys, located, short, body: None }))
     }
 
     fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport> {
@@ -235,16 +232,17 @@ impl<'a> Iterator for PackListing<'a> {
 /// Records on their way.
 struct PackGetting<'a> {
     contents: &'a PackContents,
-    keys: &'a [Key],
-    /// Bytes that each takes; `None` where there is no such record in the groups.
-    lens: Vec<Option<u64>>,
     options: &'a GetOptions,
-    /// The first key that was not asked for yet.
-    at: usize,
+    /// The keys that were not asked for yet, and where the record of each is.
+    keys: &'a [Key],
+    located: std::vec::IntoIter<Located>,
     /// Short records that were read as one batch.
-    short: std::vec::IntoIter<(&'a Key, pack::Result<Option<Record>>)>,
+    short: std::vec::IntoIter<((&'a Key, Located), pack::Result<Option<Record>>)>,
     body: Option<Body<'a>>,
 }
+
+/// Where a record is; `None` where there is none in the groups, or what hides it.
+type Located = pack::Result<Option<KeyEntry>>;
 
 /// A body, at once or in pieces. All it gives has been verified.
 enum Body<'a> {
@@ -255,57 +253,60 @@ enum Body<'a> {
 impl<'a> PackGetting<'a> {
     /// Many short records in one batch of reads, or else one.
     fn read_on(&mut self) -> Result<Option<(&'a Key, Found)>> {
-        let lens = self.lens.get(self.at..).unwrap_or_default();
-        let (run, is_missing) = (short_run(lens), lens.first() == Some(&None));
-        let Some(part) = self.keys.get(self.at..self.at + run.max(1)) else { return Ok(None) };
-        self.at += part.len();
-        match part {
-            [key] if is_missing => self.missing(key).map(|found| Some((key, found))),
-            [key] => self.long(key).map(|found| Some((key, found))),
-            _ => {
-                let records: Vec<_> = part.iter().zip(self.contents.pack.get_many(part)?).collect();
-                self.short = records.into_iter();
-                self.short_one()
-            }
+        let run = short_run(self.located.as_slice()).max(1);
+        let Some((part, rest)) = self.keys.split_at_checked(run) else { return Ok(None) };
+        self.keys = rest;
+        if let [key] = part {
+            let located = self.located.next().unwrap_or(Ok(None));
+            return self.long(key, located).map(|found| Some((key, found)));
         }
+        let records = self.contents.pack.get_many(part)?;
+        let batch: Vec<_> = part.iter().zip(self.located.by_ref().take(run)).zip(records).collect();
+        self.short = batch.into_iter();
+        self.short_one()
     }
 
     /// The next of the short records, if there is one.
     fn short_one(&mut self) -> Result<Option<(&'a Key, Found)>> {
-        let Some((key, record)) = self.short.next() else { return Ok(None) };
+        let Some(((key, located), record)) = self.short.next() else { return Ok(None) };
         let found = match record {
-            Ok(Some(record)) if record.head.is_hard_link() => self.long(key)?,
+            Ok(Some(record)) if record.head.is_hard_link() => self.long(key, located)?,
             Ok(Some(record)) => {
                 let kind = record.head.attributes.file_kind();
                 self.body = Some(Body::Whole { record, given: false });
                 Found::Body(kind)
             }
-            Ok(None) => self.missing(key)?,
+            Ok(None) => self.missing(key),
             Err(error) => Found::Failed(Failure::of_record(error)?),
         };
         Ok(Some((key, found)))
     }
 
     /// One record in pieces.
-    fn long(&mut self, key: &'a Key) -> Result<Found> {
-        match self.contents.pack.open_file(key) {
-            Ok(Some(reader)) => {
+    fn long(&mut self, key: &Key, located: Located) -> Result<Found> {
+        let contents = self.contents;
+        let opened = match located {
+            Ok(Some(entry)) => contents.pack.open_located_file(&entry),
+            Ok(None) => return Ok(self.missing(key)),
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(reader) => {
                 let kind = reader.head().attributes.file_kind();
                 self.body = Some(Body::Pieces(Box::new(reader)));
                 Ok(Found::Body(kind))
             }
-            Ok(None) => self.missing(key),
             Err(error) => Ok(Found::Failed(Failure::of_record(error)?)),
         }
     }
 
-    fn missing(&self, key: &Key) -> Result<Found> {
+    fn missing(&self, key: &Key) -> Found {
         let damages = self.contents.pack.damages();
         let may_be_lost = !damages.is_empty();
         // A record that was hit where no index stands behind it yet is met only when the pack is
         // opened.
         let hit = damages.into_iter().find(|damage| damage.key.as_ref() == Some(key));
-        Ok(Found::Failed(match hit {
+        Found::Failed(match hit {
             Some(damage) => Failure::Record(pack::Error::Damaged(damage)),
             None => Failure::Missing(Missing {
                 path: self.contents.path.clone(),
@@ -314,7 +315,7 @@ impl<'a> PackGetting<'a> {
                 groups: self.options.groups.clone(),
                 may_be_lost,
             }),
-        }))
+        })
     }
 }
 
@@ -345,12 +346,14 @@ impl<'a> Getting<'a> for PackGetting<'a> {
 }
 
 /// How many of the first records are short and fit into a batch together.
-fn short_run(lens: &[Option<u64>]) -> usize {
+fn short_run(located: &[Located]) -> usize {
     let mut left = BATCH_LEN;
-    let mut fits = |len: &Option<u64>| {
+    let mut fits = |located: &Located| {
+        let entry = located.as_ref().ok().and_then(Option::as_ref);
+        let len = entry.and_then(|entry| entry.stored_bytes);
         let len = len.filter(|&len| len <= SHORT_LEN && len <= left);
         left -= len.unwrap_or(0);
         len.is_some()
     };
-    lens.iter().take_while(|len| fits(len)).count()
+    located.iter().take_while(|located| fits(located)).count()
 }

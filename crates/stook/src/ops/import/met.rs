@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-/// Keys that were met, 16 bytes for each: two hashes that nobody can foresee, which for different keys are never the same.
+/// Keys that were met, 16 bytes for each: two hashes that nobody can foresee, which for different
+/// keys are never the same.
 #[derive(Default)]
 pub(super) struct Met {
     hashes: HashSet<[u64; 2]>,

@@ -103,16 +103,18 @@ impl std::fmt::Debug for Import<'_> {
 pub struct Imported {
     /// What was added, what was there already, what failed.
     pub summary: PackSummary,
-    /// Keys of pipes and devices, and of what only the program knows that made the archive: packs do not hold those.
+    /// Keys of pipes and devices, and of what only the program knows that made the archive: packs
+    /// do not hold those.
     pub left_out: Vec<Vec<u8>>,
 }
 
 impl Import<'_> {
-    /// Imports all members of these archives. Of those with one key the last one counts, and what `before` has unchanged is
-    /// not put again. Without a writer nothing is changed.
+    /// Imports all members of these archives. Of those with one key the last one counts, and what
+    /// `before` has unchanged is not put again. Without a writer nothing is changed.
     ///
     /// # Errors
-    /// What reading an archive or writing the pack meets. What is wrong with one member is a failure of it alone.
+    /// What reading an archive or writing the pack meets. What is wrong with one member is a
+    /// failure of it alone.
     pub fn run(
         &self,
         sources: Vec<Source<'_>>,

@@ -8,7 +8,8 @@ use crate::archive::recognise;
 /// What files end in that are imported rather than packed as they are.
 const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
 
-/// What archives end in that cannot be read here. As one record they would be of little use, and nobody would know.
+/// What archives end in that cannot be read here. As one record they would be of little use, and
+/// nobody would know.
 const OTHER_NAMES: [&[u8]; 10] = [
     b".tar.xz",
     b".txz",
@@ -46,7 +47,8 @@ pub fn are_archives(sources: &[PathBuf]) -> Result<bool> {
     Ok(archives > 0)
 }
 
-/// Whether a file is called an archive. Much else is one inside (`.jar`, `.docx`, `.whl`) and meant as a file.
+/// Whether a file is called an archive. Much else is one inside (`.jar`, `.docx`, `.whl`) and meant
+/// as a file.
 fn ends_in(path: &Path, endings: &[&[u8]]) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes().to_ascii_lowercase();
     endings.iter().any(|ending| name.ends_with(ending))

@@ -63,8 +63,8 @@ impl<'i, 'a> Meter<'i, 'a> {
 /// Gives the next piece of a body.
 pub(super) type Body<'a> = dyn FnMut(&mut dyn FnMut(Piece<'_>) -> Result<()>) -> Result<bool> + 'a;
 
-/// Puts a record, if there is a writer, unless its body is the same as another; whether it is not. One that was interrupted
-/// never existed.
+/// Puts a record, if there is a writer, unless its body is the same as another; whether it is not.
+/// One that was interrupted never existed.
 pub(super) fn put(
     writer: Option<&mut PackWriter>,
     group: &str,

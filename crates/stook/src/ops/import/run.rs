@@ -260,7 +260,8 @@ impl Importing<'_, '_> {
         }
     }
 
-    /// A tar from a stream: members come as they are, and later ones take the place of earlier ones.
+    /// A tar from a stream: members come as they are, and later ones take the place of earlier
+    /// ones.
     fn stream(&mut self, mut tar: TarStream) -> Result<()> {
         loop {
             // What is passed over of a member may be as long as one that is packed.
@@ -344,8 +345,8 @@ impl Importing<'_, '_> {
         self.fail(key, error);
     }
 
-    /// Puts a further name whose file is there under another key, or as a symbolic link, as what it is; tells of one without a
-    /// file. Whether that was all there is to do.
+    /// Puts a further name whose file is there under another key, or as a symbolic link, as what it
+    /// is; tells of one without a file. Whether that was all there is to do.
     fn puts_name(&mut self, record: &Record<'_>) -> Result<bool> {
         let (FileKind::HardLink, Some(first)) = (record.kind, record.first) else { return Ok(false) };
         let leads_to = match &mut self.writer {
@@ -381,7 +382,8 @@ impl Importing<'_, '_> {
         })
     }
 
-    /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of it alone.
+    /// Puts a record, unless the pack holds the same. What is wrong with its bytes is a failure of
+    /// it alone.
     fn put(&mut self, record: &Record<'_>, body: &mut Body<'_>) -> Result<()> {
         // The file of a further name has to be there before it.
         if self.puts_name(record)? {
@@ -435,8 +437,8 @@ fn read<'a, 'm>(archive: &'a Archive, members: impl Iterator<Item = &'m Member<'
     Ok(archive.read(members.filter(|member| !is_name(member)).map(|member| member.number).collect())?)
 }
 
-/// What is wrong with one member: its bytes, or what it says of itself (a length that no pack holds). All else ends the
-/// packing.
+/// What is wrong with one member: its bytes, or what it says of itself (a length that no pack
+/// holds). All else ends the packing.
 fn of_member(error: Error) -> Result<pack::Error> {
     match error {
         Error::Pack(
@@ -453,7 +455,8 @@ fn of_member(error: Error) -> Result<pack::Error> {
     }
 }
 
-/// Whether it is put as the name of another member. One that leads to none is read, which tells why it cannot be.
+/// Whether it is put as the name of another member. One that leads to none is read, which tells why
+/// it cannot be.
 fn is_name(member: &Member<'_>) -> bool {
     member.kind == MemberKind::HardLink && member.has_body
 }
@@ -463,14 +466,15 @@ fn body_len(member: &Member<'_>) -> u64 {
     if member.kind == MemberKind::HardLink { member.link.len() as u64 } else { member.len }
 }
 
-/// Whether attributes say the same, but for how many names there are: a stream tells that when they come.
+/// Whether attributes say the same, but for how many names there are: a stream tells that when they
+/// come.
 fn is_alike(one: &Attributes, other: &Attributes) -> bool {
-    let told = |(name, _): &&(Name, Value)| *name != Name::Id(FURTHER_NAMES);
-    one.iter().filter(told).eq(other.iter().filter(told))
+    let reported = |(name, _): &&(Name, Value)| *name != Name::Id(FURTHER_NAMES);
+    one.iter().filter(reported).eq(other.iter().filter(reported))
 }
 
-/// The attributes of its record: those that packing the unpacked member would give, and the checksum of a zip, which tells
-/// the next time whether its bytes are the same.
+/// The attributes of its record: those that packing the unpacked member would give, and the
+/// checksum of a zip, which tells the next time whether its bytes are the same.
 fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
     let mut attributes = members::attributes(member, with_owner);
     if let (Some(crc32), MemberKind::File) = (member.crc32, member.kind) {

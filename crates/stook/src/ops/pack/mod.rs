@@ -22,8 +22,8 @@ use super::choice::Choice;
 use super::import::are_archives;
 use super::{NothingSelected, Predicate};
 use crate::names::Selection;
-use crate::pack::WriterOptions;
 use crate::pack::tree::{Delete, Grouping, MoveSummary, OwnAttributes, PackSummary};
+use crate::pack::{self, SEGMENT_LEN_MIN, WriterOptions};
 
 /// Opens the stream that [`STREAM`](super::import::STREAM) stands for among the sources; once for
 /// each time that it stands there.
@@ -138,7 +138,7 @@ impl<'a> PackSources<'a> {
 
     /// What can be refused without looking at anything.
     fn check(&self) -> Result<()> {
-        self.writer_options().check().map_err(Error::SegmentLen)?;
+        self.check_segment_len().map_err(Error::SegmentLen)?;
         if self.delete != Delete::Nothing && self.move_originals {
             return Err(Error::DeleteAndMove);
         }
@@ -147,6 +147,14 @@ impl<'a> PackSources<'a> {
             return Err(Error::EmptyGroup);
         }
         Ok(())
+    }
+
+    fn check_segment_len(&self) -> pack::Result<()> {
+        if self.segment_len < SEGMENT_LEN_MIN {
+            let why = format!("a segment is at least {SEGMENT_LEN_MIN} bytes (1 MiB) long");
+            return Err(pack::Error::Invalid(why));
+        }
+        self.writer_options().check()
     }
 
     fn writer_options(&self) -> WriterOptions {

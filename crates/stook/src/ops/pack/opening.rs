@@ -173,7 +173,7 @@ impl PackSources<'_> {
     }
 }
 
-/// What cannot be deleted is told before anything is packed.
+/// What cannot be deleted is reported before anything is packed.
 fn check_roots(tree: Option<&PackTree<'_>>, before: &Pack) -> Result<()> {
     match tree.filter(|tree| tree.delete != Delete::Nothing) {
         Some(tree) => tree.check_roots(before).map_err(Error::Roots),

@@ -54,7 +54,8 @@ impl PathFilter<'_> {
         is_in_groups(&self.groups, group)
     }
 
-    /// The directories in a pack of which their kind decides whether they are taken. `go_on` ends it by returning `false`.
+    /// The directories in a pack of which their kind decides whether they are taken. `go_on` ends
+    /// it by returning `false`.
     ///
     /// # Errors
     /// I/O errors, [`Error::Interrupted`]. Damage is met again on the way out.

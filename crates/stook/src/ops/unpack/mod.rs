@@ -1,4 +1,5 @@
-//! A pack or an archive into a directory: which paths, what becomes of those that are there, and what is a failure.
+//! A pack or an archive into a directory: which paths, what becomes of those that are there, and
+//! what is a failure.
 
 mod filter;
 
@@ -109,8 +110,8 @@ pub struct Unpack<'a> {
     pub filter: PathFilter<'a>,
     /// What becomes of files and links that are there.
     pub overwrite: Overwrite,
-    /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would mean somebody else are
-    /// dropped.
+    /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would
+    /// mean somebody else are dropped.
     pub with_owner: bool,
     /// Threads that write small files of a pack.
     pub threads: usize,
@@ -150,8 +151,8 @@ pub struct Unpacked {
     pub summary: Summary,
     /// Whether the pack is complete, or the archive ends as its format says.
     pub is_complete: bool,
-    /// What keeps the result from being all that was asked for: failures, files that were kept with other content, that the
-    /// pack is incomplete.
+    /// What keeps the result from being all that was asked for: failures, files that were kept with
+    /// other content, that the pack is incomplete.
     pub undone: u64,
     /// Why nothing was unpacked, where nothing was and nothing else is wrong.
     pub nothing: Option<Nothing>,
@@ -172,12 +173,13 @@ impl Unpacked {
 }
 
 impl Unpack<'_> {
-    /// Unpacks. Unsafe paths, damage and files that cannot be written are [failures](Summary::failures); the rest goes on.
-    /// A directory that was made for what is [missing](Nothing::Missing) is removed again.
+    /// Unpacks. Unsafe paths, damage and files that cannot be written are
+    /// [failures](Summary::failures); the rest goes on. A directory that was made for what is
+    /// [missing](Nothing::Missing) is removed again.
     ///
     /// # Errors
-    /// The target cannot be made or synced, I/O errors of what is unpacked, groups that are not there or of an archive,
-    /// [`Error::Interrupted`] before anything was written.
+    /// The target cannot be made or synced, I/O errors of what is unpacked, groups that are not
+    /// there or of an archive, [`Error::Interrupted`] before anything was written.
     pub fn run(&self, packed: Packed<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {
         let is_new = !self.target.exists();
         let unpacked = match packed {

@@ -125,7 +125,8 @@ impl Attributes {
     /// Sets one of the caller's own, as text.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when it is called as one that the format defines: whoever reads it would take it for that.
+    /// [`Error::Invalid`] when it is called as one that the format defines: whoever reads it would
+    /// take it for that.
     pub fn set_text(&mut self, name: &str, value: &str) -> Result<()> {
         if CALLED.contains(&name) {
             return Err(Error::Invalid(format!(
@@ -200,8 +201,8 @@ impl Attributes {
         self.u32(NAMES).is_some_and(|names| names > 1)
     }
 
-    /// What encoded attributes say of the kind of file; `None` where that is not said or not known here, and where they are none.
-    /// Every record of a scan is asked, so nothing is allocated.
+    /// What encoded attributes say of the kind of file; `None` where that is not said or not known
+    /// here, and where they are none. Every record of a scan is asked, so nothing is allocated.
     pub fn kind_of(bytes: &[u8]) -> Option<FileKind> {
         let mut cursor = Cursor::new(bytes);
         while cursor.left() > 0 {
@@ -212,8 +213,9 @@ impl Attributes {
         None
     }
 
-    /// Whether encoded attributes say that the record is a hard link, and whether that its file has further names; what
-    /// is no attributes says neither. Every put is asked, so nothing is allocated.
+    /// Whether encoded attributes say that the record is a hard link, and whether that its file has
+    /// further names; what is no attributes says neither. Every put is asked, so nothing is
+    /// allocated.
     pub(crate) fn name_flags(bytes: &[u8]) -> (bool, bool) {
         let (mut is_link, mut has_further) = (false, false);
         let mut cursor = Cursor::new(bytes);
@@ -259,7 +261,8 @@ impl Attributes {
         while cursor.left() > 0 {
             let at = cursor.at();
             let (name, value) = decode_one(&mut cursor)?;
-            // A few are compared one by one; thousands, which only an attacker packs, are looked up.
+            // A few are compared one by one; thousands, which only an attacker packs, are looked
+            // up.
             let twice = match all.0.len() {
                 0..FEW => all.get(&name).is_some(),
                 FEW => {
@@ -354,7 +357,8 @@ fn decode_one(cursor: &mut Cursor<'_>) -> Decoded<(Name, Value)> {
     Ok((name, value))
 }
 
-/// The next attribute without a look at what it means: its id (0 for one with a name) and the bytes of its value.
+/// The next attribute without a look at what it means: its id (0 for one with a name) and the bytes
+/// of its value.
 fn skip_one<'b>(cursor: &mut Cursor<'b>) -> Decoded<(u8, &'b [u8])> {
     let (id, code) = (cursor.u8()?, cursor.u8()?);
     if id == 0 {
@@ -400,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_without_decoding() {
+    fn names_are_reported_without_decoding() {
         let flags = |all: &Attributes| Attributes::name_flags(&all.encode().unwrap());
         let mut all = Attributes::new();
         assert_eq!(flags(&all), (false, false));

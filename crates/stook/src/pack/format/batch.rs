@@ -1,7 +1,8 @@
-//! What tells that a batch is whole: its members have consecutive sequence numbers, and a checksum over all of them.
+//! What tells that a batch is whole: its members have consecutive sequence numbers, and a checksum
+//! over all of them.
 //!
-//! First number and count alone are not enough: of a batch that was dropped, frames may be left on the medium where those of
-//! a later one should be, each of them as it was written.
+//! First number and count alone are not enough: of a batch that was dropped, frames may be left on
+//! the medium where those of a later one should be, each of them as it was written.
 
 use super::bytes::Cursor;
 use super::{Decoded, Invalid};
@@ -44,8 +45,8 @@ impl BatchEnd {
     }
 }
 
-/// What stands for a member: CRC(header checksum ‖ every checksum that is stored with its body, in their order). It begins with
-/// the header checksum, and [`digest_more`] adds the others.
+/// What stands for a member: CRC(header checksum ‖ every checksum that is stored with its body, in
+/// their order). It begins with the header checksum, and [`digest_more`] adds the others.
 pub fn digest(header_crc: u32) -> u32 {
     crc32c::crc32c(&header_crc.to_le_bytes())
 }

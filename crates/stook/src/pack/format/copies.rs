@@ -1,5 +1,6 @@
-//! Files of which every byte counts hold all of it twice, so that one bad block costs nothing: a copy, zeros to a multiple of
-//! 4096, the same copy, zeros to a multiple of 4096. The second begins at half of the file's length.
+//! Files of which every byte counts hold all of it twice, so that one bad block costs nothing: a
+//! copy, zeros to a multiple of 4096, the same copy, zeros to a multiple of 4096. The second begins
+//! at half of the file's length.
 
 use super::bytes::Cursor;
 use super::{Decoded, Invalid, UNIT};
@@ -20,12 +21,14 @@ pub fn half_len(copy_len: u64) -> Option<u64> {
     copy_len.checked_next_multiple_of(UNIT as u64)
 }
 
-/// The length that a copy says it has, in the eight bytes at `len_at`; nothing has been verified of it.
+/// The length that a copy says it has, in the eight bytes at `len_at`; nothing has been verified of
+/// it.
 pub fn stated_len(half: &[u8], len_at: usize) -> Option<u64> {
     half.get(len_at..)?.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Reads one half of a file: the copy, and what `decode` makes of it. Its length stands at `len_at`.
+/// Reads one half of a file: the copy, and what `decode` makes of it. Its length stands at
+/// `len_at`.
 ///
 /// # Errors
 /// When the copy is not what was written, or is followed by something else than zeros.
@@ -35,7 +38,7 @@ pub fn read_half<T>(
     decode: impl FnOnce(&[u8]) -> Decoded<T>,
 ) -> Decoded<(&[u8], T)> {
     let stated = stated_len(half, len_at).and_then(|len| usize::try_from(len).ok());
-    // Bytes that are something else are told as that, whatever stands where a length should be.
+    // Bytes that are something else are reported as that, whatever stands where a length should be.
     let split = stated.and_then(|len| half.split_at_checked(len));
     let (copy, padding) = split.unwrap_or((half, &[]));
     let value = decode(copy)?;
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_of_a_half_is_told() {
+    fn any_flipped_bit_of_a_half_is_reported() {
         let file = twice(&copy(100));
         let half = &file[..UNIT];
         for bit in 0..UNIT * 8 {

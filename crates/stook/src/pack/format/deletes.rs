@@ -28,8 +28,8 @@ pub type Deaths = BTreeMap<u64, Death>;
 /// Bytes of a copy but its entries.
 const FIXED_LEN: u64 = 64 + 4;
 
-/// By so much at most a vector grows by an entry more: five bytes and a bit of an offset and two numbers of up to ten, and the
-/// two that follow are as long at most afterwards.
+/// By so much at most a vector grows by an entry more: five bytes and a bit of an offset and two
+/// numbers of up to ten, and the two that follow are as long at most afterwards.
 pub(crate) const ENTRY_GROWTH: u64 = 6 + 4 * 10;
 
 /// How long a copy is that lists these.
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_vector_round_trips_and_any_flipped_bit_is_told() {
+    fn deletion_vector_round_trips_and_any_flipped_bit_is_reported() {
         let deaths = [(4096, 9, 1), (4136, 3, -1), (1 << 42, u64::MAX, i64::MIN)]
             .map(|(offset, sequence, time_ns)| (offset, Death { sequence, time_ns }));
         let vector = DeletionVector { segment: 1, generation: 2, pack_nonce: [3; 16], deaths: deaths.into() };

@@ -1,8 +1,9 @@
 //! [`Finder`]: an index page prepared for many searches, in memory only; and the same for the top.
 //!
-//! Pages are stored so that they are small, and a search in one goes through the differences of up to sixteen keys. A page whose
-//! keys all have one length, and differ in at most eight bytes that follow one another, is a list of numbers as well; so are most
-//! separators. These are found by [`Heads`].
+//! Pages are stored so that they are small, and a search in one goes through the differences of up
+//! to sixteen keys. A page whose keys all have one length, and differ in at most eight bytes that
+//! follow one another, is a list of numbers as well; so are most separators. These are found by
+//! [`Heads`].
 
 use bytes::Bytes;
 
@@ -141,7 +142,8 @@ mod tests {
     use super::super::index::IndexBuilder;
     use super::*;
 
-    /// Searches through finders and without them must agree for these keys, those beside them, and others.
+    /// Searches through finders and without them must agree for these keys, those beside them, and
+    /// others.
     fn agrees(mut forms: Vec<Vec<u8>>, prepared_min: usize) {
         forms.sort();
         let mut builder = IndexBuilder::new(5);

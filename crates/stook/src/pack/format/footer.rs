@@ -67,16 +67,16 @@ impl Tally {
     }
 }
 
-/// Which frame is the last of a stretch. Two copies of a pack that both went on have other frames, but the same nonces:
-/// this tells whether a file is the one that another file speaks of.
+/// Which frame is the last of a stretch. Two copies of a pack that both went on have other frames,
+/// but the same nonces: this tells whether a file is the one that another file speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LastFrame {
     /// Where it begins; 0 if there is no frame.
     pub offset: u64,
     /// The checksum of its header, which covers its place, number and time.
     pub crc: u32,
-    /// The same of the last sync mark, be it this frame or one before it; 0 if there is none. Marks name their writer, so it
-    /// differs where two copies put the same key at the same time.
+    /// The same of the last sync mark, be it this frame or one before it; 0 if there is none. Marks
+    /// name their writer, so it differs where two copies put the same key at the same time.
     pub mark_crc: u32,
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn footer_round_trips_and_any_flipped_bit_is_told() {
+    fn footer_round_trips_and_any_flipped_bit_is_reported() {
         let mut tally = Tally::default();
         tally.add(10, 3, 4);
         tally.add(5, 9, 8);

@@ -128,14 +128,15 @@ impl FrameHeader {
         out
     }
 
-    /// Reads the fixed part. The checksum is not looked at: that is [`verify`](Self::verify), once key
-    /// and attributes are there too.
+    /// Reads the fixed part. The checksum is not looked at: that is [`verify`](Self::verify), once
+    /// key and attributes are there too.
     ///
     /// # Errors
     /// When this is not the beginning of a frame of this segment.
     #[inline]
     pub fn decode(bytes: &[u8; HEADER_LEN], salt: &Salt) -> Decoded<Self> {
-        // Taken apart at once rather than by a cursor, because this is done for every record that is got or scanned.
+        // Taken apart at once rather than by a cursor, because this is done for every record that
+        // is got or scanned.
         let [m0, m1, m2, m3, flag, kind, codec, key_kind, c0, c1, c2, c3, k0, k1, a0, a1, numbers @ ..] =
             *bytes;
         let [body_len, sequence, time_ns] = words(&numbers);
@@ -220,7 +221,8 @@ impl FrameHeader {
         stored == Some(header_crc(salt, offset, bytes, key, attributes))
     }
 
-    /// Whether the checksum over the fixed part, key and attributes is right for a frame at `offset`.
+    /// Whether the checksum over the fixed part, key and attributes is right for a frame at
+    /// `offset`.
     #[inline]
     pub fn verify(
         &self,
@@ -263,15 +265,16 @@ fn header_crc(salt: &Salt, offset: u64, bytes: &[u8; HEADER_LEN], key: &[u8], at
 /// Bytes of the chunk checksums after a contiguous body.
 #[inline]
 pub fn checksums_len(body_len: u64, chunk_len: u64) -> u64 {
-    // Most bodies are one chunk, and a division takes as long as all else that is done to find a record's parts.
+    // Most bodies are one chunk, and a division takes as long as all else that is done to find a
+    // record's parts.
     if body_len <= chunk_len {
         return if body_len == 0 { 0 } else { 4 };
     }
     body_len.div_ceil(chunk_len).saturating_mul(4)
 }
 
-/// Checks contiguous chunks of the record with this sequence number, from number `first_chunk` on, against their stored
-/// checksums.
+/// Checks contiguous chunks of the record with this sequence number, from number `first_chunk` on,
+/// against their stored checksums.
 ///
 /// # Errors
 /// With the offset in `body` of the first chunk that is not what was written.
@@ -288,7 +291,8 @@ pub fn verify_chunks(body: &[u8], sums: &[u8], salt: &Salt, sequence: u64, first
     Ok(())
 }
 
-/// Checks the plain checksum of a chunk or a piece against the stored one. Whoever reads a body comes by here.
+/// Checks the plain checksum of a chunk or a piece against the stored one. Whoever reads a body
+/// comes by here.
 #[inline]
 fn verify_sum(plain: u32, stored: u32, salt: &Salt, sequence: u64, number: u64) -> Decoded<()> {
     let computed = salt.bind(plain, sequence, number);
@@ -347,7 +351,8 @@ impl PieceHead {
         Ok(Self { len, last, crc })
     }
 
-    /// Checks the bytes of the piece, which is number `number` of the record with this sequence number.
+    /// Checks the bytes of the piece, which is number `number` of the record with this sequence
+    /// number.
     ///
     /// # Errors
     /// When they are not what was written.
@@ -443,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_of_a_header_is_told() {
+    fn any_flipped_bit_of_a_header_is_reported() {
         let bytes = header(BodyLen::Framed).encode(&SALT, 8, b"key", b"at");
         for bit in 0..HEADER_LEN * 8 {
             let mut flipped = bytes;
@@ -490,8 +495,8 @@ mod tests {
         assert_eq!(verify_chunks(&body, &sums, &elsewhere, 7, 0), Ok(()), "of another segment");
         assert!(verify_chunks(&body, &sums[..11], &SALT, 7, 0).is_err(), "cut");
         let hit = [&body[..9000], &[9], &body[9001..]].concat();
-        let told = verify_chunks(&hit, &sums, &SALT, 7, 0).unwrap_err();
-        assert_eq!(told.offset, 8192, "{}", told.what);
+        let reported = verify_chunks(&hit, &sums, &SALT, 7, 0).unwrap_err();
+        assert_eq!(reported.offset, 8192, "{}", reported.what);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Sorted numbers that are searched by guessing: what stands before the keys of an index page, or before its separators,
-//! in memory only.
+//! Sorted numbers that are searched by guessing: what stands before the keys of an index page, or
+//! before its separators, in memory only.
 //!
-//! Numbers that are spread evenly (ids, hashes) are found where they would stand if they were; others by steps that double. A
-//! binary search looks at ten places that depend on one another, this mostly at one or two.
+//! Numbers that are spread evenly (ids, hashes) are found where they would stand if they were;
+//! others by steps that double. A binary search looks at ten places that depend on one another,
+//! this mostly at one or two.
 
 use crate::engine::prefetch;
 
@@ -104,8 +105,8 @@ fn find<N: Copy + Ord>(numbers: &[N], wanted: Option<N>, guess: usize) -> (usize
     (at, numbers.get(at) == Some(&wanted))
 }
 
-/// The first bytes of `form` behind `skip`, at most `len` of them (8 at most), as a number; zeros stand for those that are
-/// not there.
+/// The first bytes of `form` behind `skip`, at most `len` of them (8 at most), as a number; zeros
+/// stand for those that are not there.
 #[inline]
 pub(crate) fn head(form: &[u8], skip: usize, len: usize) -> u64 {
     let rest = form.get(skip..).unwrap_or_default();

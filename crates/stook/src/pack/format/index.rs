@@ -33,8 +33,8 @@ impl Place {
     }
 }
 
-/// Makes the index of a stretch out of its keys, which must come in order: by sort form, and versions of
-/// one key newest (highest offset) first.
+/// Makes the index of a stretch out of its keys, which must come in order: by sort form, and
+/// versions of one key newest (highest offset) first.
 #[derive(Debug)]
 pub struct IndexBuilder {
     salt_crc: u32,
@@ -210,7 +210,8 @@ impl Top {
         low - 1
     }
 
-    /// Whether older versions of this key go on in this page: its separator then is the sort form and a zero.
+    /// Whether older versions of this key go on in this page: its separator then is the sort form
+    /// and a zero.
     pub fn continues(&self, number: usize, form: &[u8]) -> bool {
         number < self.pages() && self.separator(number).strip_suffix(&[0]) == Some(form)
     }
@@ -224,7 +225,8 @@ impl Top {
     }
 }
 
-/// Bytes of the top level that begins so, if it is one of an index of `index_len` bytes; its checksum tells whether it is.
+/// Bytes of the top level that begins so, if it is one of an index of `index_len` bytes; its
+/// checksum tells whether it is.
 pub(crate) fn units_of_top(head: &[u8], index_len: u64) -> Option<u64> {
     let mut cursor = Cursor::new(head);
     cursor.u32().ok()?;
@@ -269,8 +271,8 @@ impl TopBuilder {
         self.push(unit);
     }
 
-    /// Adds the place of pages that are lost. Whatever follows the last key before it may be in there, more versions of that
-    /// key, too.
+    /// Adds the place of pages that are lost. Whatever follows the last key before it may be in
+    /// there, more versions of that key, too.
     pub(crate) fn add_lost(&mut self, unit: u32) {
         if !self.first_units.is_empty() {
             self.separators.extend_from_slice(&self.last);
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_of_page_or_top_is_told() {
+    fn any_flipped_bit_of_page_or_top_is_reported() {
         let (index, _) = built(&sorted((0..3).map(|n| (vec![1, n as u8], n)).collect()));
         for bit in 0..index.top.len() * 8 {
             let mut flipped = index.top.clone();

@@ -120,9 +120,10 @@ pub struct Manifest {
     pub segments: Vec<SegmentEntry>,
     /// What a tree was packed from.
     pub roots: Vec<Vec<u8>>,
-    /// States before this time, ns, cannot be told any more; `None` when all can.
+    /// States before this time, ns, cannot be reported any more; `None` when all can.
     pub history_from_ns: Option<i64>,
-    /// Whether files were removed from their tree once they were in the pack: it may hold the only copy.
+    /// Whether files were removed from their tree once they were in the pack: it may hold the only
+    /// copy.
     pub moved: bool,
 }
 
@@ -168,14 +169,16 @@ impl Manifest {
         out
     }
 
-    /// The most that a copy takes that names so many segments, and one group more with a name of this length, in bytes.
+    /// The most that a copy takes that names so many segments, and one group more with a name of
+    /// this length, in bytes.
     pub(crate) fn len_with(&self, segments: usize, group_len: usize) -> u64 {
         let strings = |lens: &mut dyn Iterator<Item = usize>| {
             lens.fold(4 + 16, |sum: u64, len| sum.saturating_add(2 + len as u64))
         };
         let groups = strings(&mut self.groups.iter().map(String::len).chain([group_len]));
         let roots = strings(&mut self.roots.iter().map(Vec::len));
-        // The fixed part, the state, the history, the move and the checksum, and what fills up sections.
+        // The fixed part, the state, the history, the move and the checksum, and what fills up
+        // sections.
         let rest = 72 + 48 + 24 + 8 + 4 + 64;
         let segments = (segments as u64).saturating_mul(ENTRY_LEN as u64);
         segments.saturating_add(groups).saturating_add(roots).saturating_add(rest)
@@ -513,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn manifest_round_trips_and_any_flipped_bit_or_cut_is_told() {
+    fn manifest_round_trips_and_any_flipped_bit_or_cut_is_reported() {
         let bytes = manifest().encode();
         assert_eq!(Manifest::decode(&bytes), Ok(manifest()));
         for bit in 0..bytes.len() * 8 {

@@ -1,7 +1,9 @@
-//! Sync marks: how far a segment is known to be durable, and which generation what follows was written after.
+//! Sync marks: how far a segment is known to be durable, and which generation what follows was
+//! written after.
 //!
-//! Of two copies of a pack that both went on, segments have the same ids and nonces, and generations the same numbers. What
-//! tells their frames apart is who wrote them, after which manifest.
+//! Of two copies of a pack that both went on, segments have the same ids and nonces, and
+//! generations the same numbers. What tells their frames apart is who wrote them, after which
+//! manifest.
 
 use super::bytes::Cursor;
 use super::{Decoded, Invalid};
@@ -23,8 +25,8 @@ pub struct Edition {
 pub struct SyncMark {
     /// All below this offset was durable before the mark was written.
     pub durable_len: u64,
-    /// The manifest that was the newest when the mark was written. What follows in the segment, up to the next mark, was
-    /// written while it was.
+    /// The manifest that was the newest when the mark was written. What follows in the segment, up
+    /// to the next mark, was written while it was.
     pub after: Edition,
     /// The first bytes of the nonce of who wrote it, and what follows.
     pub writer: u32,

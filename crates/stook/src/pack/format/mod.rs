@@ -1,7 +1,7 @@
 //! The bytes of a pack, as `docs/formats/pack-v1.md` lays them down.
 //!
-//! Pure encoders and decoders: nothing here reads or writes a file. Decoders take untrusted bytes; they
-//! never index, never allocate by a length they have not checked, and say what they expected.
+//! Pure encoders and decoders: nothing here reads or writes a file. Decoders take untrusted bytes;
+//! they never index, never allocate by a length they have not checked, and say what they expected.
 
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -26,7 +26,8 @@ pub const VERSION: u16 = 1;
 /// The unit in which index pages are laid out, and the length of the segment header, in bytes.
 pub const UNIT: usize = 4096;
 
-/// The longest a segment can be in bytes: offsets of frames are stored as multiples of 8 in 40 bits.
+/// The longest a segment can be in bytes: offsets of frames are stored as multiples of 8 in 40
+/// bits.
 pub const SEGMENT_LEN_MAX: u64 = 1 << 43;
 
 /// Why bytes were refused.

@@ -1,4 +1,5 @@
-//! Pages of an index: sorted keys, each stored as its difference to one before, and where their records are.
+//! Pages of an index: sorted keys, each stored as its difference to one before, and where their
+//! records are.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -12,7 +13,8 @@ use crate::engine::prefetch;
 
 /// Checksum, number of entries, widths of the two columns, least span, least offset.
 const HEAD_LEN: usize = 17;
-/// Every so many entries one is stored as its difference to the first of the page: there a search can begin.
+/// Every so many entries one is stored as its difference to the first of the page: there a search
+/// can begin.
 const INTERVAL: usize = 16;
 /// A sort form is a kind byte and at most 65,535 bytes.
 const FORM_LEN_MAX: usize = 1 << 16;
@@ -320,8 +322,8 @@ impl<'a> Page<'a> {
         self.stored_place(number).map(to_place)
     }
 
-    /// The numbers of the entries with this sort form; where there is none, an empty range at the first entry
-    /// behind it.
+    /// The numbers of the entries with this sort form; where there is none, an empty range at the
+    /// first entry behind it.
     pub fn find(&self, form: &[u8]) -> Range<usize> {
         let mut number = self.restart_before(form) * INTERVAL;
         let mut start = None;
@@ -450,7 +452,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Goes through all keys once: each must be there, be behind the one before, and be where a search looks.
+    /// Goes through all keys once: each must be there, be behind the one before, and be where a
+    /// search looks.
     fn verify_keys(&self) -> Decoded<()> {
         let keys_at = (self.bytes.len() - self.keys.len()) as u64;
         let damaged = |at: usize, what: &str| Err(Invalid::damaged(keys_at + at as u64, what));
@@ -476,8 +479,9 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Puts the key that is stored at `at` in the place of the one before it, on which it is based unless there
-    /// is a `base`. Gives where the next is stored, and the order of the new key to the old; `None` when it is none.
+    /// Puts the key that is stored at `at` in the place of the one before it, on which it is based
+    /// unless there is a `base`. Gives where the next is stored, and the order of the new key to
+    /// the old; `None` when it is none.
     fn follow(
         &self,
         at: usize,

@@ -17,12 +17,13 @@ const LISTED_MAX: u64 = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     stretches: Vec<ByteRange>,
-    /// Frames whose damage was told with their key.
+    /// Frames whose damage was reported with their key.
     named: HashSet<u64>,
 }
 
 impl Lost {
-    /// Notes that from a broken frame to `end` nothing was read; `is_named` when its key was told.
+    /// Notes that from a broken frame to `end` nothing was read; `is_named` when its key was
+    /// reported.
     pub(crate) fn note(&mut self, frame: u64, end: u64, is_named: bool) {
         self.stretches.extend(ByteRange::new(frame, end));
         if is_named {
@@ -41,8 +42,8 @@ impl Lost {
         &self.stretches
     }
 
-    /// The damage that each record of the index is which lies in a stretch and is `wanted`, by key and offset. Only what was
-    /// told with its key already is left out.
+    /// The damage that each record of the index is which lies in a stretch and is `wanted`, by key
+    /// and offset. Only what was reported with its key already is left out.
     ///
     /// # Errors
     /// What reading the index meets. Damage of it is damage among the rest.

@@ -1,5 +1,5 @@
-//! Indexes of the frames of a segment: on the medium, in memory as it grows, and made again where they
-//! are lost.
+//! Indexes of the frames of a segment: on the medium, in memory as it grows, and made again where
+//! they are lost.
 //!
 //! This room never reads a body, and never hands out a key or a place that no checksum covers.
 

@@ -7,8 +7,8 @@ use crate::pack::key::{Key, KeyValue};
 use crate::pack::scan::KeyRange;
 use crate::pack::state::open::{KeyEntry, Pack};
 
-/// So many keys of a directory are passed by one after another; then the rest of it is jumped over, which costs a
-/// search in each index.
+/// So many keys of a directory are passed by one after another; then the rest of it is jumped over,
+/// which costs a search in each index.
 const PASSED_MAX: usize = 64;
 
 /// What lies directly below a directory.
@@ -23,8 +23,9 @@ pub struct Child {
 }
 
 impl Pack {
-    /// What lies directly below a directory, in the order of the keys: all keys have `/` between their parts, and the topmost
-    /// directory is the empty one. Numeric keys lie in that one. Of deeper keys only a few are looked at.
+    /// What lies directly below a directory, in the order of the keys: all keys have `/` between
+    /// their parts, and the topmost directory is the empty one. Numeric keys lie in that one. Of
+    /// deeper keys only a few are looked at.
     ///
     /// # Errors
     /// What reading the index meets.

@@ -1,4 +1,5 @@
-//! Which file a record becomes in a directory: the one that its key names, unless another record has that name.
+//! Which file a record becomes in a directory: the one that its key names, unless another record
+//! has that name.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,8 +14,8 @@ pub struct Namesake {
     pub other: Key,
 }
 
-/// The names that records got in a directory. A number is named as it is shown, and the bytes of another key may be just that:
-/// the number 7 is `id:7` there, and so are the bytes `id:7`.
+/// The names that records got in a directory. A number is named as it is shown, and the bytes of
+/// another key may be just that: the number 7 is `id:7` there, and so are the bytes `id:7`.
 #[derive(Debug, Default)]
 pub struct FileNames {
     /// The keys of which another could have the same name; of the others none can.
@@ -22,7 +23,8 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    /// The name of the record with a key, which no other gets from then on. The same record may be named again.
+    /// The name of the record with a key, which no other gets from then on. The same record may be
+    /// named again.
     ///
     /// # Errors
     /// [`Namesake`].

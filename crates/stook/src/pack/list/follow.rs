@@ -13,8 +13,9 @@ use crate::source::AccessRule;
 use crate::storage::Entry;
 
 impl Pack {
-    /// Whether nothing was written since it was opened, as far as names and lengths of files tell. A reader that follows a pack
-    /// asks now and then, opens it again when this is `false`, and goes on with [`put_since`](Self::put_since).
+    /// Whether nothing was written since it was opened, as far as names and lengths of files tell.
+    /// A reader that follows a pack asks now and then, opens it again when this is `false`, and
+    /// goes on with [`put_since`](Self::put_since).
     ///
     /// # Errors
     /// What listing the files meets.
@@ -30,8 +31,9 @@ impl Pack {
         self.snapshot.manifest.sequence_next.saturating_sub(1)
     }
 
-    /// The heads of all live records that were put after another state of this pack was opened, in the order in which
-    /// they were put. Only what was written since is read; after a compaction, also what it wrote anew.
+    /// The heads of all live records that were put after another state of this pack was opened, in
+    /// the order in which they were put. Only what was written since is read; after a compaction,
+    /// also what it wrote anew.
     ///
     /// # Errors
     /// What reading meets. Damage is left to whoever reads the record.
@@ -74,7 +76,7 @@ impl Pack {
             && segment.life(head.offset) != Life::Dead
             && segment.lists(head, &self.reader)?;
         let Some(key) = head.key().filter(|_| is_new) else { return Ok(None) };
-        if segment.life(head.offset) == Life::Untold {
+        if segment.life(head.offset) == Life::Unreported {
             let refusal = self.snapshot.refusal(key.sort_form(), segment, head.offset, &self.reader)?;
             return refusal.map_or(Ok(None), |damage| Err(Error::Damaged(damage)));
         }

@@ -1,4 +1,5 @@
-//! What the further names of a file lead to: a hard link is a record whose body is the key of another.
+//! What the further names of a file lead to: a hard link is a record whose body is the key of
+//! another.
 
 use bytes::Bytes;
 
@@ -10,8 +11,8 @@ use crate::pack::read::stream::RecordReader;
 use crate::pack::state::names::Name;
 use crate::pack::state::open::{KeyEntry, Pack};
 
-/// Links that are followed to a file. A pack of ours has one, or two after a name was replaced by a link and that was
-/// packed again.
+/// Links that are followed to a file. A pack of ours has one, or two after a name was replaced by a
+/// link and that was packed again.
 pub(crate) const HOPS_MAX: usize = 8;
 
 /// Heads that are read as one batch.
@@ -53,7 +54,8 @@ impl RecordReader<'_> {
     /// What a link leads to: the body of its record.
     ///
     /// # Errors
-    /// As [`next_chunk`](Self::next_chunk), and [`Error::Invalid`] when the body is longer than any link.
+    /// As [`next_chunk`](Self::next_chunk), and [`Error::Invalid`] when the body is longer than any
+    /// link.
     pub fn link_target(&mut self) -> Result<Vec<u8>> {
         let mut target = Vec::new();
         while let Some(chunk) = self.next_chunk()? {
@@ -73,7 +75,8 @@ impl Pack {
     /// The record with this key or, where that is a further name of a file, the record of the file.
     ///
     /// # Errors
-    /// As [`open_record`](Self::open_record), and [`Error::Invalid`] when the names lead to no file.
+    /// As [`open_record`](Self::open_record), and [`Error::Invalid`] when the names lead to no
+    /// file.
     pub fn open_file(&self, key: &Key) -> Result<Option<RecordReader<'_>>> {
         self.open_record(key)?.map(|reader| self.open_named(key, reader)).transpose()
     }
@@ -102,11 +105,13 @@ impl Pack {
         Err(endless(key))
     }
 
-    /// The records with these keys in their order, as [`get_many`](Self::get_many) gives them; where one is a further name of
-    /// a file, with the content of the file for its body, and its length.
+    /// The records with these keys in their order, as [`get_many`](Self::get_many) gives them;
+    /// where one is a further name of a file, with the content of the file for its body, and its
+    /// length.
     ///
     /// # Errors
-    /// As [`get_many`](Self::get_many), and inside [`Error::Invalid`] when the names lead to no file.
+    /// As [`get_many`](Self::get_many), and inside [`Error::Invalid`] when the names lead to no
+    /// file.
     pub fn get_files(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         let mut records = self.get_many(keys)?;
         let links: Vec<(usize, Key, Bytes)> = records
@@ -145,7 +150,8 @@ impl Pack {
         self.get_files(std::slice::from_ref(key))?.pop().unwrap_or(Ok(None))
     }
 
-    /// The contents of the files that further names lead to: of each its key, and the body of its record.
+    /// The contents of the files that further names lead to: of each its key, and the body of its
+    /// record.
     ///
     /// # Errors
     /// As [`get_files`](Self::get_files).
@@ -153,8 +159,8 @@ impl Pack {
         self.contents_before(names, u64::MAX)
     }
 
-    /// The same for names in a state that ends before this sequence number. What a file was that has been replaced since
-    /// is refused: the index knows the newest only.
+    /// The same for names in a state that ends before this sequence number. What a file was that
+    /// has been replaced since is refused: the index knows the newest only.
     pub(crate) fn contents_before(&self, names: &[(Key, Bytes)], end: u64) -> Result<Vec<Result<Bytes>>> {
         let later = |record: &Record| {
             let key = &record.head.key;
@@ -175,8 +181,8 @@ impl Pack {
         )
     }
 
-    /// Keys, attributes and lengths of records, as [`heads`](Self::heads) gives them; of further names of a file the length
-    /// of the file.
+    /// Keys, attributes and lengths of records, as [`heads`](Self::heads) gives them; of further
+    /// names of a file the length of the file.
     ///
     /// # Errors
     /// As [`heads`](Self::heads), and inside [`Error::Invalid`] when the names lead to no file.
@@ -236,8 +242,9 @@ impl Pack {
         Ok(known)
     }
 
-    /// Goes from further names to their files, all of them one step at a time. `read` gives what keys have, and `step` says of it
-    /// where it leads on to, whether it is a file, and what is wanted of one.
+    /// Goes from further names to their files, all of them one step at a time. `read` gives what
+    /// keys have, and `step` says of it where it leads on to, whether it is a file, and what is
+    /// wanted of one.
     fn followed<'k, R, T>(
         &self,
         names: impl Iterator<Item = (&'k Key, Bytes)>,
@@ -276,7 +283,8 @@ impl Pack {
         Ok(results)
     }
 
-    /// The damage that each further name is which leads to no file. A record that cannot be read is told elsewhere.
+    /// The damage that each further name is which leads to no file. A record that cannot be read is
+    /// reported elsewhere.
     ///
     /// # Errors
     /// What reading meets.

@@ -1,11 +1,13 @@
-//! [`Kinds`]: which records are meant where a pack holds a tree: the files alone, or also what else there was.
+//! [`Kinds`]: which records are meant where a pack holds a tree: the files alone, or also what else
+//! there was.
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::state::open::{KeyEntry, Pack};
 
-/// Kinds of records. A further name of a file (a hard link) is a file, and so is what no tree was packed from: both have
-/// content. Directories have none, and what a symbolic link holds is where it leads.
+/// Kinds of records. A further name of a file (a hard link) is a file, and so is what no tree was
+/// packed from: both have content. Directories have none, and what a symbolic link holds is where
+/// it leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kinds {
     /// Files, and records that do not say what they are.
@@ -33,8 +35,8 @@ impl Kinds {
 }
 
 impl Pack {
-    /// Of these entries, those of records of these kinds. Reads their heads, unless all kinds are meant. One whose head is
-    /// damaged stays: whoever reads it is told.
+    /// Of these entries, those of records of these kinds. Reads their heads, unless all kinds are
+    /// meant. One whose head is damaged stays: whoever reads it is reported.
     ///
     /// # Errors
     /// When reading is impossible at all.

@@ -1,4 +1,5 @@
-//! What lists and summaries of a pack ask for: where keys are, which stretches of which files are read.
+//! What lists and summaries of a pack ask for: where keys are, which stretches of which files are
+//! read.
 //!
 //! Nothing here reads a body.
 
@@ -26,7 +27,8 @@ const PADDING_MAX: u64 = 7;
 const HEADS_LEN: usize = 4096;
 
 impl Pack {
-    /// Where the live records with these keys are, in their order; the pages of the index are read as one batch.
+    /// Where the live records with these keys are, in their order; the pages of the index are read
+    /// as one batch.
     ///
     /// # Errors
     /// Outside, when reading is impossible at all; inside, the damage that hides a record.
@@ -44,8 +46,8 @@ impl Pack {
         keys.iter().map(entry).collect()
     }
 
-    /// The live keys of a range in the order in which their records are on the medium, groups (all if empty) apart. The
-    /// keys of one segment at a time are in memory.
+    /// The live keys of a range in the order in which their records are on the medium, groups (all
+    /// if empty) apart. The keys of one segment at a time are in memory.
     pub fn keys_on_disk<'p>(
         &'p self,
         range: &KeyRange,
@@ -78,8 +80,8 @@ impl Pack {
         })
     }
 
-    /// Gives `take` the live hard links in no order: the key of each, and the key that it leads to. Of what is damaged nothing is
-    /// known.
+    /// Gives `take` the live hard links in no order: the key of each, and the key that it leads to.
+    /// Of what is damaged nothing is known.
     ///
     /// # Errors
     /// What reading the index meets.
@@ -112,7 +114,8 @@ impl Pack {
         self.snapshot.segments.get(entry.found.segment).map_or("", |segment| self.group_of(segment))
     }
 
-    /// Checks that every group somebody asks for is there: a misspelt one would look like an empty pack.
+    /// Checks that every group somebody asks for is there: a misspelt one would look like an empty
+    /// pack.
     ///
     /// # Errors
     /// [`Error::Invalid`], with the groups that there are.
@@ -144,8 +147,8 @@ impl Pack {
         files.map(|file| file.len).sum()
     }
 
-    /// The head, with the length of a framed body as its trailer tells it. A trailer that cannot be told from
-    /// damage leaves the length unsaid: whoever reads the body will meet the damage.
+    /// The head, with the length of a framed body as its trailer tells it. A trailer that cannot be
+    /// told from damage leaves the length unsaid: whoever reads the body will meet the damage.
     pub(crate) fn with_length(
         &self,
         segment: &Segment,

@@ -9,7 +9,8 @@ use crate::pack::read::frames::Frames;
 pub(crate) struct BatchWatch {
     /// Where the first frame of the open batch is, and its members.
     open: Option<(u64, BatchSum)>,
-    /// Something could not be read since the last batch ended: what is missing of the open one may be there.
+    /// Something could not be read since the last batch ended: what is missing of the open one may
+    /// be there.
     is_hurt: bool,
 }
 

@@ -39,11 +39,11 @@ pub struct CheckReport {
     pub notes: Vec<String>,
 }
 
-/// Bytes of frames that are held against the index as one. Only where they differ the records are gone through one by one,
-/// which is when they are in memory: at most 350,000 of them.
+/// Bytes of frames that are held against the index as one. Only where they differ the records are
+/// gone through one by one, which is when they are in memory: at most 350,000 of them.
 const SPAN_LEN: u64 = 16 << 20;
 
-/// Spans of a segment that are gone through one by one; of more, only that they differ is told.
+/// Spans of a segment that are gone through one by one; of more, only that they differ is reported.
 const NARROWED_MAX: usize = 64;
 
 /// A set of records, of which only is known how many they are and what their hashes add up to.
@@ -88,8 +88,9 @@ impl Walked {
 }
 
 impl Pack {
-    /// Verifies every record, live or dead, every index page, that indexes and records agree, that deletions
-    /// speak of records, that no key is alive twice, and that further names of files lead to files. `progress` is told the bytes of segments gone through.
+    /// Verifies every record, live or dead, every index page, that indexes and records agree, that
+    /// deletions speak of records, that no key is alive twice, and that further names of files lead
+    /// to files. `progress` receives the bytes of segments gone through.
     ///
     /// # Errors
     /// What reading meets. Damage is not an error here; it is what the report is for.
@@ -131,8 +132,9 @@ impl Pack {
         Ok(report)
     }
 
-    /// Opens what is left of a pack for [`check`](Self::check), also where its newest manifest cannot be read: by an older one,
-    /// or by its segments alone. What that means is in the notes of the report.
+    /// Opens what is left of a pack for [`check`](Self::check), also where its newest manifest
+    /// cannot be read: by an older one, or by its segments alone. What that means is in the notes
+    /// of the report.
     ///
     /// # Errors
     /// [`Error::NotAPack`], what the storage meets.

@@ -1,10 +1,13 @@
-//! Repair: all that can still be read of a pack, in a new one; and the rest, byte for byte, beside it.
+//! Repair: all that can still be read of a pack, in a new one; and the rest, byte for byte, beside
+//! it.
 //!
-//! Nothing of the old pack is changed or believed more than its checksums: every frame of every segment is looked at. Of
-//! the whole records with a key the newest counts, unless a deletion vector lists it or a later deletion names its key.
+//! Nothing of the old pack is changed or believed more than its checksums: every frame of every
+//! segment is looked at. Of the whole records with a key the newest counts, unless a deletion
+//! vector lists it or a later deletion names its key.
 //!
-//! Memory is bounded, however many records there are: keys are settled one range of them after another, in as many walks over
-//! the segments as that takes. The first walk looks at every byte; later ones verify the records of their range.
+//! Memory is bounded, however many records there are: keys are settled one range of them after
+//! another, in as many walks over the segments as that takes. The first walk looks at every byte;
+//! later ones verify the records of their range.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,9 +75,10 @@ pub struct Quarantined {
 pub struct RepairOptions {
     /// How the new pack is written.
     pub writer: WriterOptions,
-    /// Memory for the keys of one walk over the pack, in bytes; the records on their way take as much again. With less
-    /// there are more walks. Besides these there are reads under way (at most 32, of 1 MiB at most), what is being written, and 8
-    /// bytes a record for the index of the segment that is written.
+    /// Memory for the keys of one walk over the pack, in bytes; the records on their way take as
+    /// much again. With less there are more walks. Besides these there are reads under way (at most
+    /// 32, of 1 MiB at most), what is being written, and 8 bytes a record for the index of the
+    /// segment that is written.
     pub memory_len: usize,
 }
 
@@ -102,7 +106,8 @@ impl Newest {
     }
 }
 
-/// The keys of one range. What does not fit into the memory is left for the next walk: always the last of them.
+/// The keys of one range. What does not fit into the memory is left for the next walk: always the
+/// last of them.
 #[derive(Debug)]
 struct Survey {
     keys: BTreeMap<Box<[u8]>, Newest>,
@@ -115,7 +120,8 @@ struct Survey {
     to: Option<Box<[u8]>>,
     /// Whether everything is looked at, and what is wrong is noted.
     is_first: bool,
-    /// Whether there are versions that no longer count: those are left out, and with them earlier states.
+    /// Whether there are versions that no longer count: those are left out, and with them earlier
+    /// states.
     has_history: bool,
     /// Whether there are further names of files.
     has_links: bool,
@@ -126,12 +132,13 @@ struct Survey {
 /// Where unreadable bytes go; made when there are any.
 pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
 
-/// Writes all whole, live records of the pack in `from` into a new pack in `to`, with their groups, attributes, sequence
-/// numbers and times, in the order of their keys. `progress` is told bytes read and written, of about twice the size of
-/// the pack, and stops the repair by giving `false`.
+/// Writes all whole, live records of the pack in `from` into a new pack in `to`, with their groups,
+/// attributes, sequence numbers and times, in the order of their keys. `progress` receives bytes
+/// read and written, of about twice the size of the pack, and stops the repair by giving `false`.
 ///
 /// # Errors
-/// What reading and writing meet: damage is no error. [`Error::Stopped`] when it was stopped; the new pack is then incomplete.
+/// What reading and writing meet: damage is no error. [`Error::Stopped`] when it was stopped; the
+/// new pack is then incomplete.
 pub fn repair(
     from: &dyn Storage,
     to: Arc<dyn Storage>,
@@ -164,7 +171,8 @@ pub fn repair(
         }
     }
     if survey.has_history {
-        // Versions that were replaced or deleted are not copied: no state before the last can be told.
+        // Versions that were replaced or deleted are not copied: no state before the last can be
+        // reported.
         let times = snapshot.segments.iter().map(|segment| segment.tally.time_last_ns);
         writer.begin_history(times.fold(snapshot.manifest.time_last_ns, i64::max));
     }
@@ -355,7 +363,8 @@ impl Survey {
         self.make_room();
     }
 
-    /// Leaves the last keys to the next walk as long as there are too many. One stays, so that every walk gets on.
+    /// Leaves the last keys to the next walk as long as there are too many. One stays, so that
+    /// every walk gets on.
     fn make_room(&mut self) {
         while self.len > self.memory_len && self.keys.len() > 1 {
             let Some((form, _)) = self.keys.pop_last() else { return };
@@ -423,8 +432,8 @@ impl Feed for Listed<'_, '_> {
     }
 }
 
-/// Stretches of one segment with little between them are set aside as one: a file and its sync for each of thousands of hit
-/// records would take longer than all the rest.
+/// Stretches of one segment with little between them are set aside as one: a file and its sync for
+/// each of thousands of hit records would take longer than all the rest.
 fn joined(broken: &[(usize, ByteRange)]) -> Vec<(usize, ByteRange)> {
     let mut all = broken.to_vec();
     all.sort_unstable_by_key(|(segment, range)| (*segment, range.start()));

@@ -1,4 +1,5 @@
-//! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its segments alone.
+//! Opening what is left of a pack whose newest manifest cannot be read: by an older one, or by its
+//! segments alone.
 
 use std::io::ErrorKind;
 
@@ -179,8 +180,8 @@ fn add_unnamed(
     Ok(())
 }
 
-/// What a manifest would say of a segment, as far as its header and its footer tell. Of one that is not sealed nothing is
-/// committed: all of its frames have to be looked at.
+/// What a manifest would say of a segment, as far as its header and its footer tell. Of one that is
+/// not sealed nothing is committed: all of its frames have to be looked at.
 fn entry_of(header: &SegmentHeader, footer: Option<&Footer>, len: u64) -> SegmentEntry {
     SegmentEntry {
         id: header.id,
@@ -223,7 +224,7 @@ fn newest_vector(
     let source = match storage.open(&name) {
         Ok(source) => source,
         Err(error) => {
-            // It is told when the segment is opened.
+            // It is reported when the segment is opened.
             Damage::of_unopened(error, storage.path(&name))?;
             return Ok(Some(VectorRef { generation, len: 0, crc: 0 }));
         }

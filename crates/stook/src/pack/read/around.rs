@@ -1,7 +1,8 @@
 //! Reading around what the medium does not give back: the rest of a range, with zeros in the holes.
 //!
-//! A read fails as a whole, by a bad sector of 4096 bytes as by a dead disk. What failed is read again piece by piece, so
-//! that a hole costs what is in it and nothing beside it; checksums then tell what the zeros are not.
+//! A read fails as a whole, by a bad sector of 4096 bytes as by a dead disk. What failed is read
+//! again piece by piece, so that a hole costs what is in it and nothing beside it; checksums then
+//! tell what the zeros are not.
 
 use std::path::Path;
 
@@ -12,14 +13,17 @@ use crate::pack::error::{Damage, Error, Result, is_unreadable};
 use crate::pack::read::reader::read_leaves;
 use crate::source::Source;
 
-/// Length of one piece, and what it is aligned to: the block of most file systems, and the page of the page cache.
+/// Length of one piece, and what it is aligned to: the block of most file systems, and the page of
+/// the page cache.
 const PIECE_LEN: u64 = 4096;
 
-/// Behind so many bytes that cannot be read, one after the other, most of what follows is not tried: each try may take
-/// a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes tells whether the stretch goes on.
+/// Behind so many bytes that cannot be read, one after the other, most of what follows is not
+/// tried: each try may take a disk seconds. Then the last piece of every [`STRIDE_LEN`] bytes tells
+/// whether the stretch goes on.
 const PATIENCE_LEN: u64 = 64 * PIECE_LEN;
 
-/// So much is given up at once at most. What can be read is lost in there only if holes are on both sides of it.
+/// So much is given up at once at most. What can be read is lost in there only if holes are on both
+/// sides of it.
 const STRIDE_LEN: u64 = 1 << 20;
 
 /// A stretch that cannot be read.
@@ -38,7 +42,8 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// Those in which none of these damages is: nothing that is there needs them, but they cannot be read.
+    /// Those in which none of these damages is: nothing that is there needs them, but they cannot
+    /// be read.
     pub(crate) fn unreported(&self, file: &Path, damages: &[Damage]) -> Vec<Damage> {
         let is_reported = |hole: &&Hole| {
             damages.iter().any(|damage| damage.file == file && hole.range.contains(damage.offset))
@@ -102,8 +107,8 @@ impl Holes {
     }
 }
 
-/// All of a range of a source, with zeros where it cannot be read; those places are added to `holes`. What is known to be
-/// a hole is not tried again.
+/// All of a range of a source, with zeros where it cannot be read; those places are added to
+/// `holes`. What is known to be a hole is not tried again.
 ///
 /// # Errors
 /// What is no damage of the medium: see [`is_unreadable`].
@@ -156,11 +161,13 @@ fn read_piece(source: &dyn Source, range: ByteRange) -> crate::Result<Result<Byt
     }
 }
 
-/// What became of a read. One that failed because the medium does not give back some of it is tried again piece by
-/// piece, because what failed may be something that was only read along; what is still missing then is damage.
+/// What became of a read. One that failed because the medium does not give back some of it is tried
+/// again piece by piece, because what failed may be something that was only read along; what is
+/// still missing then is damage.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the place of the first byte that is missing; what is no damage of the medium.
+/// [`Error::Damaged`] with the place of the first byte that is missing; what is no damage of the
+/// medium.
 pub(crate) fn read_again(source: &dyn Source, range: ByteRange, read: crate::Result<Bytes>) -> Result<Bytes> {
     match read {
         Err(error) if is_unreadable(&error) => {

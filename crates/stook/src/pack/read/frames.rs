@@ -1,7 +1,8 @@
 //! Goes through the frames of a segment in the order in which they were written.
 //!
-//! Everything handed out has been verified: header, key and attributes before a frame is named, each chunk
-//! of a body before it is seen. What does not verify is reported, and the walk can go on behind it.
+//! Everything handed out has been verified: header, key and attributes before a frame is named,
+//! each chunk of a body before it is seen. What does not verify is reported, and the walk can go on
+//! behind it.
 
 use bytes::Bytes;
 
@@ -27,8 +28,8 @@ const RESYNC_LEN: usize = 4 << 20;
 /// What comes next in a segment.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// A frame whose header, key and attributes are as they were written; [`Frames::head`] tells them, and
-    /// the walk stands at its body.
+    /// A frame whose header, key and attributes are as they were written; [`Frames::head`] tells
+    /// them, and the walk stands at its body.
     Frame,
     /// Bytes that are no frame, or a frame that is not what was written.
     Invalid(Broken),
@@ -47,7 +48,7 @@ pub(crate) struct Broken {
     pub(crate) key: Option<Key>,
     /// What is wrong.
     pub(crate) what: String,
-    /// Where the next frame begins, if that can be told.
+    /// Where the next frame begins, if that can be reported.
     pub(crate) next: Option<u64>,
     /// The medium does not give the bytes back: no writer that was cut off left it so.
     pub(crate) unreadable: bool,
@@ -228,8 +229,8 @@ impl Frames {
         Ok(Step::Frame)
     }
 
-    /// A frame of a kind or codec that is not known here. If it is as it was written, it is not for this version
-    /// to step over, let alone to cut off.
+    /// A frame of a kind or codec that is not known here. If it is as it was written, it is not for
+    /// this version to step over, let alone to cut off.
     fn unknown_frame(&mut self, offset: u64, fixed: &[u8; HEADER_LEN], invalid: Invalid) -> Result<Step> {
         let [key_len, attributes_len] = FrameHeader::lens(fixed);
         let bytes = look(&mut self.window, &mut self.looked, HEADER_LEN + key_len + attributes_len)?;
@@ -245,8 +246,8 @@ impl Frames {
         Ok(Step::Invalid(self.nameless(offset, offset + invalid.offset, invalid.what)))
     }
 
-    /// A header that cannot be read may still be a whole frame whose used flag was hit: then its length
-    /// and key are known all the same.
+    /// A header that cannot be read may still be a whole frame whose used flag was hit: then its
+    /// length and key are known all the same.
     fn broken_header(&mut self, offset: u64, fixed: &[u8; HEADER_LEN], invalid: Invalid) -> Result<Broken> {
         let mut broken = self.nameless(offset, offset + invalid.offset, invalid.what);
         let mut mended = *fixed;
@@ -281,8 +282,8 @@ impl Frames {
         &self.head
     }
 
-    /// What stands for the current frame in the checksum of its batch, once [`finish_frame`](Self::finish_frame) has gone
-    /// through it.
+    /// What stands for the current frame in the checksum of its batch, once
+    /// [`finish_frame`](Self::finish_frame) has gone through it.
     pub(crate) fn digest(&self) -> u32 {
         self.digest
     }
@@ -294,8 +295,8 @@ impl Frames {
         }
     }
 
-    /// Verifies the whole body of the current frame, which [`view`](Self::view) then shows as one slice, and steps
-    /// behind the frame. `None` when it is framed or too long for the window: then
+    /// Verifies the whole body of the current frame, which [`view`](Self::view) then shows as one
+    /// slice, and steps behind the frame. `None` when it is framed or too long for the window: then
     /// [`begin_body`](Self::begin_body) gives it in chunks.
     pub(crate) fn whole_body(&mut self) -> Checked<Option<BodySpan>> {
         let BodyLen::Known(len) = self.head.header.body else { return Ok(None) };
@@ -342,8 +343,8 @@ impl Frames {
         };
     }
 
-    /// The next chunk of the body, verified, to be seen by [`view`](Self::view); or its end, and then the walk
-    /// stands behind the frame.
+    /// The next chunk of the body, verified, to be seen by [`view`](Self::view); or its end, and
+    /// then the walk stands behind the frame.
     pub(crate) fn next_chunk(&mut self) -> Checked<Chunk> {
         match self.body {
             BodyState::Done => Ok(Chunk::End { len: 0, counts: true }),
@@ -452,14 +453,16 @@ impl Frames {
         }
     }
 
-    /// Verifies what is left of the current frame and steps over it. Gives the length of its body, or `None`
-    /// when it is not a record that counts: a mark, a filler, a record that was abandoned.
+    /// Verifies what is left of the current frame and steps over it. Gives the length of its body,
+    /// or `None` when it is not a record that counts: a mark, a filler, a record that was
+    /// abandoned.
     pub(crate) fn finish_frame(&mut self) -> Checked<Option<u64>> {
         self.finish_frame_reporting(&mut |_| true)
     }
 
-    /// The same, for frames of any length. `report_progress` is called with the position at every chunk that
-    /// is read by itself, and stops it by giving `false`; then it stands within the frame.
+    /// The same, for frames of any length. `report_progress` is called with the position at every
+    /// chunk that is read by itself, and stops it by giving `false`; then it stands within the
+    /// frame.
     pub(crate) fn finish_frame_reporting(
         &mut self,
         report_progress: &mut dyn FnMut(u64) -> bool,
@@ -482,8 +485,8 @@ impl Frames {
         }
     }
 
-    /// Steps over the rest of a frame of known length without looking at it. `false` when its length is not
-    /// known: then its pieces must be walked.
+    /// Steps over the rest of a frame of known length without looking at it. `false` when its
+    /// length is not known: then its pieces must be walked.
     pub(crate) fn skip_frame(&mut self) -> Result<bool> {
         let Some(len) = self.head.header.frame_len(&self.salt) else { return Ok(false) };
         let end = self.head.offset.saturating_add(len);
@@ -492,7 +495,8 @@ impl Frames {
         Ok(true)
     }
 
-    /// Looks for the next valid frame header at or behind `from`, and stands there. `false` when there is none.
+    /// Looks for the next valid frame header at or behind `from`, and stands there. `false` when
+    /// there is none.
     pub(crate) fn resync(&mut self, from: u64) -> Result<bool> {
         self.resync_within(from, u64::MAX)
     }
@@ -502,8 +506,8 @@ impl Frames {
         self.resync_reporting(from, &mut |at| at < limit)
     }
 
-    /// The same, however far that is. `report_progress` is called with the position, and stops it by giving
-    /// `false`: none is found then.
+    /// The same, however far that is. `report_progress` is called with the position, and stops it
+    /// by giving `false`: none is found then.
     pub(crate) fn resync_reporting(
         &mut self,
         from: u64,

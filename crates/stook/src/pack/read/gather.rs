@@ -1,4 +1,5 @@
-//! Frames from many places, read together at queue depth and laid side by side in memory in the order asked for.
+//! Frames from many places, read together at queue depth and laid side by side in memory in the
+//! order asked for.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use crate::pack::read::reader::{Batch, Read, Reader};
 use crate::pack::state::segment::Segment;
 use crate::plan::{Plan, PlanOptions};
 
-/// Bytes between two wanted frames that are read rather than skipped: about what the device reads in the time that
-/// one more request takes.
+/// Bytes between two wanted frames that are read rather than skipped: about what the device reads
+/// in the time that one more request takes.
 const GAP_MAX: u64 = 32 << 10;
 
 /// The longest single read, bytes.
@@ -46,8 +47,8 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Reads the wanted frames, in place of those gathered before. What the medium does not give back is zeros, which no
-    /// checksum takes for a frame: see [`explain`](Self::explain).
+    /// Reads the wanted frames, in place of those gathered before. What the medium does not give
+    /// back is zeros, which no checksum takes for a frame: see [`explain`](Self::explain).
     ///
     /// # Errors
     /// What reading meets.
@@ -159,8 +160,8 @@ impl<'a> Batch<'a> for Filling<'_, 'a> {
         let source = origin.segment.source.as_ref();
         let bytes = match result {
             Ok(bytes) => bytes,
-            // What lies between the frames, or a frame beside, is no reason to do without the others: whoever looks at
-            // what is missing finds zeros.
+            // What lies between the frames, or a frame beside, is no reason to do without the
+            // others: whoever looks at what is missing finds zeros.
             Err(error) if is_unreadable(&error) => {
                 let range = part.plan.reads().get(read).copied().unwrap_or_default();
                 match read_around(source, range, self.gathered.holes.entry(number).or_default()) {

@@ -1,4 +1,5 @@
-//! Many records by key, as one batch: keys are looked up while the device reads what was found already.
+//! Many records by key, as one batch: keys are looked up while the device reads what was found
+//! already.
 
 use bytes::Bytes;
 
@@ -35,7 +36,8 @@ pub(crate) struct Gets<'p> {
 }
 
 impl<'p> Gets<'p> {
-    /// Gets of keys. Those that were looked up are not looked up again: `known` is where their records are.
+    /// Gets of keys. Those that were looked up are not looked up again: `known` is where their
+    /// records are.
     pub(crate) fn new(pack: &'p Pack, keys: &'p [Key], known: Option<&'p [Found]>) -> Result<Self> {
         let mut gets = Self {
             pack,
@@ -59,7 +61,7 @@ impl<'p> Gets<'p> {
         let mut sampled = vec![Vec::new(); self.accesses.len()];
         for number in (0..self.keys.len()).step_by(self.keys.len() / SAMPLED_RANGES) {
             let found = match self.look_up(number) {
-                // It is told when it is looked up for itself.
+                // It is reported when it is looked up for itself.
                 Err(Error::Damaged(_)) => None,
                 found => found?,
             };
@@ -129,7 +131,8 @@ impl Pack {
         })
     }
 
-    /// Whether half of this memory holds all segments: the other half is for whoever works with them.
+    /// Whether half of this memory holds all segments: the other half is for whoever works with
+    /// them.
     fn fits_in(&self, available: Option<u64>) -> bool {
         let bytes =
             self.snapshot.segments.iter().fold(0_u64, |sum, one| sum.saturating_add(one.source.len()));

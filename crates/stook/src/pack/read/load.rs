@@ -16,8 +16,8 @@ use crate::pack::scan::{OnDamage, ScanOptions, ScanOrder};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::{Life, Segment};
 
-/// All live records of a pack in memory, verified. Bodies are slices of the memory into which the segments were
-/// read; nothing is copied but bodies that are stored in pieces.
+/// All live records of a pack in memory, verified. Bodies are slices of the memory into which the
+/// segments were read; nothing is copied but bodies that are stored in pieces.
 #[derive(Debug)]
 pub struct Loaded {
     segments: Vec<Bytes>,
@@ -60,11 +60,13 @@ impl LoadedRecord {
 }
 
 impl Pack {
-    /// Reads whole segments into memory, one after the other at queue depth, and verifies every record. Keys that are not wanted
-    /// are left out; the memory of their segments is taken all the same.
+    /// Reads whole segments into memory, one after the other at queue depth, and verifies every
+    /// record. Keys that are not wanted are left out; the memory of their segments is taken all the
+    /// same.
     ///
     /// # Errors
-    /// [`Error::Damaged`] unless damage is skipped, what reading meets, and memory that is not to be had.
+    /// [`Error::Damaged`] unless damage is skipped, what reading meets, and memory that is not to
+    /// be had.
     pub fn load(&self, options: &ScanOptions) -> Result<Loaded> {
         self.check_groups(&options.groups)?;
         let mut loaded = Loaded {
@@ -191,7 +193,7 @@ impl FrameVisitor for LoadWalk<'_> {
             && header.live
             && life != Life::Dead
             && (keys.is_all() || frames.head().key().is_some_and(|key| keys.contains(&key)));
-        if !counts || life == Life::Untold {
+        if !counts || life == Life::Unreported {
             return self.leave(frames, counts);
         }
         // The memory begins where the frames do.

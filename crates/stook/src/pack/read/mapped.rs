@@ -1,4 +1,5 @@
-//! Records handed out where they lie: in sealed segments that are mapped, or in what was read of others.
+//! Records handed out where they lie: in sealed segments that are mapped, or in what was read of
+//! others.
 
 use std::ops::Range;
 
@@ -26,15 +27,17 @@ pub enum MapRule {
     /// Nothing is mapped.
     #[default]
     Never,
-    /// Sealed segments are mapped, and gets (not scans) take records from there without a call of the system. For packs that are
-    /// in memory, or fit in it. What is damaged is told as ever.
+    /// Sealed segments are mapped, and gets (not scans) take records from there without a call of
+    /// the system. For packs that are in memory, or fit in it. What is damaged is reported as ever.
     ///
-    /// **Nobody may cut or overwrite a sealed segment meanwhile**, and its device must not fail: what is not an
-    /// error but a `SIGBUS` then ends the process. Writers of packs never do either; removing and replacing files is harmless.
+    /// **Nobody may cut or overwrite a sealed segment meanwhile**, and its device must not fail:
+    /// what is not an error but a `SIGBUS` then ends the process. Writers of packs never do either;
+    /// removing and replacing files is harmless.
     Sealed,
 }
 
-/// A record in the memory where it was found. It was verified as a [`Record`] is; nothing is copied.
+/// A record in the memory where it was found. It was verified as a [`Record`] is; nothing is
+/// copied.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordView<'a> {
     head: ViewHead<'a>,
@@ -90,8 +93,8 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Keys between one stage of the way to a record and the next: so many that what a stage asked for has come from memory,
-/// and so few that it is still near.
+/// Keys between one stage of the way to a record and the next: so many that what a stage asked for
+/// has come from memory, and so few that it is still near.
 const STAGE: usize = 6;
 /// Keys between the first stage and the last.
 const TRAVEL: usize = 3 * STAGE;
@@ -100,8 +103,8 @@ const PREFETCH_LEN_MAX: usize = 4096;
 /// More than are on their way.
 const SLOTS: usize = 32;
 
-/// Keys on their way to their records. Each step of a search waits for memory; that of one key is waited for while others
-/// make theirs.
+/// Keys on their way to their records. Each step of a search waits for memory; that of one key is
+/// waited for while others make theirs.
 struct Line<'a> {
     pack: &'a Pack,
     keys: &'a [Key],
@@ -232,7 +235,8 @@ fn map_segment(segment: &Segment) -> Result<Option<Bytes>> {
 }
 
 impl Pack {
-    /// Has `each` look at the record with this key where it lies: see [`get_many_with`](Self::get_many_with).
+    /// Has `each` look at the record with this key where it lies: see
+    /// [`get_many_with`](Self::get_many_with).
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -245,9 +249,10 @@ impl Pack {
         Ok(record.transpose()?.flatten().as_ref().map(|record| look(RecordView::of(record))))
     }
 
-    /// Has `each` look at the records with these keys, one after another and in no certain order: at the number of the key, and
-    /// what became of it. Where the pack was opened with [`MapRule::Sealed`] nothing is copied, allocated or locked for a
-    /// record; elsewhere it is as [`get_many`](Self::get_many).
+    /// Has `each` look at the records with these keys, one after another and in no certain order:
+    /// at the number of the key, and what became of it. Where the pack was opened with
+    /// [`MapRule::Sealed`] nothing is copied, allocated or locked for a record; elsewhere it is as
+    /// [`get_many`](Self::get_many).
     ///
     /// # Errors
     /// When the index cannot be read. What became of each record is told to `each`.
@@ -265,7 +270,8 @@ impl Pack {
         })
     }
 
-    /// The records with these keys in their order: mapped ones from their mappings, the others read as one batch.
+    /// The records with these keys in their order: mapped ones from their mappings, the others read
+    /// as one batch.
     pub(crate) fn get_many_mapped(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         let mut records: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
         let others = self.each_mapped(keys, &mut |number, _, verified| {
@@ -300,9 +306,9 @@ impl Pack {
         Ok(())
     }
 
-    /// Looks keys up, and verifies the frames of those that are mapped while the next ones come from memory. Gives the
-    /// numbers of the keys that are to be read in another way, and where their records are; `None` when nothing is mapped,
-    /// and no key was looked up.
+    /// Looks keys up, and verifies the frames of those that are mapped while the next ones come
+    /// from memory. Gives the numbers of the keys that are to be read in another way, and where
+    /// their records are; `None` when nothing is mapped, and no key was looked up.
     fn each_mapped<'a>(
         &'a self,
         keys: &'a [Key],
@@ -352,7 +358,8 @@ impl Pack {
         Some((map, map.get(start..start.checked_add(len)?)?))
     }
 
-    /// Verifies a frame in its mapping; `None` when it is not mapped whole, or its body is in pieces.
+    /// Verifies a frame in its mapping; `None` when it is not mapped whole, or its body is in
+    /// pieces.
     #[inline]
     fn verify_frame<'a>(&'a self, key: &Key, found: Found) -> Result<Option<VerifiedFrame<'a>>> {
         let Some((map, frame)) = self.mapped_frame(found) else { return Ok(None) };
@@ -383,7 +390,8 @@ impl Pack {
         self.counted(key, 0, Newest::Absent)
     }
 
-    /// Where the live record of a key is, given what a quick search said of the newest segment that may have it.
+    /// Where the live record of a key is, given what a quick search said of the newest segment that
+    /// may have it.
     #[inline]
     fn counted(&self, key: &Key, segment: usize, newest: Newest) -> Result<Option<Found>> {
         let life = |place: Place| Some(self.snapshot.segments.get(segment)?.life(place.offset));

@@ -1,5 +1,5 @@
-//! Opening the record at a place that an index names. There is no other way to one that is read in pieces: gets,
-//! scans, compaction and links come through here.
+//! Opening the record at a place that an index names. There is no other way to one that is read in
+//! pieces: gets, scans, compaction and links come through here.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ use crate::pack::state::segment::Segment;
 use crate::source::AccessRule;
 
 impl Place {
-    /// Its bytes, in a file whose frames end there. Where the index does not say how long the frame is, all behind it.
+    /// Its bytes, in a file whose frames end there. Where the index does not say how long the frame
+    /// is, all behind it.
     pub(crate) fn range_to(self, frames_end: u64) -> ByteRange {
         let end = self.len.and_then(|len| self.offset.checked_add(len)).unwrap_or(frames_end);
         ByteRange::new(self.offset, end.min(frames_end)).unwrap_or_default()
@@ -71,10 +72,12 @@ impl Segment {
 }
 
 impl Frames {
-    /// A walk over the frame of one record, with which the window begins. It then stands before the first piece of the body.
+    /// A walk over the frame of one record, with which the window begins. It then stands before the
+    /// first piece of the body.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when there is no record, or its head is not what was written; what reading meets.
+    /// [`Error::Damaged`] when there is no record, or its head is not what was written; what
+    /// reading meets.
     pub(crate) fn of_record(window: Window, salt: Salt) -> Result<Self> {
         let mut frames = Self::new(window, salt);
         let offset = frames.window.pos();
@@ -91,10 +94,12 @@ impl Frames {
         Err(Error::Damaged(Damage { file, offset, key: None, what: what.into(), cause: None }))
     }
 
-    /// The next piece of the body of a record that an index names, to be seen by [`view`](Self::view); `None` after the last.
+    /// The next piece of the body of a record that an index names, to be seen by
+    /// [`view`](Self::view); `None` after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when it is not what was written, or the record was abandoned; what reading meets.
+    /// [`Error::Damaged`] when it is not what was written, or the record was abandoned; what
+    /// reading meets.
     pub(crate) fn next_of_record(&mut self) -> Result<Option<BodySpan>> {
         match self.next_chunk() {
             Ok(Chunk::Bytes(span)) => Ok(Some(span)),
@@ -159,7 +164,8 @@ mod tests {
 
     type Asked = Arc<Mutex<Vec<ByteRange>>>;
 
-    /// A pack with a record in pieces, whose frames say when they are read; where the record is, and its body.
+    /// A pack with a record in pieces, whose frames say when they are read; where the record is,
+    /// and its body.
     fn pack_with_pieces(directory: &Path) -> (Pack, Asked, KeyEntry, Vec<u8>) {
         let storage = LocalStorage::open(directory, LocalStorageOptions::default()).unwrap();
         let mut writer = PackWriter::create(Arc::new(storage), WriterOptions::default()).unwrap();

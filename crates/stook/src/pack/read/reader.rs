@@ -18,7 +18,8 @@ pub(crate) const DEPTH: usize = 32;
 /// One read of a scan, bytes.
 const BLOCK_LEN: usize = 1 << 20;
 
-/// The same through the page cache: what was copied from it is still near the processor when it is looked at.
+/// The same through the page cache: what was copied from it is still near the processor when it is
+/// looked at.
 const CACHED_BLOCK_LEN: usize = 256 << 10;
 
 /// Longer ranges are not worth a try whether they are in the page cache.
@@ -27,8 +28,8 @@ const AT_ONCE_LEN_MAX: u64 = 1 << 20;
 /// Blocks of a scan's ring: the half that is read ahead is what keeps the device busy.
 const RING_BLOCKS: usize = 32;
 
-/// The same through the page cache, where nothing is to be kept busy: a ring that stays in the processor's caches
-/// is copied into twice as fast as one that does not.
+/// The same through the page cache, where nothing is to be kept busy: a ring that stays in the
+/// processor's caches is copied into twice as fast as one that does not.
 const CACHED_RING_BLOCKS: usize = 8;
 
 /// A read: what, where, and which way.
@@ -88,8 +89,8 @@ impl<T> Kept<T> {
         Mutex::new(Self { process: std::process::id(), values: Vec::new() })
     }
 
-    /// A forked child has a copy of what its parent kept. The rings are the parent's, and threads of a pool do not exist
-    /// in the child: they are neither used nor taken down here.
+    /// A forked child has a copy of what its parent kept. The rings are the parent's, and threads
+    /// of a pool do not exist in the child: they are neither used nor taken down here.
     fn of_this_process(&mut self) -> &mut Vec<T> {
         let process = std::process::id();
         if self.process != process {
@@ -145,13 +146,15 @@ impl Reader {
         keep(&self.idle.engines, engine);
     }
 
-    /// The bytes of one range, through the page cache. What the medium does not give back is damage.
+    /// The bytes of one range, through the page cache. What the medium does not give back is
+    /// damage.
     pub(crate) fn read(&self, source: &dyn Source, range: ByteRange) -> Result<Bytes> {
         let mut all = self.read_many(std::iter::once((source, range, Access::Cached)))?;
         all.pop().unwrap_or_else(|| Ok(Bytes::new()))
     }
 
-    /// The bytes of one range with zeros where the medium does not give them back, and where that is.
+    /// The bytes of one range with zeros where the medium does not give them back, and where that
+    /// is.
     pub(crate) fn read_around(&self, source: &dyn Source, range: ByteRange) -> Result<(Bytes, Holes)> {
         let mut holes = Holes::default();
         let bytes = match self.read(source, range) {
@@ -161,8 +164,8 @@ impl Reader {
         Ok((bytes, holes))
     }
 
-    /// The bytes of many ranges, at queue depth; each is there or tells why not. What the medium does not give back is
-    /// damage.
+    /// The bytes of many ranges, at queue depth; each is there or tells why not. What the medium
+    /// does not give back is damage.
     pub(crate) fn read_many<'a>(
         &self,
         ranges: impl ExactSizeIterator<Item = Read<'a>>,
@@ -174,8 +177,8 @@ impl Reader {
         Ok(collected.results)
     }
 
-    /// Does the reads of a batch at queue depth. Each result is handed back as soon as it is there, in any order:
-    /// the device goes on with the others meanwhile.
+    /// Does the reads of a batch at queue depth. Each result is handed back as soon as it is there,
+    /// in any order: the device goes on with the others meanwhile.
     pub(crate) fn read_batch<'a>(&self, batch: &mut impl Batch<'a>) -> Result<()> {
         let mut session: Option<Session> = None;
         let bypassed = self.engines.may_be_bypassed();
@@ -233,7 +236,8 @@ impl Reader {
         }
     }
 
-    /// A window over a stretch of frames whose bodies have chunks of this length: any of them can be looked at in one piece.
+    /// A window over a stretch of frames whose bodies have chunks of this length: any of them can
+    /// be looked at in one piece.
     pub(crate) fn window(
         &self,
         source: Arc<dyn Source>,
@@ -264,13 +268,14 @@ impl Reader {
     }
 }
 
-/// Bytes that are in the page cache, copied at once: a trip through an engine would take longer than that.
+/// Bytes that are in the page cache, copied at once: a trip through an engine would take longer
+/// than that.
 pub(crate) fn read_if_cached(source: &dyn Source, range: ByteRange, access: Access) -> Option<Bytes> {
     if access != Access::Cached || range.len() > AT_ONCE_LEN_MAX {
         return None;
     }
     let mut leaves = Vec::with_capacity(1);
-    // Whatever goes wrong here goes wrong again on the long way, and is told there.
+    // Whatever goes wrong here goes wrong again on the long way, and is reported there.
     source.resolve(range, &mut leaves).ok()?;
     let [Leaf::File { file, range }] = leaves.as_slice() else { return None };
     let mut bytes = vec![0; range.len() as usize];

@@ -19,7 +19,8 @@ pub struct RecordHead {
     pub key: Key,
     /// Its attributes.
     pub attributes: Attributes,
-    /// Bytes of its body; `None` when only its end tells (see [`Pack::open_record`](crate::pack::Pack::open_record)).
+    /// Bytes of its body; `None` when only its end tells (see
+    /// [`Pack::open_record`](crate::pack::Pack::open_record)).
     pub body_len: Option<u64>,
     /// Its sequence number.
     pub sequence: u64,
@@ -196,7 +197,8 @@ fn body_of(
     Ok(Some(at..at + len as usize))
 }
 
-/// Verifies a contiguous body of this length, of the record with this sequence number, that begins at `at`.
+/// Verifies a contiguous body of this length, of the record with this sequence number, that begins
+/// at `at`.
 #[inline]
 pub(crate) fn contiguous_body(
     bytes: &[u8],

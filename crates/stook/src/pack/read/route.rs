@@ -1,11 +1,13 @@
-//! Which way a long range is read: directly or through the page cache, decided for each stretch of it.
+//! Which way a long range is read: directly or through the page cache, decided for each stretch of
+//! it.
 
 use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, Source};
 
-/// Of a long range, so many bytes are read one way. Asking the kernel about so much takes a quarter of a
-/// millisecond at most; a cache that holds the newest or the oldest part of a segment is still made use of.
+/// Of a long range, so many bytes are read one way. Asking the kernel about so much takes a quarter
+/// of a millisecond at most; a cache that holds the newest or the oldest part of a segment is still
+/// made use of.
 pub(crate) const STRETCH_LEN: u64 = 64 << 20;
 
 /// The way each stretch of a range is read.
@@ -35,7 +37,8 @@ impl Route {
         way.or(self.ways.last()).copied().unwrap_or(Access::Cached)
     }
 
-    /// The way for which a window is laid out: any stretch that comes from the device needs reads far ahead.
+    /// The way for which a window is laid out: any stretch that comes from the device needs reads
+    /// far ahead.
     pub(crate) fn layout(&self) -> Access {
         if self.ways.contains(&Access::Direct) { Access::Direct } else { Access::Cached }
     }

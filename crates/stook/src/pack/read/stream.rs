@@ -63,8 +63,8 @@ impl<'p> RecordReader<'p> {
 }
 
 impl Pack {
-    /// Compares the body of a record with bytes that come from elsewhere; `None` when there is no such record. One that is
-    /// damaged is not the same, which [`Pack::damage_log`] tells.
+    /// Compares the body of a record with bytes that come from elsewhere; `None` when there is no
+    /// such record. One that is damaged is not the same, which [`Pack::damage_log`] tells.
     ///
     /// # Errors
     /// As [`open_record`](Self::open_record), but damage.
@@ -75,7 +75,8 @@ impl Pack {
     }
 }
 
-/// The body of a record, compared with bytes that are given piece by piece. A body that is damaged is not the same.
+/// The body of a record, compared with bytes that are given piece by piece. A body that is damaged
+/// is not the same.
 #[derive(Debug)]
 pub struct BodyComparison<'p> {
     log: &'p DamageLog,

@@ -1,8 +1,8 @@
 //! The one way to go through all frames of a span and past those that are damaged.
 //!
-//! A [`FrameVisitor`] says what becomes of whole frames and what of damage. Three loops stand apart, each for a reason that
-//! it states: recovery (`state/recover.rs`), scans (`scan/walk.rs`), and whoever believes no length of a frame
-//! (`vouched_for`, and `writer/leftovers.rs`).
+//! A [`FrameVisitor`] says what becomes of whole frames and what of damage. Three loops stand
+//! apart, each for a reason that it states: recovery (`state/recover.rs`), scans (`scan/walk.rs`),
+//! and whoever believes no length of a frame (`vouched_for`, and `writer/leftovers.rs`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,21 +15,24 @@ use crate::pack::read::reader::Reader;
 use crate::pack::read::route::Route;
 use crate::source::Source;
 
-/// What becomes of the frames of a walk. A closure is one that takes whole frames, and passes over damage in silence: it is
-/// left to whoever reads the record.
+/// What becomes of the frames of a walk. A closure is one that takes whole frames, and passes over
+/// damage in silence: it is left to whoever reads the record.
 pub(crate) trait FrameVisitor {
     /// Takes the frame at whose body the walk stands, and steps past it.
     ///
     /// # Errors
-    /// [`Trouble::Broken`] when it is not what was written, and is to be passed over; anything else ends the walk.
+    /// [`Trouble::Broken`] when it is not what was written, and is to be passed over; anything else
+    /// ends the walk.
     fn take(&mut self, frames: &mut Frames) -> Checked<()>;
 
-    /// Whether to go on from this offset. It is asked before every frame, and within long stretches without any.
+    /// Whether to go on from this offset. It is asked before every frame, and within long stretches
+    /// without any.
     fn goes_on(&mut self, _at: u64) -> bool {
         true
     }
 
-    /// Learns of damage before it is passed over. Of a frame with a key the walk still has the header.
+    /// Learns of damage before it is passed over. Of a frame with a key the walk still has the
+    /// header.
     ///
     /// # Errors
     /// Whatever is to end the walk.
@@ -91,9 +94,9 @@ impl Frames {
         Ok(())
     }
 
-    /// Skips past a broken frame, however far that is: to where it ends, if that is known and a frame is there, else to the
-    /// next frame to be found. `false` when there is none. `report_progress` is called with the position, and stops it by
-    /// giving `false`.
+    /// Skips past a broken frame, however far that is: to where it ends, if that is known and a
+    /// frame is there, else to the next frame to be found. `false` when there is none.
+    /// `report_progress` is called with the position, and stops it by giving `false`.
     ///
     /// # Errors
     /// [`Error::Stopped`] when it was stopped.

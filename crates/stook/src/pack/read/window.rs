@@ -1,11 +1,11 @@
 //! A window that moves forward over a source, with reads running ahead of it at queue depth.
 //!
-//! Blocks land side by side in one ring of memory, so that what is peeked at is one slice even where it
-//! crosses from one read into the next; only what crosses the end of the ring is copied. With a ring as
-//! long as the source nothing is ever copied, and the whole of it is kept.
+//! Blocks land side by side in one ring of memory, so that what is peeked at is one slice even
+//! where it crosses from one read into the next; only what crosses the end of the ring is copied.
+//! With a ring as long as the source nothing is ever copied, and the whole of it is kept.
 //!
-//! What the medium does not give back is zeros, and is remembered: whoever finds that bytes are not what was written asks
-//! whether they could be read at all.
+//! What the medium does not give back is zeros, and is remembered: whoever finds that bytes are not
+//! what was written asks whether they could be read at all.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -130,8 +130,8 @@ impl Window {
         if self.holds_all() { ring_len } else { ring_len / 2 }
     }
 
-    /// The next `len` bytes, or fewer at the end. `len` is at most [`peek_max`](Self::peek_max), unless the
-    /// ring holds the whole range.
+    /// The next `len` bytes, or fewer at the end. `len` is at most [`peek_max`](Self::peek_max),
+    /// unless the ring holds the whole range.
     pub(crate) fn peek(&mut self, len: usize) -> Result<&[u8]> {
         let len = len.min(usize::try_from(self.left()).unwrap_or(usize::MAX));
         if len == 0 {
@@ -192,8 +192,8 @@ impl Window {
         Ok(())
     }
 
-    /// Steps over what is left of a hole of the file, whose zeros nobody wrote: it may be far longer than anything that
-    /// could be read. Stays where it is if the file system does not tell.
+    /// Steps over what is left of a hole of the file, whose zeros nobody wrote: it may be far
+    /// longer than anything that could be read. Stays where it is if the file system does not tell.
     pub(crate) fn skip_hole(&mut self) -> Result<()> {
         let range = ByteRange::new(self.pos, self.end).unwrap_or_default();
         let mut leaves = Vec::with_capacity(1);
@@ -204,8 +204,8 @@ impl Window {
         self.skip(data.saturating_sub(range.start()) / 8 * 8)
     }
 
-    /// Goes to any offset of the range. What the ring still holds is used again; reads that ran ahead are given
-    /// up only for places far off.
+    /// Goes to any offset of the range. What the ring still holds is used again; reads that ran
+    /// ahead are given up only for places far off.
     pub(crate) fn seek(&mut self, to: u64) -> Result<()> {
         let to = to.min(self.end);
         let blocks = self.options.blocks as u64;
@@ -232,7 +232,8 @@ impl Window {
         self.end - self.start <= (self.options.blocks * self.options.block_len) as u64
     }
 
-    /// All bytes of the range, when the ring was made to hold it, and where in them the range begins.
+    /// All bytes of the range, when the ring was made to hold it, and where in them the range
+    /// begins.
     pub(crate) fn into_bytes(mut self) -> Result<(Box<dyn Engine>, Bytes)> {
         while self.engine.in_flight() > 0 {
             self.reap()?;
@@ -277,8 +278,9 @@ impl Window {
         }
     }
 
-    /// Asks for `wanted` and for as many blocks ahead as ring and engine have room for. Through the page cache
-    /// the system reads ahead itself, and blocks that are copied too early have left the processor's caches.
+    /// Asks for `wanted` and for as many blocks ahead as ring and engine have room for. Through the
+    /// page cache the system reads ahead itself, and blocks that are copied too early have left the
+    /// processor's caches.
     fn schedule(&mut self, wanted: u64) -> Result<()> {
         let block_len = self.options.block_len as u64;
         let total = (self.end - self.start).div_ceil(block_len);

@@ -1,4 +1,5 @@
-//! [`Batch`]: records that are read together, in the order in which they are on the medium, and handed out in another.
+//! [`Batch`]: records that are read together, in the order in which they are on the medium, and
+//! handed out in another.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ pub(super) const BATCH_LEN: u64 = 16 << 20;
 /// Reads of a batch together, gaps included.
 const READ_LEN_MAX: u64 = 2 * BATCH_LEN;
 
-/// Longest gap that is read over. From a device so much more takes no longer than one more request; from the page cache
-/// every byte is copied.
+/// Longest gap that is read over. From a device so much more takes no longer than one more request;
+/// from the page cache every byte is copied.
 const GAP_DIRECT: u64 = 32 << 10;
 const GAP_CACHED: u64 = 4 << 10;
 
@@ -32,7 +33,8 @@ pub(super) struct Wanted {
     pub(super) found: Found,
     /// Its key, where the index was walked by keys.
     pub(super) key: Option<Key>,
-    /// Which part of the plan has it, and as which of its ranges; `None` when it is too long for one piece.
+    /// Which part of the plan has it, and as which of its ranges; `None` when it is too long for
+    /// one piece.
     planned: Option<(usize, usize)>,
 }
 
@@ -75,7 +77,8 @@ pub(super) struct Batch<'p> {
 }
 
 impl<'p> Batch<'p> {
-    /// Plans the reads. Gives the records back when these would be too many bytes for so few records.
+    /// Plans the reads. Gives the records back when these would be too many bytes for so few
+    /// records.
     pub(super) fn plan(pack: &'p Pack, mut wanted: Vec<Wanted>) -> Result<Result<Self, Vec<Wanted>>> {
         let mut by_segment: BTreeMap<usize, Vec<ByteRange>> = BTreeMap::new();
         for one in &mut wanted {
@@ -121,8 +124,8 @@ impl<'p> Batch<'p> {
         self.reads.len()
     }
 
-    /// The next read to begin. Those through the page cache wait until they are needed, if `lazy`: they take no time,
-    /// and what is copied too early has left the processor's caches.
+    /// The next read to begin. Those through the page cache wait until they are needed, if `lazy`:
+    /// they take no time, and what is copied too early has left the processor's caches.
     pub(super) fn next_to_begin(&mut self, lazy: bool) -> Option<(usize, &'p Segment, ByteRange, Access)> {
         let lazy = lazy && !self.is_cold;
         while let Some(read) = self.reads.get_mut(self.looked_at) {
@@ -172,8 +175,9 @@ impl<'p> Batch<'p> {
         reads.into_iter().find(|&read| self.is_open(read))
     }
 
-    /// The frame of the record at hand, when nothing of it is missing; shorter than it should be where the frames of its
-    /// segment end before. `None` for one that is not read in one piece, or cannot be.
+    /// The frame of the record at hand, when nothing of it is missing; shorter than it should be
+    /// where the frames of its segment end before. `None` for one that is not read in one piece, or
+    /// cannot be.
     pub(super) fn take_frame(&mut self) -> crate::Result<Option<Bytes>> {
         let Some(planned) = self.wanted.get(self.at).and_then(|one| one.planned) else { return Ok(None) };
         let Some(part) = self.parts.get(planned.0) else { return Ok(None) };
@@ -184,7 +188,8 @@ impl<'p> Batch<'p> {
             let bytes = match read.result.replace(Ok(Bytes::new())) {
                 Some(Ok(bytes)) => &*read.result.insert(Ok(bytes)),
                 Some(Err(error)) if is_unreadable(&error) => {
-                    // Other records are in what was read along: each is read by itself, which says what is damaged.
+                    // Other records are in what was read along: each is read by itself, which says
+                    // what is damaged.
                     read.result = Some(Err(error));
                     return Ok(None);
                 }

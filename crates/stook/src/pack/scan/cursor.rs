@@ -49,8 +49,8 @@ impl Position {
     }
 }
 
-/// Where a [`Scan`] is and what it goes through: everything that [`Pack::scan_from`] needs. Its text (`to_string`, `parse`,
-/// or serde) can be kept and read by another process.
+/// Where a [`Scan`] is and what it goes through: everything that [`Pack::scan_from`] needs. Its
+/// text (`to_string`, `parse`, or serde) can be kept and read by another process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cursor {
@@ -101,7 +101,7 @@ impl Cursor {
         self.body.split.is_some()
     }
 
-    /// Whether the scan had handed out its last record and was told so.
+    /// Whether the scan had handed out its last record and was reported so.
     pub fn is_at_end(&self) -> bool {
         self.body.position == Position::End
     }
@@ -136,8 +136,9 @@ impl From<Cursor> for String {
 }
 
 impl Pack {
-    /// Goes on with a scan, right behind the record that it handed out last: of the same pack, at the same generation. What was
-    /// appended since is not seen, as the scan would not have seen it.
+    /// Goes on with a scan, right behind the record that it handed out last: of the same pack, at
+    /// the same generation. What was appended since is not seen, as the scan would not have seen
+    /// it.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the cursor is of another pack or another generation.

@@ -45,8 +45,8 @@ impl<'p> Entries<'p> {
         Self::seek(pack, is_it, range, pack.view(), None, false)
     }
 
-    /// Those of some segments, behind the one at which another walk stopped. Records that are refused are errors, unless
-    /// they are to be skipped.
+    /// Those of some segments, behind the one at which another walk stopped. Records that are
+    /// refused are errors, unless they are to be skipped.
     pub(super) fn seek(
         pack: &'p Pack,
         wanted: impl Fn(&Segment) -> bool,
@@ -86,7 +86,7 @@ impl<'p> Entries<'p> {
             let is_new = is_behind(&mut self.behind, form, number, place.offset);
             let life = if is_new { self.view.life(segment, place.offset) } else { Life::Dead };
             let refusal = match life {
-                Life::Untold => {
+                Life::Unreported => {
                     let pack = self.pack;
                     pack.snapshot.refusal(form, segment, place.offset, &pack.reader)?
                 }

@@ -1,5 +1,5 @@
-//! Records by their places in the index: read in the order in which they are on the medium, a batch at a time, and
-//! handed out in the order in which they are wanted.
+//! Records by their places in the index: read in the order in which they are on the medium, a batch
+//! at a time, and handed out in the order in which they are wanted.
 //!
 //! While one batch is handed out the next is being read.
 
@@ -83,8 +83,8 @@ impl<'p> Gather<'p> {
         Ok(Self::new(pack, Order::Keys(Box::new(entries)), within))
     }
 
-    /// The records of a span that the index names, in the order in which they are there. `None` when it is better to
-    /// look at the frames: they are too many, or some are refused.
+    /// The records of a span that the index names, in the order in which they are there. `None`
+    /// when it is better to look at the frames: they are too many, or some are refused.
     pub(super) fn by_place(
         pack: &'p Pack,
         span: &SegmentSpan<'p>,

@@ -1,7 +1,9 @@
-//! Goes through the live records of a pack: in the order in which they are on the medium, or in the order of keys.
+//! Goes through the live records of a pack: in the order in which they are on the medium, or in the
+//! order of keys.
 //!
-//! On the medium's order records are walked frame by frame ([`walk`]), unless the index says that most of them are not
-//! wanted: then, and in the order of keys, they are read by their places ([`gather`]).
+//! On the medium's order records are walked frame by frame ([`walk`]), unless the index says that
+//! most of them are not wanted: then, and in the order of keys, they are read by their places
+//! ([`gather`]).
 
 mod batch;
 mod cursor;
@@ -50,8 +52,8 @@ pub enum ScanOrder {
     /// As they are on the medium: at the speed of the device, whatever was written in which order.
     #[default]
     Disk,
-    /// By key. Records are read some MiB ahead, in the order of the medium, so that a pack that was written in the order of
-    /// its keys is read nearly as fast.
+    /// By key. Records are read some MiB ahead, in the order of the medium, so that a pack that was
+    /// written in the order of its keys is read nearly as fast.
     Key,
 }
 
@@ -233,15 +235,17 @@ impl<'p> Scan<'p> {
         }
     }
 
-    /// Asks this where a record may be long in coming, as [`ScanOptions::stop`] has it: a cursor does not know whom to ask.
+    /// Asks this where a record may be long in coming, as [`ScanOptions::stop`] has it: a cursor
+    /// does not know whom to ask.
     pub fn with_stop(mut self, stop: Stop) -> Self {
         self.filter.stop = stop;
         self
     }
 
-    /// The contents of the files that further names lead to which it handed out: of each its segment and offset, its key, and
-    /// its body. Where one leads to no file, or to one that is damaged, that is an error, or, where damage is skipped, told in
-    /// [`damages`](Self::damages), and `None`.
+    /// The contents of the files that further names lead to which it handed out: of each its
+    /// segment and offset, its key, and its body. Where one leads to no file, or to one that is
+    /// damaged, that is an error, or, where damage is skipped, told in [`damages`](Self::damages),
+    /// and `None`.
     ///
     /// # Errors
     /// What reading meets.
@@ -274,14 +278,14 @@ impl<'p> Scan<'p> {
         &self.damages
     }
 
-    /// Bytes gone through so far, heads included: of segments, or, where records are read by their places, of the frames that
-    /// were handed out.
+    /// Bytes gone through so far, heads included: of segments, or, where records are read by their
+    /// places, of the frames that were handed out.
     pub fn bytes_passed(&self) -> u64 {
         self.bytes_passed + self.current.as_ref().map_or(0, Current::passed)
     }
 
-    /// Where it is: right behind the record that was handed out last. [`Pack::scan_from`] goes on from there, in another
-    /// process too.
+    /// Where it is: right behind the record that was handed out last. [`Pack::scan_from`] goes on
+    /// from there, in another process too.
     pub fn cursor(&self) -> Cursor {
         Cursor::new(self)
     }
@@ -365,8 +369,8 @@ impl<'p> Scan<'p> {
     /// The next piece of the long body of the record that `next` gave; `None` after the last.
     ///
     /// # Errors
-    /// As [`next`](Self::next), whatever is to be done about damage: what was handed out of the record is not
-    /// all of it.
+    /// As [`next`](Self::next), whatever is to be done about damage: what was handed out of the
+    /// record is not all of it.
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
         let chunk = match &mut self.current {
             None => Ok(None),

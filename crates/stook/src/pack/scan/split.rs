@@ -20,11 +20,12 @@ use crate::pack::state::segment::Segment;
 
 const KIND: &str = "split";
 
-/// So far from where a boundary should be a frame is looked for; then records are so long that the index knows where they
-/// are with less effort.
+/// So far from where a boundary should be a frame is looked for; then records are so long that the
+/// index knows where they are with less effort.
 const SEARCH_LEN: u64 = 4 << 20;
 
-/// The ring in which it is looked for: long enough for any header, and no more read ahead than needed.
+/// The ring in which it is looked for: long enough for any header, and no more read ahead than
+/// needed.
 const SEARCH_BLOCK_LEN: usize = 128 << 10;
 const SEARCH_BLOCKS: usize = 6;
 
@@ -36,8 +37,8 @@ pub(super) struct Piece {
     to: u64,
 }
 
-/// A part of a pack: every record is in exactly one of the parts that [`Pack::splits`] gives. Its text (`to_string`, `parse`, or
-/// serde) can be handed to another process.
+/// A part of a pack: every record is in exactly one of the parts that [`Pack::splits`] gives. Its
+/// text (`to_string`, `parse`, or serde) can be handed to another process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Split {
@@ -87,8 +88,8 @@ impl From<Split> for String {
 }
 
 impl Pack {
-    /// Cuts what a scan of these groups (all if empty) goes through into `count` parts of about the same length, or fewer:
-    /// none is cut within a record, and none is empty.
+    /// Cuts what a scan of these groups (all if empty) goes through into `count` parts of about the
+    /// same length, or fewer: none is cut within a record, and none is empty.
     ///
     /// # Errors
     /// What reading segments and indexes meets. Damage is no error: it only moves a boundary.
@@ -102,7 +103,8 @@ impl Pack {
         let mut passed = 0_u64;
         for segment in segments {
             let range = segment.frames();
-            // Where parts should end in this segment; one that ends where the segment does is no cut.
+            // Where parts should end in this segment; one that ends where the segment does is no
+            // cut.
             let ends =
                 (1..count).map(|number| (u128::from(total) * u128::from(number) / u128::from(count)) as u64);
             let wanted: Vec<u64> = ends
@@ -123,8 +125,8 @@ impl Pack {
         Ok(parts.into_iter().filter(|pieces| !pieces.is_empty()).map(split).collect())
     }
 
-    /// Goes through the live records of a split, in the order in which they are on the medium or by key. Groups and keys of the
-    /// options narrow it further.
+    /// Goes through the live records of a split, in the order in which they are on the medium or by
+    /// key. Groups and keys of the options narrow it further.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the split is of another pack or another generation.
@@ -134,7 +136,8 @@ impl Pack {
         Ok(Scan::new(self, options, view, Some(split.body.pieces.clone()), &Position::Start))
     }
 
-    /// The first record at or behind each of these offsets, which rise. One for which none can be told is left out.
+    /// The first record at or behind each of these offsets, which rise. One for which none can be
+    /// reported is left out.
     fn boundaries(&self, segment: &Segment, wanted: &[u64]) -> Result<Vec<u64>> {
         let mut found = Vec::with_capacity(wanted.len());
         let mut far = Vec::new();
@@ -157,7 +160,8 @@ impl Pack {
         Ok(found)
     }
 
-    /// The first record at or not far behind an offset. What looks like a frame may be part of a body; the index knows.
+    /// The first record at or not far behind an offset. What looks like a frame may be part of a
+    /// body; the index knows.
     fn record_near(&self, segment: &Segment, at: u64) -> Result<Option<u64>> {
         let range = segment.frames();
         if at <= range.start() {

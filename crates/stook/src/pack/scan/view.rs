@@ -2,8 +2,8 @@
 
 use crate::pack::state::segment::{Life, Segment};
 
-/// A pack at one moment. Records that a writer appends later, without a new generation, are not in it, and what they
-/// replaced still is.
+/// A pack at one moment. Records that a writer appends later, without a new generation, are not in
+/// it, and what they replaced still is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct View {
     /// Records and deletions from this number on came later.
@@ -11,8 +11,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Whether the record with a frame at this offset was alive. Whether it was there at all, its own sequence number
-    /// says.
+    /// Whether the record with a frame at this offset was alive. Whether it was there at all, its
+    /// own sequence number says.
     pub(super) fn life(self, segment: &Segment, offset: u64) -> Life {
         match segment.deaths.get(&offset) {
             Some(death) if death.sequence < self.sequence_end => Life::Dead,

@@ -34,15 +34,17 @@ pub(super) struct ScanFilter {
     pub(super) stop: Stop,
 }
 
-/// A walk over the live records of a span. This is no [`Frames::visit`]: records are asked for one at a time, their bodies are
-/// lent out between two steps, and behind damage no frame is believed before the index confirms one.
+/// A walk over the live records of a span. This is no [`Frames::visit`]: records are asked for one
+/// at a time, their bodies are lent out between two steps, and behind damage no frame is believed
+/// before the index confirms one.
 pub(super) struct Walk<'p> {
     pack: &'p Pack,
     span: SegmentSpan<'p>,
     frames: Frames,
     /// A long body was handed out and may not have been read to its end.
     unfinished: bool,
-    /// Damage was stepped over. What looks like a frame behind it may be part of a body: the index tells.
+    /// Damage was stepped over. What looks like a frame behind it may be part of a body: the index
+    /// tells.
     resynced: bool,
     /// Where the stretch of damage begins that the walk is in.
     lost_from: Option<(u64, bool)>,
@@ -88,7 +90,8 @@ impl<'p> Walk<'p> {
         &self.frames
     }
 
-    /// The next record that is wanted; `None` at the end of the span. Damage is noted, if it is to be skipped.
+    /// The next record that is wanted; `None` at the end of the span. Damage is noted, if it is to
+    /// be skipped.
     pub(super) fn advance(&mut self, filter: &ScanFilter, damages: &mut Damages) -> Result<Option<At>> {
         loop {
             match self.step(filter) {
@@ -186,7 +189,7 @@ impl<'p> Walk<'p> {
         let life = filter.view.life(self.span.segment, offset);
         if life != Life::Alive || !self.is_wanted(filter) {
             let refusal = match life {
-                Life::Untold if self.is_wanted(filter) => {
+                Life::Unreported if self.is_wanted(filter) => {
                     self.frames.refusal(self.pack, self.span.segment)?
                 }
                 _ => None,
@@ -217,8 +220,8 @@ impl<'p> Walk<'p> {
             && (filter.keys.is_all() || head.key().is_some_and(|key| filter.keys.contains(&key)))
     }
 
-    /// Whether the frame at hand is one of the segment's own, so that its length can be believed: a record that the index has.
-    /// Behind it comes another.
+    /// Whether the frame at hand is one of the segment's own, so that its length can be believed: a
+    /// record that the index has. Behind it comes another.
     fn is_confirmed(&mut self) -> Result<bool, Trouble> {
         let head = self.frames.head();
         if head.header.kind != FrameKind::Record {
@@ -282,7 +285,8 @@ enum Stepped {
     End,
 }
 
-/// The error of something else than the frame at hand, as trouble of the walk: never skipped as damage of a record.
+/// The error of something else than the frame at hand, as trouble of the walk: never skipped as
+/// damage of a record.
 fn into_trouble(error: Error) -> Trouble {
     match error {
         Error::Core(_) => Trouble::Failed(error),

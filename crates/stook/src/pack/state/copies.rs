@@ -34,10 +34,12 @@ pub(crate) struct Copies<T> {
 /// A half of a file that was read, or why its copy is not to be had.
 type Half<T> = std::result::Result<(Bytes, T), Error>;
 
-/// Reads both copies. The first that is what was written counts, and the other is told as damage if it is not.
+/// Reads both copies. The first that is what was written counts, and the other is reported as
+/// damage if it is not.
 ///
 /// # Errors
-/// [`Error::Damaged`] when neither is, or both are and differ; [`Error::Unsupported`]; what reading meets.
+/// [`Error::Damaged`] when neither is, or both are and differ; [`Error::Unsupported`]; what reading
+/// meets.
 pub(crate) fn read_copies<T>(
     reader: &Reader,
     source: &dyn Source,
@@ -46,12 +48,12 @@ pub(crate) fn read_copies<T>(
 ) -> Result<Copies<T>> {
     let len = source.len();
     let longest = half_len(layout.len_max).unwrap_or(u64::MAX);
-    let told = layout.copy_len.and_then(half_len);
+    let reported = layout.copy_len.and_then(half_len);
     // The second copy begins at half of the length, unless the file was cut, or has grown.
-    let half = told.unwrap_or(len / 2);
+    let half = reported.unwrap_or(len / 2);
     if half > 0 && half <= longest {
         let halves = read_halves(reader, source, half, layout.len_at, &decode)?;
-        if told.is_some() || halves.iter().any(Result::is_ok) {
+        if reported.is_some() || halves.iter().any(Result::is_ok) {
             return settle(source, half, halves);
         }
     }

@@ -28,7 +28,8 @@ struct Home<'a> {
 }
 
 impl Snapshot {
-    /// Files that have no place in this generation or the ones before, and what of older ones cannot be read.
+    /// Files that have no place in this generation or the ones before, and what of older ones
+    /// cannot be read.
     ///
     /// # Errors
     /// What reading meets, but damage.

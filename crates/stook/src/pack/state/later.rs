@@ -1,5 +1,5 @@
-//! What was written after generations that are gone: an older manifest was restored from a backup, or a file comes from
-//! another copy of the pack. It is neither shown nor denied.
+//! What was written after generations that are gone: an older manifest was restored from a backup,
+//! or a file comes from another copy of the pack. It is neither shown nor denied.
 
 use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
@@ -10,13 +10,15 @@ use crate::pack::state::snapshot::{Opening, newest};
 use crate::storage::{Entry, EntryKind};
 
 impl Opening<'_> {
-    /// Whether a newer generation is there by now. A reader that meets what was written after it then sees a writer at work.
+    /// Whether a newer generation is there by now. A reader that meets what was written after it
+    /// then sees a writer at work.
     pub(crate) fn is_superseded(&self) -> Result<bool> {
         let last = newest(&self.storage.list()?);
         Ok(last.is_some_and(|last| last > self.manifest.generation))
     }
 
-    /// The segments that no manifest names, and that were begun after a generation newer than the one that is read.
+    /// The segments that no manifest names, and that were begun after a generation newer than the
+    /// one that is read.
     pub(crate) fn find_later(&self, files: &[Entry]) -> Result<Vec<Damage>> {
         let generation = self.manifest.generation;
         let mut damages = Vec::new();
@@ -63,7 +65,8 @@ impl Opening<'_> {
     }
 }
 
-/// What there is to say of what was written after generation `later` while `generation` is the newest.
+/// What there is to say of what was written after generation `later` while `generation` is the
+/// newest.
 pub(crate) fn beyond_generation(generation: u64, later: u64) -> String {
     format!(
         "what follows was written after generation {later}, and the newest manifest is that of generation {generation}: an older \

@@ -9,14 +9,15 @@ use crate::pack::format::manifest::Manifest;
 /// Says who the one writer is.
 pub(crate) const LOCK: &str = "writer.lock";
 
-/// What the names of files begin with that were set aside: no generation names them, and one that is gone did.
+/// What the names of files begin with that were set aside: no generation names them, and one that
+/// is gone did.
 const ORPHAN: &str = "orphan-";
 
 /// No pack comes to numbers from here on, so a name with such a number is none of a pack.
 pub(crate) const NUMBER_END: u64 = 1 << 62;
 
-/// Names that are further ahead than this of what the manifest says comes next are no pack's own either: a writer that was
-/// killed leaves names that are next.
+/// Names that are further ahead than this of what the manifest says comes next are no pack's own
+/// either: a writer that was killed leaves names that are next.
 const AHEAD_MAX: u64 = 1 << 32;
 
 /// What comes next, when the manifest says `next` and these numbers were found in names.
@@ -25,8 +26,8 @@ pub(crate) fn next_free(next: u64, found: impl Iterator<Item = u64>) -> u64 {
     own.max().and_then(|last| last.checked_add(1)).unwrap_or(next)
 }
 
-/// Whether a name with this number can have been given by a writer that died, when the manifest says that `next` comes
-/// next.
+/// Whether a name with this number can have been given by a writer that died, when the manifest
+/// says that `next` comes next.
 fn is_near(next: u64, number: u64) -> bool {
     number.checked_sub(next).is_some_and(|ahead| ahead < AHEAD_MAX)
 }
@@ -111,7 +112,8 @@ pub(crate) fn named_by(manifest: &Manifest) -> BTreeSet<Name> {
     names
 }
 
-/// Exactly 16 lower-case digits, so that a file has one name only, and a number that a pack can come to.
+/// Exactly 16 lower-case digits, so that a file has one name only, and a number that a pack can
+/// come to.
 fn hex(digits: &str) -> Option<u64> {
     let well_formed = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let number = well_formed.then(|| u64::from_str_radix(digits, 16).ok()).flatten();

@@ -35,8 +35,8 @@ pub struct OpenOptions {
     pub engines: Arc<dyn EngineFactory>,
     /// Direct, cached, or by what is in the page cache.
     pub access: AccessRule,
-    /// This generation, as it was published, rather than the newest. There is the newest, the one before, and any
-    /// that some process has open.
+    /// This generation, as it was published, rather than the newest. There is the newest, the one
+    /// before, and any that some process has open.
     pub generation: Option<u64>,
     /// What counted at this time (ns since 1970), as far back as compaction left it: see
     /// [`Pack::history_from_ns`].
@@ -125,7 +125,8 @@ impl Pack {
 
     /// Opens the pack in a storage, at its newest generation. Nothing is changed.
     ///
-    /// Damage that leaves something readable does not keep a pack from opening: [`damages`](Self::damages) tells.
+    /// Damage that leaves something readable does not keep a pack from opening:
+    /// [`damages`](Self::damages) tells.
     ///
     /// # Errors
     /// [`Error::NotAPack`], [`Error::Unsupported`], [`Error::Damaged`] when the manifest was hit,
@@ -139,8 +140,8 @@ impl Pack {
         Ok(Self { storage, reader, snapshot, access, fits, maps, notes: Vec::new() })
     }
 
-    /// What was found damaged so far: when it was opened, and since, where no error came of it because there was a way
-    /// around.
+    /// What was found damaged so far: when it was opened, and since, where no error came of it
+    /// because there was a way around.
     pub fn damages(&self) -> Vec<Damage> {
         self.snapshot.log.all()
     }
@@ -170,7 +171,8 @@ impl Pack {
         self.snapshot.manifest.history_from_ns
     }
 
-    /// Whether files were removed from their tree once they were in the pack: it may hold the only copy.
+    /// Whether files were removed from their tree once they were in the pack: it may hold the only
+    /// copy.
     pub fn is_moved_into(&self) -> bool {
         self.snapshot.manifest.moved
     }
@@ -224,7 +226,8 @@ impl Pack {
     /// The record with this key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when its bytes, or the page of the index, are not what was written; what reading meets.
+    /// [`Error::Damaged`] when its bytes, or the page of the index, are not what was written; what
+    /// reading meets.
     pub fn get(&self, key: &Key) -> Result<Option<Record>> {
         let mut records = self.get_many(std::slice::from_ref(key))?;
         records.pop().unwrap_or(Ok(None))
@@ -249,7 +252,8 @@ impl Pack {
         self.snapshot.find(key.sort_form(), &self.reader).map_err(|error| error.of(key))
     }
 
-    /// Whether what is damaged is a version of a record that counts no more: nobody misses it. Not where that is not known.
+    /// Whether what is damaged is a version of a record that counts no more: nobody misses it. Not
+    /// where that is not known.
     pub(crate) fn is_of_older_version(&self, damage: &Damage) -> bool {
         let Some(key) = &damage.key else { return false };
         match self.find(key) {
@@ -409,8 +413,8 @@ impl Pack {
     }
 }
 
-/// Live keys in order; made by [`Pack::keys`]. A record of which nobody can tell whether it was deleted is an error among them,
-/// and the keys behind it follow; any other error is the last.
+/// Live keys in order; made by [`Pack::keys`]. A record of which nobody can tell whether it was
+/// deleted is an error among them, and the keys behind it follow; any other error is the last.
 #[derive(Debug)]
 pub struct Keys<'p> {
     entries: Entries<'p>,

@@ -1,5 +1,5 @@
-//! Finds out what is in a span of frames that has no index: the tail of an active segment, or a sealed
-//! segment whose index was hit.
+//! Finds out what is in a span of frames that has no index: the tail of an active segment, or a
+//! sealed segment whose index was hit.
 
 use std::path::Path;
 
@@ -51,10 +51,12 @@ pub(crate) struct Recovered {
     pub(crate) durable_len: u64,
     /// End of what is whole.
     pub(crate) frames_end: u64,
-    /// The last frame before it, and the last that ends at or below the committed length; none of a batch without its end.
+    /// The last frame before it, and the last that ends at or below the committed length; none of a
+    /// batch without its end.
     pub(crate) last_frame: LastFrame,
     pub(crate) last_committed: LastFrame,
-    /// The manifest after which what stands behind the committed length was written, as the last mark there says.
+    /// The manifest after which what stands behind the committed length was written, as the last
+    /// mark there says.
     pub(crate) written_after: Option<Edition>,
     /// Where begins what was not written after the manifest at hand, if anything was.
     pub(crate) beyond: Option<Beyond>,
@@ -64,7 +66,8 @@ pub(crate) struct Recovered {
     pub(crate) damages: Damages,
     /// The first frame that is not what was written and does not even tell its key.
     pub(crate) doubt: Option<Damage>,
-    /// Whether the index may lack something: not all damage is records whose keys, places and lengths are known.
+    /// Whether the index may lack something: not all damage is records whose keys, places and
+    /// lengths are known.
     pub(crate) unlisted: bool,
     /// The batch whose end was not met yet.
     pub(crate) batch: Option<OpenBatch>,
@@ -72,7 +75,8 @@ pub(crate) struct Recovered {
     pub(crate) follows_damage: bool,
 }
 
-/// What stands behind the committed length, and was written after another manifest than the one that is read.
+/// What stands behind the committed length, and was written after another manifest than the one
+/// that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beyond {
     pub(crate) offset: u64,
@@ -97,11 +101,11 @@ pub(crate) struct RecoverySpan<'a> {
     pub(crate) run_len: u64,
 }
 
-/// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below a length
-/// that a later sync mark vouches for, is damage; else it is a torn tail.
+/// Walks from where `frames` stands to its end. What cannot be read below `committed_len`, or below
+/// a length that a later sync mark vouches for, is damage; else it is a torn tail.
 ///
-/// This is no [`Frames::visit`]: it may end before a frame that is whole, it goes back to look at one again once a batch is
-/// given up, and what ends it is what comes behind the damage.
+/// This is no [`Frames::visit`]: it may end before a frame that is whole, it goes back to look at
+/// one again once a batch is given up, and what ends it is what comes behind the damage.
 pub(crate) fn recover(frames: &mut Frames, span: RecoverySpan<'_>) -> Result<Recovered> {
     let RecoverySpan { segment, path, last_frame, committed_len, run_len, .. } = span;
     let mut found = Recovered {
@@ -213,7 +217,8 @@ impl Recovered {
         Ok(())
     }
 
-    /// Takes the open batch away if the frame at hand, which is whole, is not its end and cannot be in it.
+    /// Takes the open batch away if the frame at hand, which is whole, is not its end and cannot be
+    /// in it.
     fn take_foreign(&mut self, frames: &Frames) -> Option<Foreign> {
         let head = frames.head();
         let batch = self.batch.as_ref().filter(|batch| !batch.is_hurt)?;
@@ -260,7 +265,8 @@ impl Recovered {
         }
     }
 
-    /// Ends before a frame that is whole, or before its batch, if it was not written after the manifest that is read.
+    /// Ends before a frame that is whole, or before its batch, if it was not written after the
+    /// manifest that is read.
     fn ends_before(&mut self, frames: &Frames, span: &RecoverySpan<'_>) -> bool {
         self.beyond = self.ask_beyond(frames, span);
         if let Some(Beyond { offset, .. }) = self.beyond {
@@ -269,13 +275,15 @@ impl Recovered {
         self.beyond.is_some()
     }
 
-    /// Asks of a frame that is whole whether it was written after the manifest that is read: the first behind the committed
-    /// length is a mark that says so, and so is the first after each later manifest.
+    /// Asks of a frame that is whole whether it was written after the manifest that is read: the
+    /// first behind the committed length is a mark that says so, and so is the first after each
+    /// later manifest.
     fn ask_beyond(&mut self, frames: &Frames, span: &RecoverySpan<'_>) -> Option<Beyond> {
         let head = frames.head();
         let edition = span.edition.filter(|_| head.offset >= span.committed_len)?;
         self.written_after = mark_of(frames).map(|mark| mark.after).or(self.written_after);
-        // A batch is asked about at its end, if it has one. And damage, which may have taken a mark, is told by itself.
+        // A batch is asked about at its end, if it has one. And damage, which may have taken a
+        // mark, is reported by itself.
         let is_open = head.header.in_batch || head.header.kind == FrameKind::Filler;
         let is_unknown = self.written_after.is_none() && !self.damages.is_empty();
         if is_open || is_unknown || self.written_after == Some(edition) {
@@ -311,8 +319,8 @@ impl Recovered {
         }
     }
 
-    /// A record whose body is damaged is listed all the same: whoever asks for its key is told, and does not
-    /// get the version before it.
+    /// A record whose body is damaged is listed all the same: whoever asks for its key is reported,
+    /// and does not get the version before it.
     fn add_broken(&mut self, key: Key, header: &FrameHeader, place: Place, committed_len: u64) {
         let body_len = match header.body {
             BodyLen::Known(len) => len,
@@ -386,8 +394,9 @@ impl Recovered {
     }
 }
 
-/// Whether a sync mark behind `at` says that `at` had been durable. It does not go past damage by the lengths that frames
-/// claim, as [`Frames::visit`] does: behind a torn tail there may be anything.
+/// Whether a sync mark behind `at` says that `at` had been durable. It does not go past damage by
+/// the lengths that frames claim, as [`Frames::visit`] does: behind a torn tail there may be
+/// anything.
 fn vouched_for(frames: &mut Frames, at: u64) -> Result<bool> {
     let mut stands = frames.resync(at.saturating_add(8))?;
     while stands {

@@ -29,8 +29,8 @@ use crate::storage::Storage;
 /// Read at once from the end of a sealed segment: nearly always footer and top are in it.
 const TAIL_READ_LEN: u64 = 64 * 1024;
 
-/// Where an index is made out of all frames of a sealed segment, it is made in runs of so many bytes: what is not encoded yet
-/// takes ten times the memory.
+/// Where an index is made out of all frames of a sealed segment, it is made in runs of so many
+/// bytes: what is not encoded yet takes ten times the memory.
 const RUN_LEN: u64 = 64 << 20;
 
 /// Longest top of an index that is read, in bytes.
@@ -61,11 +61,13 @@ pub(crate) struct Segment {
     pub(crate) deaths: Deaths,
     /// Uncommitted records killed some more, which no deletion vector says yet.
     pub(crate) replayed: bool,
-    /// It grows, and this much of it is known to be on the medium; what follows was read, which is not the same.
+    /// It grows, and this much of it is known to be on the medium; what follows was read, which is
+    /// not the same.
     pub(crate) durable_len: u64,
     /// It grows, and not all of its frames are what was written: nothing is appended to it.
     pub(crate) damaged: bool,
-    /// Its index may lack something that is in it, so that it cannot be replaced by what the index lists.
+    /// Its index may lack something that is in it, so that it cannot be replaced by what the index
+    /// lists.
     pub(crate) unlisted: bool,
     /// Whether it is the one that the manifest speaks of.
     pub(crate) whose: Whose,
@@ -82,8 +84,9 @@ pub(crate) struct Segment {
 pub(crate) enum Life {
     Alive,
     Dead,
-    /// What would tell is lost: see [`Snapshot::refusal`](crate::pack::state::snapshot::Snapshot::refusal).
-    Untold,
+    /// What would tell is lost: see
+    /// [`Snapshot::refusal`](crate::pack::state::snapshot::Snapshot::refusal).
+    Unreported,
 }
 
 /// Whether a segment is the one that its manifest speaks of.
@@ -92,7 +95,8 @@ pub(crate) enum Whose {
     Own,
     /// What is shown of it is; what follows was written after generations that are gone.
     OwnUntil,
-    /// It is of another copy of the pack, which went on by itself: nothing in it is ever made this pack's.
+    /// It is of another copy of the pack, which went on by itself: nothing in it is ever made this
+    /// pack's.
     Foreign,
 }
 
@@ -119,7 +123,7 @@ impl Segment {
     /// The same for one that nothing says is dead.
     pub(crate) fn life_untold(&self, offset: u64) -> Life {
         // What lies behind the committed length was replayed: no vector has it yet.
-        if self.vector_lost && offset < self.entry.frames_end { Life::Untold } else { Life::Alive }
+        if self.vector_lost && offset < self.entry.frames_end { Life::Unreported } else { Life::Alive }
     }
 
     /// Records that no longer count.
@@ -147,7 +151,8 @@ impl Segment {
         Ok(self.versions(key.sort_form(), reader)?.iter().any(|place| place.offset == head.offset))
     }
 
-    /// Opens a segment that a manifest names. Damage that leaves something readable is put into `findings`.
+    /// Opens a segment that a manifest names. Damage that leaves something readable is put into
+    /// `findings`.
     pub(crate) fn open(
         opening: &Opening<'_>,
         number: usize,
@@ -157,8 +162,8 @@ impl Segment {
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = Name::Segment(entry.id).to_string();
         let path = storage.path(&name);
-        // It is asked for itself: a listing made while files come and go may lack what was there all the time. Nobody
-        // removes it once its generation is held.
+        // It is asked for itself: a listing made while files come and go may lack what was there
+        // all the time. Nobody removes it once its generation is held.
         let source = match storage.open(&name) {
             Ok(source) => source,
             Err(error) => {
@@ -240,8 +245,8 @@ impl Segment {
         Some(cut)
     }
 
-    /// Counts the records that were put after `at_ns` as dead. All heads are looked at: in a segment that was
-    /// compacted they do not stand in the order of their times.
+    /// Counts the records that were put after `at_ns` as dead. All heads are looked at: in a
+    /// segment that was compacted they do not stand in the order of their times.
     pub(crate) fn hide_later(&mut self, reader: &Reader, at_ns: i64) -> Result<()> {
         let access = AccessRule::default().decide(self.source.as_ref(), self.frames());
         let mut frames = reader.frames(&self.source, self.salt, self.frames(), access)?;
@@ -276,7 +281,8 @@ impl Segment {
         header.map_err(|invalid| refused(source, 0, invalid))
     }
 
-    /// The header of a segment whose own was hit, out of what the manifest says. Only when it was made is not known.
+    /// The header of a segment whose own was hit, out of what the manifest says. Only when it was
+    /// made is not known.
     fn header_by_manifest(manifest: &Manifest, entry: &SegmentEntry) -> SegmentHeader {
         let SegmentForm { marker, by_key, chunk_log2 } = entry.form;
         SegmentHeader {
@@ -381,8 +387,8 @@ impl Segment {
         Ok((run, footer.last_frame))
     }
 
-    /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan. They are read whole:
-    /// no generation keeps their files.
+    /// Takes the checkpoints that join up below the committed length; a bad one only costs a scan.
+    /// They are read whole: no generation keeps their files.
     fn open_checkpoints(&mut self, storage: &dyn Storage, reader: &Reader) -> Result<()> {
         let mut tally = Tally::default();
         loop {
@@ -421,22 +427,23 @@ impl Segment {
     fn has_frame(&self, frame: LastFrame, reader: &Reader) -> Result<bool> {
         let at = ByteRange::at(frame.offset, HEADER_LEN as u64).unwrap_or_default();
         if at.end() > self.source.len() {
-            // The file was cut, which is told as such; the index still says what was in it.
+            // The file was cut, which is reported as such; the index still says what was in it.
             return Ok(true);
         }
         match reader.read(self.source.as_ref(), at) {
             Ok(fixed) => Ok(stored_crc(&fixed) == Some(frame.crc)),
-            // Whoever reads that frame is told.
+            // Whoever reads that frame is reported.
             Err(Error::Damaged(_)) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// Asks of a growing segment whether its committed frames are those that the manifest speaks of. Of two copies of a pack
-    /// that both went on, files of one may come to stand beside files of the other: nonces and ids are the same.
+    /// Asks of a growing segment whether its committed frames are those that the manifest speaks
+    /// of. Of two copies of a pack that both went on, files of one may come to stand beside files
+    /// of the other: nonces and ids are the same.
     fn ask_whose(&mut self, scanned: Scanned, findings: &mut Findings) {
         let has_frames = self.entry.frames_end > UNIT as u64;
-        // Where something of it is damaged or missing that is told already.
+        // Where something of it is damaged or missing that is reported already.
         if has_frames
             && !scanned.is_damaged
             && !source_is_short(self)
@@ -446,8 +453,9 @@ impl Segment {
         }
     }
 
-    /// What stands behind what was written after the generation at hand. Where a newer one is there by now, a writer was at
-    /// work meanwhile, and this state ends here. Else it is of another copy, or of generations that are gone.
+    /// What stands behind what was written after the generation at hand. Where a newer one is there
+    /// by now, a writer was at work meanwhile, and this state ends here. Else it is of another
+    /// copy, or of generations that are gone.
     fn ask_beyond(&mut self, scanned: Scanned, opening: &Opening<'_>, findings: &mut Findings) -> Result<()> {
         let Some(Beyond { offset, after }) = scanned.beyond else { return Ok(()) };
         let generation = opening.manifest.generation;

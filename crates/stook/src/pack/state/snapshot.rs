@@ -38,7 +38,8 @@ pub(crate) struct Snapshot {
     pub(crate) at_ns: Option<i64>,
     /// The sequence number that the generation says comes next: those behind it were found.
     pub(crate) sequence_committed: u64,
-    /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none to keep.
+    /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none
+    /// to keep.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(crate) hold: Option<Box<dyn Lock>>,
 }
@@ -147,26 +148,34 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// When the first record ever was put, where all are still known. A time before it makes a pack look empty, and is a unit or a
-    /// year that was not meant; behind a compaction that let versions go, an empty pack may be what was.
+    /// When the first record ever was put, where all are still known. A time before it makes a pack
+    /// look empty, and is a unit or a year that was not meant; behind a compaction that let
+    /// versions go, an empty pack may be what was.
     fn first_ns(&self) -> Option<i64> {
         let with_records = self.segments.iter().filter(|segment| segment.tally.records > 0);
         let first_ns = with_records.map(|segment| segment.tally.time_first_ns).min();
         first_ns.filter(|_| self.manifest.history_from_ns.is_none())
     }
 
-    /// Makes it the state at an earlier time: what died later lives, what was put later is not there.
+    /// Makes it the state at an earlier time: what died later lives, what was put later is not
+    /// there.
     fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
         if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
-            let told = |ns| crate::report::time::time_of(ns);
-            let what =
-                format!("state of {}: compaction kept what counted from {} on", told(at_ns), told(from_ns));
+            let reported = |ns| crate::report::time::time_of(ns);
+            let what = format!(
+                "state of {}: compaction kept what counted from {} on",
+                reported(at_ns),
+                reported(from_ns)
+            );
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
         if let Some(first_ns) = self.first_ns().filter(|&first_ns| at_ns < first_ns) {
-            let told = |ns| crate::report::time::time_of(ns);
-            let what =
-                format!("state of {}: the first of its records was put at {}", told(at_ns), told(first_ns));
+            let reported = |ns| crate::report::time::time_of(ns);
+            let what = format!(
+                "state of {}: the first of its records was put at {}",
+                reported(at_ns),
+                reported(first_ns)
+            );
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
         self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.time_first_ns <= at_ns);
@@ -179,8 +188,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Lets uncommitted records and deletions take the place of older versions, in the order in which they were
-    /// written.
+    /// Lets uncommitted records and deletions take the place of older versions, in the order in
+    /// which they were written.
     fn replay(
         &mut self,
         mut fresh: Vec<(usize, crate::pack::state::recover::Fresh)>,
@@ -198,13 +207,13 @@ impl Snapshot {
                 continue;
             }
             let old = match newest.get(&record.form) {
-                Some(&old) => Versions { alive: old, untold: Vec::new() },
+                Some(&old) => Versions { alive: old, unreported: Vec::new() },
                 None => self.versions(&record.form, reader, |segment, place| {
                     place.offset < segment.entry.frames_end
                 })?,
             };
             let death = Death { sequence: record.sequence, time_ns: record.time_ns };
-            for found in old.untold {
+            for found in old.unreported {
                 // Dead by now, if it was not before.
                 if let Some(old) = self.segments.get_mut(found.segment) {
                     old.deaths.insert(found.place.offset, death);
@@ -227,19 +236,20 @@ impl Snapshot {
     /// The live record with this key.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted, or damage may hide it; what reading
-    /// the index meets.
+    /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted, or damage
+    /// may hide it; what reading the index meets.
     pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
-        let Versions { alive, untold } = self.versions(form, reader, |_, _| true)?;
+        let Versions { alive, unreported } = self.versions(form, reader, |_, _| true)?;
         if alive.is_some() {
             return Ok(alive);
         }
-        let refused = untold.first().and_then(|found| self.refused(form, *found));
+        let refused = unreported.first().and_then(|found| self.refused(form, *found));
         refused.or_else(|| self.doubt(form)).map_or(Ok(None), |damage| Err(Error::Damaged(damage)))
     }
 
-    /// Why the record of a frame is not handed out, of which its segment cannot tell whether it counts; `None` when it is dead
-    /// whatever the segment has lost. This is the one place where that is decided, for every way to a record.
+    /// Why the record of a frame is not handed out, of which its segment cannot tell whether it
+    /// counts; `None` when it is dead whatever the segment has lost. This is the one place where
+    /// that is decided, for every way to a record.
     pub(crate) fn refusal(
         &self,
         form: &[u8],
@@ -247,13 +257,14 @@ impl Snapshot {
         offset: u64,
         reader: &Reader,
     ) -> Result<Option<Damage>> {
-        let Versions { alive, untold } = self.versions(form, reader, |_, _| true)?;
+        let Versions { alive, unreported } = self.versions(form, reader, |_, _| true)?;
         let is_it = |found: &&Found| {
             let at = self.segments.get(found.segment).map(|segment| segment.entry.id);
             (at, found.place.offset) == (Some(segment.entry.id), offset)
         };
-        // There is one live record with a key, and within a segment a newer version has killed the older ones.
-        let found = untold.iter().find(is_it).filter(|_| alive.is_none());
+        // There is one live record with a key, and within a segment a newer version has killed the
+        // older ones.
+        let found = unreported.iter().find(is_it).filter(|_| alive.is_none());
         Ok(found.and_then(|found| self.refused(form, *found)))
     }
 
@@ -261,7 +272,7 @@ impl Snapshot {
         let segment = self.segments.get(found.segment)?;
         let vector = segment.entry.vector?;
         let what = format!(
-            "whether this record was deleted cannot be told, because {} is lost; `stook check --repair` saves what is whole",
+            "whether this record was deleted cannot be reported, because {} is lost; `stook check --repair` saves what is whole",
             Name::Deletes(segment.entry.id, vector.generation)
         );
         let file = segment.source.path().to_path_buf();
@@ -288,9 +299,9 @@ impl Snapshot {
                         versions.alive = Some(found);
                         return Ok(versions);
                     }
-                    Life::Untold => {
+                    Life::Unreported => {
                         // Older ones are dead.
-                        versions.untold.push(found);
+                        versions.unreported.push(found);
                         break;
                     }
                 }
@@ -316,18 +327,20 @@ impl Snapshot {
 struct Versions {
     /// The one that does.
     alive: Option<Found>,
-    /// Those that would if they were not deleted, which nothing tells. With a live one they are dead.
-    untold: Vec<Found>,
+    /// Those that would if they were not deleted, which nothing tells. With a live one they are
+    /// dead.
+    unreported: Vec<Found>,
 }
 
 impl Frames {
-    /// Why the record at hand is not handed out, of which its segment cannot tell whether it counts.
+    /// Why the record at hand is not handed out, of which its segment cannot tell whether it
+    /// counts.
     pub(crate) fn refusal(&self, pack: &Pack, segment: &Segment) -> Checked<Option<Damage>> {
         let head = self.head();
         let Some(key) = head.key() else { return Ok(None) };
         match pack.snapshot.refusal(key.sort_form(), segment, head.offset, &pack.reader) {
             Ok(refusal) => Ok(refusal),
-            // Where an index is damaged, too, nothing more can be told.
+            // Where an index is damaged, too, nothing more can be reported.
             Err(Error::Damaged(damage)) => {
                 let file = segment.source.path().to_path_buf();
                 Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what, cause: None }))
@@ -337,9 +350,10 @@ impl Frames {
     }
 }
 
-/// Whether a writer may be why this was met, so that it is not met again: it removes generations between listing and
-/// opening, and it cuts what a killed one left unfinished between asking for a length and reading up to there. A read
-/// that ends early in a file that is as long as it was is neither.
+/// Whether a writer may be why this was met, so that it is not met again: it removes generations
+/// between listing and opening, and it cuts what a killed one left unfinished between asking for a
+/// length and reading up to there. A read that ends early in a file that is as long as it was is
+/// neither.
 fn is_passing(storage: &dyn Storage, error: &crate::Error) -> bool {
     let crate::Error::ShortRead { path, offset, wanted, .. } = error else {
         return error.io_kind() == Some(std::io::ErrorKind::NotFound);

@@ -1,8 +1,9 @@
 //! Files that may be what the pack holds: their bytes are compared with those of the record.
 //!
-//! That is so where kind, length, mode, time and owner are the same and the inode does not vouch for the rest: the tree
-//! was copied, the file was written so shortly before it was packed that a later change could have kept its times, the
-//! record came from elsewhere, or the caller wants it so.
+//! That is so where kind, length, mode, time and owner are the same and the inode does not vouch
+//! for the rest: the tree was copied, the file was written so shortly before it was packed that a
+//! later change could have kept its times, the record came from elsewhere, or the caller wants it
+//! so.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -61,7 +62,8 @@ impl Packing<'_, '_> {
         Ok(())
     }
 
-    /// Whether a file is what its record holds, byte for byte; `None` when reading the file failed, which is noted.
+    /// Whether a file is what its record holds, byte for byte; `None` when reading the file failed,
+    /// which is noted.
     pub(super) fn compare_large(&mut self, key: &[u8], file: &LargeFile) -> Result<Option<bool>, Stop> {
         let Some(before) = self.before else { return Ok(Some(false)) };
         let Some(mut comparison) = before.compare(&Key::bytes(key)?)? else { return Ok(Some(false)) };

@@ -56,8 +56,8 @@ pub(super) struct Existing {
 }
 
 impl Existing {
-    /// Reads the heads of all records, and the targets of links. What is damaged is noted and counts as not there, so that
-    /// it is packed again.
+    /// Reads the heads of all records, and the targets of links. What is damaged is noted and
+    /// counts as not there, so that it is packed again.
     pub(super) fn read(pack: &Pack) -> Result<Self> {
         let mut all = Self::default();
         let mut batch = Vec::with_capacity(BATCH_LEN);
@@ -197,8 +197,8 @@ pub(super) struct Rule {
     pub(super) checksum: bool,
 }
 
-/// The owner that is recorded of an entry: with set-user-id or set-group-id bits always, because without one nobody gets
-/// them back.
+/// The owner that is recorded of an entry: with set-user-id or set-group-id bits always, because
+/// without one nobody gets them back.
 pub(super) fn recorded_owner(metadata: &Metadata, with_owner: bool) -> Option<(u32, u32)> {
     let is_wanted = with_owner || metadata.mode & target::SET_ID != 0;
     is_wanted.then_some((metadata.uid, metadata.gid))
@@ -224,7 +224,8 @@ impl Known {
         self.kind == FileKind::HardLink
     }
 
-    /// Whether this is a name of a file with this metadata: the file, or a link to another name of it.
+    /// Whether this is a name of a file with this metadata: the file, or a link to another name of
+    /// it.
     pub(super) fn is_name_of(&self, metadata: &Metadata, with_owner: bool) -> bool {
         let file = Self::file(metadata, with_owner);
         *self == file || Self { len: file.len, kind: file.kind, ..*self } == file && self.is_hard_link()

@@ -1,7 +1,8 @@
 //! Records of what is no longer in the tree, deleted at the end of a run.
 //!
-//! What the walk did not meet is gone only where the walk was: what was left out, or is near something that could not
-//! be read, is not known to be gone, and stays. Before a record goes, its path is looked at once more.
+//! What the walk did not meet is gone only where the walk was: what was left out, or is near
+//! something that could not be read, is not known to be gone, and stays. Before a record goes, its
+//! path is looked at once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,18 +19,18 @@ use crate::walk::{Decision, Kind, Walk};
 /// Records that are looked up at once.
 const BATCH_LEN: usize = 4096;
 
-/// How many records of what is gone may be deleted. If there are more, none is: an empty mount point, or another root by
-/// mistake, looks like a tree from which all is gone.
+/// How many records of what is gone may be deleted. If there are more, none is: an empty mount
+/// point, or another root by mistake, looks like a tree from which all is gone.
 ///
-/// With a [grouping](super::Grouping) that was asked for, only records in the group that they would be packed into now are
-/// looked at.
+/// With a [grouping](super::Grouping) that was asked for, only records in the group that they would
+/// be packed into now are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delete {
     /// None.
     #[default]
     Nothing,
-    /// Half of the files that the pack has below each root, of those that this run would pack; none if
-    /// [files were moved into it](Pack::is_moved_into).
+    /// Half of the files that the pack has below each root, of those that this run would pack; none
+    /// if [files were moved into it](Pack::is_moved_into).
     UpToHalf,
     /// This many.
     UpTo(u64),
@@ -48,8 +49,8 @@ pub struct Held {
 
 /// How many of the files that a root has in the pack are gone.
 ///
-/// Directories are not among them: a tree may have all of its directories and no file left. Each root is counted by
-/// itself: one that is not mounted may be a small part of them all.
+/// Directories are not among them: a tree may have all of its directories and no file left. Each
+/// root is counted by itself: one that is not mounted may be a small part of them all.
 #[derive(Debug, Default)]
 struct Tally {
     gone: u64,
@@ -57,7 +58,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// What is told where they are more than half.
+    /// What is reported where they are more than half.
     fn refusal(&self, root: &[u8]) -> Option<String> {
         let is_too_much = self.gone.saturating_mul(2) > self.of;
         let root = if root.is_empty() { "this tree".to_owned() } else { root.escape_ascii().to_string() };
@@ -72,8 +73,8 @@ impl Delete {
         matches!(self, Self::UpToHalf | Self::UpTo(_))
     }
 
-    /// Why so many of the records of a tree may not be deleted, if they may not. Whether they are more than half is
-    /// found by [`Packing::more_than_half`].
+    /// Why so many of the records of a tree may not be deleted, if they may not. Whether they are
+    /// more than half is found by [`Packing::more_than_half`].
     fn refusal(self, gone: usize, of: usize, moved: bool) -> Option<String> {
         let why = match self {
             _ if gone == 0 => return None,
@@ -134,7 +135,8 @@ impl<'p> Packing<'p, '_> {
         all
     }
 
-    /// Why what is gone may not be deleted unasked, where it is more than half of the files of a root.
+    /// Why what is gone may not be deleted unasked, where it is more than half of the files of a
+    /// root.
     fn more_than_half(
         &mut self,
         gone: &[&[u8]],
@@ -162,7 +164,8 @@ impl<'p> Packing<'p, '_> {
         Ok((!refusals.is_empty()).then(|| format!("{} would be deleted, {why}", refusals.join(" and "))))
     }
 
-    /// The files of the pack that this run met, or would have met if they were there, in the order of their keys.
+    /// The files of the pack that this run met, or would have met if they were there, in the order
+    /// of their keys.
     fn files(&self, failed: &BTreeSet<Vec<u8>>, roots: &Roots) -> Vec<&'p [u8]> {
         let (existing, mut files) = (self.existing, Vec::new());
         for (number, key, kind) in existing.all().filter(|(_, _, kind)| *kind != FileKind::Directory) {
@@ -175,7 +178,8 @@ impl<'p> Packing<'p, '_> {
         files
     }
 
-    /// Those of a batch that are in a group that counts. What cannot be located is not known to be in one.
+    /// Those of a batch that are in a group that counts. What cannot be located is not known to be
+    /// in one.
     fn in_group(&self, batch: &[&'p [u8]], before: &Pack) -> Result<Vec<&'p [u8]>> {
         if self.tree.grouping == Grouping::Default {
             return Ok(batch.to_vec());
@@ -190,7 +194,8 @@ impl<'p> Packing<'p, '_> {
         Ok(counted)
     }
 
-    /// Whether a record is in a group that counts: the one that it would be packed into now, where one was asked for.
+    /// Whether a record is in a group that counts: the one that it would be packed into now, where
+    /// one was asked for.
     fn is_in_group(&self, key: &[u8], entry: &KeyEntry, before: &Pack) -> bool {
         let is_directory = self.existing.kind(key) == Some(FileKind::Directory);
         self.tree.grouping == Grouping::Default
@@ -216,8 +221,8 @@ impl<'p> Packing<'p, '_> {
             && directories(key, root).all(is_entered)
     }
 
-    /// Whether anything failed in the directory in which this path is missing, at any depth: what is missing here may
-    /// be what could not be read there, by another name.
+    /// Whether anything failed in the directory in which this path is missing, at any depth: what
+    /// is missing here may be what could not be read there, by another name.
     fn is_near_failure(&self, key: &[u8], root: &[u8], failed: &BTreeSet<Vec<u8>>) -> bool {
         let is_there = |directory: &&[u8]| {
             let met = self.existing.number(directory).and_then(|number| self.met.get(number));
@@ -266,8 +271,8 @@ impl<'p> Packing<'p, '_> {
         Ok(())
     }
 
-    /// Takes out what holds the content of names that stay. A name that was packed in this run leads to what the walk
-    /// met; what was not met, or failed, leads where it led before.
+    /// Takes out what holds the content of names that stay. A name that was packed in this run
+    /// leads to what the walk met; what was not met, or failed, leads where it led before.
     fn hold_content(&mut self, gone: &mut Vec<&'p [u8]>, failed: &BTreeSet<Vec<u8>>) {
         let existing = self.existing;
         let old: Vec<(&[u8], &[u8])> = existing
@@ -298,7 +303,8 @@ impl<'p> Packing<'p, '_> {
 
     fn delete(&mut self, gone: &[&[u8]]) -> Result<(), Stop> {
         let Some(writer) = self.writer.as_deref_mut().filter(|_| !gone.is_empty()) else { return Ok(()) };
-        // What took the place of a record, under another name of the same file, is safe before that record goes.
+        // What took the place of a record, under another name of the same file, is safe before that
+        // record goes.
         writer.sync()?;
         // Links go first: what they lead to is then needed by nobody.
         let is_link = |key: &&[u8]| self.existing.kind(key) == Some(FileKind::HardLink);
@@ -328,20 +334,20 @@ mod tests {
 
     #[test]
     fn a_refusal_tells_how_many_and_why() {
-        let told = Delete::UpTo(1000).refusal(1001, 5000, false).unwrap();
+        let reported = Delete::UpTo(1000).refusal(1001, 5000, false).unwrap();
         assert!(
-            told.contains("1,001 of the 5,000 records") && told.contains("more than the 1,000 "),
-            "{told}"
+            reported.contains("1,001 of the 5,000 records") && reported.contains("more than the 1,000 "),
+            "{reported}"
         );
-        assert!(told.ends_with("; none was") && !told.contains('?'), "{told}");
+        assert!(reported.ends_with("; none was") && !reported.contains('?'), "{reported}");
         let moved = Delete::UpToHalf.refusal(1, 4, true).unwrap();
         assert!(moved.contains("moved into the pack"), "{moved}");
     }
 
     #[test]
     fn half_of_the_files_of_a_root_is_not_too_much() {
-        let told = Tally { gone: 3258, of: 3258 }.refusal(b"").unwrap();
-        assert_eq!(told, "3,258 of the 3,258 records of files in this tree");
+        let reported = Tally { gone: 3258, of: 3258 }.refusal(b"").unwrap();
+        assert_eq!(reported, "3,258 of the 3,258 records of files in this tree");
         assert_eq!(Tally { gone: 2, of: 3 }.refusal(b"a").unwrap(), "2 of the 3 records of files in a");
         assert_eq!(Tally { gone: 2, of: 4 }.refusal(b""), None);
     }

@@ -1,7 +1,8 @@
 //! Further names of files, made when all files are there.
 //!
-//! A name is linked to the first one only if that is the very file of the pack: what was kept, filtered or damaged
-//! is not. Then the bytes are written once more, and further names are linked to that.
+//! A name is linked to the first one only if that is the very file of the pack: what was kept,
+//! filtered or damaged is not. Then the bytes are written once more, and further names are linked
+//! to that.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -24,8 +25,8 @@ pub(super) struct Linking<'a> {
     pub(super) pack: &'a Pack,
     pub(super) target: &'a mut Target,
     pub(super) writing: &'a Writing,
-    /// Which key stands for a first: itself where it is there with the bytes of the pack, else what was written
-    /// for it.
+    /// Which key stands for a first: itself where it is there with the bytes of the pack, else what
+    /// was written for it.
     pub(super) stands_for: HashMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -77,8 +78,8 @@ impl Linking<'_> {
         Ok(Some(written))
     }
 
-    /// Whether what has this key below the target has the mode and owner that the record would get: else whoever owns it could
-    /// change what another name then stands for.
+    /// Whether what has this key below the target has the mode and owner that the record would get:
+    /// else whoever owns it could change what another name then stands for.
     fn has_metadata(&mut self, key: &[u8], metadata: &FileMetadata) -> io::Result<bool> {
         let Some((parent, name)) = self.parent_of(key)? else { return Ok(false) };
         let Some(status) = target::status(&parent, name)? else { return Ok(false) };
@@ -88,8 +89,8 @@ impl Linking<'_> {
             && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
     }
 
-    /// Whether what has this key below the target has the bytes of a record. It may have been there before, with a time
-    /// that says nothing.
+    /// Whether what has this key below the target has the bytes of a record. It may have been there
+    /// before, with a time that says nothing.
     fn has_same(&mut self, key: &[u8], record: RecordReader<'_>) -> Result<bool> {
         let io = |error| Error::from(crate::Error::io("read", String::from_utf8_lossy(key).as_ref(), error));
         match self.parent_of(key).map_err(io)? {

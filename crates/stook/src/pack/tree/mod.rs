@@ -1,7 +1,8 @@
 //! Trees of files into a pack, and out again.
 //!
-//! A tree becomes one record per entry: its key is the path relative to the root, as bytes; kind, mode,
-//! modification time and (for root) owner are attributes. Links are never followed, in neither direction.
+//! A tree becomes one record per entry: its key is the path relative to the root, as bytes; kind,
+//! mode, modification time and (for root) owner are attributes. Links are never followed, in
+//! neither direction.
 
 mod comparing;
 mod existing;

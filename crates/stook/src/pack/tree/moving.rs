@@ -1,8 +1,8 @@
 //! Originals removed, when the pack was read back and holds the same.
 //!
-//! A walk of its own: every file is read again, its record is read again, and only if both are the same, and the file
-//! is still what was read, its name goes. Nothing of what packing found is believed. Stopped anywhere, everything is in
-//! the pack, in the tree, or in both.
+//! A walk of its own: every file is read again, its record is read again, and only if both are the
+//! same, and the file is still what was read, its name goes. Nothing of what packing found is
+//! believed. Stopped anywhere, everything is in the pack, in the tree, or in both.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -46,24 +46,25 @@ pub struct MoveSummary {
     pub directories: u64,
     /// Bytes of files that were compared with their records; of a file with several names once.
     pub bytes: u64,
-    /// What stays, though it was to go, and why. What is not packed at all stays without being named.
+    /// What stays, though it was to go, and why. What is not packed at all stays without being
+    /// named.
     pub failures: Vec<Failure>,
     /// Whether it was stopped by the caller before its end.
     pub interrupted: bool,
 }
 
 impl PackTree<'_> {
-    /// Removes from the trees what `pack` holds: files, links, and directories that are empty then, never roots.
-    /// What has a key of `failed` stays.
+    /// Removes from the trees what `pack` holds: files, links, and directories that are empty then,
+    /// never roots. What has a key of `failed` stays.
     ///
     /// The pack has to be on the medium, and should be opened with
     /// [`AccessRule::Direct`](crate::pack::AccessRule::Direct), so that it is read from there.
     ///
-    /// `progress` is told entries and bytes so far; when it says no, this stops where it is.
+    /// `progress` receives entries and bytes so far; when it says no, this stops where it is.
     ///
     /// # Errors
-    /// What reading the pack meets, a root that cannot be opened, or [`Error::Invalid`] when the pack does not
-    /// [say](crate::pack::PackWriter::set_moved) that files are moved into it.
+    /// What reading the pack meets, a root that cannot be opened, or [`Error::Invalid`] when the
+    /// pack does not [say](crate::pack::PackWriter::set_moved) that files are moved into it.
     pub fn remove_packed(
         &self,
         pack: &Pack,
@@ -131,7 +132,8 @@ struct Moving<'a> {
     summary: MoveSummary,
     waiting: Vec<Waiting>,
     waiting_bytes: u64,
-    /// Files with several names, by device and inode: removing one changes what the others say of their inode.
+    /// Files with several names, by device and inode: removing one changes what the others say of
+    /// their inode.
     several: BTreeMap<(u64, u64), Vec<(Key, Metadata)>>,
     /// As they were before anything in them was removed.
     directories: Vec<(Key, Metadata)>,

@@ -1,7 +1,8 @@
-//! Files with several names: which of them is packed with its bytes, and which as a link to that one.
+//! Files with several names: which of them is packed with its bytes, and which as a link to that
+//! one.
 //!
-//! In a fresh pack the name that is met first is the file. Later runs keep to what the pack says, so that nothing
-//! is packed again only because names were met in another order.
+//! In a fresh pack the name that is met first is the file. Later runs keep to what the pack says,
+//! so that nothing is packed again only because names were met in another order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +28,8 @@ impl Claims {
         match existing.holds_file(key, metadata, rule) {
             Holds::Same => return false,
             Holds::Alike => {}
-            // What holds the content of other names is replaced last, when those have what they need.
+            // What holds the content of other names is replaced last, when those have what they
+            // need.
             Holds::Other if existing.is_first(key) => return false,
             Holds::Other if metadata.links > 1 && existing.has_name(key, metadata, rule.with_owner) => {
                 return false;
@@ -69,7 +71,8 @@ pub(super) struct Sorted {
 }
 
 impl Names {
-    /// Notes that the pack has the bytes of a file under this key: it was packed, or found to be the same.
+    /// Notes that the pack has the bytes of a file under this key: it was packed, or found to be
+    /// the same.
     pub(super) fn packed(&mut self, key: &[u8], metadata: &Metadata) {
         if metadata.links > 1 {
             self.packed.entry(inode(metadata)).or_insert_with(|| key.to_vec());
@@ -106,8 +109,8 @@ impl Names {
         sorted
     }
 
-    /// One name for each file of which the pack does not have the bytes: `first` those whose record holds nothing for other
-    /// names, then the rest.
+    /// One name for each file of which the pack does not have the bytes: `first` those whose record
+    /// holds nothing for other names, then the rest.
     pub(super) fn unread(&self, existing: &Existing, first: bool) -> Unread {
         let names = self.waiting.values().filter_map(|names| {
             let free = names.keys().find(|key| !existing.is_first(key));

@@ -46,7 +46,8 @@ impl Grouping {
                 let top = parts.next().unwrap_or_default();
                 let below = parts.next().is_some() || is_directory;
                 let name = String::from_utf8_lossy(if below { top } else { b"" }).into_owned();
-                // A group's name has at most 255 bytes, and replacing what is not UTF-8 makes it longer.
+                // A group's name has at most 255 bytes, and replacing what is not UTF-8 makes it
+                // longer.
                 let end = (0..=name.len().min(255)).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
                 name.get(..end).unwrap_or_default().to_owned()
             }
@@ -80,7 +81,8 @@ pub struct PackSummary {
     pub replaced: u64,
     /// Entries that were there already, unchanged.
     pub unchanged: u64,
-    /// Records that were deleted, because what they were packed from is gone: see [`PackTree::delete`].
+    /// Records that were deleted, because what they were packed from is gone: see
+    /// [`PackTree::delete`].
     pub deleted: u64,
     /// The keys of these, in order, if nothing was written.
     pub gone: Vec<Vec<u8>>,
@@ -92,8 +94,8 @@ pub struct PackSummary {
     pub uncertain: u64,
     /// Bytes of what was added.
     pub bytes: u64,
-    /// Files and directories that were added without their extended attributes (access control lists among them), which
-    /// packs do not hold.
+    /// Files and directories that were added without their extended attributes (access control
+    /// lists among them), which packs do not hold.
     pub without_xattrs: u64,
     /// Pipes, sockets and devices, which are left out: key and kind.
     pub special: Vec<(Vec<u8>, Kind)>,
@@ -131,8 +133,8 @@ pub struct PackTree<'a> {
     pub own: Option<PathBuf>,
     /// How many records of what is gone may be deleted.
     pub delete: Delete,
-    /// Whether the bytes of every file are compared with its record, whatever times and inode say. What is damaged in the
-    /// pack is packed again.
+    /// Whether the bytes of every file are compared with its record, whatever times and inode say.
+    /// What is damaged in the pack is packed again.
     pub checksum: bool,
     /// What the caller adds to the attributes of each record that is put. What is unchanged keeps
     /// what it has.
@@ -167,17 +169,17 @@ impl From<Error> for Stop {
 }
 
 impl PackTree<'_> {
-    /// Packs what is new or changed since `before` (the pack as it is, if it was there). Without a writer
-    /// nothing is read or written, and the summary says what would be.
+    /// Packs what is new or changed since `before` (the pack as it is, if it was there). Without a
+    /// writer nothing is read or written, and the summary says what would be.
     ///
-    /// `progress` is told entries and bytes so far; when it says no, packing stops where it is.
+    /// `progress` receives entries and bytes so far; when it says no, packing stops where it is.
     ///
-    /// Entries that cannot be read, or that change while they are, are [failures](PackSummary::failures); the rest
-    /// goes on.
+    /// Entries that cannot be read, or that change while they are, are
+    /// [failures](PackSummary::failures); the rest goes on.
     ///
     /// # Errors
-    /// What writing the pack meets, a root that cannot be opened, or [`Error::Invalid`] when records were to be deleted that
-    /// other roots would have.
+    /// What writing the pack meets, a root that cannot be opened, or [`Error::Invalid`] when
+    /// records were to be deleted that other roots would have.
     pub fn run(
         &self,
         writer: Option<&mut PackWriter>,
@@ -204,8 +206,9 @@ impl PackTree<'_> {
         Ok(packing.summary)
     }
 
-    /// Goes through the names alone: where so much is gone that it may not be deleted, this is another tree by mistake, and
-    /// nothing of it is packed either. What is given then is what was met so far, as it is when this was interrupted.
+    /// Goes through the names alone: where so much is gone that it may not be deleted, this is
+    /// another tree by mistake, and nothing of it is packed either. What is given then is what was
+    /// met so far, as it is when this was interrupted.
     fn refused(
         &self,
         before: &Pack,
@@ -250,8 +253,8 @@ impl PackTree<'_> {
         })
     }
 
-    /// Checks that no root is a pack: named by a slip, its segments would become records. What is deeper in a tree is packed
-    /// as it is.
+    /// Checks that no root is a pack: named by a slip, its segments would become records. What is
+    /// deeper in a tree is packed as it is.
     ///
     /// # Errors
     /// [`Error::Invalid`] when one is, or that a root cannot be looked at.
@@ -266,7 +269,8 @@ impl PackTree<'_> {
         Ok(())
     }
 
-    /// Checks that no root is the pack itself, that the roots can be told apart, and the name of the group, before anything is made.
+    /// Checks that no root is the pack itself, that the roots can be told apart, and the name of
+    /// the group, before anything is made.
     ///
     /// # Errors
     /// [`Error::Invalid`] when one is, what [`Walk::new`] says, or that a root cannot be found.
@@ -281,8 +285,8 @@ impl PackTree<'_> {
 }
 
 impl PackTree<'_> {
-    /// Keys begin with the names of the roots if there are several. With one root instead of several, or the other way
-    /// round, everything that is in the pack would seem to be gone.
+    /// Keys begin with the names of the roots if there are several. With one root instead of
+    /// several, or the other way round, everything that is in the pack would seem to be gone.
     ///
     /// # Errors
     /// [`Error::Invalid`] when the roots cannot be those of the pack.
@@ -417,8 +421,8 @@ impl Packing<'_, '_> {
         Ok(())
     }
 
-    /// Reads files under these names. Each is a link in the pack to a name that is no longer the same file, or what
-    /// other names led to.
+    /// Reads files under these names. Each is a link in the pack to a name that is no longer the
+    /// same file, or what other names led to.
     fn read_again(&mut self, unread: &Unread) -> Result<(), Stop> {
         let tree = self.tree;
         let walk = Walk::new(&tree.roots)?
@@ -617,7 +621,8 @@ impl Packing<'_, '_> {
         self.summary.bytes += metadata.len;
     }
 
-    /// The attributes of a record. What is wrong with those that the caller adds is a failure of it.
+    /// The attributes of a record. What is wrong with those that the caller adds is a failure of
+    /// it.
     fn attributes(
         &self,
         key: &[u8],
@@ -642,8 +647,8 @@ impl Packing<'_, '_> {
         Ok(Ok(attributes))
     }
 
-    /// Puts an entry, its chunk checksums given where the walk has made them. Whether it was put: what is wrong with this
-    /// record alone is noted.
+    /// Puts an entry, its chunk checksums given where the walk has made them. Whether it was put:
+    /// what is wrong with this record alone is noted.
     fn put(
         &mut self,
         key: &[u8],
@@ -675,8 +680,8 @@ impl Packing<'_, '_> {
         Ok(true)
     }
 
-    /// Streams a file. Gives what the file did wrong, if it did; then nothing of it is kept. What the pack did
-    /// wrong is an error.
+    /// Streams a file. Gives what the file did wrong, if it did; then nothing of it is kept. What
+    /// the pack did wrong is an error.
     fn put_large(
         &mut self,
         key: &[u8],

@@ -8,7 +8,8 @@ use crate::tree::target;
 /// Longest target of a symbolic link, in bytes: Linux takes no longer path.
 const TARGET_LEN_MAX: usize = 4095;
 
-/// Looks at keys in their order: each has to be a path, and none may lie below what is not a directory.
+/// Looks at keys in their order: each has to be a path, and none may lie below what is not a
+/// directory.
 #[derive(Debug, Default)]
 pub struct Paths {
     /// What is not a directory and may be above what comes next: beginnings of one another.
@@ -19,7 +20,8 @@ impl Paths {
     /// The path that a key is.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a number, and for what could lead out of the directory where the tree is.
+    /// [`Error::Invalid`] for a number, and for what could lead out of the directory where the tree
+    /// is.
     pub fn path(key: &Key) -> Result<&[u8]> {
         let Some(path) = key.as_bytes() else {
             return Err(Error::Invalid(format!("{key} is a number, not a path; `stook get` gives it")));
@@ -36,7 +38,8 @@ impl Paths {
     /// The path of the next record, which has a key behind all before.
     ///
     /// # Errors
-    /// As [`path`](Self::path), and [`Error::Invalid`] for what lies below a file, or is one and has no name.
+    /// As [`path`](Self::path), and [`Error::Invalid`] for what lies below a file, or is one and
+    /// has no name.
     pub fn next<'k>(&mut self, key: &'k Key, kind: FileKind) -> Result<&'k [u8]> {
         let path = Self::path(key)?;
         self.above.retain(|above| path.starts_with(above));

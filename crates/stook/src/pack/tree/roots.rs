@@ -1,6 +1,7 @@
 //! The trees that are packed, as places in which keys are looked up again.
 //!
-//! Like unpacking, this goes down part by part and follows no link but a root that the caller named.
+//! Like unpacking, this goes down part by part and follows no link but a root that the caller
+//! named.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -48,12 +49,14 @@ impl Roots {
         Ok(Self(opened.collect::<Result<_>>()?))
     }
 
-    /// The key of the root that a key is below, be that now a file; `None` for roots themselves and for what is elsewhere.
+    /// The key of the root that a key is below, be that now a file; `None` for roots themselves and
+    /// for what is elsewhere.
     pub(super) fn above(&self, key: &[u8]) -> Option<&[u8]> {
         self.0.iter().find_map(|root| root.below(key).map(|_| root.key.as_slice()))
     }
 
-    /// The directory that holds an entry, and its name in it; `None` where that directory is not, or no longer one.
+    /// The directory that holds an entry, and its name in it; `None` where that directory is not,
+    /// or no longer one.
     pub(super) fn find(&mut self, key: &[u8]) -> io::Result<Option<Found>> {
         for root in &mut self.0 {
             if let Some(name) = root.file.clone().filter(|name| root.is_key_of_file(name, key)) {
@@ -105,8 +108,9 @@ impl Root {
         Ok(Self { key, directory, file: path.file_name().map(OsString::from), path: named })
     }
 
-    /// What of a key is below this root, if that is not the root itself. A root that is a file, one of several, was a
-    /// directory when something was packed from below it; keys of a single one do not begin with its name.
+    /// What of a key is below this root, if that is not the root itself. A root that is a file, one
+    /// of several, was a directory when something was packed from below it; keys of a single one do
+    /// not begin with its name.
     fn below<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         let below = match self.key.as_slice() {
             [] => Some(key),

@@ -1,7 +1,8 @@
 //! A pack into a tree of files.
 //!
-//! Files appear under their names when they are whole and verified, with mode, times and owner set. Small ones
-//! are written by several threads. Directories get their mode and time last, hard links when all files are there.
+//! Files appear under their names when they are whole and verified, with mode, times and owner set.
+//! Small ones are written by several threads. Directories get their mode and time last, hard links
+//! when all files are there.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -27,7 +28,8 @@ use crate::tree::target::{FileMetadata, MetadataOutcome, Target};
 /// Small files waiting for a thread that writes them.
 const QUEUE_LEN: usize = 64;
 
-/// Bodies up to this length are handed to threads, in bytes; the others are written as they are read.
+/// Bodies up to this length are handed to threads, in bytes; the others are written as they are
+/// read.
 const SMALL_MAX: usize = 1 << 20;
 
 /// What unpacking did.
@@ -42,8 +44,9 @@ pub struct UnpackTree<'a> {
     pub target: PathBuf,
     /// What becomes of files and links that are there.
     pub overwrite: Overwrite,
-    /// Whether owners are restored. Set-user-id and set-group-id bits are, where a file then belongs to the owner (or
-    /// group) that was recorded with them; without `with_owner` root drops all of them.
+    /// Whether owners are restored. Set-user-id and set-group-id bits are, where a file then
+    /// belongs to the owner (or group) that was recorded with them; without `with_owner` root drops
+    /// all of them.
     pub with_owner: bool,
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
@@ -81,14 +84,15 @@ enum Placed {
 }
 
 impl UnpackTree<'_> {
-    /// Unpacks. `progress` is told records and bytes so far; when it says no, unpacking stops, with every file
-    /// either whole or absent.
+    /// Unpacks. `progress` receives records and bytes so far; when it says no, unpacking stops,
+    /// with every file either whole or absent.
     ///
-    /// Directories that were there keep mode and time, unless files are to be replaced too. Everything is synced
-    /// once, at the end; only what takes the place of something is synced before it does.
+    /// Directories that were there keep mode and time, unless files are to be replaced too.
+    /// Everything is synced once, at the end; only what takes the place of something is synced
+    /// before it does.
     ///
-    /// Damaged records, unsafe paths and files that cannot be written are [failures](UnpackSummary::failures); the
-    /// rest goes on.
+    /// Damaged records, unsafe paths and files that cannot be written are
+    /// [failures](UnpackSummary::failures); the rest goes on.
     ///
     /// # Errors
     /// That the target cannot be made or synced, or what reading the pack meets.
@@ -125,14 +129,16 @@ impl UnpackTree<'_> {
         })?;
         unpacking.make_links();
         unpacking.set_directory_metadata();
-        // One sync for all: each file was complete when it got its name, and now all are on the medium.
+        // One sync for all: each file was complete when it got its name, and now all are on the
+        // medium.
         rustix::fs::syncfs(unpacking.target.root()).map_err(|errno| io("sync")(errno.into()))?;
         Ok(writing.into_summary())
     }
 }
 
 impl UnpackTree<'_> {
-    /// What is there already needs no room. Records are gone through only where not all of the pack fits.
+    /// What is there already needs no room. Records are gone through only where not all of the pack
+    /// fits.
     fn check_room(&self, pack: &Pack) -> Result<()> {
         if self.force {
             return Ok(());
@@ -146,7 +152,7 @@ impl UnpackTree<'_> {
         }
         let mut needed = 0_u64;
         for entry in pack.keys(&[])? {
-            // What is damaged is told when it is met.
+            // What is damaged is reported when it is met.
             let Ok(entry) = entry else { continue };
             let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
             let is_wanted = (self.groups.is_empty()
@@ -240,7 +246,8 @@ impl Unpacking<'_> {
         self.writing.note(&place.key, written);
     }
 
-    /// What a record is and where it goes; `None` for what is not wanted. Directories are dealt with here.
+    /// What a record is and where it goes; `None` for what is not wanted. Directories are dealt
+    /// with here.
     fn place(&mut self, record: &ScanRecord<'_>) -> Result<Option<Placed>, Box<Failure>> {
         let Some(key) = record.key() else { return Ok(None) };
         if key.as_bytes().is_some_and(|path| !path.is_empty() && !(self.tree.select)(path)) {
@@ -308,7 +315,8 @@ impl Unpacking<'_> {
         }
     }
 
-    /// Modes and times of directories, the deepest first, so that nothing is made in a directory afterwards.
+    /// Modes and times of directories, the deepest first, so that nothing is made in a directory
+    /// afterwards.
     fn set_directory_metadata(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
         for (path, metadata) in std::mem::take(&mut self.directories) {

@@ -1,7 +1,7 @@
 //! Files and symbolic links on their way out of a pack.
 //!
-//! Each appears under its name when it is whole and verified, with owner, mode and time set. Threads share this;
-//! nothing here decides where something goes.
+//! Each appears under its name when it is whole and verified, with owner, mode and time set.
+//! Threads share this; nothing here decides where something goes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -113,8 +113,8 @@ impl Writing {
         }
     }
 
-    /// Writes a file under a temporary name and gives it its own when it is whole. `go_on` is told the bytes
-    /// written so far.
+    /// Writes a file under a temporary name and gives it its own when it is whole. `go_on` receives
+    /// the bytes written so far.
     pub(super) fn write_file(
         &self,
         place: &Place,
@@ -214,7 +214,8 @@ fn compared(comparison: Option<Comparison>) -> io::Result<Written> {
     Ok(if is_same { Written::Same } else { Written::Kept })
 }
 
-/// Goes through all of a body, which is written to a file, compared with another, or both; `None` when the caller stopped it.
+/// Goes through all of a body, which is written to a file, compared with another, or both; `None`
+/// when the caller stopped it.
 fn fill(
     mut file: Option<&mut File>,
     mut comparison: Option<&mut Comparison>,
@@ -241,7 +242,7 @@ fn fill(
             return Ok(None);
         }
     }
-    // A hole at the end has to be told.
+    // A hole at the end has to be reported.
     if let Some(file) = file.filter(|_| at != len) {
         file.set_len(len).map_err(io("write"))?;
     }

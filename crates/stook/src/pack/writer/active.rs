@@ -22,7 +22,8 @@ use crate::storage::{Appender, Storage};
 /// What is left of the longest segment for its index, in bytes.
 const INDEX_ROOM: u64 = 64 << 20;
 
-/// How long a segment gets without being named by a manifest, in bytes: nobody finds what is in it until it is.
+/// How long a segment gets without being named by a manifest, in bytes: nobody finds what is in it
+/// until it is.
 const UNNAMED_LEN: u64 = 16 << 20;
 
 const PADDING: [u8; 8] = [0; 8];
@@ -96,7 +97,8 @@ pub(crate) struct Member {
     pub(crate) digest: u32,
 }
 
-/// A record or deletion that was appended: where, and what stands for it in the checksum of a batch.
+/// A record or deletion that was appended: where, and what stands for it in the checksum of a
+/// batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Appended {
     pub(crate) place: Place,
@@ -113,7 +115,8 @@ impl Active {
     ) -> Result<Self> {
         let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
         appender.append(&[&header.encode()])?;
-        // By its header the segment is known as this pack's if the writer dies before anything else.
+        // By its header the segment is known as this pack's if the writer dies before anything
+        // else.
         appender.flush()?;
         Ok(Self {
             salt: header.salt(),
@@ -207,7 +210,8 @@ impl Active {
         self.appender.len()
     }
 
-    /// Where what counts of it ends. After a failed sync nothing counts that was put since the last.
+    /// Where what counts of it ends. After a failed sync nothing counts that was put since the
+    /// last.
     pub(crate) fn counted_len(&self) -> u64 {
         self.counted_len
     }
@@ -230,7 +234,8 @@ impl Active {
         self.durable_len < self.appender.len()
     }
 
-    /// Whether this many bytes or more follow the last checkpoint, or fewer while no manifest names the segment.
+    /// Whether this many bytes or more follow the last checkpoint, or fewer while no manifest names
+    /// the segment.
     pub(crate) fn checkpoint_due(&self, checkpoint_len: u64) -> bool {
         let due_len = if self.published { checkpoint_len } else { checkpoint_len.min(UNNAMED_LEN) };
         self.len() - self.checkpointed_len >= due_len
@@ -248,7 +253,8 @@ impl Active {
         Ok(())
     }
 
-    /// Waits until all of it is on the medium. Nothing is promised: the generation that is to name it may yet fail.
+    /// Waits until all of it is on the medium. Nothing is promised: the generation that is to name
+    /// it may yet fail.
     pub(crate) fn make_durable(&mut self) -> Result<()> {
         if self.is_dirty() {
             self.appender.sync().inspect_err(|_| self.counted_len = self.promised_len)?;
@@ -271,8 +277,8 @@ impl Active {
         self.mark_due = true;
     }
 
-    /// Says how far the segment is durable, and after which manifest what follows is written, if that is news: the first
-    /// frame after each sync and each manifest.
+    /// Says how far the segment is durable, and after which manifest what follows is written, if
+    /// that is news: the first frame after each sync and each manifest.
     fn mark(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.mark_due) {
             return Ok(());
@@ -288,8 +294,8 @@ impl Active {
         Ok(())
     }
 
-    /// Says that a manifest is about to name the segment. Whoever finds it named by none knows by this whether one may have
-    /// done so, and so whether what is in it was ever acknowledged.
+    /// Says that a manifest is about to name the segment. Whoever finds it named by none knows by
+    /// this whether one may have done so, and so whether what is in it was ever acknowledged.
     pub(crate) fn announce(&mut self) -> Result<()> {
         if self.published || self.is_announced {
             return Ok(());
@@ -320,7 +326,8 @@ impl Active {
         Ok(())
     }
 
-    /// Appends the header of a record, perhaps of a batch, and gives the offset of its frame and its header checksum.
+    /// Appends the header of a record, perhaps of a batch, and gives the offset of its frame and
+    /// its header checksum.
     pub(crate) fn append_head(
         &mut self,
         in_batch: bool,
@@ -350,8 +357,8 @@ impl Active {
         Ok(())
     }
 
-    /// Appends a record (body and plain chunk checksums) or a deletion of a batch. It is not taken into the index before
-    /// the batch has its end.
+    /// Appends a record (body and plain chunk checksums) or a deletion of a batch. It is not taken
+    /// into the index before the batch has its end.
     pub(crate) fn append_member(
         &mut self,
         kind: FrameKind,
@@ -479,8 +486,9 @@ impl Active {
         Ok(places)
     }
 
-    /// Leaves an index of the tail beside the segment, so that it need not be scanned again. The segment is
-    /// synced first; the checkpoint counts once a manifest commits that length, and nothing is promised before.
+    /// Leaves an index of the tail beside the segment, so that it need not be scanned again. The
+    /// segment is synced first; the checkpoint counts once a manifest commits that length, and
+    /// nothing is promised before.
     pub(crate) fn checkpoint(&mut self, storage: &dyn Storage) -> Result<()> {
         self.make_durable()?;
         let frames = ByteRange::new(self.checkpointed_len, self.len()).unwrap_or_default();
@@ -511,8 +519,8 @@ impl Active {
         Ok(())
     }
 
-    /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its index is, and
-    /// the checkpoints that are not needed any more once that manifest is published.
+    /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its
+    /// index is, and the checkpoints that are not needed any more once that manifest is published.
     pub(crate) fn seal(&mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<Name>)> {
         self.make_durable()?;
         let frames = ByteRange::new(UNIT as u64, self.len()).unwrap_or_default();
@@ -569,7 +577,8 @@ pub(super) struct Covered {
     pub(super) last_frame: LastFrame,
 }
 
-/// Index pages, top and footer over frames and their records, as they follow at offset `base` of a file.
+/// Index pages, top and footer over frames and their records, as they follow at offset `base` of a
+/// file.
 pub(super) fn index_file(
     header: &SegmentHeader,
     index: &EncodedIndex,

@@ -1,7 +1,8 @@
 //! [`Batch`]: records and deletions that count together, or not at all.
 //!
-//! They are appended one after another as frames that do not count by themselves; the frame that ends the batch makes all of
-//! them count. A crash before it leaves an unfinished end, which is cut off like any other.
+//! They are appended one after another as frames that do not count by themselves; the frame that
+//! ends the batch makes all of them count. A crash before it leaves an unfinished end, which is cut
+//! off like any other.
 
 use std::collections::HashMap;
 
@@ -13,11 +14,12 @@ use crate::pack::format::attributes::Attributes;
 use crate::pack::format::frame::FrameKind;
 use crate::pack::key::Key;
 
-/// Puts and deletions that readers see all at once. It counts once [`commit`](Self::commit) returned, and is safe when a
-/// put would be; dropped before, nothing of it stays.
+/// Puts and deletions that readers see all at once. It counts once [`commit`](Self::commit)
+/// returned, and is safe when a put would be; dropped before, nothing of it stays.
 ///
-/// What it puts goes to one group. A segment is not sealed within a batch, so a long one makes a long segment. Bodies go to the
-/// segment at once, but the key and the place of every member are in memory until the end.
+/// What it puts goes to one group. A segment is not sealed within a batch, so a long one makes a
+/// long segment. Bodies go to the segment at once, but the key and the place of every member are in
+/// memory until the end.
 #[derive(Debug)]
 pub struct Batch<'w> {
     writer: &'w mut PackWriter,
@@ -46,7 +48,8 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// Puts a record, in place of any older one with this key, also of this batch, and gives its sequence number.
+    /// Puts a record, in place of any older one with this key, also of this batch, and gives its
+    /// sequence number.
     ///
     /// # Errors
     /// As [`PackWriter::put`].
@@ -200,7 +203,8 @@ impl<'w> Batch<'w> {
     /// Makes all of it count. An empty batch changes nothing.
     ///
     /// # Errors
-    /// What the storage meets. The writer is then [stopped](Error::Stopped); the batch counts whole or not at all.
+    /// What the storage meets. The writer is then [stopped](Error::Stopped); the batch counts whole
+    /// or not at all.
     pub fn commit(mut self) -> Result<()> {
         let members = std::mem::take(&mut self.members);
         let group = self.group;
@@ -230,7 +234,7 @@ impl Drop for Batch<'_> {
             return;
         }
         let group = self.group;
-        // A failure stops the writer, and so is told by whatever is asked of it next.
+        // A failure stops the writer, and so is reported by whatever is asked of it next.
         let _ = self.writer.guard(|writer| writer.active_of(group)?.abandon(offset));
     }
 }

@@ -9,8 +9,8 @@ use crate::pack::format::frame::{BodyLen, PieceHead, Trailer};
 use crate::pack::format::segment::Salt;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 
-/// Takes the body of one record. It counts once [`finish`](Self::finish) returned; dropped before, nothing
-/// of it stays.
+/// Takes the body of one record. It counts once [`finish`](Self::finish) returned; dropped before,
+/// nothing of it stays.
 #[derive(Debug)]
 pub struct RecordWriter<'w> {
     writer: &'w mut PackWriter,
@@ -87,8 +87,8 @@ impl<'w> RecordWriter<'w> {
     /// The next bytes of the body.
     ///
     /// # Errors
-    /// What the storage meets; [`Error::BodyLength`] when there are more than were announced, and then nothing of
-    /// the record stays.
+    /// What the storage meets; [`Error::BodyLength`] when there are more than were announced, and
+    /// then nothing of the record stays.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let len = self.len.saturating_add(bytes.len() as u64);
         if let Some(announced) = self.announced.filter(|&announced| len > announced) {
@@ -173,8 +173,8 @@ impl<'w> RecordWriter<'w> {
     /// Ends the record and gives its sequence number.
     ///
     /// # Errors
-    /// What the storage meets; [`Error::BodyLength`] when fewer bytes came than were announced, and then nothing of
-    /// the record stays.
+    /// What the storage meets; [`Error::BodyLength`] when fewer bytes came than were announced, and
+    /// then nothing of the record stays.
     pub fn finish(mut self) -> Result<u64> {
         self.end_body()?;
         let parts = Parts {
@@ -253,7 +253,7 @@ impl<'w> RecordWriter<'w> {
 
 impl Drop for RecordWriter<'_> {
     fn drop(&mut self) {
-        // A failure stops the writer, and so is told by whatever is asked of it next.
+        // A failure stops the writer, and so is reported by whatever is asked of it next.
         let _ = self.abandon();
     }
 }

@@ -1,5 +1,5 @@
-//! What readers take is bounded, so what is written must be: checked before anything is changed, so that a compaction can still be
-//! done where more would be too much.
+//! What readers take is bounded, so what is written must be: checked before anything is changed, so
+//! that a compaction can still be done where more would be too much.
 
 use super::{At, Dead, PackWriter, WriterOptions};
 use crate::pack::error::{Error, Result};
@@ -17,8 +17,8 @@ pub(super) fn list_len(deaths: usize) -> u64 {
 }
 
 impl Dead {
-    /// Whether so many more can be listed in this many bytes. The length is counted only when what was added since it was
-    /// counted last might be too much.
+    /// Whether so many more can be listed in this many bytes. The length is counted only when what
+    /// was added since it was counted last might be too much.
     fn has_room(&mut self, more: u64, limit: u64) -> std::result::Result<(), u64> {
         let with = |len: u64| len.saturating_add(more.saturating_mul(ENTRY_GROWTH));
         let fits = |counted: Option<u64>| counted.is_some_and(|len| with(len) <= limit);
@@ -36,14 +36,16 @@ impl Dead {
 }
 
 impl PackWriter {
-    /// Checks that the record at `old` can die, with so many others of its segment of which no list says so yet.
+    /// Checks that the record at `old` can die, with so many others of its segment of which no list
+    /// says so yet.
     pub(super) fn check_death(&mut self, old: At, others: u64) -> Result<()> {
         let limit = self.options.list_len_max;
         let dead = self.dead.entry(old.segment).or_default();
         dead.has_room(others.saturating_add(1), limit).map_err(|found| too_many_dead(found, limit))
     }
 
-    /// Checks that one more segment can be named, in a group with a name that is not listed yet or in none.
+    /// Checks that one more segment can be named, in a group with a name that is not listed yet or
+    /// in none.
     pub(super) fn check_segment(&self, new_group: &str) -> Result<()> {
         let segments = self.active.len().saturating_add(self.sealed.len()).saturating_add(1);
         check_manifest(&self.manifest, segments, new_group, self.options.list_len_max)

@@ -8,8 +8,9 @@ use crate::pack::state::open::{OpenOptions, Pack};
 use crate::tree::target::is_manifest;
 
 impl PackWriter {
-    /// Removes the pack, if all that was ever put into it was put by this writer, or is the record of the directory that was
-    /// packed. Returns whether it did: what somebody else put meanwhile stays, and so do files that are not the pack's.
+    /// Removes the pack, if all that was ever put into it was put by this writer, or is the record
+    /// of the directory that was packed. Returns whether it did: what somebody else put meanwhile
+    /// stays, and so do files that are not the pack's.
     ///
     /// The lock is held until all is gone.
     ///

@@ -1,8 +1,8 @@
-//! Where the body of one record comes from: a regular file, whose length is known and which must not change while it is read,
-//! or a stream, which is read to its end.
+//! Where the body of one record comes from: a regular file, whose length is known and which must
+//! not change while it is read, or a stream, which is read to its end.
 //!
-//! Whoever opens files decides how (a program may want to be stopped while nothing comes); what an open file is, and what its
-//! reading must not miss, is decided here.
+//! Whoever opens files decides how (a program may want to be stopped while nothing comes); what an
+//! open file is, and what its reading must not miss, is decided here.
 
 use std::fs;
 use std::io::{self, Read};
@@ -27,7 +27,8 @@ const READ_LEN: usize = 1 << 20;
 pub enum Input {
     /// A regular file.
     File(FileInput),
-    /// What ends when it ends: a pipe, a device, a file whose length says nothing, as those of `/proc` and `/sys`.
+    /// What ends when it ends: a pipe, a device, a file whose length says nothing, as those of
+    /// `/proc` and `/sys`.
     Stream,
     /// It has no bytes.
     Directory,
@@ -78,11 +79,12 @@ impl FileInput {
         &self.attributes
     }
 
-    /// Writes its bytes into a record that was begun with its length. `progress` is told how many bytes were written since it
-    /// was told last, before the first of them 0.
+    /// Writes its bytes into a record that was begun with its length. `progress` is told how many
+    /// bytes were written since it was reported last, before the first of them 0.
     ///
     /// # Errors
-    /// What reading or writing meets, that the file is no longer what it was when it was looked at, or what `progress` says.
+    /// What reading or writing meets, that the file is no longer what it was when it was looked at,
+    /// or what `progress` says.
     pub fn copy_to<E: From<Error>>(
         &self,
         record: &mut RecordWriter<'_>,
@@ -95,7 +97,7 @@ impl FileInput {
             let wanted = usize::try_from(len - at).unwrap_or(READ_LEN).min(READ_LEN);
             let Some(part) = buffer.get_mut(..wanted) else { break };
             if let Err(error) = self.source.file().read_exact_at(part, at) {
-                // A file that was cut is told as one that changed.
+                // A file that was cut is reported as one that changed.
                 self.source.check_unchanged().map_err(Error::from)?;
                 return Err(Error::from(error).into());
             }
@@ -107,8 +109,8 @@ impl FileInput {
     }
 }
 
-/// Writes all that comes through a stream into a record: how many bytes that were. `progress` is told as by
-/// [`FileInput::copy_to`].
+/// Writes all that comes through a stream into a record: how many bytes that were. `progress` is
+/// reported as by [`FileInput::copy_to`].
 ///
 /// # Errors
 /// What reading or writing meets, or what `progress` says.
@@ -141,9 +143,10 @@ fn unread(name: &str, source: io::Error) -> Error {
     Error::Outside { operation: "read", name: name.to_owned(), source }
 }
 
-/// Whether stdin was closed when this program began: an empty record is not what is meant then. The standard library puts
-/// `/dev/null` in its place, open for reading and writing; what a shell opens for `</dev/null` is for reading only. Programs
-/// that start this one with theirs open for both have no input for it either.
+/// Whether stdin was closed when this program began: an empty record is not what is meant then. The
+/// standard library puts `/dev/null` in its place, open for reading and writing; what a shell opens
+/// for `</dev/null` is for reading only. Programs that start this one with theirs open for both
+/// have no input for it either.
 pub fn was_closed(stdin: impl AsFd) -> bool {
     let (Ok(opened), Ok(null)) = (rustix::fs::fstat(&stdin), rustix::fs::stat("/dev/null")) else {
         return false;
@@ -153,8 +156,8 @@ pub fn was_closed(stdin: impl AsFd) -> bool {
         && rustix::fs::fcntl_getfl(&stdin).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR)
 }
 
-/// Whether a file is in a file system that makes contents when they are read: lengths there say nothing, that of every file of
-/// sysfs is 4096.
+/// Whether a file is in a file system that makes contents when they are read: lengths there say
+/// nothing, that of every file of sysfs is 4096.
 #[cfg(target_os = "linux")]
 fn is_made_when_read(file: &fs::File) -> bool {
     // The type of the field differs between machines; the numbers have 32 bits.
@@ -184,8 +187,8 @@ fn makes_contents_when_read(magic: u32) -> bool {
     )
 }
 
-/// Whether a regular file has no length, and bytes all the same. One that somebody has just begun to write has a length by the
-/// time of the second look.
+/// Whether a regular file has no length, and bytes all the same. One that somebody has just begun
+/// to write has a length by the time of the second look.
 fn gives_more_than_its_length(file: &fs::File) -> bool {
     let is_empty = || file.metadata().is_ok_and(|metadata| metadata.len() == 0);
     is_empty() && !matches!(file.read_at(&mut [0], 0), Ok(0)) && is_empty()
@@ -252,9 +255,9 @@ mod tests {
         let bytes: Vec<u8> = (0..2_500_000_u32).map(|number| (number % 251) as u8).collect();
         fs::write(&path, &bytes).unwrap();
         let (file, mut writer) = (file_input(&path), writer(&pack));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let mut progress = |more| {
-            told.push(more);
+            reported.push(more);
             Ok::<(), Error>(())
         };
         let key = |text: &str| Key::bytes(text).unwrap();
@@ -265,7 +268,7 @@ mod tests {
         let len = copy_stream(&mut bytes.as_slice(), "bytes", &mut record, &mut progress).unwrap();
         record.finish().unwrap();
         writer.finish(true).unwrap();
-        assert_eq!((len, told.iter().sum::<u64>()), (bytes.len() as u64, 2 * bytes.len() as u64));
+        assert_eq!((len, reported.iter().sum::<u64>()), (bytes.len() as u64, 2 * bytes.len() as u64));
         let pack = Pack::open_path(&pack, OpenOptions::default()).unwrap();
         for name in ["file", "stream"] {
             assert!(pack.get(&key(name)).unwrap().unwrap().body == bytes, "{name}");
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grows_or_is_cut_while_it_is_read_is_told_and_nothing_of_it_counts() {
+    fn a_file_that_grows_or_is_cut_while_it_is_read_is_reported_and_nothing_of_it_counts() {
         for grows in [true, false] {
             let dir = tempfile::tempdir().unwrap();
             let (path, pack) = (dir.path().join("file"), dir.path().join("pack"));

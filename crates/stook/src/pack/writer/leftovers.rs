@@ -1,8 +1,10 @@
-//! What a writer finds that its generation does not name: leftovers of writers that died, files of older generations, files
-//! of somebody else, and, where an older manifest was restored from a backup, files of generations that came after it.
+//! What a writer finds that its generation does not name: leftovers of writers that died, files of
+//! older generations, files of somebody else, and, where an older manifest was restored from a
+//! backup, files of generations that came after it.
 //!
-//! Only what is provably this pack's own, and was provably never needed, is removed. What a newer generation named is set
-//! aside under another name. What cannot be told is left as it is; `check` tells it.
+//! Only what is provably this pack's own, and was provably never needed, is removed. What a newer
+//! generation named is set aside under another name. What cannot be reported is left as it is;
+//! `check` tells it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +37,8 @@ pub(super) struct Committed {
 /// What becomes of a file that no generation names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is this pack's own, and nothing in it was ever acknowledged, or all of it stands elsewhere.
+    /// It is this pack's own, and nothing in it was ever acknowledged, or all of it stands
+    /// elsewhere.
     Remove,
     /// A newer generation named it; the highest sequence number in it.
     SetAside(u64),
@@ -64,7 +67,8 @@ impl Named {
 }
 
 impl PackWriter {
-    /// Finds what is not needed any more and removes it; sets aside what belongs to a generation that is gone.
+    /// Finds what is not needed any more and removes it; sets aside what belongs to a generation
+    /// that is gone.
     pub(super) fn find_leftovers(&mut self, files: &[Entry], committed: Committed) -> Result<()> {
         self.storage.remove_leftovers()?;
         let own = || files.iter().filter(|file| file.kind == EntryKind::File);
@@ -95,7 +99,8 @@ impl PackWriter {
         }
         for name in names().filter(|name| matches!(name, Name::Deletes(..)) && !newest.has(name)) {
             let Name::Deletes(id, generation) = name else { continue };
-            // Where nothing else tells of a newer generation, all deaths are told by frames that are there.
+            // Where nothing else tells of a newer generation, all deaths are reported by frames
+            // that are there.
             let is_newer = !orphans.is_empty() && generation > self.manifest.generation;
             if self.is_named_by_older(&name) {
                 self.garbage.insert(name);
@@ -128,7 +133,8 @@ impl PackWriter {
                 self.recovery.damages.extend(read.damages);
                 Named::by(&read.value)
             }
-            // What it names cannot be told: nothing is removed as long as it is there, if it is one of this pack.
+            // What it names cannot be reported: nothing is removed as long as it is there, if it is
+            // one of this pack.
             Err(Error::Damaged(_) | Error::Limit { .. } | Error::Unsupported { .. }) => {
                 let Some(source) = self.opened(&Name::Manifest(generation))? else { return Ok(()) };
                 match self.has_pack_nonce(source.as_ref())? {
@@ -202,8 +208,8 @@ impl PackWriter {
         self.fate_of_unsealed(&source, &header)
     }
 
-    /// A segment that a compaction wrote and sealed. It holds what stands in the segments that it was made of: if those are
-    /// all there, nothing depends on it.
+    /// A segment that a compaction wrote and sealed. It holds what stands in the segments that it
+    /// was made of: if those are all there, nothing depends on it.
     fn fate_of_compacted(&self, footer: &Footer, committed: Committed) -> Fate {
         let all_there =
             self.recovery.damages.is_empty() && self.sealed.values().all(|sealed| sealed.segment.is_some());
@@ -213,9 +219,10 @@ impl PackWriter {
         }
     }
 
-    /// A segment that was growing. Before a manifest names one for the first time, a mark is written into it: without any,
-    /// nothing in it was ever acknowledged. Of a file that nobody vouches for only heads are believed: no damage is passed
-    /// by a length, as [`Frames::visit`](crate::pack::read::frames::Frames::visit) does.
+    /// A segment that was growing. Before a manifest names one for the first time, a mark is
+    /// written into it: without any, nothing in it was ever acknowledged. Of a file that nobody
+    /// vouches for only heads are believed: no damage is passed by a length, as
+    /// [`Frames::visit`](crate::pack::read::frames::Frames::visit) does.
     fn fate_of_unsealed(&self, source: &Arc<dyn Source>, header: &SegmentHeader) -> Result<Fate> {
         let range = ByteRange::new(UNIT as u64, source.len()).unwrap_or_default();
         let mut frames = self.reader.frames(source, header.salt(), range, Access::Cached)?;
@@ -251,8 +258,8 @@ impl PackWriter {
         }
     }
 
-    /// A checkpoint goes when its segment does not grow any more, and when it was not believed: the stretch that it
-    /// speaks of may have been cut off, and other records be written there.
+    /// A checkpoint goes when its segment does not grow any more, and when it was not believed: the
+    /// stretch that it speaks of may have been cut off, and other records be written there.
     fn find_checkpoint(&mut self, id: u64, from: u64) -> Result<()> {
         let name = Name::Checkpoint(id, from);
         let active = self.active.values().find(|active| active.header.id == id);

@@ -1,11 +1,13 @@
 //! Content that several names share, moved to another name before the record that holds it dies.
 //!
-//! A file with several names is stored once; the records of its further names hold the key of that one. When it is
-//! replaced or deleted, its content is first put under one of the other names, and the rest become links to that. Every
-//! state in between is right: each name stands for the bytes that it stood for before.
+//! A file with several names is stored once; the records of its further names hold the key of that
+//! one. When it is replaced or deleted, its content is first put under one of the other names, and
+//! the rest become links to that. Every state in between is right: each name stands for the bytes
+//! that it stood for before.
 //!
-//! Only a record that says of itself that it has further names costs a look at the hard links of the pack: at all of them
-//! once for a writer, which then keeps their keys in memory. Those that it puts itself it remembers.
+//! Only a record that says of itself that it has further names costs a look at the hard links of
+//! the pack: at all of them once for a writer, which then keeps their keys in memory. Those that it
+//! puts itself it remembers.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -36,7 +38,8 @@ pub(super) struct Links {
     sources: HashMap<u64, Arc<dyn Source>>,
     /// Keys of files that this writer put last and that say that they have further names.
     several: HashSet<Key>,
-    /// Keys of hard links by the key that they may lead to; none is missing, but some may have gone.
+    /// Keys of hard links by the key that they may lead to; none is missing, but some may have
+    /// gone.
     by_first: HashMap<Key, BTreeSet<Key>>,
     /// Whether the links that were there before this writer are in it.
     is_complete: bool,
@@ -98,7 +101,8 @@ impl Links {
 }
 
 impl PackWriter {
-    /// Moves what the record at `old` holds for other names, before something in `group` takes its place.
+    /// Moves what the record at `old` holds for other names, before something in `group` takes its
+    /// place.
     pub(super) fn free_content(&mut self, key: &Key, old: At, group: &str) -> Result<()> {
         if !self.may_hold_content(key, old)? {
             return Ok(());
@@ -135,13 +139,15 @@ impl PackWriter {
             let to = group_of(self, link)?;
             self.put(&to, &link.key, &link.attributes, leads_to)?;
         }
-        // Within a segment what was written first is there first after a crash, too; another may be late.
+        // Within a segment what was written first is there first after a crash, too; another may be
+        // late.
         if is_elsewhere { self.sync() } else { Ok(()) }
     }
 
-    /// Makes the record with this key, or the one at the end of the links that begin there, say that it holds the content of
-    /// further names, if it does not yet: for whoever learns of hard links after their file was put. The record is written
-    /// anew then. Returns what a further name leads to.
+    /// Makes the record with this key, or the one at the end of the links that begin there, say
+    /// that it holds the content of further names, if it does not yet: for whoever learns of hard
+    /// links after their file was put. The record is written anew then. Returns what a further name
+    /// leads to.
     ///
     /// # Errors
     /// As [`put`](Self::put), and what reading the record meets.
@@ -150,7 +156,8 @@ impl PackWriter {
         let mut key = first.clone();
         for _ in 0..HOPS_MAX {
             let Some(at) = self.find(&key)? else { return Ok(LinkTarget::Nothing) };
-            // What this writer put itself it knows without reading: a tree may have a million names.
+            // What this writer put itself it knows without reading: a tree may have a million
+            // names.
             if self.links.is_own(at) && self.links.several.contains(&key) {
                 return Ok(LinkTarget::File(key));
             }
@@ -329,7 +336,7 @@ impl Content {
     }
 }
 
-/// Damage must not make another name stand for other bytes; anything else is told as it is.
+/// Damage must not make another name stand for other bytes; anything else is reported as it is.
 pub(super) fn cannot_move(key: &Key, link: &Key, error: Error) -> Error {
     match error {
         Error::Damaged(damage) => Error::Invalid(format!(
@@ -343,7 +350,7 @@ pub(super) fn cannot_move(key: &Key, link: &Key, error: Error) -> Error {
 fn names_unknown(key: &Key, error: Error) -> Error {
     match error {
         Error::Damaged(damage) => Error::Invalid(format!(
-            "{key} may hold the content of other names of its file, and which those are cannot be told, because of \
+            "{key} may hold the content of other names of its file, and which those are cannot be reported, because of \
              damage: {damage}; repair the pack first"
         )),
         other => other,

@@ -1,7 +1,7 @@
 //! Writing packs: create, append, sync, checkpoint, seal, publish.
 //!
-//! There is one writer at a time. It never changes a byte that was acknowledged; it appends to the active
-//! segment of each group and publishes generations that say how far the segments count.
+//! There is one writer at a time. It never changes a byte that was acknowledged; it appends to the
+//! active segment of each group and publishes generations that say how far the segments count.
 
 mod active;
 mod batch;
@@ -78,11 +78,13 @@ pub struct WriterOptions {
     pub segment_len: u64,
     /// Chunk size of bodies as a power of two, 12 to 24; for new packs.
     pub chunk_log2: u8,
-    /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more than that is
-    /// scanned after a crash. The first of a new segment comes after 16 MiB, or what was written would be lost.
+    /// A checkpoint is left whenever this many bytes of a segment follow the last, so that no more
+    /// than that is scanned after a crash. The first of a new segment comes after 16 MiB, or what
+    /// was written would be lost.
     pub checkpoint_len: u64,
-    /// The longest manifest and the longest list of the dead records of a segment that are written, in bytes: as long as
-    /// readers take. What would need more is refused until the pack was compacted.
+    /// The longest manifest and the longest list of the dead records of a segment that are written,
+    /// in bytes: as long as readers take. What would need more is refused until the pack was
+    /// compacted.
     pub list_len_max: u64,
     /// Makes engines for reading what is there.
     pub engines: Arc<dyn EngineFactory>,
@@ -91,8 +93,8 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// For packing much at once: a checkpoint for each 256 MiB. Every one waits for the device, and with one for
-    /// each 64 MiB building from a tree of files took up to half as long again.
+    /// For packing much at once: a checkpoint for each 256 MiB. Every one waits for the device, and
+    /// with one for each 64 MiB building from a tree of files took up to half as long again.
     #[must_use]
     pub fn bulk() -> Self {
         Self { checkpoint_len: 256 << 20, ..Self::default() }
@@ -120,11 +122,13 @@ pub struct Recovery {
     pub torn: Vec<TornTail>,
     /// Damage, which was left as it is.
     pub damages: Vec<Damage>,
-    /// Files that were set aside: no generation names them, but one that is not there did or was about to.
+    /// Files that were set aside: no generation names them, but one that is not there did or was
+    /// about to.
     pub set_aside: Vec<SetAside>,
     /// The clock is behind the last record: what there is to say about that.
     pub clock: Option<String>,
-    /// The writer before, as it had named itself, that had been killed and whose end had to be waited for.
+    /// The writer before, as it had named itself, that had been killed and whose end had to be
+    /// waited for.
     pub waited_for: Option<String>,
 }
 
@@ -138,7 +142,7 @@ pub struct SetAside {
 }
 
 impl Recovery {
-    /// What whoever opened the pack should be told, but for damage: a sentence each.
+    /// What whoever opened the pack should be reported, but for damage: a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let waited = self
             .waited_for
@@ -235,8 +239,8 @@ impl PackWriter {
     /// Makes a new pack in an empty place.
     ///
     /// # Errors
-    /// [`Error::Exists`] when there is a pack, [`Error::NotAPack`] when there is something else, what the storage
-    /// meets, or options that make no sense.
+    /// [`Error::Exists`] when there is a pack, [`Error::NotAPack`] when there is something else,
+    /// what the storage meets, or options that make no sense.
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         options.check()?;
         // First without the lock, whose note would be left in somebody's directory.
@@ -271,14 +275,15 @@ impl PackWriter {
     /// Opens a pack to go on with it. Torn tails are cut; [`recovery`](Self::recovery) tells.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer, what the storage meets.
+    /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer, what the storage
+    /// meets.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         if newest(&storage.list()?).is_none() {
             return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
         }
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
-        // A writer that was killed may have published what no power failure would survive; what is built on
-        // it must not be the first to last.
+        // A writer that was killed may have published what no power failure would survive; what is
+        // built on it must not be the first to last.
         storage.sync_directory()?;
         let reader = Reader::new(options.engines.clone());
         let snapshot = Snapshot::load(storage.as_ref(), &reader, View::default())?;
@@ -315,8 +320,8 @@ impl PackWriter {
         Ok(writer)
     }
 
-    /// A name that a file had is not given to another, even though no manifest came to speak of it: whether it
-    /// is gone for good cannot be known when a sync of the directory failed.
+    /// A name that a file had is not given to another, even though no manifest came to speak of it:
+    /// whether it is gone for good cannot be known when a sync of the directory failed.
     fn step_over_names(&mut self, files: &[Entry]) {
         let names = || files.iter().filter_map(|file| Name::parse(&file.name));
         let ids = names().filter_map(|name| match name {
@@ -399,8 +404,8 @@ impl PackWriter {
         Ok(())
     }
 
-    /// A damaged segment is not appended to: where its frames end is not certain. What was found in it is
-    /// committed, so that what is put from now on is newer than all of it.
+    /// A damaged segment is not appended to: where its frames end is not certain. What was found in
+    /// it is committed, so that what is put from now on is newer than all of it.
     fn leave_as_it_is(&mut self, segment: Segment) -> Result<()> {
         let mut entry = segment.entry;
         if segment.frames_end > entry.committed_len && segment.whose != Whose::Foreign {
@@ -446,28 +451,29 @@ impl PackWriter {
         self.unpublished = true;
     }
 
-    /// Says in the next generation that states before this time, ns, cannot be told.
+    /// Says in the next generation that states before this time, ns, cannot be reported.
     pub(super) fn begin_history(&mut self, from_ns: i64) {
         self.manifest.history_from_ns = self.manifest.history_from_ns.max(Some(from_ns));
         self.unpublished = true;
     }
 
-    /// Puts a record into a group, in place of any older one with this key, and gives its sequence number.
+    /// Puts a record into a group, in place of any older one with this key, and gives its sequence
+    /// number.
     ///
-    /// Where the older one holds the content of further names of a file (hard links), that is put under one of those first.
-    /// So it is with whatever else replaces or deletes a record.
+    /// Where the older one holds the content of further names of a file (hard links), that is put
+    /// under one of those first. So it is with whatever else replaces or deletes a record.
     ///
     /// # Errors
-    /// What the storage meets, or a key, group or attributes that are too long. After a failed write the writer is
-    /// [stopped](Error::Stopped).
+    /// What the storage meets, or a key, group or attributes that are too long. After a failed
+    /// write the writer is [stopped](Error::Stopped).
     pub fn put(&mut self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         let attributes = attributes.encode()?;
         let sums = chunk_sums(body, self.manifest.chunk_log2);
         self.put_encoded(group, key, &attributes, body, &sums)
     }
 
-    /// The same with attributes and chunk checksums (see [`chunk_sums`]) that were made elsewhere, for
-    /// callers that spread the work over threads.
+    /// The same with attributes and chunk checksums (see [`chunk_sums`]) that were made elsewhere,
+    /// for callers that spread the work over threads.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -533,7 +539,8 @@ impl PackWriter {
         RecordWriter::begin(self, (group, false), (key, old), time_ns, attributes, len)
     }
 
-    /// Deletes the record with this key; whether there was one. It is gone for good when a put would be safe.
+    /// Deletes the record with this key; whether there was one. It is gone for good when a put
+    /// would be safe.
     ///
     /// # Errors
     /// As [`put`](Self::put), and what reading an index meets.
@@ -557,7 +564,8 @@ impl PackWriter {
         Ok(true)
     }
 
-    /// Begins a batch: puts into one group, and deletions of any keys, that count together or not at all.
+    /// Begins a batch: puts into one group, and deletions of any keys, that count together or not
+    /// at all.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -730,7 +738,8 @@ impl PackWriter {
         let checkpoint_len = self.options.checkpoint_len;
         if self.active_of(group)?.checkpoint_due(checkpoint_len) {
             let storage = self.storage.clone();
-            // From here on it is all one: what a checkpoint names counts with the generation that follows it.
+            // From here on it is all one: what a checkpoint names counts with the generation that
+            // follows it.
             self.is_publishing = true;
             self.active_of(group)?.checkpoint(storage.as_ref())?;
             self.publish_now()?;
@@ -752,8 +761,8 @@ impl PackWriter {
         self.change(change)
     }
 
-    /// The same for whoever has just checked: asking for the process takes a call of the system, which a put of few
-    /// bytes feels.
+    /// The same for whoever has just checked: asking for the process takes a call of the system,
+    /// which a put of few bytes feels.
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let changed = change(self);
         if changed.is_err() && !std::mem::replace(&mut self.stopped, true) {

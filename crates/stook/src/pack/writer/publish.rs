@@ -13,15 +13,16 @@ use crate::pack::state::segment::{Findings, Segment};
 use crate::pack::state::snapshot::{Behind, Opening};
 use crate::storage::Appender;
 
-/// Segments shorter than this are left open when a writer finishes, unless it made them: the next writer goes
-/// on with them instead of adding one more small segment.
+/// Segments shorter than this are left open when a writer finishes, unless it made them: the next
+/// writer goes on with them instead of adding one more small segment.
 const SEAL_LEN_MIN: u64 = 64 << 20;
 
 impl PackWriter {
     /// Returns when everything put so far is safe.
     ///
     /// # Errors
-    /// What the storage meets; the writer is then stopped, and what was put since the last sync may be lost.
+    /// What the storage meets; the writer is then stopped, and what was put since the last sync may
+    /// be lost.
     pub fn sync(&mut self) -> Result<()> {
         self.guard(Self::sync_all)
     }
@@ -52,14 +53,15 @@ impl PackWriter {
         self.manifest.state = state;
     }
 
-    /// Says in the next generation that files were, or will be, removed from their tree because they are in the pack, which
-    /// may hold the only copy from then on. It is never taken back.
+    /// Says in the next generation that files were, or will be, removed from their tree because
+    /// they are in the pack, which may hold the only copy from then on. It is never taken back.
     pub fn set_moved(&mut self) {
         self.unpublished |= !self.manifest.moved;
         self.manifest.moved = true;
     }
 
-    /// Seals every group's segment that is long enough (or new, with `all`), publishes, and lets go of the pack.
+    /// Seals every group's segment that is long enough (or new, with `all`), publishes, and lets go
+    /// of the pack.
     ///
     /// # Errors
     /// As [`sync`](Self::sync).
@@ -161,10 +163,11 @@ impl PackWriter {
         Ok(())
     }
 
-    /// After a failure: gives back the room of what was promised to nobody, for the disk may be full, and so that what failed
-    /// does not count either. That is what was begun and did not come to its end, what was put since the last sync where
-    /// a sync or a publication failed, and all of a segment that no manifest can name. Names stay, so that nobody takes
-    /// one again before the directory is synced. Where this fails, too, the next writer does it.
+    /// After a failure: gives back the room of what was promised to nobody, for the disk may be
+    /// full, and so that what failed does not count either. That is what was begun and did not come
+    /// to its end, what was put since the last sync where a sync or a publication failed, and all
+    /// of a segment that no manifest can name. Names stay, so that nobody takes one again before
+    /// the directory is synced. Where this fails, too, the next writer does it.
     pub(super) fn give_room_back(&mut self) {
         let takes_back = self.is_publishing && !self.in_doubt;
         let end = |active: &Active| if takes_back { active.promised_len() } else { active.counted_len() };
@@ -185,8 +188,8 @@ impl PackWriter {
         }
     }
 
-    /// Where segments end as the generation published last knows them: those that it does not name behind their header, and
-    /// those that it does not know to be sealed where they ended for it.
+    /// Where segments end as the generation published last knows them: those that it does not name
+    /// behind their header, and those that it does not know to be sealed where they ended for it.
     fn ends_unpublished(&self) -> BTreeMap<u64, u64> {
         let named: BTreeMap<u64, SegmentState> =
             self.manifest.segments.iter().map(|entry| (entry.id, entry.state)).collect();
@@ -238,9 +241,9 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Takes away generations that nobody needs any more, and the files that only they named. The one before the newest
-    /// stays, and so does every one that some process has open. What cannot be removed now does no harm: the
-    /// next publication or the next writer tries again.
+    /// Takes away generations that nobody needs any more, and the files that only they named. The
+    /// one before the newest stays, and so does every one that some process has open. What cannot
+    /// be removed now does no harm: the next publication or the next writer tries again.
     pub(super) fn remove_garbage(&mut self) {
         let before = self.older.keys().next_back().copied();
         let candidates: Vec<u64> = self.older.keys().copied().filter(|&old| Some(old) != before).collect();
@@ -257,7 +260,8 @@ impl PackWriter {
         for name in gone {
             match self.storage.unlink(&name.to_string()) {
                 Err(error) if error.io_kind() != Some(std::io::ErrorKind::NotFound) => {
-                    // It costs space and nothing else: not worth failing what has just been made durable.
+                    // It costs space and nothing else: not worth failing what has just been made
+                    // durable.
                     self.garbage.insert(name);
                 }
                 _ => {}

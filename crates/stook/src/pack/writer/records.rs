@@ -39,8 +39,8 @@ pub enum StreamEntry {
     },
 }
 
-/// Reads entries from a stream. Whoever reads them must not make them count before [`next`](Self::next) has given `None`:
-/// only then the stream was whole.
+/// Reads entries from a stream. Whoever reads them must not make them count before
+/// [`next`](Self::next) has given `None`: only then the stream was whole.
 #[derive(Debug)]
 pub struct RecordStream<R> {
     input: R,
@@ -78,7 +78,8 @@ impl<R: Read> RecordStream<R> {
     /// The next entry; `None` once the end was met and nothing follows it.
     ///
     /// # Errors
-    /// What reading meets, and with its offset an entry that is none, or an end that comes too early.
+    /// What reading meets, and with its offset an entry that is none, or an end that comes too
+    /// early.
     #[expect(
         clippy::should_implement_trait,
         reason = "after an error nothing more must come, which no Iterator promises"

@@ -9,8 +9,8 @@ use crate::pack::state::snapshot::newest;
 use crate::storage::{Entry, Storage};
 
 impl Pack {
-    /// Returns the error with which a writer would refuse this pack because of what is wrong with it: for those who only say
-    /// what they would write.
+    /// Returns the error with which a writer would refuse this pack because of what is wrong with
+    /// it: for those who only say what they would write.
     ///
     /// # Errors
     /// That.
@@ -36,9 +36,10 @@ pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
     )))
 }
 
-/// What is behind the committed length of a segment that cannot be opened was put before whatever is put now, and nobody
-/// knows its keys and sequence numbers. And where the file is there and may be read some other day, its records would then be
-/// alive beside those that took their place meanwhile.
+/// What is behind the committed length of a segment that cannot be opened was put before whatever
+/// is put now, and nobody knows its keys and sequence numbers. And where the file is there and may
+/// be read some other day, its records would then be alive beside those that took their place
+/// meanwhile.
 pub(super) fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -> Result<()> {
     let name = Name::Segment(entry.id).to_string();
     if entry.state == SegmentState::Sealed && !files.iter().any(|file| file.name == name) {
@@ -51,8 +52,9 @@ pub(super) fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: 
     )))
 }
 
-/// A new pack is made where nothing is but what a writer leaves that died at once: segments of a pack that lost its
-/// manifests would be taken for leftovers, and nobody meant a directory of other files to become a pack.
+/// A new pack is made where nothing is but what a writer leaves that died at once: segments of a
+/// pack that lost its manifests would be taken for leftovers, and nobody meant a directory of other
+/// files to become a pack.
 pub(super) fn refuse_what_is_there(storage: &dyn Storage) -> Result<()> {
     let files = storage.list()?;
     if newest(&files).is_some() {

@@ -1,9 +1,10 @@
 //! [`SharedWriter`]: many threads put into one pack and wait for the medium together.
 //!
-//! Requests gather in a queue. The first that finds nobody at work takes all of them, appends them, syncs once, and tells
-//! every one what became of it; those that came meanwhile are the next commit, which one of them leads. There is no thread of
-//! its own: whoever waits does the work. A sync takes as long for one record as for a hundred, so what a pack takes per
-//! second rises with the number of threads that wait.
+//! Requests gather in a queue. The first that finds nobody at work takes all of them, appends them,
+//! syncs once, and tells every one what became of it; those that came meanwhile are the next
+//! commit, which one of them leads. There is no thread of its own: whoever waits does the work. A
+//! sync takes as long for one record as for a hundred, so what a pack takes per second rises with
+//! the number of threads that wait.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -12,20 +13,20 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::key::Key;
 
-/// How often at most a leader lets other threads run before it begins, and how often in a row without any new request. Those
-/// that were told of the last commit are about to come back: without this the first of them would sync for itself
-/// alone, and all others would wait for two syncs.
+/// How often at most a leader lets other threads run before it begins, and how often in a row
+/// without any new request. Those that were told of the last commit are about to come back: without
+/// this the first of them would sync for itself alone, and all others would wait for two syncs.
 const YIELDS_MAX: u32 = 256;
 const IDLE_YIELDS_MAX: u32 = 8;
 
 /// A [`PackWriter`] that any number of threads use at once. Clones are the same writer.
 ///
-/// What [`put`](Self::put) and [`delete`](Self::delete) return is on the medium. Records that are put at the same time share
-/// one sync; they count one by one, and in the order of their sequence numbers. The durability of the writer's options is
-/// left aside meanwhile.
+/// What [`put`](Self::put) and [`delete`](Self::delete) return is on the medium. Records that are
+/// put at the same time share one sync; they count one by one, and in the order of their sequence
+/// numbers. The durability of the writer's options is left aside meanwhile.
 ///
-/// When the last clone is dropped the pack is let go; what was put is found again by the next writer.
-/// [`finish`](Self::finish) gives the writer back.
+/// When the last clone is dropped the pack is let go; what was put is found again by the next
+/// writer. [`finish`](Self::finish) gives the writer back.
 #[derive(Debug, Clone)]
 pub struct SharedWriter {
     shared: Arc<Shared>,
@@ -104,12 +105,13 @@ impl SharedWriter {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), rests: Condvar::new() }), chunk_log2 }
     }
 
-    /// Puts a record into a group, in place of any older one with this key, and gives its sequence number. It is on the
-    /// medium then.
+    /// Puts a record into a group, in place of any older one with this key, and gives its sequence
+    /// number. It is on the medium then.
     ///
     /// # Errors
-    /// As [`PackWriter::put`]. When the commit that it was part of failed, everybody in it gets [`Error::Commit`]: whether the
-    /// record is there is not known before the pack is opened again. After that the writer is [stopped](Error::Stopped).
+    /// As [`PackWriter::put`]. When the commit that it was part of failed, everybody in it gets
+    /// [`Error::Commit`]: whether the record is there is not known before the pack is opened again.
+    /// After that the writer is [stopped](Error::Stopped).
     pub fn put(&self, group: &str, key: &Key, attributes: &Attributes, body: &[u8]) -> Result<u64> {
         // All that needs no order is done here, beside the others.
         let work = Work::Put {
@@ -141,10 +143,12 @@ impl SharedWriter {
         self.shared.state().queue.len()
     }
 
-    /// Waits for the commits under way and gives the writer back. Other clones can put nothing more.
+    /// Waits for the commits under way and gives the writer back. Other clones can put nothing
+    /// more.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when another clone did so before; [`Error::Stopped`] when a thread panicked in a commit.
+    /// [`Error::Invalid`] when another clone did so before; [`Error::Stopped`] when a thread
+    /// panicked in a commit.
     pub fn finish(self) -> Result<PackWriter> {
         let mut state = self.shared.state();
         if std::mem::replace(&mut state.closed, true) {
@@ -219,7 +223,7 @@ impl Shared {
     }
 }
 
-/// A commit under way. However it ends, everybody in it is told, and the next one is begun.
+/// A commit under way. However it ends, everybody in it is reported, and the next one is begun.
 struct Commit<'s> {
     shared: &'s Shared,
     writer: Option<PackWriter>,
@@ -252,7 +256,8 @@ impl Commit<'_> {
     }
 }
 
-/// Nothing of a commit that failed is known to be safe. What was refused for itself keeps its own error.
+/// Nothing of a commit that failed is known to be safe. What was refused for itself keeps its own
+/// error.
 fn fail_all(outcomes: &mut Vec<Result<Outcome>>, len: usize, cause: Error) {
     let cause = Arc::new(cause);
     let failed = || match *cause {
@@ -272,7 +277,7 @@ impl Drop for Commit<'_> {
         state.led = next.is_some();
         drop(state);
         match next {
-            // First, so that the device has something to do while the others are told.
+            // First, so that the device has something to do while the others are reported.
             Some(seat) => seat.answer(Answer::Lead),
             None => self.shared.rests.notify_all(),
         }

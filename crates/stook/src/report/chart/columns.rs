@@ -25,8 +25,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// A chart. The caption says what is seen; columns that have no place on an axis are left out of the drawing,
-    /// which then says so, and stay in the table.
+    /// A chart. The caption says what is seen; columns that have no place on an axis are left out
+    /// of the drawing, which then says so, and stay in the table.
     pub fn new(caption: impl Into<String>, x: Axis, y: Axis, columns: Vec<Column>) -> Self {
         Self { frame: Frame::new(caption, x, y), columns }
     }

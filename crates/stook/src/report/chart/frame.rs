@@ -95,8 +95,8 @@ impl Frame {
         })
     }
 
-    /// Everything before the drawing: `right` characters are needed beside it, `left_out` points have no place on
-    /// it. `number` is different for every chart of a page.
+    /// Everything before the drawing: `right` characters are needed beside it, `left_out` points
+    /// have no place on it. `number` is different for every chart of a page.
     pub(super) fn open(
         &self,
         number: usize,

@@ -1,11 +1,13 @@
-//! [`HeatMap`]: one value for each combination of two things, as fields that are the fuller the more.
+//! [`HeatMap`]: one value for each combination of two things, as fields that are the fuller the
+//! more.
 
 use super::super::html::{append, escape};
 use super::super::table::{Align, Table, Tone};
 use super::super::units::significant;
 use super::frame::{CLOSE, Figure, below, numbers, unit_note};
 
-/// How dense the colour of the least and of the greatest value is. Text in the colour of ink is read on all of it.
+/// How dense the colour of the least and of the greatest value is. Text in the colour of ink is
+/// read on all of it.
 const FAINT: f64 = 0.06;
 const FULL: f64 = 0.72;
 /// How many fields explain the colours.
@@ -74,8 +76,8 @@ impl HeatField {
 
 /// A heat map, with its numbers as a table that can be unfolded.
 ///
-/// Colour is logarithmic and one hue of growing density, so that it reads the same to everybody and on every
-/// ground; each field says its value in digits as well.
+/// Colour is logarithmic and one hue of growing density, so that it reads the same to everybody and
+/// on every ground; each field says its value in digits as well.
 #[derive(Debug, Clone)]
 pub struct HeatMap {
     id: String,
@@ -87,9 +89,9 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    /// A map of values in `unit`. `across` is what changes from column to column and the names of the columns,
-    /// `down` the same for rows, the first at the top. A field that is missing at the end of a row stays blank;
-    /// fields and rows without a name are not shown.
+    /// A map of values in `unit`. `across` is what changes from column to column and the names of
+    /// the columns, `down` the same for rows, the first at the top. A field that is missing at the
+    /// end of a row stays blank; fields and rows without a name are not shown.
     pub fn new(
         caption: impl Into<String>,
         unit: impl Into<String>,
@@ -190,7 +192,8 @@ impl HeatMap {
         if field.doubt.is_some() {
             append(html, format_args!("<svg {place} viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\">"));
             for index in 0..HATCHES {
-                // Each begins on one side and ends above it; those beyond 100 are cut off where the field ends.
+                // Each begins on one side and ends above it; those beyond 100 are cut off where the
+                // field ends.
                 let at = f64::from(2 * index + 1) * 100.0 / f64::from(HATCHES);
                 append(html, format_args!("<line x1=\"0\" y1=\"{at:.1}\" x2=\"{at:.1}\" y2=\"0\"/>"));
             }
@@ -256,8 +259,8 @@ impl HeatMap {
         );
     }
 
-    /// Why fields are blank, in words: there is nothing to point with on a phone or on paper. What is wrong with
-    /// hatched ones may be long and stands in the table.
+    /// Why fields are blank, in words: there is nothing to point with on a phone or on paper. What
+    /// is wrong with hatched ones may be long and stands in the table.
     fn render_reasons(&self, html: &mut String) {
         let (across, down) = (&self.across.0, &self.down.0);
         let blank = self.shown().filter(|shown| shown.field.value.is_none());
@@ -298,7 +301,8 @@ struct Shown<'a> {
     field: &'a HeatField,
 }
 
-/// How dense the colour of `value` is. Equal factors are equally far apart; where there is but one value it is full.
+/// How dense the colour of `value` is. Equal factors are equally far apart; where there is but one
+/// value it is full.
 fn density(value: f64, (least, most): (f64, f64)) -> f64 {
     let span = (most / least).ln();
     let share = if span > 0.0 { (value / least).ln() / span } else { 1.0 };
@@ -351,8 +355,8 @@ mod tests {
         let html = rendered(four());
         assert_eq!(html.matches("class=\"field empty\"").count(), 1);
         assert!(html.contains(">–</text>"), "{html}");
-        let told = "block &lt;1 MiB&gt;, depth 32: not measured; takes &lt;more&gt; memory";
-        assert!(html.contains(told), "{html}");
+        let reported = "block &lt;1 MiB&gt;, depth 32: not measured; takes &lt;more&gt; memory";
+        assert!(html.contains(reported), "{html}");
         let reason = "<li>– block &lt;1 MiB&gt;, depth 32: takes &lt;more&gt; memory</li>";
         assert!(html.contains(reason), "{html}");
     }

@@ -27,8 +27,8 @@ impl Point {
         Self { x, y, label: String::new() }
     }
 
-    /// A few characters beside the point. Shown where they have room: on a highlighted line, or on the
-    /// only one.
+    /// A few characters beside the point. Shown where they have room: on a highlighted line, or on
+    /// the only one.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
@@ -153,7 +153,8 @@ impl Lines {
         html.push_str("</g>\n");
     }
 
-    /// Writes the name of every line at the height of its end, moved apart where they would overlap.
+    /// Writes the name of every line at the height of its end, moved apart where they would
+    /// overlap.
     fn render_names(&self, x: &Scale, y: &Scale, html: &mut String) {
         let ends = self.series.iter().enumerate().filter_map(|(index, series)| {
             let end = self.shown(series).max_by(|a, b| a.x.total_cmp(&b.x))?;
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn points_without_a_place_are_told_and_stay_in_the_table() {
+    fn points_without_a_place_are_reported_and_stay_in_the_table() {
         let points = vec![Point::new(0.0, 1.0), Point::new(1.0, f64::NAN), Point::new(2.0, 3.0)];
         let series = Series::new("depth <1>", points);
         let mut html = String::new();

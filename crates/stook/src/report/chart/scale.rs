@@ -55,7 +55,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis on which equal differences are equally long. It begins at 0 unless a value is negative.
+    /// An axis on which equal differences are equally long. It begins at 0 unless a value is
+    /// negative.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), format: TickFormat::Number, logarithmic: false, ticks: Vec::new() }
     }

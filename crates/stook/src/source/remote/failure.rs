@@ -62,8 +62,9 @@ impl Failure {
         }
     }
 
-    /// What kept a request from being sent: mostly, that there are no credentials. `advice` says what to do where nobody gave any,
-    /// so that the metadata service of the machine was asked for them.
+    /// What kept a request from being sent: mostly, that there are no credentials. `advice` says
+    /// what to do where nobody gave any, so that the metadata service of the machine was asked for
+    /// them.
     pub(super) fn of_store(error: &object_store::Error, advice: Option<&str>) -> Self {
         let said = chain(error);
         if let Some(advice) = advice.filter(|_| is_of_metadata(&said)) {

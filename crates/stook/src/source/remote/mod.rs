@@ -1,9 +1,9 @@
 //! Objects on web servers and in object stores: S3, Google Cloud Storage, Azure.
 //!
-//! A [`RemoteSource`] is opened by its address and read like any other source. Its requests run on one thread of the
-//! library's own, so the caller may be inside an asynchronous runtime, and each answer is held against what the
-//! object was when it was opened: there is never a mix of two states of it. `docs/guide/remote.md` tells what can be
-//! set, and what is tried again.
+//! A [`RemoteSource`] is opened by its address and read like any other source. Its requests run on
+//! one thread of the library's own, so the caller may be inside an asynchronous runtime, and each
+//! answer is held against what the object was when it was opened: there is never a mix of two
+//! states of it. `docs/guide/remote.md` tells what can be set, and what is tried again.
 
 mod failure;
 mod options;
@@ -49,9 +49,10 @@ pub struct RemoteSource {
 }
 
 impl RemoteSource {
-    /// Opens an object: `http://…`, `https://…`, `s3://bucket/key`, `gs://bucket/key` or `az://container/key`. This
-    /// asks the server for its first byte, which tells its length and identity. Where a change could be told by nothing but
-    /// the time of the last one, and that was less than two seconds ago by the server's clock, it is asked again after them.
+    /// Opens an object: `http://…`, `https://…`, `s3://bucket/key`, `gs://bucket/key` or
+    /// `az://container/key`. This asks the server for its first byte, which tells its length and
+    /// identity. Where a change could be reported by nothing but the time of the last one, and that
+    /// was less than two seconds ago by the server's clock, it is asked again after them.
     ///
     /// # Errors
     /// [`Error::Address`] when the address or the settings are wrong, else [`Error::Remote`].
@@ -101,8 +102,8 @@ impl RemoteSource {
     }
 }
 
-/// Whose bytes an address of an object gives, with these options and the settings of the environment: for others that read
-/// the same objects.
+/// Whose bytes an address of an object gives, with these options and the settings of the
+/// environment: for others that read the same objects.
 ///
 /// # Errors
 /// [`Error::Address`] when the address or the settings are wrong.
@@ -194,7 +195,8 @@ impl Ways {
         wait_for(async move { client.probe().await })
     }
 
-    /// The same, asked again while a change could leave it as it is: at most a few times, for one that goes on changing.
+    /// The same, asked again while a change could leave it as it is: at most a few times, for one
+    /// that goes on changing.
     fn probe_settled(&self) -> Result<Probe> {
         let mut probe = self.probe()?;
         for _ in 0..SETTLING_MAX {
@@ -273,7 +275,8 @@ impl Object for RemoteObject {
                 return Box::new(());
             }
         };
-        // Where there can be no thread, the answer is dropped with the task, which tells the one who waits.
+        // Where there can be no thread, the answer is dropped with the task, which tells the one
+        // who waits.
         match runtime::spawn(async move { answer.give(client.read(range, &state).await) }) {
             Ok(task) => Box::new(task),
             Err(_) => Box::new(()),

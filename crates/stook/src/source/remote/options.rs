@@ -12,18 +12,21 @@ pub struct RemoteOptions {
     pub deadline: Duration,
     /// How long nothing may be heard from the server before a try counts as failed.
     pub stall: Duration,
-    /// The longest wait before the second try. It doubles from try to try; how much of it is waited, chance says.
+    /// The longest wait before the second try. It doubles from try to try; how much of it is
+    /// waited, chance says.
     pub backoff_first: Duration,
     /// The longest wait before any try, unless the server names one.
     pub backoff_max: Duration,
-    /// Requests under way at most, over all that read this object. A session has a limit of its own below this.
+    /// Requests under way at most, over all that read this object. A session has a limit of its own
+    /// below this.
     pub requests: usize,
     /// Reads an object whose server cannot send ranges as a whole, once, when it is opened.
     pub whole_file: bool,
-    /// Up to so many bytes of an object that is read as a whole are held in memory; more go to a temporary file.
+    /// Up to so many bytes of an object that is read as a whole are held in memory; more go to a
+    /// temporary file.
     pub whole_file_memory: u64,
-    /// Settings of the object store by their names in the environment (`AWS_REGION`, upper or lower case), which
-    /// they override.
+    /// Settings of the object store by their names in the environment (`AWS_REGION`, upper or lower
+    /// case), which they override.
     pub settings: Vec<(String, String)>,
     /// Further headers of requests to `http://` and `https://` addresses.
     pub headers: Vec<(String, String)>,

@@ -1,4 +1,5 @@
-//! Whose bytes an object's are: its full address, the server, and who asks; never a secret of theirs.
+//! Whose bytes an object's are: its full address, the server, and who asks; never a secret of
+//! theirs.
 
 use std::fs;
 
@@ -14,7 +15,8 @@ use super::parsed::parsed;
 use super::transport;
 use crate::source::{Origin, address, shown};
 
-/// One way to sign an address: what of a query is made anew each time, and says nothing about what is asked for.
+/// One way to sign an address: what of a query is made anew each time, and says nothing about what
+/// is asked for.
 struct Signing {
     /// It is this way if the query has all of these.
     marks: &'static [&'static str],
@@ -24,7 +26,8 @@ struct Signing {
     signer: Option<&'static str>,
 }
 
-/// All that is left out of addresses, and nothing else is. `docs/guide/remote.md` has the same list.
+/// All that is left out of addresses, and nothing else is. `docs/guide/remote.md` has the same
+/// list.
 const SIGNINGS: [Signing; 8] = [
     // AWS, version 4.
     Signing {
@@ -66,8 +69,8 @@ const SIGNINGS: [Signing; 8] = [
 
 const LEFT_OUT_OF_AZURE: &[&str] = &["se", "sig", "ske", "skt", "st"];
 
-/// Users that stand for whoever has the token that is sent as their password; `docs/guide/remote.md` has the same list.
-/// So does an empty one.
+/// Users that stand for whoever has the token that is sent as their password;
+/// `docs/guide/remote.md` has the same list. So does an empty one.
 const TOKEN_USERS: [&str; 10] = [
     "__token__",
     "api_key",
@@ -184,9 +187,9 @@ fn with_user(origin: Origin, user: &[u8], password: &[u8]) -> Origin {
     if is_token && !password.is_empty() { origin.with("password", password) } else { origin }
 }
 
-/// A query without what is made anew with each signature, or as it is where a name of a signature is there twice: which of
-/// the two counts, only the server knows. Some are signed in two ways: once for the store,
-/// once for whoever stands before it.
+/// A query without what is made anew with each signature, or as it is where a name of a signature
+/// is there twice: which of the two counts, only the server knows. Some are signed in two ways:
+/// once for the store, once for whoever stands before it.
 fn unsigned(query: &str) -> String {
     let name_of = |part: &str| part.split_once('=').map_or(part, |(name, _)| name).to_owned();
     let names: Vec<String> = query.split('&').map(name_of).collect();
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn where_bytes_come_from_is_told_without_what_signs() {
+    fn where_bytes_come_from_is_reported_without_what_signs() {
         let target = |address: &str| of_target(&Url::parse(address).unwrap());
         assert_eq!(target("http://h/a?sv=1&sr=b&sp=r&sig=7"), target("http://h/a?sv=1&sr=b&sp=r&sig=8"));
         for (one, other) in [

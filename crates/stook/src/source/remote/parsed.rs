@@ -2,8 +2,8 @@
 
 use url::Url;
 
-/// The parts of an address. Of one of an object store, what would be dropped or followed on the way to the
-/// store is refused: another object than the one that is named would be read.
+/// The parts of an address. Of one of an object store, what would be dropped or followed on the way
+/// to the store is refused: another object than the one that is named would be read.
 pub(super) fn parsed(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     match url.scheme() {
@@ -34,7 +34,8 @@ fn check_key(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a part of a path stands for this directory or the one above, in any of the ways it may be written.
+/// Whether a part of a path stands for this directory or the one above, in any of the ways it may
+/// be written.
 fn is_dots(part: &str) -> bool {
     matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
@@ -55,8 +56,8 @@ mod tests {
             ("s3://bucket/a\tb", "'\\t' is written `%09`"),
             ("s3://bucket/a ", "' ' is written `%20`"),
         ] {
-            let told = parsed(address).unwrap_err();
-            assert!(told.contains(expected), "{address}: {told}");
+            let reported = parsed(address).unwrap_err();
+            assert!(reported.contains(expected), "{address}: {reported}");
         }
         for address in ["s3://bucket/a%3Fb%23c/..d/e..", "az://c@account/a b", "http://h/a/../b?c#d"] {
             assert!(parsed(address).is_ok(), "{address}");

@@ -2,9 +2,10 @@
 
 use std::sync::OnceLock;
 
-/// A value for each process that asks. What holds threads and connections is of no use in a forked child, and must not
-/// even be dropped there: locks in it may have been held by a thread that the child does not have. So the child
-/// appends a value of its own to the list and leaves those before it alone. No lock is held while a value is made.
+/// A value for each process that asks. What holds threads and connections is of no use in a forked
+/// child, and must not even be dropped there: locks in it may have been held by a thread that the
+/// child does not have. So the child appends a value of its own to the list and leaves those before
+/// it alone. No lock is held while a value is made.
 #[derive(Debug)]
 pub(super) struct PerProcess<T>(OnceLock<Box<Node<T>>>);
 
@@ -33,7 +34,8 @@ impl<T> PerProcess<T> {
                 None => {
                     let Some(build) = build.take() else { continue };
                     let node = Node { process, value: Some(build()?), next: Self::new() };
-                    // Another thread may have been faster; then its value is found in the next round.
+                    // Another thread may have been faster; then its value is found in the next
+                    // round.
                     drop(at.0.set(Box::new(node)));
                 }
             }

@@ -1,5 +1,5 @@
-//! Redirects, which are followed here: where bytes come from is a part of what they are, and what a caller
-//! gave for one server goes to no other.
+//! Redirects, which are followed here: where bytes come from is a part of what they are, and what a
+//! caller gave for one server goes to no other.
 
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
@@ -41,7 +41,7 @@ fn refused(what: impl Into<String>) -> Failure {
     Failure::Final(RemoteErrorKind::Refused, what.into())
 }
 
-/// What is told when there is no end of it.
+/// What is reported when there is no end of it.
 pub(super) fn without_end() -> Failure {
     Failure::protocol(format!("the server redirects more than {REDIRECTS_MAX} times"))
 }

@@ -90,7 +90,8 @@ impl Client {
         }
     }
 
-    /// Reads the object as a whole, from the front for each try. `has_len` says that the length of `before` was told.
+    /// Reads the object as a whole, from the front for each try. `has_len` says that the length of
+    /// `before` was reported.
     pub(super) async fn read_whole(&self, sink: &mut dyn Sink, before: &State, has_len: bool) -> Result<()> {
         let _permit = self.permits.acquire().await;
         let mut tries = self.tries(None, None);
@@ -165,20 +166,20 @@ impl Client {
         if !before.is_same(&now) {
             return Err(Failure::Changed(Box::new(now)));
         }
-        let told = has_len.then_some(before.identity.len).or(promised);
+        let reported = has_len.then_some(before.identity.len).or(promised);
         let (mut body, mut len) = (answer.body, 0);
         while let Some(bytes) = self.frame(&mut body).await? {
             len += bytes.len() as u64;
-            // What is more than was told is counted and not kept.
-            if told.is_none_or(|told| len <= told) {
+            // What is more than was reported is counted and not kept.
+            if reported.is_none_or(|reported| len <= reported) {
                 sink.write(&bytes).map_err(local)?;
             }
         }
-        match told {
-            Some(told) if len < told => {
-                return Err(Failure::passing(format!("the body ended after {len} of {told} bytes")));
+        match reported {
+            Some(reported) if len < reported => {
+                return Err(Failure::passing(format!("the body ended after {len} of {reported} bytes")));
             }
-            Some(told) if len > told => return Err(Failure::Changed(Box::new(now.with_len(len)))),
+            Some(reported) if len > reported => return Err(Failure::Changed(Box::new(now.with_len(len)))),
             _ => {}
         }
         self.counters.latency(begun.elapsed());
@@ -245,8 +246,8 @@ impl Client {
         }
     }
 
-    /// What the server says that it refuses for, in the way of object stores; nothing else of such a body is shown,
-    /// because it may hold what was signed.
+    /// What the server says that it refuses for, in the way of object stores; nothing else of such
+    /// a body is shown, because it may hold what was signed.
     async fn code(&self, body: &mut HttpResponseBody) -> Option<String> {
         let mut bytes = Vec::new();
         while let Ok(Some(more)) = self.frame(body).await {

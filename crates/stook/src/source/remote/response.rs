@@ -20,8 +20,8 @@ use crate::source::{Identity, Origin};
 /// Where servers tell which version of an object they sent.
 const VERSIONS: [&str; 3] = ["x-amz-version-id", "x-goog-generation", "x-ms-version-id"];
 
-/// So long after the last change, by the server's own clock, no later one can have the same time: dates are whole
-/// seconds, and some file systems keep every other one.
+/// So long after the last change, by the server's own clock, no later one can have the same time:
+/// dates are whole seconds, and some file systems keep every other one.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// Whether another state of an object could have what an answer tells it by.
@@ -39,8 +39,8 @@ pub(super) enum Proof {
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) identity: Identity,
-    /// Where it came from, if another address was asked: the same ETag, length or time may mean something
-    /// else there.
+    /// Where it came from, if another address was asked: the same ETag, length or time may mean
+    /// something else there.
     pub(super) target: Option<Origin>,
 }
 
@@ -118,8 +118,8 @@ pub(super) fn content_range(headers: &HeaderMap) -> Result<ContentRange, Failure
     parsed().ok_or_else(|| Failure::protocol(format!("the server sent a strange Content-Range: {said:?}")))
 }
 
-/// The ETag of an answer. Object stores may leave out its quotes. What else of a web server is not well formed is none;
-/// without a time it is a weak one, by which a change may still be seen.
+/// The ETag of an answer. Object stores may leave out its quotes. What else of a web server is not
+/// well formed is none; without a time it is a weak one, by which a change may still be seen.
 fn etag(headers: &HeaderMap, is_of_store: bool) -> Option<String> {
     let said = text(headers, ETAG)?;
     if is_well_formed(said) {
@@ -135,8 +135,8 @@ fn etag(headers: &HeaderMap, is_of_store: bool) -> Option<String> {
     (!headers.contains_key(LAST_MODIFIED)).then(|| format!("W/{inside}"))
 }
 
-/// The identity of an object of this length. In object stores a strong ETag decides, so that a time beside it that
-/// would count on a web server is left out.
+/// The identity of an object of this length. In object stores a strong ETag decides, so that a time
+/// beside it that would count on a web server is left out.
 fn identity(headers: &HeaderMap, len: u64, is_of_store: bool) -> Identity {
     let date = |value| OffsetDateTime::parse(value, &Rfc2822).ok();
     let modified = text(headers, LAST_MODIFIED).and_then(date);
@@ -153,9 +153,9 @@ fn identity(headers: &HeaderMap, len: u64, is_of_store: bool) -> Identity {
     }
 }
 
-/// Whether what an answer tells an object by is a proof. A strong ETag may be made of a time and a length, so the
-/// time beside it must be old enough as well, except that object stores give another one to every write. A weak one
-/// says that bytes may differ, whatever else there is.
+/// Whether what an answer tells an object by is a proof. A strong ETag may be made of a time and a
+/// length, so the time beside it must be old enough as well, except that object stores give another
+/// one to every write. A weak one says that bytes may differ, whatever else there is.
 pub(super) fn proof(headers: &HeaderMap, identity: &Identity, is_of_store: bool) -> Proof {
     if is_of_store && identity.strong_etag().is_some() {
         return Proof::Sure;
@@ -225,7 +225,8 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// What there is to say about a server that cannot send parts. How to have it read as a whole, each surface says in its own words.
+/// What there is to say about a server that cannot send parts. How to have it read as a whole, each
+/// surface says in its own words.
 pub(super) const NO_RANGES: &str = "the server sends the whole where a part was asked for (200 instead of 206), \
                                     so that it can only be read as a whole";
 
@@ -292,13 +293,13 @@ mod tests {
         };
         assert!(found(None).is_same(&found(None)) && found(Some("a")).is_same(&found(Some("a"))));
         assert!(!found(None).is_same(&found(Some("a"))) && !found(Some("b")).is_same(&found(Some("a"))));
-        let told = changed(Path::new("x"), &found(Some("http://a/v1")), &found(None)).to_string();
+        let reported = changed(Path::new("x"), &found(Some("http://a/v1")), &found(None)).to_string();
         assert!(
-            told.contains("it was 5 bytes, ETag \"e\", version found at http://a/v1, it is now"),
-            "{told}"
+            reported.contains("it was 5 bytes, ETag \"e\", version found at http://a/v1, it is now"),
+            "{reported}"
         );
-        let told = changed(Path::new("x"), &found(Some("a")), &found(Some("a"))).to_string();
-        assert!(!told.contains("found"), "{told}");
+        let reported = changed(Path::new("x"), &found(Some("a")), &found(Some("a"))).to_string();
+        assert!(!reported.contains("found"), "{reported}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The one thread on which all requests of the process run.
 //!
-//! Callers may themselves be inside an asynchronous runtime: they only hand a task over and wait for a channel. A
-//! forked child does not have the thread, and gets one of its own with its first request.
+//! Callers may themselves be inside an asynchronous runtime: they only hand a task over and wait
+//! for a channel. A forked child does not have the thread, and gets one of its own with its first
+//! request.
 
 use std::future::Future;
 use std::io;
@@ -18,7 +19,8 @@ static RUNTIME: PerProcess<Runtime> = PerProcess::new();
 #[derive(Debug)]
 struct Runtime {
     handle: Handle,
-    /// The thread ends when this is dropped: two threads may make a runtime at once, and one of them is not used.
+    /// The thread ends when this is dropped: two threads may make a runtime at once, and one of
+    /// them is not used.
     _running: oneshot::Sender<()>,
 }
 

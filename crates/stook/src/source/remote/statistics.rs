@@ -15,7 +15,8 @@ pub struct RemoteStatistics {
     pub retries: u64,
     /// Bytes of bodies that arrived, those among them that were not used.
     pub bytes: u64,
-    /// How long requests that brought all they were to bring took, from before they were sent to their last byte.
+    /// How long requests that brought all they were to bring took, from before they were sent to
+    /// their last byte.
     pub latency: LatencyHistogram,
 }
 

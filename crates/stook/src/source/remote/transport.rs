@@ -1,8 +1,9 @@
 //! How one request reaches a server.
 //!
-//! What an address is, whose credentials are used and how a request is signed, `object_store` knows. What is done with
-//! an answer is decided here, the same for every kind of server. So each request carries a [`Ticket`]: the connector
-//! below leaves the answer on it, before `object_store` has a look.
+//! What an address is, whose credentials are used and how a request is signed, `object_store`
+//! knows. What is done with an answer is decided here, the same for every kind of server. So each
+//! request carries a [`Ticket`]: the connector below leaves the answer on it, before `object_store`
+//! has a look.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +42,8 @@ pub(super) enum Transport {
     Store {
         store: Box<dyn ObjectStore>,
         path: Path,
-        /// What to do where the metadata service of the machine gives no credentials; nothing where there are others.
+        /// What to do where the metadata service of the machine gives no credentials; nothing where
+        /// there are others.
         advice: Option<&'static str>,
     },
 }
@@ -50,9 +52,9 @@ pub(super) enum Transport {
 pub(super) struct Plain {
     client: HttpClient,
     url: Url,
-    /// What any server is told.
+    /// What any server is reported.
     headers: HeaderMap,
-    /// What only the server of the address is told: who asks, and what the caller gave.
+    /// What only the server of the address is reported: who asks, and what the caller gave.
     own: HeaderMap,
 }
 
@@ -106,8 +108,8 @@ impl Transport {
                 let range = range.map(|range| GetRange::Bounded(range.start()..range.end()));
                 let if_match = if_match.map(str::to_owned);
                 let options = GetOptions { range, if_match, extensions, ..GetOptions::default() };
-                let told = store.get_opts(path, options).await;
-                let response = match (ticket.take(), told) {
+                let reported = store.get_opts(path, options).await;
+                let response = match (ticket.take(), reported) {
                     (Some(answer), _) => answer.map_err(|error| Failure::of_transport(&error))?,
                     (None, Err(error)) => return Err(Failure::of_store(&error, *advice)),
                     (None, Ok(_)) => return Err(Failure::protocol("an answer was lost")),
@@ -285,7 +287,8 @@ fn store(url: &Url, options: &RemoteOptions) -> Result<Transport, String> {
     Ok(Transport::Store { store, path, advice })
 }
 
-/// With any of these the metadata service of the machine is not asked; without, it is, and there may be none.
+/// With any of these the metadata service of the machine is not asked; without, it is, and there
+/// may be none.
 const GIVEN_TO_S3: [AmazonS3ConfigKey; 5] = [
     AmazonS3ConfigKey::AccessKeyId,
     AmazonS3ConfigKey::SecretAccessKey,

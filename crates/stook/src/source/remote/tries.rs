@@ -141,10 +141,10 @@ mod tests {
         let mut tries = Tries::new("x".into(), None, &options, Some(options.deadline));
         let after = Some(Duration::from_secs(60));
         let error = tries.wait_after(Failure::Passing { cause: "busy".into(), after }).unwrap_err();
-        let told = error.to_string();
+        let reported = error.to_string();
         assert!(
-            told.contains("within 5s; the last try: busy, and it wants to be left alone for 60s"),
-            "{told}"
+            reported.contains("within 5s; the last try: busy, and it wants to be left alone for 60s"),
+            "{reported}"
         );
     }
 }

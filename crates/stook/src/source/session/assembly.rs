@@ -205,8 +205,8 @@ fn alone(origin: Origin, range: ByteRange) -> Piece {
     Piece { request: 0, origin, offset, len, place: Place::Alone }
 }
 
-/// One long range of a file: cut where the file is aligned, so that the widened reads of the pieces lie
-/// in the arena as they do in the file.
+/// One long range of a file: cut where the file is aligned, so that the widened reads of the pieces
+/// lie in the arena as they do in the file.
 fn beside(
     file: &Arc<File>,
     range: Range<u64>,
@@ -235,8 +235,8 @@ fn beside(
     Ok((Target::Beside { arena, data }, pieces))
 }
 
-/// A range of several leaves, of a fill, or a long one of an object: what is here is copied now, the rest when it
-/// is read.
+/// A range of several leaves, of a fill, or a long one of an object: what is here is copied now,
+/// the rest when it is read.
 fn copied(leaves: &mut Vec<Leaf>, len: u64, limits: Limits) -> Result<(Target, Vec<Piece>)> {
     let len = usize::try_from(len).map_err(|_| too_long())?;
     let mut buffer = Buffer::with_capacity(len);

@@ -1,9 +1,10 @@
 //! [`Session`]: runs the leaves of any number of sources through one engine.
 //!
-//! Ranges go in with a token and come out, in any order, as contiguous bytes. The session splits what
-//! is long, keeps the engine's queue full across ranges and sources, and reuses aligned memory. A range
-//! that is one piece of one file is handed out in the very memory the engine read it into; a long one is
-//! read in place, piece beside piece; only ranges made of several leaves are put together by copying.
+//! Ranges go in with a token and come out, in any order, as contiguous bytes. The session splits
+//! what is long, keeps the engine's queue full across ranges and sources, and reuses aligned
+//! memory. A range that is one piece of one file is handed out in the very memory the engine read
+//! it into; a long one is read in place, piece beside piece; only ranges made of several leaves are
+//! put together by copying.
 //!
 //! It does not merge or sort what it is given; that is the planner's work. It never hands out fewer
 //! bytes than were asked for.
@@ -26,12 +27,13 @@ use crate::engine::{Access, BufferPool, Completion, Engine, EngineFactory, Opera
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 
-/// Memory of results that were dropped is kept for the next ones, up to so many bytes. Fresh memory costs more
-/// than the processor's time for it: on virtual machines the device has to wait for the host to find it.
+/// Memory of results that were dropped is kept for the next ones, up to so many bytes. Fresh memory
+/// costs more than the processor's time for it: on virtual machines the device has to wait for the
+/// host to find it.
 const POOL_BYTES: usize = 64 << 20;
-/// How many reads are handed to the system by one call. At depth 32 on the device it was measured on, random reads of
-/// 4 KiB reached 52,000/s handed over singly, 50,000/s in fours and 43,000/s all at once, for 8.8, 7.1 and 6.1 µs of
-/// processor time each.
+/// How many reads are handed to the system by one call. At depth 32 on the device it was measured
+/// on, random reads of 4 KiB reached 52,000/s handed over singly, 50,000/s in fours and 43,000/s
+/// all at once, for 8.8, 7.1 and 6.1 µs of processor time each.
 const HANDED_OVER_AT_ONCE: usize = 4;
 
 /// How a session reads.
@@ -48,8 +50,8 @@ pub struct SessionOptions {
 }
 
 impl Default for SessionOptions {
-    /// Depth 32 and 1 MiB: enough of both to fill the devices it was measured on. Eight requests of up to 8 MiB: a
-    /// request pays for its latency by its length.
+    /// Depth 32 and 1 MiB: enough of both to fill the devices it was measured on. Eight requests of
+    /// up to 8 MiB: a request pays for its latency by its length.
     fn default() -> Self {
         Self { depth: 32, max_read_bytes: 1 << 20, requests: 8, max_request_bytes: 8 << 20 }
     }
@@ -152,8 +154,8 @@ impl Session {
 
     /// Waits for the next range that is read; `None` when nothing was asked for any more.
     ///
-    /// The error of a range comes with its token: [`Error::ShortRead`] when the file ends before it, or
-    /// what the system or the server met. The other ranges go on.
+    /// The error of a range comes with its token: [`Error::ShortRead`] when the file ends before
+    /// it, or what the system or the server met. The other ranges go on.
     #[expect(clippy::should_implement_trait, reason = "an iterator would end, this goes on after more work")]
     pub fn next(&mut self) -> Option<(u64, Result<Bytes>)> {
         loop {
@@ -166,8 +168,8 @@ impl Session {
             }
             self.fill_engine(usize::MAX);
             if self.engine.in_flight() == 0 {
-                // Where nothing is under way either, all that was queued belonged to ranges that have failed and
-                // are ready now.
+                // Where nothing is under way either, all that was queued belonged to ranges that
+                // have failed and are ready now.
                 self.take_answers(true);
                 continue;
             }
@@ -176,15 +178,16 @@ impl Session {
                 self.break_down(&error);
                 continue;
             }
-            // What waited goes to the device before the caller looks at what is here: it must not stand
-            // idle meanwhile.
+            // What waited goes to the device before the caller looks at what is here: it must not
+            // stand idle meanwhile.
             if let Err(error) = self.hand_over() {
                 self.break_down(&error);
             }
         }
     }
 
-    /// Takes the answers that are here, after waiting for one if need be, and asks for what comes next.
+    /// Takes the answers that are here, after waiting for one if need be, and asks for what comes
+    /// next.
     fn take_answers(&mut self, wait: bool) {
         if self.requests.is_orphaned() {
             return self.break_down(&broken());
@@ -226,8 +229,8 @@ impl Session {
         reaped
     }
 
-    /// Reads ranges of one source, in the order given, having checked before and after that it is the
-    /// same as when it was opened.
+    /// Reads ranges of one source, in the order given, having checked before and after that it is
+    /// the same as when it was opened.
     ///
     /// # Errors
     /// [`Error::SourceChanged`], or the first error met.
@@ -273,8 +276,8 @@ impl Session {
         }
     }
 
-    /// Moves pieces from the queue to the system, few at once: of a long list the device would begin with the first
-    /// only when the last is prepared.
+    /// Moves pieces from the queue to the system, few at once: of a long list the device would
+    /// begin with the first only when the last is prepared.
     fn hand_over(&mut self) -> Result<()> {
         let mut room = self.depth.saturating_sub(self.engine.in_flight());
         loop {
@@ -287,7 +290,8 @@ impl Session {
         }
     }
 
-    /// Moves pieces from the queue to the engine while there is room, at most so many; how many it moved.
+    /// Moves pieces from the queue to the engine while there is room, at most so many; how many it
+    /// moved.
     fn fill_engine(&mut self, most: usize) -> usize {
         let mut moved = 0;
         while moved < most && self.engine.in_flight() < self.depth {
@@ -377,8 +381,8 @@ fn broken() -> Error {
     Error::io("use", PathBuf::from("an I/O engine that has failed"), io::ErrorKind::BrokenPipe.into())
 }
 
-/// Reads ranges of one source, in the order given, with an engine made for it; who reads often keeps a
-/// [`Session`].
+/// Reads ranges of one source, in the order given, with an engine made for it; who reads often
+/// keeps a [`Session`].
 ///
 /// # Errors
 /// As [`Session::read_batch`], or when the engine cannot be made.

@@ -1,4 +1,5 @@
-//! The requests of a session: pieces of objects, asked for a few at a time and answered by another thread.
+//! The requests of a session: pieces of objects, asked for a few at a time and answered by another
+//! thread.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};

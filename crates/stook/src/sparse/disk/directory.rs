@@ -1,6 +1,7 @@
 //! The directory of a cache: its files by name, and the locks on them.
 //!
-//! A lock belongs to an opening of a file, which a forked child shares. So a file is opened anew for each lock.
+//! A lock belongs to an opening of a file, which a forked child shares. So a file is opened anew
+//! for each lock.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -66,7 +67,8 @@ pub(super) struct Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Closing it comes next and does the same, unless a child that was forked meanwhile has it too.
+        // Closing it comes next and does the same, unless a child that was forked meanwhile has it
+        // too.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
@@ -74,7 +76,8 @@ impl Drop for Locked {
 impl Directory {
     /// Opens it, or makes it for nobody but the user of this process.
     ///
-    /// What lies in it is handed out as the bytes of sources. So nobody else may be able to put anything there.
+    /// What lies in it is handed out as the bytes of sources. So nobody else may be able to put
+    /// anything there.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let fail = |operation| move |error: io::Error| Error::io(operation, path, error);
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(fail("make the directory"))?;
@@ -97,7 +100,8 @@ impl Directory {
 
     /// Opens a file that is there.
     pub(super) fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // Without waiting: a pipe that somebody put there is not read, and nothing waits for its other end.
+        // Without waiting: a pipe that somebody put there is not read, and nothing waits for its
+        // other end.
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         Ok(retry_on_intr(|| rustix::fs::openat(&self.fd, name, flags, FILE_MODE))?.into())
     }
@@ -156,7 +160,8 @@ impl Directory {
         }
     }
 
-    /// Locks the index of an entry, for whoever adds to it, and gives what it then is; `None` where it is gone.
+    /// Locks the index of an entry, for whoever adds to it, and gives what it then is; `None` where
+    /// it is gone.
     pub(super) fn lock_index(&self, name: &str) -> io::Result<Option<(Locked, About)>> {
         loop {
             let file = match self.open_file(name, OFlags::RDWR) {

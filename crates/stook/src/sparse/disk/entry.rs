@@ -25,8 +25,8 @@ const BACK_OFF_MAX: u32 = 10;
 
 /// What is kept on disk of one state of one source, for any number of threads.
 ///
-/// No call of it fails: what the disk does not give is not held, and what it does not take is not kept. The
-/// [statistics](DiskCache::statistics) of the cache tell.
+/// No call of it fails: what the disk does not give is not held, and what it does not take is not
+/// kept. The [statistics](DiskCache::statistics) of the cache tell.
 #[derive(Debug)]
 pub struct DiskEntry {
     cache: Arc<DiskCache>,
@@ -60,10 +60,11 @@ struct Room {
 }
 
 impl DiskCache {
-    /// The entry of what has this origin and is in this state. What is there of another state is thrown away.
+    /// The entry of what has this origin and is in this state. What is there of another state is
+    /// thrown away.
     ///
-    /// The name of the origin is written to the disk: it must not tell secrets. Nothing is kept of sources whose states
-    /// cannot be told apart, having neither a strong ETag nor a time.
+    /// The name of the origin is written to the disk: it must not tell secrets. Nothing is kept of
+    /// sources whose states cannot be told apart, having neither a strong ETag nor a time.
     pub fn entry(self: &Arc<Self>, origin: &Origin, identity: &Identity) -> DiskEntry {
         let owner = Owner::new(origin, identity, &self.salt);
         let name = name_of(&owner.key);
@@ -94,8 +95,8 @@ impl DiskEntry {
         self.state().live.as_ref().map_or_else(|| vec![range], |live| live.gaps(range))
     }
 
-    /// What is held of a range, verified: positions and bytes, ascending, in whole records, which may reach beyond the range
-    /// and overlap.
+    /// What is held of a range, verified: positions and bytes, ascending, in whole records, which
+    /// may reach beyond the range and overlap.
     pub fn read(&self, range: ByteRange) -> Vec<(u64, Bytes)> {
         let Some((data, id, records)) = self.records(range) else { return Vec::new() };
         let (mut held, mut failed) = (Vec::with_capacity(records.len()), Vec::new());
@@ -113,8 +114,8 @@ impl DiskEntry {
         held
     }
 
-    /// Keeps bytes of the source, where they are not kept already. They must have been read while its identity was a
-    /// [proof](crate::source::Source::is_proven).
+    /// Keeps bytes of the source, where they are not kept already. They must have been read while
+    /// its identity was a [proof](crate::source::Source::is_proven).
     pub fn write(&self, start: u64, bytes: &[u8]) {
         let range =
             ByteRange::at(start, bytes.len() as u64).filter(|range| range.end() <= self.owner.identity.len);
@@ -235,7 +236,8 @@ impl DiskEntry {
 
     /// Holds no longer what was not as it was written.
     fn distrust(&self, failed: &[(Record, Failed)], id: FileId) {
-        // Whoever evicts makes holes before the index without them is seen, and holds this lock meanwhile.
+        // Whoever evicts makes holes before the index without them is seen, and holds this lock
+        // meanwhile.
         let is_current = match self.cache.directory.lock_index(&self.index_name) {
             Ok(current) => current.is_some_and(|(_, found)| found.id == id),
             Err(_) => true,
@@ -329,7 +331,8 @@ impl DiskEntry {
         let Some((locked, found)) = self.cache.directory.lock_index(&self.index_name)? else {
             return Ok(());
         };
-        // Where the entry was shortened or begun anew, what was written may have been evicted already.
+        // Where the entry was shortened or begun anew, what was written may have been evicted
+        // already.
         let Some(records_len) = found.len.checked_sub(room.header_len).filter(|_| found.id == room.id) else {
             return Ok(());
         };

@@ -1,4 +1,5 @@
-//! The index of an entry as bytes: `docs/formats/sparse-cache-v1.md`. Pure data: nothing here reads or writes a file.
+//! The index of an entry as bytes: `docs/formats/sparse-cache-v1.md`. Pure data: nothing here reads
+//! or writes a file.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
@@ -150,7 +151,8 @@ impl Record {
         out
     }
 
-    /// Decodes one of a source of `len` bytes; `None` where it is damaged, of another index or cannot be.
+    /// Decodes one of a source of `len` bytes; `None` where it is damaged, of another index or
+    /// cannot be.
     pub(super) fn decode(bytes: &[u8; RECORD_LEN], header_sum: u32, len: u64) -> Option<Self> {
         let (body, record_sum) = bytes.split_last_chunk::<4>()?;
         if crc32c::crc32c_append(first_sum(header_sum), body) != u32::from_le_bytes(*record_sum) {
@@ -179,7 +181,8 @@ impl ExtentValue for Record {
     }
 }
 
-/// What the index of an entry of a [`DiskCache`](super::DiskCache) says: for whoever wants to look into one.
+/// What the index of an entry of a [`DiskCache`](super::DiskCache) says: for whoever wants to look
+/// into one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheIndex {
     pub(super) header: Header,
@@ -188,7 +191,8 @@ pub struct CacheIndex {
 }
 
 impl CacheIndex {
-    /// Decodes the bytes of an index file. Records that are damaged are left out, and so is a last one that was cut off.
+    /// Decodes the bytes of an index file. Records that are damaged are left out, and so is a last
+    /// one that was cut off.
     ///
     /// # Errors
     /// When they do not begin with a header that is whole.

@@ -28,7 +28,8 @@ pub(super) enum Found {
     Live(Box<Live>),
 }
 
-/// An entry as it was begun at one time; when it is begun anew, or shortened, this is of no use any more.
+/// An entry as it was begun at one time; when it is begun anew, or shortened, this is of no use any
+/// more.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) data: Arc<File>,

@@ -1,8 +1,9 @@
 //! [`DiskCache`]: what was fetched of sources, kept in a directory for the next time.
 //!
-//! A cache promises nothing about what it keeps, only that what it gives is right. So nothing is ever synced, and
-//! every range carries a checksum that is verified whenever it is read: whatever a crash, a full disk or a bad sector left
-//! of a range, it is either as it was written or not held. `docs/formats/sparse-cache-v1.md` has the bytes.
+//! A cache promises nothing about what it keeps, only that what it gives is right. So nothing is
+//! ever synced, and every range carries a checksum that is verified whenever it is read: whatever a
+//! crash, a full disk or a bad sector left of a range, it is either as it was written or not held.
+//! `docs/formats/sparse-cache-v1.md` has the bytes.
 
 mod directory;
 mod entry;
@@ -29,8 +30,8 @@ pub use format::{CacheIndex, CacheIndexError};
 pub struct DiskCacheOptions {
     /// What all entries together may take of the disk, bytes. What was used longest ago is evicted.
     ///
-    /// Each process that writes looks at what there is after every 1/32 of it, so several may together exceed it by
-    /// as much each.
+    /// Each process that writes looks at what there is after every 1/32 of it, so several may
+    /// together exceed it by as much each.
     pub budget_bytes: u64,
 }
 
@@ -52,20 +53,24 @@ pub struct DiskStatistics {
     pub evicted_bytes: u64,
     /// Bytes that were to be kept, and had no place in the budget.
     pub unkept_bytes: u64,
-    /// Ranges and records of an index that were not what their checksums say; they are fetched again.
+    /// Ranges and records of an index that were not what their checksums say; they are fetched
+    /// again.
     pub damaged_ranges: u64,
-    /// Entries that were thrown away: of another state of their source, of another version, or damaged.
+    /// Entries that were thrown away: of another state of their source, of another version, or
+    /// damaged.
     pub discarded_entries: u64,
-    /// Operations that failed: a full disk, a directory that may only be read. Reads go on without the disk.
+    /// Operations that failed: a full disk, a directory that may only be read. Reads go on without
+    /// the disk.
     pub failures: u64,
     /// What the first of them was.
     pub first_failure: Option<Arc<str>>,
 }
 
-/// A directory in which what was fetched of sources is kept, within a budget, shared by any number of processes.
+/// A directory in which what was fetched of sources is kept, within a budget, shared by any number
+/// of processes.
 ///
-/// Each source has an entry: a sparse file of its bytes, and an index of the ranges that are held. It is given to
-/// files by [`SparseFileOptions::disk`](super::SparseFileOptions::disk).
+/// Each source has an entry: a sparse file of its bytes, and an index of the ranges that are held.
+/// It is given to files by [`SparseFileOptions::disk`](super::SparseFileOptions::disk).
 ///
 /// ```
 /// use stook::source::{Identity, Origin};
@@ -107,10 +112,12 @@ struct Counted {
 }
 
 impl DiskCache {
-    /// Opens a directory, which is made for nobody but the user of this process where there is none.
+    /// Opens a directory, which is made for nobody but the user of this process where there is
+    /// none.
     ///
     /// # Errors
-    /// When it cannot be made or opened, others may write in it, it is within a pack, or it holds files and none of a cache.
+    /// When it cannot be made or opened, others may write in it, it is within a pack, or it holds
+    /// files and none of a cache.
     pub fn open(directory: impl AsRef<Path>, options: DiskCacheOptions) -> Result<Arc<Self>> {
         let path = directory.as_ref();
         target::refuse_inside_pack(path).map_err(|error| Error::io("keep a cache in", path, error))?;
@@ -166,8 +173,9 @@ impl DiskCache {
     }
 }
 
-/// Refuses a directory with files of which none is a cache's: nobody wants ours among them. One file is enough to know a cache:
-/// the first opening may have been cut off, and any file of a cache may be removed.
+/// Refuses a directory with files of which none is a cache's: nobody wants ours among them. One
+/// file is enough to know a cache: the first opening may have been cut off, and any file of a cache
+/// may be removed.
 fn refuse_files_of_others(directory: &Directory) -> io::Result<()> {
     let mut is_empty = true;
     for name in directory.names()? {

@@ -1,5 +1,5 @@
-//! Keeps a cache within its budget: entries that were used longest ago go first, and of an entry that is larger than what
-//! must go, the ranges that were written first.
+//! Keeps a cache within its budget: entries that were used longest ago go first, and of an entry
+//! that is larger than what must go, the ranges that were written first.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -87,7 +87,8 @@ impl DiskCache {
         Ok(entries)
     }
 
-    /// Evicts until no more than `target` is taken, and tells how much is; `None` where another process is at it.
+    /// Evicts until no more than `target` is taken, and tells how much is; `None` where another
+    /// process is at it.
     fn evict_to(&self, target: u64) -> io::Result<Option<u64>> {
         let Some(_locked) = self.directory.try_lock()? else { return Ok(None) };
         let mut entries = Vec::new();
@@ -115,8 +116,8 @@ impl DiskCache {
         Ok(Some(taken))
     }
 
-    /// Removes what was left by processes that were killed: nobody begins or removes an entry now. `None` where
-    /// nothing stays.
+    /// Removes what was left by processes that were killed: nobody begins or removes an entry now.
+    /// `None` where nothing stays.
     fn without_leftovers(&self, name: &str, mut files: Files) -> io::Result<Option<(About, Files)>> {
         let current = match files.index {
             Some(_) if files.others.len() == 1 => return Ok(files.index.map(|index| (index, files))),
@@ -143,7 +144,8 @@ impl DiskCache {
 
     /// Removes all files of an entry; the directory is locked.
     pub(super) fn remove_entry(&self, name: &str) -> io::Result<()> {
-        // The index first: whoever looks for the data of one that is there would take it for damaged.
+        // The index first: whoever looks for the data of one that is there would take it for
+        // damaged.
         self.directory.remove(&index_name(name))?;
         for file in self.directory.names()? {
             if file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')) {
@@ -189,8 +191,9 @@ impl DiskCache {
             let file = self.directory.create_file(&draft)?;
             file.write_all_at(&index.encode(), 0)?;
             directory::set_modified(&file, about.modified)?;
-            // Whoever finds a hole where the index had bytes waits for the lock that is held here, and then finds
-            // another index. In the other order, a write to it could fall into a hole.
+            // Whoever finds a hole where the index had bytes waits for the lock that is held here,
+            // and then finds another index. In the other order, a write to it could fall into a
+            // hole.
             punch_all_but(&data, &index, before.len)?;
             self.directory.rename(&draft, &index_name(name))
         };

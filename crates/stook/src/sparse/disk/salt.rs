@@ -1,4 +1,5 @@
-//! What the origins of a cache are hashed with, so that nothing can be learned from a name that others have, too.
+//! What the origins of a cache are hashed with, so that nothing can be learned from a name that
+//! others have, too.
 
 use std::io;
 use std::os::unix::fs::FileExt;

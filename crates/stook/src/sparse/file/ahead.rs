@@ -1,20 +1,21 @@
 //! [`Ahead`]: how much more than what is asked for a request fetches, without foreknowledge.
 //!
-//! Programs that read a few structures out of a huge file jump to a place, read there for a while in tiny steps, and
-//! jump on. What was asked for, with gaps of up to `max_gap` filled, is a **neighbourhood**; whoever knew all
-//! reads beforehand would fetch each neighbourhood by one request. How long it will be is not known when it is first
-//! touched. So:
+//! Programs that read a few structures out of a huge file jump to a place, read there for a while
+//! in tiny steps, and jump on. What was asked for, with gaps of up to `max_gap` filled, is a
+//! **neighbourhood**; whoever knew all reads beforehand would fetch each neighbourhood by one
+//! request. How long it will be is not known when it is first touched. So:
 //!
-//! - The first read of a neighbourhood fetches a window around itself: as far as earlier neighbourhoods reached
-//!   from their first reads, or a share of what may still be fetched without need. Where earlier ones were all small,
-//!   so is the window.
-//! - A read that goes on past what was fetched doubles what is there of its neighbourhood, in the direction in
-//!   which it went; gaps between neighbours are filled at once.
-//! - Where first reads came at equal distances, those that would be next are fetched too: two, then four, up to sixteen.
+//! - The first read of a neighbourhood fetches a window around itself: as far as earlier
+//!   neighbourhoods reached from their first reads, or a share of what may still be fetched without
+//!   need. Where earlier ones were all small, so is the window.
+//! - A read that goes on past what was fetched doubles what is there of its neighbourhood, in the
+//!   direction in which it went; gaps between neighbours are filled at once.
+//! - Where first reads came at equal distances, those that would be next are fetched too: two, then
+//!   four, up to sixteen.
 //!
-//! What is fetched never exceeds `max(2 n, n + allowance)` bytes, where `n` is the length of all neighbourhoods so
-//! far; n itself is what whoever knew all reads would have fetched. Something of the allowance is kept for
-//! neighbourhoods that turn out longer.
+//! What is fetched never exceeds `max(2 n, n + allowance)` bytes, where `n` is the length of all
+//! neighbourhoods so far; n itself is what whoever knew all reads would have fetched. Something of
+//! the allowance is kept for neighbourhoods that turn out longer.
 
 use std::collections::VecDeque;
 
@@ -23,10 +24,11 @@ use crate::extent::{ByteRange, ExtentMap, OnOverlap};
 /// How a [`SparseFile`](super::SparseFile) reads ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AheadOptions {
-    /// Gaps between reads up to this long are fetched too, bytes: a request costs more than they do.
+    /// Gaps between reads up to this long are fetched too, bytes: a request costs more than they
+    /// do.
     pub max_gap: u64,
-    /// What may be fetched and never used in small files of reads, bytes; beyond that, at most as much as was needed.
-    /// 0 for no reading ahead while less than that was needed.
+    /// What may be fetched and never used in small files of reads, bytes; beyond that, at most as
+    /// much as was needed. 0 for no reading ahead while less than that was needed.
     pub allowance: u64,
     /// The longest way ahead of one read, bytes.
     pub max_window: u64,
@@ -58,7 +60,8 @@ pub(super) struct Ahead {
     end: u64,
     /// Neighbourhoods.
     near: ExtentMap<()>,
-    /// What has been fetched at any time. What is fetched again, because it was evicted, is needed again.
+    /// What has been fetched at any time. What is fetched again, because it was evicted, is needed
+    /// again.
     fetched: ExtentMap<()>,
     /// The first reads of the latest neighbourhoods, oldest first.
     first_reads: VecDeque<ByteRange>,
@@ -105,8 +108,8 @@ impl Ahead {
         }
     }
 
-    /// What to fetch so that all of `wanted`, which is within the file, is there: ranges that do not overlap, those
-    /// that are needed first.
+    /// What to fetch so that all of `wanted`, which is within the file, is there: ranges that do
+    /// not overlap, those that are needed first.
     pub(super) fn plan(&mut self, wanted: ByteRange, missing: &Missing<'_>) -> Vec<ByteRange> {
         let noted = self.note(wanted);
         let gaps = missing(wanted);
@@ -267,7 +270,8 @@ impl Ahead {
         }
     }
 
-    /// The distance between the latest three first reads, where it is the same twice and so is their length.
+    /// The distance between the latest three first reads, where it is the same twice and so is
+    /// their length.
     fn stride(&self) -> Option<i64> {
         let mut latest = self.first_reads.iter().rev();
         let (third, second, first) = (latest.next()?, latest.next()?, latest.next()?);
@@ -281,8 +285,8 @@ impl Ahead {
     }
 }
 
-/// The longest of earlier distances that is within its share, or the median; or a share, where that is not
-/// far more than any of them.
+/// The longest of earlier distances that is within its share, or the median; or a share, where that
+/// is not far more than any of them.
 fn guessed(distances: &mut [u64], share: u64, doubt: u64) -> u64 {
     distances.sort_unstable();
     let median = distances.get(distances.len() / 2).copied().unwrap_or_default();

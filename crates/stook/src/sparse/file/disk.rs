@@ -1,4 +1,5 @@
-//! What a file does with its cache on disk: looks there before it fetches, keeps there what it has fetched.
+//! What a file does with its cache on disk: looks there before it fetches, keeps there what it has
+//! fetched.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use crate::report::units;
 use crate::source::Source;
 use crate::sparse::{DiskCache, DiskEntry, OnDifference};
 
-/// What is loaded from disk at a time, so that memory is needed for no more than that. A multiple of what records end at.
+/// What is loaded from disk at a time, so that memory is needed for no more than that. A multiple
+/// of what records end at.
 const STEP: u64 = 8 << 20;
 
 pub(super) fn entry_of(cache: &Arc<DiskCache>, source: &dyn Source) -> DiskEntry {
@@ -29,8 +31,8 @@ impl SparseFile {
         Ok(())
     }
 
-    /// What is missing of a part of the file: neither in memory nor on disk. What the disk has of what is `wanted` was
-    /// loaded before; what of it is missing now, the disk cannot give.
+    /// What is missing of a part of the file: neither in memory nor on disk. What the disk has of
+    /// what is `wanted` was loaded before; what of it is missing now, the disk cannot give.
     pub(super) fn missing(&self, part: ByteRange, wanted: ByteRange) -> Vec<ByteRange> {
         let gaps = self.buffer.gaps(part);
         let Some(disk) = &self.disk else { return gaps };
@@ -77,17 +79,17 @@ impl SparseFile {
                     .into(),
             );
         }
-        let (budget, told, len) = (cache.options().budget_bytes, cache.statistics(), self.len());
+        let (budget, reported, len) = (cache.options().budget_bytes, cache.statistics(), self.len());
         let bytes = units::bytes_decimal;
-        if budget < len && (told.unkept_bytes > 0 || told.evicted_bytes > 0) {
+        if budget < len && (reported.unkept_bytes > 0 || reported.evicted_bytes > 0) {
             let (budget, len) = (bytes(budget), bytes(len));
             let what = "so that not all that is fetched is kept";
             return Some(
                 format!("its budget of {budget} is too small for the {len} of the source, {what}").into(),
             );
         }
-        (told.unkept_bytes > 0).then(|| {
-            let (budget, unkept) = (bytes(budget), bytes(told.unkept_bytes));
+        (reported.unkept_bytes > 0).then(|| {
+            let (budget, unkept) = (bytes(budget), bytes(reported.unkept_bytes));
             format!("its budget of {budget} had no room for {unkept} of what was fetched").into()
         })
     }

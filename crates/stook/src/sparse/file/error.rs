@@ -9,7 +9,8 @@ use crate::sparse::SparseError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseFileError {
-    /// The source could not be read, or has changed. All threads that waited for the same bytes are told the same.
+    /// The source could not be read, or has changed. All threads that waited for the same bytes
+    /// receive the same.
     #[error(transparent)]
     Source(Arc<Error>),
     /// The cache refused what the source gave.

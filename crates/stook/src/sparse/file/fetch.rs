@@ -36,8 +36,9 @@ impl Fetcher {
         &self.source
     }
 
-    /// Reads ranges, and hands each out with its number and how long it took: as it comes where the source checks
-    /// each read itself; else when all are there and the source is known to be unchanged.
+    /// Reads ranges, and hands each out with its number and how long it took: as it comes where the
+    /// source checks each read itself; else when all are there and the source is known to be
+    /// unchanged.
     ///
     /// # Errors
     /// [`Error::SourceChanged`], or what reading met first; other ranges may have been handed out.
@@ -91,7 +92,8 @@ impl Fetcher {
         }
         let mut failure = None;
         while let Some((token, bytes)) = session.next() {
-            // Tokens are positions in `ranges`. One that fails may be one that was only read ahead: the others count.
+            // Tokens are positions in `ranges`. One that fails may be one that was only read ahead:
+            // the others count.
             let handed = bytes.and_then(|bytes| each(token as usize, bytes, began.elapsed()));
             failure = match handed {
                 // It explains all others.

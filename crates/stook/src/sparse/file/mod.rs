@@ -37,8 +37,8 @@ pub struct SparseFileOptions {
     pub session: SessionOptions,
     /// What makes engines for local sources.
     pub engines: Arc<dyn EngineFactory>,
-    /// Where what was fetched is kept for the next time, if anywhere. The name of the [origin](Source::origin) of the
-    /// source is written there too.
+    /// Where what was fetched is kept for the next time, if anywhere. The name of the
+    /// [origin](Source::origin) of the source is written there too.
     pub disk: Option<Arc<DiskCache>>,
 }
 
@@ -50,11 +50,13 @@ impl Default for SparseFileOptions {
     }
 }
 
-/// A source that is read through a cache in memory, and on disk where that is wanted, from any number of threads.
+/// A source that is read through a cache in memory, and on disk where that is wanted, from any
+/// number of threads.
 ///
-/// A read gives what is held and fetches what is missing, in few large requests, ahead of the reader where its pattern
-/// allows a guess. What one thread is fetching no other asks for again. All bytes are of one state of the source: once it
-/// has changed, every read is an error that names both states, and what was held is gone.
+/// A read gives what is held and fetches what is missing, in few large requests, ahead of the
+/// reader where its pattern allows a guess. What one thread is fetching no other asks for again.
+/// All bytes are of one state of the source: once it has changed, every read is an error that names
+/// both states, and what was held is gone.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -104,13 +106,15 @@ impl SparseFile {
 
     /// A source whose bytes are held in a store, under its budget.
     ///
-    /// What is held under this name is given only if it is of this source in this state, and both are
-    /// [proven](Source::is_proven): by the rule of the cache on disk. Otherwise the name stands for this source from now on; a
-    /// file that is still open under it keeps its own bytes, under the same budget. What is proven stays in the store for the next
-    /// file; all else goes with the last file over it.
+    /// What is held under this name is given only if it is of this source in this state, and both
+    /// are [proven](Source::is_proven): by the rule of the cache on disk. Otherwise the name stands
+    /// for this source from now on; a file that is still open under it keeps its own bytes, under
+    /// the same budget. What is proven stays in the store for the next file; all else goes with the
+    /// last file over it.
     ///
     /// # Errors
-    /// [`SparseError::NotOfASource`] where bytes are held under this name that no such file put there.
+    /// [`SparseError::NotOfASource`] where bytes are held under this name that no such file put
+    /// there.
     pub fn in_store(
         source: Arc<dyn Source>,
         store: &SparseStore,
@@ -173,8 +177,8 @@ impl SparseFile {
     /// What was asked for and what that cost, since it was made.
     pub fn statistics(&self) -> SparseStatistics {
         let disk = self.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
-        let told = self.counted.snapshot(self.buffer.counters().evicted_bytes, disk);
-        SparseStatistics { disk_remark: self.disk_remark(), ..told }
+        let reported = self.counted.snapshot(self.buffer.counters().evicted_bytes, disk);
+        SparseStatistics { disk_remark: self.disk_remark(), ..reported }
     }
 
     /// Reads bytes at `position` into `out`; fewer than it has room for only where the source ends.
@@ -192,8 +196,9 @@ impl SparseFile {
         Ok(len)
     }
 
-    /// What [`read_at`](Self::read_at) gives, where that is held in memory and nothing need be waited for. Otherwise `out` is as it
-    /// was, and nothing is counted: callers that must not wait where they are look here first.
+    /// What [`read_at`](Self::read_at) gives, where that is held in memory and nothing need be
+    /// waited for. Otherwise `out` is as it was, and nothing is counted: callers that must not wait
+    /// where they are look here first.
     pub fn read_at_once(&self, position: u64, out: &mut [u8]) -> Option<usize> {
         let left = self.len().saturating_sub(position);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
@@ -226,8 +231,9 @@ impl SparseFile {
         ranges.iter().map(|&range| self.read(range)).collect()
     }
 
-    /// Fetches what is missing of these ranges, all of it together, and nothing ahead: for callers that know.
-    /// Neighbours are fetched by one request where no more than [`AheadOptions::max_gap`] lies between them.
+    /// Fetches what is missing of these ranges, all of it together, and nothing ahead: for callers
+    /// that know. Neighbours are fetched by one request where no more than
+    /// [`AheadOptions::max_gap`] lies between them.
     ///
     /// # Errors
     /// Those of [`read`](Self::read); [`SparseError::Plan`] for too many ranges.
@@ -314,8 +320,8 @@ impl SparseFile {
         read(&self.buffer).map_err(|error| self.state().changed.clone().unwrap_or_else(|| error.into()))
     }
 
-    /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to fetch is what `plan`
-    /// gives, which is asked again after each wait.
+    /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to
+    /// fetch is what `plan` gives, which is asked again after each wait.
     fn fill(&self, range: ByteRange, plan: &mut Planner<'_>) -> Result<(), SparseFileError> {
         self.load(range)?;
         let mut state = self.state();
@@ -335,7 +341,8 @@ impl SparseFile {
                 let begun = self.begin(&mut state, &planned);
                 drop(state);
                 let fetched = self.fetch(&begun);
-                // What was only read ahead may fail without harm, unless it says that the source has changed.
+                // What was only read ahead may fail without harm, unless it says that the source
+                // has changed.
                 if let Err(error) = fetched
                     && (error.is_changed_source() || !self.buffer.has(range))
                 {

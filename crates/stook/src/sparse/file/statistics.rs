@@ -20,21 +20,21 @@ pub struct SparseStatistics {
     pub misses: u64,
     /// Bytes of all reads, bytes that were read twice counted twice.
     pub asked_bytes: u64,
-    /// Requests to the source, as the planner made them. What the source tried again is counted there. Of a
-    /// source that was [read as a whole](crate::source::Source::whole_read) when it was opened, these are the
-    /// requests for that, and reads make no more.
+    /// Requests to the source, as the planner made them. What the source tried again is counted
+    /// there. Of a source that was [read as a whole](crate::source::Source::whole_read) when it was
+    /// opened, these are the requests for that, and reads make no more.
     pub requests: u64,
     /// Bytes of all requests.
     pub fetched_bytes: u64,
     /// Bytes that were read from disk and verified, instead of being fetched again.
     pub from_disk_bytes: u64,
-    /// What the [cache on disk](super::SparseFileOptions::disk) met, of this file and of all others in it: operations
-    /// that were refused, ranges that were damaged. No read fails for it.
+    /// What the [cache on disk](super::SparseFileOptions::disk) met, of this file and of all others
+    /// in it: operations that were refused, ranges that were damaged. No read fails for it.
     pub disk_failures: u64,
     /// What was refused first.
     pub disk_failure: Option<Arc<str>>,
-    /// Why the cache on disk keeps less than what is fetched, where that is so: nothing proves that the source will be
-    /// the same the next time, or the budget is too small.
+    /// Why the cache on disk keeps less than what is fetched, where that is so: nothing proves that
+    /// the source will be the same the next time, or the budget is too small.
     pub disk_remark: Option<Arc<str>>,
     /// Bytes that were evicted from memory.
     pub evicted_bytes: u64,
@@ -57,7 +57,8 @@ pub(super) struct Counted {
     asked_bytes: AtomicU64,
     requests: AtomicU64,
     fetched_bytes: AtomicU64,
-    /// Whether the source was read as a whole when it was opened: what is read of it now, no request brings.
+    /// Whether the source was read as a whole when it was opened: what is read of it now, no
+    /// request brings.
     is_whole: bool,
     from_disk_bytes: AtomicU64,
     unproven_bytes: AtomicU64,

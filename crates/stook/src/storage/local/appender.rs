@@ -1,13 +1,13 @@
 //! The end of a local file that grows.
 //!
-//! Bytes gather in a block. A full block that is aligned takes the way that the options name; what a
-//! flush finds unfinished, and the rest of that block later, go through the page cache, so that no
-//! byte is written twice. Full blocks of zeros are not written at all: the file gets its length and a
-//! hole.
+//! Bytes gather in a block. A full block that is aligned takes the way that the options name; what
+//! a flush finds unfinished, and the rest of that block later, go through the page cache, so that
+//! no byte is written twice. Full blocks of zeros are not written at all: the file gets its length
+//! and a hole.
 //!
 //! While full blocks follow one another, the file is made longer than its data ahead of them, since
-//! a direct write inside a file costs the system far less than one that extends it. Every flush cuts
-//! the file to its data again. A crash in between leaves zeros after the data.
+//! a direct write inside a file costs the system far less than one that extends it. Every flush
+//! cuts the file to its data again. A crash in between leaves zeros after the data.
 
 use std::fs;
 use std::io;
@@ -72,7 +72,8 @@ impl LocalAppender {
         }
     }
 
-    /// Runs a piece of work unless an earlier one failed, and refuses all further ones when it does.
+    /// Runs a piece of work unless an earlier one failed, and refuses all further ones when it
+    /// does.
     fn guarded<T>(
         &mut self,
         operation: &'static str,
@@ -117,8 +118,8 @@ impl LocalAppender {
         }
         self.full_blocks = self.full_blocks.saturating_add(1);
         if self.full_blocks > BLOCKS_BEFORE_ROOM && block.end() > self.system_len {
-            // XFS (Linux 6.18) zeroes from the end that it saw before it waited for direct writes: one that
-            // makes the file longer meanwhile would be lost.
+            // XFS (Linux 6.18) zeroes from the end that it saw before it waited for direct writes:
+            // one that makes the file longer meanwhile would be lost.
             if self.extending {
                 self.wait()?;
             }
@@ -229,8 +230,8 @@ impl Appender for LocalAppender {
 }
 
 impl Drop for LocalAppender {
-    /// What was not flushed is lost, as after a crash. Room made ahead is taken back if possible; if
-    /// it is not, the file ends in zeros, as after a crash.
+    /// What was not flushed is lost, as after a crash. Room made ahead is taken back if possible;
+    /// if it is not, the file ends in zeros, as after a crash.
     fn drop(&mut self) {
         self.queue.unregister(self.owner);
         if self.system_len > self.written {

@@ -1,8 +1,8 @@
 //! An open directory and what is done to the names in it.
 //!
-//! Whatever lies in the directory may be somebody else's work: a FIFO that nobody writes to, a link to a file of the
-//! user's, a device. So every file is opened in one place, [`Directory::open_at`], relative to the open directory, and only
-//! if it is a regular file.
+//! Whatever lies in the directory may be somebody else's work: a FIFO that nobody writes to, a link
+//! to a file of the user's, a device. So every file is opened in one place, [`Directory::open_at`],
+//! relative to the open directory, and only if it is a regular file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,8 +67,8 @@ impl Directory {
         Error::io(operation, path, errno.into())
     }
 
-    /// Opens a file relative to the directory: never through a link, without waiting for the other end of a FIFO, without
-    /// becoming the owner of a terminal.
+    /// Opens a file relative to the directory: never through a link, without waiting for the other
+    /// end of a FIFO, without becoming the owner of a terminal.
     fn open_at(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let careful = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         rustix::fs::openat(&self.fd, name, flags | careful, FILE_MODE)
@@ -93,14 +93,14 @@ impl Directory {
         flags: OFlags,
     ) -> Result<(OwnedFd, u64)> {
         let fail = |errno| self.error(operation, name, errno);
-        // Asked before it is opened, because opening alone makes some devices act; and after, because it may have been
-        // replaced between the two.
+        // Asked before it is opened, because opening alone makes some devices act; and after,
+        // because it may have been replaced between the two.
         self.check_regular(name, &self.about(name).map_err(fail)?)?;
         let fd = self.open_at(name, flags).map_err(|errno| self.refused(operation, name, errno))?;
         let stat = rustix::fs::fstat(&fd).map_err(fail)?;
         self.check_regular(name, &stat)?;
-        // NONBLOCK only keeps the opening from waiting; io_uring would take it to mean that reads and writes shall not
-        // wait either.
+        // NONBLOCK only keeps the opening from waiting; io_uring would take it to mean that reads
+        // and writes shall not wait either.
         rustix::fs::fcntl_setfl(&fd, OFlags::empty()).map_err(fail)?;
         Ok((fd, len_of(&stat)))
     }
@@ -145,17 +145,19 @@ impl Directory {
         rustix::fs::fsync(&self.fd).map_err(|errno| Error::io("sync the directory", &self.path, errno.into()))
     }
 
-    /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are somebody else's and left out.
+    /// All entries, sorted, as they were at one moment. Names that are not UTF-8 are somebody
+    /// else's and left out.
     ///
-    /// Lengths are those of a moment later. What is gone by then is listed without one: left out, it would hide that there
-    /// had been something newer than what is listed beside it.
+    /// Lengths are those of a moment later. What is gone by then is listed without one: left out,
+    /// it would hide that there had been something newer than what is listed beside it.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         let names = self.names()?.into_iter();
         names.map(|(name, kind)| self.look_at(&name, kind)).collect()
     }
 
-    /// The names at one moment, and what they are of. A listing of several calls, made while names come and go, may show neither
-    /// the name that went nor the one that had come before: it is made again until two are the same.
+    /// The names at one moment, and what they are of. A listing of several calls, made while names
+    /// come and go, may show neither the name that went nor the one that had come before: it is
+    /// made again until two are the same.
     fn names(&self) -> Result<Names> {
         let (mut names, mut is_one_call) = self.list_once()?;
         for _ in 0..LIST_TRIES_MAX {
@@ -169,7 +171,8 @@ impl Directory {
         Ok(names)
     }
 
-    /// Names, and whether one call of the system gave all of them: nobody changes a directory during one.
+    /// Names, and whether one call of the system gave all of them: nobody changes a directory
+    /// during one.
     fn list_once(&self) -> Result<(Names, bool)> {
         let fail = |errno: Errno| Error::io("list", &self.path, errno.into());
         let fd = self.open_again().map_err(fail)?;

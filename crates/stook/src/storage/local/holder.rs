@@ -1,5 +1,5 @@
-//! The note that says who holds a lock: written for people, and read for one thing, whether the holder is about to
-//! let go because it is dying.
+//! The note that says who holds a lock: written for people, and read for one thing, whether the
+//! holder is about to let go because it is dying.
 
 use std::io;
 
@@ -17,7 +17,8 @@ fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Whether a note names a process of this host that lives, as far as can be told. Of another host nothing can.
+/// Whether a note names a process of this host that lives, as far as can be reported. Of another
+/// host nothing can.
 pub(super) fn lives(note: &str) -> bool {
     process_of(note, &host()).is_none_or(|process| !is_dying(process))
 }
@@ -31,8 +32,8 @@ fn process_of(note: &str, host: &str) -> Option<i32> {
     (on_host == host).then(|| process.parse().ok()).flatten()
 }
 
-/// Whether a process is gone, or has begun to go and cannot come back. A killed process may keep its files, and the
-/// locks on them, until all its reads and writes are done.
+/// Whether a process is gone, or has begun to go and cannot come back. A killed process may keep
+/// its files, and the locks on them, until all its reads and writes are done.
 fn is_dying(process: i32) -> bool {
     let Some(pid) = rustix::process::Pid::from_raw(process) else { return true };
     rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) || is_ending(process)
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_process_that_ends_is_told_by_what_the_kernel_says_of_it() {
+    fn a_process_that_ends_is_reported_by_what_the_kernel_says_of_it() {
         let stat = |state: &str, flags: u64| format!("7 (a) b) {state} 1 7 7 0 -1 {flags} 0 0");
         assert!(!stat_says_ending(&stat("S", 0x40_0100)));
         assert!(stat_says_ending(&stat("Z", 0)), "a zombie");

@@ -1,14 +1,16 @@
-//! Locks that die with their holder: an exclusive one for the writer, shared ones that keep a file from removal.
+//! Locks that die with their holder: an exclusive one for the writer, shared ones that keep a file
+//! from removal.
 //!
-//! The exclusive lock is a `flock` on the directory itself. A file with the lock on it could be removed while it is
-//! held, and another be made and locked in its place; the directory that is written to cannot. The note beside it says who
-//! holds the lock; it is written under another name and renamed into place, so that whatever had its name (a link to a file
-//! of the user's, say) is replaced and not written to.
+//! The exclusive lock is a `flock` on the directory itself. A file with the lock on it could be
+//! removed while it is held, and another be made and locked in its place; the directory that is
+//! written to cannot. The note beside it says who holds the lock; it is written under another name
+//! and renamed into place, so that whatever had its name (a link to a file of the user's, say) is
+//! replaced and not written to.
 //!
-//! A `flock` belongs to an opening, which a forked child shares. An exclusive lock is let go for all of
-//! them when the process that took it drops it, so that no child keeps a pack locked; and a child that drops its
-//! copy takes nothing from its parent. A shared one is kept until the last copy is closed: a child goes on reading
-//! what its parent held.
+//! A `flock` belongs to an opening, which a forked child shares. An exclusive lock is let go for
+//! all of them when the process that took it drops it, so that no child keeps a pack locked; and a
+//! child that drops its copy takes nothing from its parent. A shared one is kept until the last
+//! copy is closed: a child goes on reading what its parent held.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -40,7 +42,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A lock held; dropping it lets it go.
 #[derive(Debug)]
 pub(super) struct LocalLock {
-    /// An opening of the directory. The kernel lets the lock go when this is closed, and when the process dies.
+    /// An opening of the directory. The kernel lets the lock go when this is closed, and when the
+    /// process dies.
     directory: OwnedFd,
     note: String,
     /// Who took it.
@@ -140,8 +143,8 @@ impl Patience {
     }
 }
 
-/// Takes the lock, or says who holds it. Waits only for a holder that is dying, or has not said who it is; `waits` is
-/// asked before each further try, with the longest time to wait in all.
+/// Takes the lock, or says who holds it. Waits only for a holder that is dying, or has not said who
+/// it is; `waits` is asked before each further try, with the longest time to wait in all.
 pub(super) fn take(
     directory: &Directory,
     note: &str,
@@ -185,13 +188,15 @@ fn write_note(directory: &Directory, note: &str, holder: &str) -> Result<()> {
     let rename = || rustix::fs::renameat(directory.fd(), &temporary, directory.fd(), note);
     let written = written.and_then(|()| rename().map_err(|errno| fail(errno.into())));
     if written.is_err() {
-        // The first error is the one to tell; the temporary file goes with the next `remove_leftovers`.
+        // The first error is the one to tell; the temporary file goes with the next
+        // `remove_leftovers`.
         drop(directory.unlink(&temporary));
     }
     written
 }
 
-/// What the holder left, fit for a message: one line of bounded length. `None` when there is nothing.
+/// What the holder left, fit for a message: one line of bounded length. `None` when there is
+/// nothing.
 fn read_note(directory: &Directory, note: &str) -> Option<String> {
     let mut bytes = [0; NOTE_LEN_MAX];
     // What has its name may be anything; who holds the lock is then not known.
@@ -225,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dying_holder_is_waited_for_and_told() {
+    fn a_dying_holder_is_waited_for_and_reported() {
         let (temporary, directory) = directory();
         let (held, text) = dead_holder(&temporary, &directory);
         let (mut held, mut tries) = (Some(held), 0);

@@ -1,16 +1,19 @@
 //! A storage that is a directory of the local file system.
 //!
-//! The directory is opened once, and all names are looked up relative to that opening, so that nothing lands
-//! elsewhere, or comes from elsewhere, when somebody moves the directory or puts another in its place. What is in it
-//! is not trusted: only regular files are opened, links are never followed ([`directory`]). What a crash can leave is written down at
-//! [`Storage`]; how it is come by here:
+//! The directory is opened once, and all names are looked up relative to that opening, so that
+//! nothing lands elsewhere, or comes from elsewhere, when somebody moves the directory or puts
+//! another in its place. What is in it is not trusted: only regular files are opened, links are
+//! never followed ([`directory`]). What a crash can leave is written down at [`Storage`]; how it is
+//! come by here:
 //! - appenders gather blocks and write them through an engine ([`appender`]); one queue of bounded
 //!   depth and memory serves all appenders of a storage ([`queue`]);
 //! - publication is temporary file, write, sync, rename that refuses to replace, sync of the
 //!   directory ([`publish`]);
-//! - locks are `flock`s, which die with their holder; the writer's is on the directory itself ([`lock`]).
+//! - locks are `flock`s, which die with their holder; the writer's is on the directory itself
+//!   ([`lock`]).
 //!
-//! It never changes a byte that was written before, but for [`truncate`](super::Appender::truncate).
+//! It never changes a byte that was written before, but for
+//! [`truncate`](super::Appender::truncate).
 
 mod appender;
 mod block;
@@ -71,8 +74,8 @@ pub struct LocalStorageOptions {
 }
 
 /// Direct blocks of 256 KiB, 16 in flight: as fast as the device writes files whose room was made
-/// beforehand, where the page cache costs several times the processor time and, at the end, waits for
-/// the same device.
+/// beforehand, where the page cache costs several times the processor time and, at the end, waits
+/// for the same device.
 impl Default for LocalStorageOptions {
     fn default() -> Self {
         Self {
@@ -95,15 +98,16 @@ impl LocalStorage {
     /// Opens a directory that is there.
     ///
     /// # Errors
-    /// [`Error::Io`] when it is missing, is no directory, or may not be read; `InvalidInput` when the
-    /// options make no sense.
+    /// [`Error::Io`] when it is missing, is no directory, or may not be read; `InvalidInput` when
+    /// the options make no sense.
     pub fn open(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
         let directory = Arc::new(Directory::open(path.as_ref())?);
         let queue = Arc::new(WriteQueue::new(directory.path(), options)?);
         Ok(Self { directory, queue })
     }
 
-    /// Makes a directory, durably, and opens it. Its parent must be there, and not be within a pack.
+    /// Makes a directory, durably, and opens it. Its parent must be there, and not be within a
+    /// pack.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`], and what [`open`](Self::open) meets.

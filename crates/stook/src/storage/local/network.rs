@@ -1,8 +1,8 @@
 //! File systems on which a lock keeps nobody out.
 //!
-//! Over a network an exclusive lock may be missing, be known to one machine only, or be lost when the server
-//! restarts, and a directory cannot be locked at all. So nothing is written there. What is mounted by a program (FUSE)
-//! cannot be told apart, and is believed.
+//! Over a network an exclusive lock may be missing, be known to one machine only, or be lost when
+//! the server restarts, and a directory cannot be locked at all. So nothing is written there. What
+//! is mounted by a program (FUSE) cannot be told apart, and is believed.
 
 use rustix::fd::AsFd;
 
@@ -82,7 +82,10 @@ mod tests {
     #[test]
     fn the_error_says_which_file_system_it_is_and_what_to_do() {
         let error = Error::NoLocks { path: "/nfs/p.stook".into(), file_system: "NFS" };
-        let told = error.to_string();
-        assert!(told.starts_with("/nfs/p.stook is on NFS") && told.contains("local file system"), "{told}");
+        let reported = error.to_string();
+        assert!(
+            reported.starts_with("/nfs/p.stook is on NFS") && reported.contains("local file system"),
+            "{reported}"
+        );
     }
 }

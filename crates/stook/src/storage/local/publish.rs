@@ -56,7 +56,8 @@ impl Prepared for LocalPrepared {
 }
 
 impl Drop for LocalPrepared {
-    /// A temporary file that cannot be removed is hidden from everybody and goes with the next `remove_leftovers`.
+    /// A temporary file that cannot be removed is hidden from everybody and goes with the next
+    /// `remove_leftovers`.
     fn drop(&mut self) {
         if !self.renamed {
             drop(self.directory.unlink(&self.temporary));

@@ -113,7 +113,8 @@ impl WriteQueue {
         self.state().owners.remove(&owner);
     }
 
-    /// A buffer of the block length, or a small one when `large` is false or all large ones are taken.
+    /// A buffer of the block length, or a small one when `large` is false or all large ones are
+    /// taken.
     pub(super) fn lend(&self, large: bool) -> Result<Buffer> {
         let mut state = self.state();
         if !large {

@@ -92,7 +92,7 @@ fn what_is_behind_the_end_of_a_tar_in_a_stream_is_read() {
 }
 
 #[test]
-fn what_is_no_tar_is_told_by_its_first_bytes() {
+fn what_is_no_tar_is_reported_by_its_first_bytes() {
     for bytes in [&b""[..], b"text", &[b'x'; 600], b"PK\x03\x04 and more", &gzip(b"text"), &tar()[..300]] {
         let error = tar_stream(Cursor::new(bytes.to_vec()), "stream").unwrap_err();
         assert!(matches!(error, Error::NotAnArchive { .. }), "{error}");
@@ -148,12 +148,12 @@ fn the_last_member_that_is_read_ends_only_when_the_checksum_was_right() {
                 Err(error) => assert!(at + 1 == keys.len() && is_damage(&error), "{keys:?}: {error}"),
             }
         }
-        assert!(reading.next().unwrap().is_none(), "it is told once");
+        assert!(reading.next().unwrap().is_none(), "it is reported once");
     }
 }
 
 #[test]
-fn whoever_passes_over_the_last_member_is_told_behind_it() {
+fn whoever_passes_over_the_last_member_is_reported_behind_it() {
     let dir = tempfile::tempdir().unwrap();
     let archive = rotten(&dir.path().join("t.tar.gz"));
     let mut reading = archive.read(vec![number(&archive, b"first"), number(&archive, b"second")]).unwrap();

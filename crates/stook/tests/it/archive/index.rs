@@ -1,4 +1,5 @@
-//! The index beside a tar: used when it is of this tar, made anew whenever anything is wrong with it.
+//! The index beside a tar: used when it is of this tar, made anew whenever anything is wrong with
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

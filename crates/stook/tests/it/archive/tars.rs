@@ -365,14 +365,14 @@ fn unpacking_stops_inside_a_long_member_and_leaves_nothing_of_it() {
         let archive = open(&dir.path().join(name)).unwrap();
         let target = dir.path().join("out");
         let unpack = everything_to(&target);
-        let mut told = vec![0];
+        let mut reported = vec![0];
         let summary = unpack.run(&archive, &mut |_, bytes| {
-            told.push(bytes);
+            reported.push(bytes);
             bytes < 16_000_000
         });
         assert!(summary.unwrap().interrupted, "{name}");
-        assert!(told.is_sorted() && told.windows(2).all(|two| two[1] - two[0] <= 1 << 20), "{name}");
-        assert!(*told.last().unwrap() < 18_000_000, "{name}: it was asked once more at most");
+        assert!(reported.is_sorted() && reported.windows(2).all(|two| two[1] - two[0] <= 1 << 20), "{name}");
+        assert!(*reported.last().unwrap() < 18_000_000, "{name}: it was asked once more at most");
         let there: Vec<_> = fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(there, ["short"], "{name}");
         fs::remove_dir_all(&target).unwrap();

@@ -1,4 +1,5 @@
-//! Zips of Info-ZIP and of Python, and compressed tars, compared with the trees they were made of; and zips that lie.
+//! Zips of Info-ZIP and of Python, and compressed tars, compared with the trees they were made of;
+//! and zips that lie.
 
 use std::fs;
 use std::path::Path;
@@ -159,7 +160,7 @@ fn zips_that_lie_are_refused() {
 }
 
 #[test]
-fn members_that_are_not_what_the_directory_says_are_told_and_the_others_read() {
+fn members_that_are_not_what_the_directory_says_are_reported_and_the_others_read() {
     let dir = tempfile::tempdir().unwrap();
     let good = small(dir.path());
     let [_, two] = entries(&good)[..] else { panic!("two entries") };

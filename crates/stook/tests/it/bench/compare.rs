@@ -3,7 +3,8 @@
 use stook::bench::compare::{CompareError, CompareOptions, Verdict, compare};
 use stook_testing::device::{Device, Workload};
 
-/// Rates per window of `runs` runs of a device that is `faster` times as fast; run by run slower by `drift`.
+/// Rates per window of `runs` runs of a device that is `faster` times as fast; run by run slower by
+/// `drift`.
 fn runs(runs: u32, faster: f64, drift: f64, seed: u64) -> Vec<Vec<f64>> {
     (0..runs)
         .map(|run| {
@@ -53,7 +54,8 @@ fn equal_things_are_told_apart_no_oftener_than_is_said() {
     assert!(wrong <= 5, "{wrong} of 40");
 }
 
-/// Five runs of two seconds of the same device, which is up to 10% slower in some runs than in others.
+/// Five runs of two seconds of the same device, which is up to 10% slower in some runs than in
+/// others.
 fn noisy(seed: u64) -> Vec<Vec<f64>> {
     (0..5)
         .map(|run| {

@@ -1,4 +1,5 @@
-//! Fits recover the parameters of simulated devices, do not depend on units, and refuse what they cannot tell.
+//! Fits recover the parameters of simulated devices, do not depend on units, and refuse what they
+//! cannot tell.
 
 use proptest::prelude::*;
 use stook::bench::model::ModelError;
@@ -30,7 +31,8 @@ fn near(found: f64, truth: f64, within: f64, what: &str) {
 fn fixed_cost_and_bandwidth_are_recovered_within_5_percent_of_noisy_devices() {
     for (name, device, time_s) in devices() {
         let device = Device { chance: 0.3, ..device };
-        // The smallest blocks hardly feel the bandwidth of a disk, so the sweep goes as far as its device.
+        // The smallest blocks hardly feel the bandwidth of a disk, so the sweep goes as far as its
+        // device.
         let cells: Vec<BlockCell> = BLOCKS
             .iter()
             .chain(&[4 << 20, 16 << 20])
@@ -99,9 +101,9 @@ fn what_cannot_be_told_of_blocks_is_refused_with_the_reason() {
     assert_eq!(refused, expected);
     assert!(refused.to_string().contains("3 different block sizes are needed"), "{refused}");
     let flat = [cell(4, 20.0, true), cell(16, 20.0, true), cell(64, 19.0, true)];
-    assert!(BlockModel::fit(&flat).unwrap_err().to_string().contains("no bandwidth can be told"));
+    assert!(BlockModel::fit(&flat).unwrap_err().to_string().contains("no bandwidth can be reported"));
     let steep = [cell(4, 1.0, true), cell(16, 8.0, true), cell(64, 64.0, true)];
-    assert!(BlockModel::fit(&steep).unwrap_err().to_string().contains("no fixed cost can be told"));
+    assert!(BlockModel::fit(&steep).unwrap_err().to_string().contains("no fixed cost can be reported"));
     let zero = [cell(4, 0.0, true), cell(16, 20.0, true), cell(64, 19.0, true)];
     assert!(matches!(BlockModel::fit(&zero), Err(ModelError::NotPositive { .. })));
     let good = [cell(4, 20.0, true), cell(16, 25.0, true), cell(64, 40.0, true)];
@@ -186,7 +188,7 @@ fn each_of_the_three_answers_is_the_depth_it_is_meant_to_be() {
 }
 
 #[test]
-fn throughput_that_falls_at_great_depths_is_told() {
+fn throughput_that_falls_at_great_depths_is_reported() {
     let device = Device { crowding: 0.002, chance: 0.2, ..Device::nvme() };
     let model = DepthModel::fit(&sweep(&device, 4096.0, 1024, 0.4), None).unwrap();
     let retrograde = model.retrograde.unwrap();

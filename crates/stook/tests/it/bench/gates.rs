@@ -79,7 +79,8 @@ fn ends(
     assert!(state(&gates).is_valid() && reasons(&gates).is_empty(), "{:?}", reasons(&gates));
 }
 
-/// Before: what could not be checked was "not applicable", and counted as valid: memory at 4,951 MB/s, say.
+/// Before: what could not be checked was "not applicable", and counted as valid: memory at 4,951
+/// MB/s, say.
 #[test]
 fn a_good_cell_passes_and_what_is_unknown_makes_it_unverified() {
     let gates = check(&good());
@@ -113,7 +114,7 @@ fn a_good_cell_passes_and_what_is_unknown_makes_it_unverified() {
     assert_eq!(outcome(&blind, GateName::LinkLimit), Outcome::NotApplicable);
     let gates = check(&blind);
     assert_eq!(state(&gates), State::Unverified);
-    assert_eq!(reasons(&gates), ["a simulated device has none"], "what they have in common is told once");
+    assert_eq!(reasons(&gates), ["a simulated device has none"], "what they have in common is reported once");
 }
 
 #[test]
@@ -127,17 +128,18 @@ fn a_check_that_failed_decides_over_one_that_could_not_be_made() {
 #[test]
 fn states_have_names_for_people_and_for_programs() {
     let names = [(State::Valid, "valid", "valid"), (State::Unverified, "unverified", "unverified")];
-    for (state, told, written) in names.into_iter().chain([(State::Invalid, "not valid", "invalid")]) {
+    for (state, reported, written) in names.into_iter().chain([(State::Invalid, "not valid", "invalid")]) {
         assert_eq!(
             (state.to_string().as_str(), serde_json::to_value(state).unwrap()),
-            (told, written.into())
+            (reported, written.into())
         );
     }
 }
 
 #[test]
 fn the_published_depth_table_does_not_prove_littles_law() {
-    // Depth, requests per second, mean latency in µs, and the share of the depth that they account for.
+    // Depth, requests per second, mean latency in µs, and the share of the depth that they account
+    // for.
     for (depth, rate, latency_us, share) in [
         (1.0, 46_500.0, 20.7, 0.96),
         (4.0, 101_000.0, 29.28, 0.74),
@@ -185,7 +187,8 @@ fn a_depth_that_was_not_reached_is_told_apart_from_latencies_left_out() {
     assert!(gate(&unsampled, GateName::LittleRequested).reason.contains("or the latencies leave out"));
 }
 
-/// Before: of 256 requests one at a time "more than was allowed was in flight", because the first had begun in the ramp.
+/// Before: of 256 requests one at a time "more than was allowed was in flight", because the first
+/// had begun in the ramp.
 #[test]
 fn what_had_passed_before_measuring_began_does_not_break_littles_law() {
     let short = CellFacts {
@@ -201,9 +204,9 @@ fn what_had_passed_before_measuring_began_does_not_break_littles_law() {
     assert_eq!(outcome(&short, GateName::LittleRequested), Outcome::Passed);
     // Before: what is too short to be believed at all was refused by a law.
     let broken = CellFacts { earlier_s: 0.0, ..short };
-    let told = gate(&broken, GateName::LittleRequested);
-    assert_eq!(told.outcome, Outcome::Unverified);
-    assert!(told.reason.starts_with("the run is too short to tell: "), "{told:?}");
+    let reported = gate(&broken, GateName::LittleRequested);
+    assert_eq!(reported.outcome, Outcome::Unverified);
+    assert!(reported.reason.starts_with("the run is too short to tell: "), "{reported:?}");
     assert_eq!(outcome(&CellFacts { steady_s: 1.0, ..broken }, GateName::LittleRequested), Outcome::Failed);
     // It makes up for the depth that is not full while the last are waited for.
     let deep = CellFacts { latency_mean_s: 8.0 * 1.05 / 1250.0, earlier_s: 16.0, ..good() };
@@ -221,8 +224,8 @@ fn the_sampled_count_alone_can_contradict() {
     assert_eq!(outcome(&cell, GateName::LittleSampled), Outcome::Failed);
 }
 
-/// Before: held against rate × time, which a random schedule does not keep; and "the device does not keep up"
-/// was said of an idle device.
+/// Before: held against rate × time, which a random schedule does not keep; and "the device does
+/// not keep up" was said of an idle device.
 #[test]
 fn a_rate_that_is_not_reached_fails_and_the_device_is_blamed_only_where_the_depth_was_reached() {
     let cell = |due, held_back| {
@@ -232,12 +235,12 @@ fn a_rate_that_is_not_reached_fails_and_the_device_is_blamed_only_where_the_dept
     let (due, enough) = ((25_000.0 / 0.969) as u64, (25_000.0 / 0.971) as u64);
     fires(GateName::RateReached, &cell(due, 1), &cell(enough, 1), "there was a stall, or it is more than");
     let waiting = |unserved| CellFacts { load: open(50_000, 25_000, 25_000, unserved), ..good() };
-    let told = |cell: CellFacts<'_>| gate(&cell, GateName::RateReached).reason;
-    assert!(told(waiting(20_000)).contains("the device does not keep up"));
+    let reported = |cell: CellFacts<'_>| gate(&cell, GateName::RateReached).reason;
+    assert!(reported(waiting(20_000)).contains("the device does not keep up"));
     // Before: the device was blamed for one stall, and for a thread without time left.
-    assert!(told(waiting(1_000)).contains("there was a stall"), "it had caught up but for 2%");
+    assert!(reported(waiting(1_000)).contains("there was a stall"), "it had caught up but for 2%");
     let busy = CellFacts { thread_cpu_share_max: Ok(0.95), ..waiting(20_000) };
-    assert!(told(busy).contains("the tool had no time left"));
+    assert!(reported(busy).contains("the tool had no time left"));
     fires(GateName::RateReached, &cell(due, 0), &cell(enough, 0), "the tool began them late");
     assert!(!gate(&cell(due, 0), GateName::RateReached).reason.contains("does not keep up"));
     // Of few, four may just be in flight when the time is over.
@@ -252,9 +255,17 @@ fn bytes_at_the_device_tell_caches_and_other_traffic() {
     fires(GateName::DeviceBytesRead, &read(0.94), &read(1.0), "a cache or compression");
     fires(GateName::DeviceBytesRead, &read(1.11), &read(1.09), "other programs read");
     // Before: "the device says that 12.626 of the bytes asked for were read".
-    let told = |share| gate(&read(share), GateName::DeviceBytesRead).reason;
-    assert!(told(0.05).starts_with("the device read 0.05 of the bytes requested: "), "{}", told(0.05));
-    assert!(told(12.626).starts_with("the device read 12.6 times the bytes requested: "), "{}", told(12.626));
+    let reported = |share| gate(&read(share), GateName::DeviceBytesRead).reason;
+    assert!(
+        reported(0.05).starts_with("the device read 0.05 of the bytes requested: "),
+        "{}",
+        reported(0.05)
+    );
+    assert!(
+        reported(12.626).starts_with("the device read 12.6 times the bytes requested: "),
+        "{}",
+        reported(12.626)
+    );
     let written = |share: f64| CellFacts { device_written_bytes: Ok((2e9 * share) as u64), ..writing() };
     fires(GateName::DeviceBytesWritten, &written(0.5), &written(0.96), "a cache or compression");
     fires(GateName::DeviceBytesWritten, &written(2.0), &written(1.09), "amplified");
@@ -272,7 +283,8 @@ fn a_thread_without_time_left_is_the_limit_itself() {
     fires(GateName::ThreadCpu, &cell(0.90), &cell(0.8999), "the tool is the limit");
 }
 
-/// Before: beside a busy loop on the same processor p99 was 885 µs against 52–121 µs, and the run was valid.
+/// Before: beside a busy loop on the same processor p99 was 885 µs against 52–121 µs, and the run
+/// was valid.
 #[test]
 fn a_thread_that_waits_for_a_processor_makes_latencies_longer() {
     let cell = |share| CellFacts { processor_wait_share_max: Ok(share), ..good() };
@@ -283,9 +295,9 @@ fn a_thread_that_waits_for_a_processor_makes_latencies_longer() {
         "a thread waited 23% of the time for a processor",
     );
     // Before: somebody with one job was told to ask for fewer.
-    let told = |jobs| gate(&CellFacts { jobs, ..cell(0.23) }, GateName::ProcessorWait).reason;
-    assert!(told(1).ends_with("leave the machine to the measurement"), "{}", told(1));
-    assert!(told(2).ends_with("or ask for fewer jobs"), "{}", told(2));
+    let reported = |jobs| gate(&CellFacts { jobs, ..cell(0.23) }, GateName::ProcessorWait).reason;
+    assert!(reported(1).ends_with("leave the machine to the measurement"), "{}", reported(1));
+    assert!(reported(2).ends_with("or ask for fewer jobs"), "{}", reported(2));
     let short = CellFacts { time_s: 0.09, ..cell(0.5) };
     assert_eq!(outcome(&short, GateName::ProcessorWait), Outcome::Unverified, "one turn of another thread");
 }
@@ -318,8 +330,8 @@ fn a_run_at_the_limit_of_its_control_group_says_nothing_of_the_device() {
     assert_eq!(outcome(&cell(0.90), GateName::Throttle), Outcome::Unverified);
 }
 
-/// Before: btrfs writes were measured before its metadata were written, and buffered writes before anything
-/// was.
+/// Before: btrfs writes were measured before its metadata were written, and buffered writes before
+/// anything was.
 #[test]
 fn writes_that_the_file_system_has_yet_to_write_are_not_measured() {
     let cell = |after_s| CellFacts { durable_after_s: Some(after_s), ..writing() };
@@ -404,8 +416,8 @@ fn a_short_run_is_judged_by_the_long_one() {
     let alone = facts(&short, &rates);
     assert_eq!(outcome(&alone, GateName::WriteBurst), Outcome::Unverified);
     let cell = CellFacts { long_run, ..alone };
-    let told = gate(&cell, GateName::WriteBurst);
-    assert!(told.is_failed() && told.reason.contains("too short to leave the cache"), "{told:?}");
+    let reported = gate(&cell, GateName::WriteBurst);
+    assert!(reported.is_failed() && reported.reason.contains("too short to leave the cache"), "{reported:?}");
     // The same device once its cache is full.
     let full = cached().run(Workload::writes(16, 131_072.0, 40.0));
     let tail = full.window_rates_bytes_per_s().split_off(15);
@@ -416,9 +428,9 @@ fn a_short_run_is_judged_by_the_long_one() {
         long_run,
         ..facts(&full, &tail)
     };
-    let told = gate(&sustained, GateName::WriteBurst);
-    assert_eq!(told.outcome, Outcome::Passed, "{told:?}");
-    assert!(told.reason.contains("this is the sustained rate"));
+    let reported = gate(&sustained, GateName::WriteBurst);
+    assert_eq!(reported.outcome, Outcome::Passed, "{reported:?}");
+    assert!(reported.reason.contains("this is the sustained rate"));
 }
 
 #[test]
@@ -427,10 +439,10 @@ fn a_long_run_that_began_with_a_full_cache_still_shows_what_is_sustained() {
     let long_run = Some(Series { window_s: 1.0, rates_bytes_per_s: &all[15..] });
     let short = cached().run(Workload::writes(16, 131_072.0, 9.0));
     let rates = short.window_rates_bytes_per_s();
-    let told = gate(&CellFacts { long_run, ..facts(&short, &rates) }, GateName::WriteBurst);
+    let reported = gate(&CellFacts { long_run, ..facts(&short, &rates) }, GateName::WriteBurst);
     assert!(
-        told.is_failed() && told.reason.contains("as when it met a cache that had been emptied"),
-        "{told:?}"
+        reported.is_failed() && reported.reason.contains("as when it met a cache that had been emptied"),
+        "{reported:?}"
     );
     // The other way round there is nothing to be said against the run: it is the slower one.
     let long_run = Some(Series { window_s: 1.0, rates_bytes_per_s: &[1e9; 10] });
@@ -438,8 +450,8 @@ fn a_long_run_that_began_with_a_full_cache_still_shows_what_is_sustained() {
         CellFacts { time_s: 9.0, written_bytes: 1_800_000_000, long_run, ..facts(&short, &[0.2e9; 9]) };
     assert_eq!(outcome(&slow, GateName::WriteBurst), Outcome::Passed);
     let long_run = Some(Series { window_s: 1.0, rates_bytes_per_s: &[1e9; 9] });
-    let untold = CellFacts { long_run, ..slow };
-    assert_eq!(outcome(&untold, GateName::WriteBurst), Outcome::Unverified);
+    let unreported = CellFacts { long_run, ..slow };
+    assert_eq!(outcome(&unreported, GateName::WriteBurst), Outcome::Unverified);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn littles_law_holds_in_open_loops_below_saturation() {
 }
 
 #[test]
-fn a_device_that_cannot_keep_up_with_the_rate_is_told() {
+fn a_device_that_cannot_keep_up_with_the_rate_is_reported() {
     let device = Device::new(Costs::new(1e-3, 1e12), 1);
     let run = device.run(Workload { arrival: Arrival::Constant(1100.0), ..Workload::reads(1, 4096.0, 20.0) });
     let rates = run.window_rates_bytes_per_s();
@@ -50,7 +50,8 @@ fn a_device_that_cannot_keep_up_with_the_rate_is_told() {
 
 #[test]
 fn an_open_loop_shows_the_stalls_that_a_closed_loop_hides() {
-    // 0.1 ms each, and every ten seconds nothing for half a second: 5% of all moments fall into a stall.
+    // 0.1 ms each, and every ten seconds nothing for half a second: 5% of all moments fall into a
+    // stall.
     let stalls = Some(Stalls { every_s: 10.0, for_s: 0.5 });
     let device = Device { stalls, ..Device::new(Costs::new(100e-6, 1e12), 1) };
     let closed = device.run(Workload::reads(1, 4096.0, 101.0));
@@ -59,7 +60,8 @@ fn an_open_loop_shows_the_stalls_that_a_closed_loop_hides() {
     assert!(closed.latency_quantile_s(1.0) > 0.49);
     for run in [open(Arrival::Constant(1000.0)), open(Arrival::Poisson(1000.0))] {
         let p99_s = run.latency_quantile_s(0.99);
-        // The worst 1% of all moments are the first fifth of each stall, which wait four fifths of it or more.
+        // The worst 1% of all moments are the first fifth of each stall, which wait four fifths of
+        // it or more.
         assert!((0.38..0.46).contains(&p99_s), "{p99_s}");
         let rates = run.window_rates_bytes_per_s();
         assert_eq!(outcome(&facts(&run, &rates), GateName::LittleSampled), Outcome::Passed);

@@ -1,4 +1,5 @@
-//! Open loops that are idle most of the time, as chance lets a thread see them that looks now and then.
+//! Open loops that are idle most of the time, as chance lets a thread see them that looks now and
+//! then.
 
 use stook::bench::gates::{CellFacts, Gate, GateName, Load, Looks, Outcome, Series};
 
@@ -77,8 +78,8 @@ fn measured(asked: Asked, seed: u64) -> CellFacts<'static> {
     }
 }
 
-/// Before: `--rate 1000` on an idle device was refused three times of three, and so was the example of the
-/// help.
+/// Before: `--rate 1000` on an idle device was refused three times of three, and so was the example
+/// of the help.
 #[test]
 fn honest_loops_at_a_light_load_are_not_refused() {
     let mut refused = Vec::new();
@@ -99,15 +100,18 @@ fn latencies_that_leave_out_half_of_the_time_are_refused_at_any_load_that_tells(
         for seed in 0..10 {
             let whole = measured(Asked { time_s: 10.0, ..asked }, seed);
             let half = CellFacts { latency_mean_s: 0.5 * whole.latency_mean_s, ..whole.clone() };
-            let (told, untold) =
+            let (reported, unreported) =
                 (gate(&half, GateName::LittleSampled), gate(&whole, GateName::LittleSampled));
             if asked.rate_per_s * asked.latency_s < 0.01 {
                 // Three looks of a thousand: nothing is proven, and it says so.
-                assert_eq!(untold.outcome, Outcome::Unverified, "{untold:?}");
-                assert!(untold.reason.contains("too seldom"), "{untold:?}");
+                assert_eq!(unreported.outcome, Outcome::Unverified, "{unreported:?}");
+                assert!(unreported.reason.contains("too seldom"), "{unreported:?}");
             } else {
-                assert!(told.is_failed() && told.reason.contains("leave out"), "{asked:?} {seed}: {told:?}");
-                assert_eq!(untold.outcome, Outcome::Passed, "{asked:?} {seed}: {untold:?}");
+                assert!(
+                    reported.is_failed() && reported.reason.contains("leave out"),
+                    "{asked:?} {seed}: {reported:?}"
+                );
+                assert_eq!(unreported.outcome, Outcome::Passed, "{asked:?} {seed}: {unreported:?}");
             }
         }
     }
@@ -154,7 +158,7 @@ fn what_chance_alone_makes_of_arrivals_is_no_drift() {
             );
         }
     }
-    // So few that nothing can be told is nothing to check, and no reason to doubt the cell.
+    // So few that nothing can be reported is nothing to check, and no reason to doubt the cell.
     let few = steady(&random_arrivals(20.0, 10.0, 1), true);
     assert!(few.iter().all(|gate| gate.outcome == Outcome::NotApplicable), "{few:?}");
     assert!(few[0].reason.contains("their chance hides any drift"), "{few:?}");

@@ -42,7 +42,7 @@ fn every_direction_and_pattern_is_counted_on_both_backends() {
                 let each = (2 << 20) / u64::from(jobs) / 4096;
                 assert_eq!(found.total.count, each * u64::from(jobs), "{cell:?}");
                 assert_eq!((found.read.is_some(), found.write.is_some()), (read_share > 0, read_share < 100));
-                // What was written is made durable after it was measured, and that is told.
+                // What was written is made durable after it was measured, and that is reported.
                 assert_eq!(found.runs[0].durable_after_s.is_some(), read_share < 100);
                 if let (50, Some(read)) = (read_share, &found.read) {
                     // Twelve standard deviations.
@@ -179,7 +179,8 @@ fn judged(run: &RunResult, rounds: &[(f64, State)]) -> (State, Vec<String>) {
     CellResult::verdict(&runs.collect::<Vec<_>>())
 }
 
-/// Before: rounds of 1,985 (not valid), 8,147, 1,763 (not valid) and 8,014 requests a second were "valid, 8,080".
+/// Before: rounds of 1,985 (not valid), 8,147, 1,763 (not valid) and 8,014 requests a second were
+/// "valid, 8,080".
 #[test]
 fn a_cell_takes_a_majority_of_rounds_that_agree() {
     use State::{Invalid, Unverified, Valid};
@@ -205,7 +206,7 @@ fn a_cell_takes_a_majority_of_rounds_that_agree() {
 }
 
 #[test]
-fn a_reason_that_rounds_share_is_told_once_for_each_check() {
+fn a_reason_that_rounds_share_is_reported_once_for_each_check() {
     let mut runs = vec![measure(&short(), &Backend::Threads).unwrap().runs.remove(0); 3];
     for (at, run) in runs.iter_mut().enumerate() {
         run.gates.retain(|gate| gate.name == GateName::Length);
@@ -213,7 +214,7 @@ fn a_reason_that_rounds_share_is_told_once_for_each_check() {
         (run.state, run.total.iops) = (State::Unverified, 100.0);
     }
     assert_eq!(CellResult::verdict(&runs), (State::Unverified, vec!["too short: 0 s".to_owned()]));
-    // Why a round was left out is told too.
+    // Why a round was left out is reported too.
     (runs[1].state, runs[1].gates[0].outcome) = (State::Invalid, Outcome::Failed);
     let reasons = ["too short: 0 s", "too short: 1 s"].map(str::to_owned).to_vec();
     assert_eq!(CellResult::verdict(&runs), (State::Unverified, reasons));

@@ -4,7 +4,7 @@ use stook::Error as CoreError;
 use stook::bench::{Error, Unobserved, Workload};
 use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory};
 
-use super::{BACKENDS, FILE_BYTES, bench, is_empty, measure, short, told};
+use super::{BACKENDS, FILE_BYTES, bench, is_empty, measure, reported, short};
 
 /// Operations of the layout: a write for each MiB.
 const LAYOUT: usize = (FILE_BYTES >> 20) as usize;
@@ -21,7 +21,7 @@ fn a_device_error_ends_the_cell_and_tells_path_and_offset() {
             let skipped = if call == EngineCall::Write { LAYOUT } else { 0 };
             engines.fail(Some(call), skipped + 100, fault);
             let cell = Workload { read_share, depth: 8, jobs: 2, ..short() };
-            let message = told(&measure(&cell, &engines).unwrap_err());
+            let message = reported(&measure(&cell, &engines).unwrap_err());
             assert!(message.contains(what) && message.contains(".stook-bench-"), "{message}");
             let failed =
                 engines.operations().into_iter().find(|operation| operation.fault.is_some()).unwrap();
@@ -46,7 +46,7 @@ fn a_failing_sync_ends_the_cell() {
     let engines = FaultEngineFactory::new(BACKENDS[0]);
     engines.fail(Some(EngineCall::Sync), 2, EngineFault::Fails);
     let cell = Workload { read_share: 0, fsync_every: Some(4), ..short() };
-    let message = told(&measure(&cell, &engines).unwrap_err());
+    let message = reported(&measure(&cell, &engines).unwrap_err());
     assert!(message.starts_with("cannot sync "), "{message}");
 }
 
@@ -59,7 +59,7 @@ fn a_layout_that_fails_leaves_nothing() {
         let engines = FaultEngineFactory::new(BACKENDS[0]);
         engines.fail(Some(EngineCall::Write), 2, fault);
         let bench = stook::bench::Bench { keep, ..bench(&[short()]) };
-        let message = told(&bench.run(directory.path(), &engines, &Unobserved).unwrap_err());
+        let message = reported(&bench.run(directory.path(), &engines, &Unobserved).unwrap_err());
         assert!(message.contains("cannot write ") && message.contains(" at offset "), "{message}");
         assert!(is_empty(directory.path()));
     }

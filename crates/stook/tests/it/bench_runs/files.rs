@@ -8,14 +8,14 @@ use stook::bench::{Bench, BenchResult, Error, KEPT_NAME, Observer, Unobserved, W
 use stook::engine::Backend;
 use stook_testing::fault::FaultEngineFactory;
 
-use super::{FILE_BYTES, bench, is_empty, short, told};
+use super::{FILE_BYTES, bench, is_empty, reported, short};
 
 fn run(bench: &Bench, path: &Path) -> Result<BenchResult, Error> {
     bench.run(path, &Backend::Auto, &Unobserved)
 }
 
 fn refused(bench: &Bench, path: &Path) -> String {
-    told(&run(bench, path).unwrap_err())
+    reported(&run(bench, path).unwrap_err())
 }
 
 #[test]
@@ -105,17 +105,17 @@ fn cells_that_do_not_fit_the_file_are_refused_before_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let engines = FaultEngineFactory::new(Backend::Auto);
     let long = bench(&[Workload { block_size: 8 << 20, size_bytes: Some(8 << 20), ..short() }]);
-    let message = told(&long.run(directory.path(), &engines, &Unobserved).unwrap_err());
+    let message = reported(&long.run(directory.path(), &engines, &Unobserved).unwrap_err());
     assert!(message.contains("expected a block that fits in the file"), "{message}");
     assert_eq!(
-        told(&bench(&[]).check().unwrap_err()),
+        reported(&bench(&[]).check().unwrap_err()),
         "there is nothing to measure: expected at least one cell"
     );
     assert!(engines.operations().is_empty() && is_empty(directory.path()));
 }
 
 #[test]
-fn a_file_that_is_cut_removed_or_replaced_meanwhile_is_told() {
+fn a_file_that_is_cut_removed_or_replaced_meanwhile_is_reported() {
     /// Does something to the file once the first cell runs.
     struct Meddler<'a>(&'a (dyn Fn() + Sync), AtomicU64);
     impl Observer for Meddler<'_> {
@@ -139,7 +139,7 @@ fn a_file_that_is_cut_removed_or_replaced_meanwhile_is_told() {
         fs::write(&path, vec![7; 1 << 20]).unwrap();
         let cells = [Workload { time_s: Some(0.3), size_bytes: None, ..short() }, short()];
         let watcher = Meddler(meddle, AtomicU64::new(0));
-        let message = told(&bench(&cells).run(&path, &Backend::Auto, &watcher).unwrap_err());
+        let message = reported(&bench(&cells).run(&path, &Backend::Auto, &watcher).unwrap_err());
         assert!(message.contains(expected) && message.contains("mine"), "{message}");
         if expected.is_empty() {
             assert!(message.contains("ends too early") || message.contains("was cut to 5000"), "{message}");

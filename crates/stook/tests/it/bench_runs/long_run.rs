@@ -8,7 +8,7 @@ use stook::engine::{Backend, EngineFactory};
 use stook_testing::device::{Costs, Device, DeviceEngines, WriteCache};
 use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory};
 
-use super::{bench, is_empty, short, told};
+use super::{bench, is_empty, reported, short};
 
 const BLOCK_BYTES: f64 = 4096.0;
 
@@ -56,9 +56,9 @@ fn a_short_run_into_a_cache_is_a_burst_by_its_long_run() {
             let gate = gate(&result, at, run);
             assert!(gate.is_failed() && gate.reason.contains("too short to leave the cache"), "{gate:?}");
         }
-        // Both rounds say so, and it is told once.
-        let told = |reason: &&String| reason.contains("too short to leave the cache");
-        assert_eq!(cell.reasons.iter().filter(told).count(), 1, "{:?}", cell.reasons);
+        // Both rounds say so, and it is reported once.
+        let reported = |reason: &&String| reason.contains("too short to leave the cache");
+        assert_eq!(cell.reasons.iter().filter(reported).count(), 1, "{:?}", cell.reasons);
     }
 }
 
@@ -92,11 +92,12 @@ fn its_time_is_part_of_what_is_expected() {
     let cells = [timed.clone(), Workload { depth: 2, ..timed.clone() }, timed];
     let long = Bench { long_run_s: Some(10.0), rounds: 3, ..bench(&cells) };
     assert_eq!(long.expected_s(), Some(2.0 * 10.0 + 3.0 * 3.0 * 2.0), "two of the three cells are one");
-    let told = |bench: &Bench| bench.check().unwrap_err().to_string();
+    let reported = |bench: &Bench| bench.check().unwrap_err().to_string();
     assert!(
-        told(&Bench { long_run_s: Some(1.5), ..long.clone() }).contains("expected a long run that is longer")
+        reported(&Bench { long_run_s: Some(1.5), ..long.clone() })
+            .contains("expected a long run that is longer")
     );
-    assert!(told(&Bench { long_run_s: Some(0.0), ..long }).contains("expected at least 1 s, or none"));
+    assert!(reported(&Bench { long_run_s: Some(0.0), ..long }).contains("expected at least 1 s, or none"));
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn an_interrupted_or_failing_long_run_ends_everything() {
     let engines = FaultEngineFactory::new(Backend::Threads);
     // After the writes that lay the file out.
     engines.fail(Some(EngineCall::Write), 50, EngineFault::NoSpace);
-    let message = told(&long.run(directory.path(), &engines, &Unobserved).unwrap_err());
+    let message = reported(&long.run(directory.path(), &engines, &Unobserved).unwrap_err());
     assert!(message.contains("cannot write ") && message.contains("No space left on device"), "{message}");
     assert!(is_empty(directory.path()));
 }

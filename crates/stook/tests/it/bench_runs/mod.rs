@@ -55,7 +55,7 @@ fn is_empty(directory: &Path) -> bool {
 }
 
 /// An error and its causes.
-fn told(error: &dyn std::error::Error) -> String {
+fn reported(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

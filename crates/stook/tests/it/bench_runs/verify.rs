@@ -1,4 +1,5 @@
-//! Verified cells: what was written is what is read, or path and offset of what is not are told.
+//! Verified cells: what was written is what is read, or path and offset of what is not are
+//! reported.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -54,8 +55,8 @@ fn a_flipped_byte_is_found_with_path_and_offset() {
     file.write_all_at(&[byte[0] ^ 4], 1_234_567).unwrap();
     for backend in BACKENDS {
         let error = bench(std::slice::from_ref(&sequential)).run(&path, &backend, &Unobserved).unwrap_err();
-        let Error::Mismatch { path: told, offset, .. } = &error else { panic!("{error}") };
-        assert_eq!((told, *offset), (&path, 1_234_567 / 512 * 512));
+        let Error::Mismatch { path: reported, offset, .. } = &error else { panic!("{error}") };
+        assert_eq!((reported, *offset), (&path, 1_234_567 / 512 * 512));
     }
     let other_seed = Workload { seed: 2, ..sequential };
     let error = bench(&[other_seed]).run(&path, &Backend::Auto, &Unobserved).unwrap_err();

@@ -1,4 +1,5 @@
-//! Extents that landed in the wrong place, each as it was written: bodies are bound to their records, and chunks to their number.
+//! Extents that landed in the wrong place, each as it was written: bodies are bound to their
+//! records, and chunks to their number.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use super::damage::{Files, files_of, storage_with};
 const SEGMENT: &str = "segment-0000000000000001";
 const CHUNK: usize = 64 << 10;
 
-/// A body and its one checksum take 64 KiB together; so do a piece and what stands before it in two chunks and a bit.
+/// A body and its one checksum take 64 KiB together; so do a piece and what stands before it in two
+/// chunks and a bit.
 const ONE_CHUNK: usize = CHUNK - 4;
 const THREE_CHUNKS: usize = 2 * CHUNK + 500;
 
@@ -85,7 +87,7 @@ fn drained(pack: &Pack, key: &Key) -> Result<Vec<u8>, Error> {
 }
 
 /// Every way to a record tells exactly the damage of these, and gives the others.
-fn assert_told(storage: &SimStorage, model: &PackModel, hurt: &[u64]) {
+fn assert_reported(storage: &SimStorage, model: &PackModel, hurt: &[u64]) {
     let hurt: BTreeSet<Key> = hurt.iter().copied().map(Key::id).collect();
     let whole: PackModel =
         model.iter().filter(|(key, _)| !hurt.contains(key)).map(|(k, b)| (k.clone(), b.clone())).collect();
@@ -111,7 +113,7 @@ fn assert_told(storage: &SimStorage, model: &PackModel, hurt: &[u64]) {
     assert!(held == whole && keys_of(loaded.damages()) == hurt, "load");
     for order in [ScanOrder::Disk, ScanOrder::Key] {
         let mut scan = pack.scan(ScanOptions { order, ..skipping() });
-        let (mut held, mut told) = (PackModel::new(), BTreeSet::new());
+        let (mut held, mut reported) = (PackModel::new(), BTreeSet::new());
         while let Some(record) = scan.next().unwrap() {
             let key = record.key().unwrap();
             let body = match record.body() {
@@ -120,11 +122,11 @@ fn assert_told(storage: &SimStorage, model: &PackModel, hurt: &[u64]) {
             };
             match body {
                 Ok(body) => drop(held.insert(key, body)),
-                Err(error) => drop(told.insert(error.damage().unwrap().key.clone().unwrap())),
+                Err(error) => drop(reported.insert(error.damage().unwrap().key.clone().unwrap())),
             }
         }
-        told.extend(keys_of(scan.damages()));
-        assert!(held == whole && told == hurt, "{order:?}: {told:?}");
+        reported.extend(keys_of(scan.damages()));
+        assert!(held == whole && reported == hurt, "{order:?}: {reported:?}");
     }
     assert_compaction_and_repair(storage, &whole, &hurt);
 }
@@ -141,8 +143,8 @@ fn drained_scan(scan: &mut stook::pack::Scan<'_>) -> Result<Vec<u8>, Error> {
 fn assert_compaction_and_repair(storage: &SimStorage, whole: &PackModel, hurt: &BTreeSet<Key>) {
     let (to, quarantine) = (SimStorage::new(), SimStorage::new());
     let mut aside = || Ok(shared(&quarantine));
-    let told = repair(storage, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
-    assert_eq!(keys_of(&told.damages), *hurt, "repair");
+    let reported = repair(storage, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
+    assert_eq!(keys_of(&reported.damages), *hurt, "repair");
     // Their checksums are bound to a pack of another nonce by now.
     assert_holds(&open_simulated(&to).unwrap(), whole);
 
@@ -162,7 +164,7 @@ fn exchanged_bodies_of_two_records_are_damage_of_both_and_of_nothing_else() {
     for sealed in [false, true] {
         let (files, model, bodies) = made(ONE_CHUNK, false, sealed);
         let storage = exchanged(&files, &[(bodies[1], bodies[3], CHUNK)]);
-        assert_told(&storage, &model, &[1, 3]);
+        assert_reported(&storage, &model, &[1, 3]);
     }
 }
 
@@ -171,16 +173,16 @@ fn exchanged_chunks_of_one_record_with_their_checksums_are_damage_of_it() {
     let (files, model, bodies) = made(THREE_CHUNKS, false, true);
     let (body, sums) = (bodies[2], bodies[2] + THREE_CHUNKS);
     let storage = exchanged(&files, &[(body, body + CHUNK, CHUNK), (sums, sums + 4, 4)]);
-    assert_told(&storage, &model, &[2]);
+    assert_reported(&storage, &model, &[2]);
 }
 
 #[test]
 fn exchanged_pieces_are_damage_in_framed_bodies_too() {
     let (files, model, bodies) = made(THREE_CHUNKS, true, true);
     let storage = exchanged(&files, &[(bodies[1], bodies[4], CHUNK + 8)]);
-    assert_told(&storage, &model, &[1, 4]);
+    assert_reported(&storage, &model, &[1, 4]);
     let storage = exchanged(&files, &[(bodies[2], bodies[2] + CHUNK + 8, CHUNK + 8)]);
-    assert_told(&storage, &model, &[2]);
+    assert_reported(&storage, &model, &[2]);
 }
 
 #[test]
@@ -198,8 +200,8 @@ fn records_keep_what_binds_them_through_compactions_and_repairs() {
         assert_holds(&open_simulated(&storage).unwrap(), &left);
         let to = SimStorage::new();
         let mut aside = || Ok(shared(&SimStorage::new()));
-        let told = repair(&storage, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
-        assert_eq!((told.records, told.damages.to_vec()), (5, Vec::new()));
+        let reported = repair(&storage, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
+        assert_eq!((reported.records, reported.damages.to_vec()), (5, Vec::new()));
         assert_holds(&open_simulated(&to).unwrap(), &left);
         assert!(scanned(&open_simulated(&to).unwrap()).unwrap() == left);
     }

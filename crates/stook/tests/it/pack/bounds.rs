@@ -1,4 +1,5 @@
-//! What readers take is bounded, and a writer refuses what would be more before it changes anything: a compaction makes room.
+//! What readers take is bounded, and a writer refuses what would be more before it changes
+//! anything: a compaction makes room.
 
 use std::sync::Arc;
 

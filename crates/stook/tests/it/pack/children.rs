@@ -1,4 +1,5 @@
-//! What lies directly below a directory; and names of files with what they hold, as they are listed.
+//! What lies directly below a directory; and names of files with what they hold, as they are
+//! listed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,8 +111,8 @@ fn further_names_have_the_content_and_the_length_of_their_file() {
         let heads = pack.file_heads(&entries).unwrap();
         heads.into_iter().map(|head| head.map(|head| head.body_len)).collect::<Vec<_>>()
     };
-    let told: Vec<_> = lens(&["one", "d", "two", "s", "file"]).into_iter().map(Result::unwrap).collect();
-    assert_eq!(told, [Some(9_000), Some(0), Some(9_000), Some(4), Some(9_000)]);
+    let reported: Vec<_> = lens(&["one", "d", "two", "s", "file"]).into_iter().map(Result::unwrap).collect();
+    assert_eq!(reported, [Some(9_000), Some(0), Some(9_000), Some(4), Some(9_000)]);
     for (name, why) in [("of-d", "not a file"), ("lost", "no such file"), ("loop", "without end")] {
         let opened = pack.open_file(&key(name)).unwrap_err().to_string();
         let got = pack.get_file(&key(name)).unwrap_err();

@@ -1,4 +1,5 @@
-//! The smallest chunks that the format allows, and the largest: bodies around one and two of them, through every reader.
+//! The smallest chunks that the format allows, and the largest: bodies around one and two of them,
+//! through every reader.
 
 use std::sync::Arc;
 
@@ -55,7 +56,8 @@ fn every_reader_takes_chunks_of_any_size_that_is_allowed() {
         let options = WriterOptions { chunk_log2, ..WriterOptions::default() };
         let mut writer = PackWriter::create(local(&path), options.clone()).unwrap();
         let chunk = 1_usize << chunk_log2;
-        // In a debug build every byte of them takes its time: one length in each form is enough for the largest.
+        // In a debug build every byte of them takes its time: one length in each form is enough for
+        // the largest.
         let lens =
             if chunk_log2 == 24 { vec![chunk, chunk + 1] } else { vec![chunk - 1, chunk, 2 * chunk + 1] };
         let mut model = PackModel::new();
@@ -76,8 +78,8 @@ fn every_reader_takes_chunks_of_any_size_that_is_allowed() {
         assert_read(&path, &model);
         let to = directory.path().join("repaired.stook");
         let mut aside = || Ok(local(&directory.path().join("aside")));
-        let told = repair(local(&path).as_ref(), local(&to), options, &mut aside, &mut |_| true).unwrap();
-        assert_eq!((told.records, told.damages.to_vec()), (model.len() as u64, Vec::new()));
+        let reported = repair(local(&path).as_ref(), local(&to), options, &mut aside, &mut |_| true).unwrap();
+        assert_eq!((reported.records, reported.damages.to_vec()), (model.len() as u64, Vec::new()));
         assert_read(&to, &model);
     }
 }

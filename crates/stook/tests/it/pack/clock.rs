@@ -85,7 +85,7 @@ fn the_state_at_a_time_has_all_of_a_batch_or_nothing() {
 }
 
 #[test]
-fn a_clock_that_was_ahead_is_told_at_each_opening_for_writing() {
+fn a_clock_that_was_ahead_is_reported_at_each_opening_for_writing() {
     let storage = SimStorage::new();
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
     let host = ScriptedHost::new(1);
@@ -100,8 +100,11 @@ fn a_clock_that_was_ahead_is_told_at_each_opening_for_writing() {
     drop(writer);
     host.set_clock(now);
     let mut writer = PackWriter::open(shared.clone(), tiny_writer(host)).unwrap();
-    let told = writer.recovery().notes().join("\n");
-    assert!(told.contains("2026-") && told.contains("2099-") && told.contains("--at"), "{told}");
+    let reported = writer.recovery().notes().join("\n");
+    assert!(
+        reported.contains("2026-") && reported.contains("2099-") && reported.contains("--at"),
+        "{reported}"
+    );
     writer.put("", &Key::id(2), &Attributes::new(), b"two").unwrap();
     writer.finish(true).unwrap();
     assert_eq!(times(&storage), [(1, year_2099), (2, year_2099)]);

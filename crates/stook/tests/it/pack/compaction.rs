@@ -1,4 +1,5 @@
-//! Compaction: what it keeps, in which order, in how much room, and that it changes nothing when it fails.
+//! Compaction: what it keeps, in which order, in how much room, and that it changes nothing when it
+//! fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,8 @@ fn key(number: u64) -> Key {
     Key::bytes(format!("k{number:03}")).unwrap()
 }
 
-/// A pack of two groups and many segments in which half of the records were overwritten and some deleted.
+/// A pack of two groups and many segments in which half of the records were overwritten and some
+/// deleted.
 fn churned(storage: &Arc<dyn Storage>, options: WriterOptions) -> (PackWriter, PackModel) {
     let mut writer = PackWriter::create(storage.clone(), options).unwrap();
     let mut model = PackModel::new();
@@ -95,14 +97,14 @@ fn a_step_takes_no_more_room_than_it_may_and_what_is_done_stays_done() {
     let options = CompactOptions { extra_len: 70 << 10, memory_len: 5_000, ..CompactOptions::default() };
     let plan = open_simulated(&storage).unwrap().plan_compaction(&options, i64::MAX).unwrap();
     assert!(plan.steps.len() > 2 && plan.steps.iter().all(|step| step.kept_bytes <= options.extra_len));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let stop_after = plan.steps[0].kept_bytes + 1;
     let cut = writer.compact(&options, &mut |bytes| {
-        told.push(bytes);
+        reported.push(bytes);
         bytes < stop_after
     });
     let cut = cut.unwrap();
-    assert!(cut.interrupted && cut.steps == 1 && told.is_sorted());
+    assert!(cut.interrupted && cut.steps == 1 && reported.is_sorted());
     assert_holds(&open_simulated(&storage).unwrap(), &model);
     let one = writer.compact(&CompactOptions { steps_max: 1, ..options.clone() }, &mut |_| true).unwrap();
     assert_eq!((one.steps, one.interrupted), (1, false));
@@ -219,7 +221,7 @@ fn older_versions_are_read_by_time_until_compaction_lets_them_go() {
 }
 
 #[test]
-fn a_segment_with_damage_is_left_as_it_is_and_told() {
+fn a_segment_with_damage_is_left_as_it_is_and_reported() {
     let storage = SimStorage::new();
     let (writer, model) = churned(&shared(&storage), tiny_writer(ScriptedHost::new(1)));
     writer.finish(true).unwrap();
@@ -237,9 +239,13 @@ fn a_segment_with_damage_is_left_as_it_is_and_told() {
     assert_eq!(done.left_out[0].key, Some(key(1)));
     assert!(done.steps == 2 && done.dead_records > 40, "the others were compacted");
     let pack = open_simulated(&hurt).unwrap();
-    let told = read_in_every_way(&pack, &model.keys().cloned().collect::<Vec<_>>());
-    assert!(told.complaints.iter().all(|complaint| complaint.contains("k001")), "{:?}", told.complaints);
-    let given: PackModel = told.given.into_iter().collect();
+    let reported = read_in_every_way(&pack, &model.keys().cloned().collect::<Vec<_>>());
+    assert!(
+        reported.complaints.iter().all(|complaint| complaint.contains("k001")),
+        "{:?}",
+        reported.complaints
+    );
+    let given: PackModel = reported.given.into_iter().collect();
     assert!(model.iter().all(|(key, body)| *key == self::key(1) || given.get(key) == Some(body)));
 }
 
@@ -273,7 +279,7 @@ fn a_full_disk_leaves_the_old_state_whole_and_the_writer_alive() {
 }
 
 #[test]
-fn any_call_that_fails_during_compaction_is_told_or_harmless_and_loses_nothing() {
+fn any_call_that_fails_during_compaction_is_reported_or_harmless_and_loses_nothing() {
     for nth in 0.. {
         let medium = SimStorage::new();
         let faulty = Arc::new(FaultStorage::new(shared(&medium)));
@@ -399,13 +405,16 @@ fn a_compaction_stops_inside_a_long_record_and_leaves_nothing_of_it() {
     assert!(writer.delete(&key(9)).unwrap());
     writer.publish().unwrap();
     for stop_at in [0, 10 << 20, 50 << 20, 79 << 20] {
-        let mut told = vec![0];
+        let mut reported = vec![0];
         let cut = writer.compact(&CompactOptions::default(), &mut |bytes| {
-            told.push(bytes);
+            reported.push(bytes);
             bytes < stop_at
         });
         assert!(cut.unwrap().interrupted, "{stop_at}");
-        assert!(told.is_sorted() && told.windows(2).all(|two| two[1] - two[0] <= 2 << 20), "{stop_at}");
+        assert!(
+            reported.is_sorted() && reported.windows(2).all(|two| two[1] - two[0] <= 2 << 20),
+            "{stop_at}"
+        );
         let segments = storage.list().unwrap().into_iter().filter(|file| file.name.starts_with("segment"));
         assert_eq!(segments.count(), 1, "{stop_at}: what was begun is gone");
     }

@@ -1,4 +1,5 @@
-//! Manifests and deletion vectors are in their files twice: one that is hit or cut costs nothing but a word.
+//! Manifests and deletion vectors are in their files twice: one that is hit or cut costs nothing
+//! but a word.
 
 use std::sync::Arc;
 
@@ -19,18 +20,18 @@ fn twice_there(small: &Small) -> Vec<String> {
     vectors.chain(newest).collect()
 }
 
-/// Everything is there in every way, and this file is told as damaged.
-fn assert_whole_and_told(storage: &SimStorage, small: &Small, name: &str, what: &str) {
+/// Everything is there in every way, and this file is reported as damaged.
+fn assert_whole_and_reported(storage: &SimStorage, small: &Small, name: &str, what: &str) {
     let pack = open_simulated(storage).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let told = pack.damages().iter().all(|damage| damage.file.ends_with(name));
-    assert!(told && !pack.damages().is_empty(), "{what}: {:?}", pack.damages());
+    let reported = pack.damages().iter().all(|damage| damage.file.ends_with(name));
+    assert!(reported && !pack.damages().is_empty(), "{what}: {:?}", pack.damages());
     let read = read_in_every_way(&pack, &small.keys);
     let right = read.given.iter().all(|(key, body)| small.model.get(key) == Some(body));
     assert!(right && read.given.len() == WAYS * small.model.len(), "{what}: something is missing");
 }
 
 #[test]
-fn one_copy_lost_block_by_block_costs_nothing_and_is_told() {
+fn one_copy_lost_block_by_block_costs_nothing_and_is_reported() {
     let small = small();
     for name in twice_there(&small) {
         let bytes = &small.files[&name];
@@ -41,26 +42,26 @@ fn one_copy_lost_block_by_block_costs_nothing_and_is_told() {
             let mut hit = bytes.clone();
             hit[at..at + 4096].fill(0xa5);
             let what = format!("{name}: a block at {at}");
-            assert_whole_and_told(&storage_with(&small.files, &name, Some(&hit)), &small, &name, &what);
+            assert_whole_and_reported(&storage_with(&small.files, &name, Some(&hit)), &small, &name, &what);
         }
     }
 }
 
 #[test]
-fn a_file_cut_within_its_second_copy_or_grown_is_read_and_told() {
+fn a_file_cut_within_its_second_copy_or_grown_is_read_and_reported() {
     let small = small();
     for name in twice_there(&small) {
         let bytes = &small.files[&name];
         let half = bytes.len() / 2;
         for len in [half, half + 1, half + 512, half + 4095, bytes.len() - 1] {
             let storage = storage_with(&small.files, &name, Some(&bytes[..len]));
-            assert_whole_and_told(&storage, &small, &name, &format!("{name} cut to {len}"));
+            assert_whole_and_reported(&storage, &small, &name, &format!("{name} cut to {len}"));
         }
         for more in [1, 4096, 8192, 1 << 20] {
             let mut grown = bytes.clone();
             grown.resize(bytes.len() + more, 0);
             let storage = storage_with(&small.files, &name, Some(&grown));
-            assert_whole_and_told(&storage, &small, &name, &format!("{name} grown by {more}"));
+            assert_whole_and_reported(&storage, &small, &name, &format!("{name} grown by {more}"));
         }
     }
 }
@@ -88,7 +89,8 @@ fn two_whole_copies_that_differ_are_refused() {
     let small = small();
     let manifests: Vec<&String> = small.files.keys().filter(|name| name.starts_with("manifest-")).collect();
     let newest = *manifests.last().unwrap();
-    // The newest as it was, and in its second half one of the same generation that says something else.
+    // The newest as it was, and in its second half one of the same generation that says something
+    // else.
     let mut other = small.files[newest].clone();
     let half = other.len() / 2;
     let len = u64::from_le_bytes(*other[24..].first_chunk::<8>().unwrap()) as usize;
@@ -109,7 +111,7 @@ fn a_segment_without_its_first_block_is_read_and_not_appended_to() {
         hit[..4096].fill(0);
         // What follows is not needed to tell what stood there.
         let storage = storage_with(&small.files, name, Some(&hit));
-        assert_whole_and_told(&storage, &small, name, name);
+        assert_whole_and_reported(&storage, &small, name, name);
         let mut writer = PackWriter::open(shared(&storage), options()).unwrap();
         writer.put("c", &Key::id(0), &Attributes::new(), b"new").unwrap();
         writer.finish(true).unwrap();

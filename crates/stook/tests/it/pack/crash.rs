@@ -1,5 +1,5 @@
-//! Power fails, processes die, calls fail, at every single operation: what was acknowledged is there
-//! afterwards, and what was not is there whole or not at all.
+//! Power fails, processes die, calls fail, at every single operation: what was acknowledged is
+//! there afterwards, and what was not is there whole or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const PAIR: [u8; 2] = [20, 21];
 const ALONE: u8 = 23;
 const LAST_BATCH: u64 = 1002;
 
-/// Put by the last batches of group `c` only, each of whose frames takes a page. [`DROPPED`] is written in part and dropped;
-/// [`AFTER_DROPPED`] comes to lie where it was.
+/// Put by the last batches of group `c` only, each of whose frames takes a page. [`DROPPED`] is
+/// written in part and dropped; [`AFTER_DROPPED`] comes to lie where it was.
 const PAGES: [u8; 3] = [30, 32, 34];
 const DROPPED: u64 = 2001;
 const AFTER_DROPPED: u64 = 2002;
@@ -122,13 +122,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A batch that is dropped when a part of it was written, and one whose frames lie where those of the other did.
+    /// A batch that is dropped when a part of it was written, and one whose frames lie where those
+    /// of the other did.
     fn batch_over_a_dropped_one(&mut self) -> Result<()> {
         self.writer.put("c", &key(PAGES[0]), &Attributes::new(), &body(PAGES[0], 1))?;
         self.writer.sync()?;
         self.put.insert(PAGES[0], 1);
-        // A sync mark comes behind the first, whose segment is about to be named, and before each of the others: so that what
-        // follows begins with a page.
+        // A sync mark comes behind the first, whose segment is about to be named, and before each
+        // of the others: so that what follows begins with a page.
         for number in [PAGES[1], PAGES[2]] {
             self.writer.put("c", &key(number), &Attributes::new(), &body(number, 1))?;
             self.put.insert(number, 1);

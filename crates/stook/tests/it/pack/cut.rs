@@ -1,5 +1,5 @@
-//! A writer cuts what a killed one left unfinished while a reader, which knows the old length already, reads up to
-//! there.
+//! A writer cuts what a killed one left unfinished while a reader, which knows the old length
+//! already, reads up to there.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,8 @@ impl Storage for Cutting {
     }
 }
 
-/// Opens a pack with ten records behind which a killed writer left rubbish that is cut under the reader so often.
+/// Opens a pack with ten records behind which a killed writer left rubbish that is cut under the
+/// reader so often.
 fn opened(directory: &Path, cuts: u32) -> Result<Pack, Error> {
     let storage = || LocalStorage::open(directory, LocalStorageOptions::default()).unwrap();
     let mut writer = PackWriter::create(Arc::new(storage()), WriterOptions::default()).unwrap();

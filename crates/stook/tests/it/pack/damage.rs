@@ -47,8 +47,8 @@ fn put(writer: &mut PackWriter, model: &mut PackModel, group: &str, number: usiz
     model.insert(key(number), body);
 }
 
-/// A pack with two sealed segments, an active one with committed, marked and only synced frames, overwritten
-/// records, a deletion vector, and a checkpoint.
+/// A pack with two sealed segments, an active one with committed, marked and only synced frames,
+/// overwritten records, a deletion vector, and a checkpoint.
 pub(super) fn small() -> Small {
     let storage = SimStorage::new();
     let mut model = PackModel::new();
@@ -109,19 +109,23 @@ pub(super) fn outcome(storage: &SimStorage, small: &Small, what: &str) -> Outcom
         }
         Err(other) => panic!("{what}: {other}"),
     };
-    let told = read_in_every_way(&pack, &small.keys);
+    let reported = read_in_every_way(&pack, &small.keys);
     let mapped = read_in_every_way(&open_simulated_mapped(storage).unwrap(), &small.keys);
-    assert_eq!((&mapped.given, &mapped.complaints), (&told.given, &told.complaints), "{what}: mapped");
-    for (key, body) in &told.given {
+    assert_eq!(
+        (&mapped.given, &mapped.complaints),
+        (&reported.given, &reported.complaints),
+        "{what}: mapped"
+    );
+    for (key, body) in &reported.given {
         assert!(is_version(body, key), "{what}: {key} was never put so");
         let right = small.model.get(key) == Some(body);
-        assert!(right || !told.complaints.is_empty(), "{what}: {key} is another, and nobody says so");
+        assert!(right || !reported.complaints.is_empty(), "{what}: {key} is another, and nobody says so");
     }
-    if !told.complaints.is_empty() {
+    if !reported.complaints.is_empty() {
         return Outcome::Told;
     }
     let missing = small.model.iter().find(|(key, body)| {
-        let ways = told.given.iter().filter(|(other, given)| other == *key && given == *body).count();
+        let ways = reported.given.iter().filter(|(other, given)| other == *key && given == *body).count();
         ways != WAYS
     });
     assert!(missing.is_none(), "{what}: {:?} is missing in silence", missing.map(|(key, _)| key));

@@ -1,4 +1,5 @@
-//! Storages and devices that fail under a pack, at every call: it is told, and nothing acknowledged is lost.
+//! Storages and devices that fail under a pack, at every call: it is reported, and nothing
+//! acknowledged is lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ impl Done {
         self.acknowledged = self.put.len();
     }
 
-    /// A record is there if it, or one put later under its key, was acknowledged; and any that is there was put.
+    /// A record is there if it, or one put later under its key, was acknowledged; and any that is
+    /// there was put.
     fn assert_kept(&self, held: &PackModel, what: &str) {
         for (key, body) in held {
             assert!(
@@ -106,7 +108,7 @@ fn tiny() -> WriterOptions {
 }
 
 #[test]
-fn a_call_of_the_storage_that_fails_is_told_and_nothing_acknowledged_is_lost() {
+fn a_call_of_the_storage_that_fails_is_reported_and_nothing_acknowledged_is_lost() {
     for fault in
         [StorageFault::Fails(Failure::Io), StorageFault::Fails(Failure::NoSpace), StorageFault::Short]
     {
@@ -126,7 +128,7 @@ fn a_call_of_the_storage_that_fails_is_told_and_nothing_acknowledged_is_lost() {
             let (call, name) = &calls[nth];
             let what = format!("{fault:?} at call {nth}, {call:?} {name}");
             match outcome {
-                Ok(()) => assert_eq!(*call, StorageCall::Unlink, "{what} is not told"),
+                Ok(()) => assert_eq!(*call, StorageCall::Unlink, "{what} is not reported"),
                 Err(error) => assert!(error.to_string().contains("/simulated/"), "{what}: {error}"),
             }
             recovers(&medium, &done, &what);
@@ -159,7 +161,7 @@ fn local(directory: &Path, engines: &FaultEngineFactory) -> Arc<dyn Storage> {
 }
 
 #[test]
-fn a_device_that_fails_a_write_or_sync_is_told_and_nothing_acknowledged_is_lost() {
+fn a_device_that_fails_a_write_or_sync_is_reported_and_nothing_acknowledged_is_lost() {
     let faults = [
         (EngineCall::Write, EngineFault::Fails),
         (EngineCall::Write, EngineFault::NoSpace),
@@ -246,7 +248,7 @@ fn read_all(
 }
 
 #[test]
-fn a_read_that_fails_is_told_and_gives_no_wrong_bytes() {
+fn a_read_that_fails_is_reported_and_gives_no_wrong_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let options = WriterOptions { engines: WriterOptions::default().engines, ..tiny() };
     let mut done = Done::default();
@@ -274,8 +276,8 @@ fn a_read_that_fails_is_told_and_gives_no_wrong_bytes() {
                 assert!(errors.is_empty() && given.len() == whole.len(), "read {nth}: {errors:?}");
                 continue;
             }
-            let told = errors.iter().all(|error| matches!(error, Error::Core(_)));
-            assert!(told && errors.len() == 1, "{fault:?} at read {nth}: {errors:?}");
+            let reported = errors.iter().all(|error| matches!(error, Error::Core(_)));
+            assert!(reported && errors.len() == 1, "{fault:?} at read {nth}: {errors:?}");
         }
     }
 }
@@ -326,8 +328,9 @@ fn with_one_record() -> SimStorage {
     medium
 }
 
-/// What a put, or a batch, that failed has written is of use to nobody, and the disk may be full. A half of an append may
-/// have come to the medium; a sync may fail, or the publication before its manifest gets its name.
+/// What a put, or a batch, that failed has written is of use to nobody, and the disk may be full. A
+/// half of an append may have come to the medium; a sync may fail, or the publication before its
+/// manifest gets its name.
 #[test]
 fn a_put_that_fails_gives_its_room_back() {
     let short = (StorageCall::Append, StorageFault::Short);
@@ -347,7 +350,8 @@ fn a_put_that_fails_gives_its_room_back() {
             let faulty = Arc::new(FaultStorage::new(Arc::new(medium.clone())));
             let options = |seed| WriterOptions {
                 durability: Durability::Every,
-                // What a checkpoint needs comes after the sync: then the put is safe, whatever fails.
+                // What a checkpoint needs comes after the sync: then the put is safe, whatever
+                // fails.
                 checkpoint_len: 1 << 20,
                 ..tiny_writer(ScriptedHost::new(seed))
             };
@@ -359,7 +363,8 @@ fn a_put_that_fails_gives_its_room_back() {
             }
             drop(writer);
             let after = rooms(&medium);
-            // A mark of 64 bytes may stand before what was begun, and a new segment keeps its header.
+            // A mark of 64 bytes may stand before what was begun, and a new segment keeps its
+            // header.
             assert!(after[0].1 <= before[0].1 + 64, "{case}: {after:?}, {before:?}");
             assert!(after.iter().skip(1).all(|file| file.1 <= 4096), "{case}: {after:?}");
             let next = PackWriter::open(Arc::new(medium.clone()), options(3)).unwrap();
@@ -369,8 +374,9 @@ fn a_put_that_fails_gives_its_room_back() {
     }
 }
 
-/// What is put counts if its generation comes to the medium, and not if that fails before its manifest could have its name:
-/// before, a record that was synced stayed in a segment that an older manifest names, and the put that failed counted.
+/// What is put counts if its generation comes to the medium, and not if that fails before its
+/// manifest could have its name: before, a record that was synced stayed in a segment that an older
+/// manifest names, and the put that failed counted.
 #[test]
 fn what_was_put_does_not_count_where_its_generation_fails() {
     for (call, seals) in
@@ -398,8 +404,8 @@ fn what_was_put_does_not_count_where_its_generation_fails() {
     }
 }
 
-/// The same where a checkpoint is due: before, its sync counted as a promise, and a record of which the put had failed was
-/// there all the same.
+/// The same where a checkpoint is due: before, its sync counted as a promise, and a record of which
+/// the put had failed was there all the same.
 #[test]
 fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_behind_it_fails() {
     for call in [StorageCall::Sync, StorageCall::Prepare, StorageCall::SyncDirectory] {
@@ -430,8 +436,8 @@ fn what_was_put_does_not_count_where_its_checkpoint_or_the_generation_behind_it_
     }
 }
 
-/// What is sealed at the end as well: every operation of the medium fails once. Only from the rename on may the manifest
-/// be there after a crash, and then what it names is kept.
+/// What is sealed at the end as well: every operation of the medium fails once. Only from the
+/// rename on may the manifest be there after a crash, and then what it names is kept.
 #[test]
 fn only_a_generation_that_may_have_its_name_keeps_the_room_of_what_it_names() {
     let options = |seed| WriterOptions { checkpoint_len: 1 << 20, ..tiny_writer(ScriptedHost::new(seed)) };

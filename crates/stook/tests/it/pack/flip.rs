@@ -1,4 +1,4 @@
-//! Every bit of every file of a small pack, flipped: it is told, or it does no harm.
+//! Every bit of every file of a small pack, flipped: it is reported, or it does no harm.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use stook_testing::model::pack::{WAYS, open_simulated, read_in_every_way};
 
 use super::damage::{Outcome, options, outcome, shared, small, storage_with};
 
-/// Bits to flip: all of bytes near any that is not zero, one bit of every 37th byte of stretches of zeros.
+/// Bits to flip: all of bytes near any that is not zero, one bit of every 37th byte of stretches of
+/// zeros.
 fn bits(bytes: &[u8]) -> impl Iterator<Item = usize> {
     (0..bytes.len() * 8).filter(|&bit| {
         let at = bit / 8;
@@ -17,7 +18,7 @@ fn bits(bytes: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn a_flipped_bit_is_told_or_does_no_harm() {
+fn a_flipped_bit_is_reported_or_does_no_harm() {
     let small = small();
     let mut counts = BTreeMap::<&str, [usize; 3]>::new();
     for (name, bytes) in small.files.iter().filter(|(name, _)| *name != "writer.lock") {
@@ -35,7 +36,7 @@ fn a_flipped_bit_is_told_or_does_no_harm() {
             counts.entry(kind).or_default()[which] += 1;
             let harmless = which == 2;
             let may_be = kind == "checkpoint" || kind == "segment";
-            assert!(!harmless || may_be, "{what}: not told");
+            assert!(!harmless || may_be, "{what}: not reported");
             assert!(kind != "checkpoint" || harmless, "{what}: a checkpoint is not worth a word");
         }
     }

@@ -1,7 +1,9 @@
-//! The packs in `tests/golden/` are made today byte for byte as on the day they were committed, and read as such.
+//! The packs in `tests/golden/` are made today byte for byte as on the day they were committed, and
+//! read as such.
 //!
-//! What is expected of them is noted from what was put, not from what was read. `make golden` writes them anew;
-//! that is for a new version of the format only. `tests/python` reads them with code that shares nothing with ours.
+//! What is expected of them is noted from what was put, not from what was read. `make golden`
+//! writes them anew; that is for a new version of the format only. `tests/python` reads them with
+//! code that shares nothing with ours.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +26,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }
 
-/// A machine with a clock that stands until it is moved, and randomness that is the same every time.
+/// A machine with a clock that stands until it is moved, and randomness that is the same every
+/// time.
 #[derive(Debug)]
 struct FixedHost {
     now_ns: AtomicI64,
@@ -115,7 +118,7 @@ impl Maker {
         batch.commit().unwrap();
     }
 
-    /// Puts a record whose length is not told before.
+    /// Puts a record whose length is not reported before.
     pub(super) fn put_framed(&mut self, writer: &mut PackWriter, group: &str, key: &Key, body: &[u8]) {
         let now_ns = self.host.now_ns.fetch_add(1_000_000_007, Relaxed) + 1_000_000_007;
         let attributes = Attributes::new();

@@ -69,7 +69,7 @@ fn all_that_is_said(directory: &Path, keys: &[Key], repaired: &Path) -> String {
 }
 
 #[test]
-fn whatever_stands_in_place_of_a_file_is_told_and_neither_followed_nor_waited_for() {
+fn whatever_stands_in_place_of_a_file_is_reported_and_neither_followed_nor_waited_for() {
     let small = small();
     for strange in Strange::ALL {
         for name in small.files.keys() {
@@ -84,7 +84,8 @@ fn whatever_stands_in_place_of_a_file_is_told_and_neither_followed_nor_waited_fo
                 continue;
             }
             let said = all_that_is_said(&directory, &small.keys, &parent.path().join("repaired"));
-            // Without its checkpoint a segment is scanned; older generations and the note are nobody's need.
+            // Without its checkpoint a segment is scanned; older generations and the note are
+            // nobody's need.
             let is_needed = !name.starts_with("checkpoint-") && name != "writer.lock";
             let newest = small.files.keys().rfind(|name| name.starts_with("manifest-")).unwrap();
             if is_needed && (!name.starts_with("manifest-") || name == newest) {
@@ -147,8 +148,8 @@ fn a_pack_that_is_moved_while_a_writer_works_stays_one_pack() {
     assert_eq!(open(&before).unwrap().len(), 1);
 }
 
-/// A crash may leave a file that is longer than what was written of it. Before, every opening read its hole: one of 1 TiB
-/// took more than eight minutes, and nothing but a second Ctrl-C ended it.
+/// A crash may leave a file that is longer than what was written of it. Before, every opening read
+/// its hole: one of 1 TiB took more than eight minutes, and nothing but a second Ctrl-C ended it.
 #[test]
 fn a_hole_behind_a_growing_segment_costs_nothing() {
     let parent = tempfile::tempdir().unwrap();

@@ -255,7 +255,7 @@ fn full_page() -> Vec<u8> {
 }
 
 #[test]
-fn any_flipped_bit_of_a_full_page_is_told_and_does_no_harm() {
+fn any_flipped_bit_of_a_full_page_is_reported_and_does_no_harm() {
     let page = full_page();
     assert!(harmless(&page) && page == sealed(page.clone()));
     let mut taken = 0;
@@ -269,7 +269,7 @@ fn any_flipped_bit_of_a_full_page_is_told_and_does_no_harm() {
 }
 
 #[test]
-fn a_page_cut_anywhere_is_told_and_does_no_harm() {
+fn a_page_cut_anywhere_is_reported_and_does_no_harm() {
     for page in [full_page(), long_page()] {
         for len in (0..page.len()).step_by(page.len() / UNIT) {
             assert!(Page::verify(&page[..len], SALT, 0).is_err(), "{len} bytes");
@@ -287,7 +287,7 @@ fn long_page() -> Vec<u8> {
 }
 
 #[test]
-fn any_flipped_bit_in_the_head_of_a_long_page_is_told_and_does_no_harm() {
+fn any_flipped_bit_in_the_head_of_a_long_page_is_reported_and_does_no_harm() {
     let page = long_page();
     for bit in (0..64 * 8).chain((64 * 8..page.len() * 8).step_by(4999)) {
         let mut flipped = page.clone();

@@ -141,7 +141,7 @@ fn three_hundred_groups_are_written_at_once() {
 }
 
 #[test]
-fn a_second_writer_is_told_who_the_first_is() {
+fn a_second_writer_is_reported_who_the_first_is() {
     let directory = tempfile::tempdir().unwrap();
     let writer = PackWriter::create(local(directory.path()), tiny_writer(ScriptedHost::new(1))).unwrap();
     let second = PackWriter::open(local(directory.path()), WriterOptions::default());
@@ -253,11 +253,11 @@ fn frames_of_a_pack_inside_a_pack_are_never_taken_for_its_own() {
             files.remove("writer.lock");
             let damaged = super::damage::storage_with(&files, name, Some(&hit));
             let pack = open_simulated(&damaged).unwrap();
-            let told = read_in_every_way(&pack, &keys);
-            assert!(!told.complaints.is_empty(), "byte {byte} of the frame at {at}");
-            let own = told.given.iter().all(|(key, body)| model.get(key) == Some(body));
+            let reported = read_in_every_way(&pack, &keys);
+            assert!(!reported.complaints.is_empty(), "byte {byte} of the frame at {at}");
+            let own = reported.given.iter().all(|(key, body)| model.get(key) == Some(body));
             assert!(own, "byte {byte} of the frame at {at}: frames of the copy are taken for records");
-            let last = told.given.iter().filter(|(key, _)| *key == Key::id(5)).count();
+            let last = reported.given.iter().filter(|(key, _)| *key == Key::id(5)).count();
             let hit_last = byte != 0 && last < WAYS;
             assert!(last == WAYS || hit_last || at > 4096, "the scan goes on behind the damage");
         }
@@ -265,7 +265,7 @@ fn frames_of_a_pack_inside_a_pack_are_never_taken_for_its_own() {
 }
 
 #[test]
-fn damage_that_a_later_mark_vouches_for_is_told_and_never_cut() {
+fn damage_that_a_later_mark_vouches_for_is_reported_and_never_cut() {
     let storage = SimStorage::new();
     let options = || WriterOptions { checkpoint_len: 1 << 30, ..tiny_writer(ScriptedHost::new(1)) };
     let mut writer = PackWriter::create(shared(&storage), options()).unwrap();
@@ -308,8 +308,8 @@ fn damage_that_a_later_mark_vouches_for_is_told_and_never_cut() {
     }
 }
 
-/// A frame as a newer version may write it: the bytes of a whole one with another kind or codec, and a header
-/// checksum that is right for that.
+/// A frame as a newer version may write it: the bytes of a whole one with another kind or codec,
+/// and a header checksum that is right for that.
 fn of_a_newer_version(segment: &[u8], at: usize, byte: usize, value: u8) -> Vec<u8> {
     let mut bytes = segment.to_vec();
     bytes[at + byte] = value;

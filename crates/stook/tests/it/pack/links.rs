@@ -1,5 +1,5 @@
-//! Names of one file share one content: it stays what it was under every other name, whatever becomes of the record
-//! that holds it.
+//! Names of one file share one content: it stays what it was under every other name, whatever
+//! becomes of the record that holds it.
 
 use std::sync::Arc;
 
@@ -136,7 +136,8 @@ const CHANGES: [(&str, Change, Option<&[u8]>); 6] = [
 #[test]
 fn other_names_keep_their_content_when_the_record_that_holds_it_goes() {
     for (how, change, a) in CHANGES {
-        // The names were there before this writer, or are its own and not even flushed; the others of other groups.
+        // The names were there before this writer, or are its own and not even flushed; the others
+        // of other groups.
         for (before, groups) in [(true, ["", ""]), (false, ["", ""]), (true, ["g", "h"]), (false, ["g", ""])]
         {
             let place = Place::new();
@@ -281,7 +282,8 @@ fn names_of_a_name_keep_their_content_when_that_name_goes() {
         for before in [true, false] {
             let place = Place::new();
             let mut writer = place.writer();
-            // `b` holds it, `a` is a name of `b`, and `c` and `d` are names of `a`: nobody else would do that.
+            // `b` holds it, `a` is a name of `b`, and `c` and `d` are names of `a`: nobody else
+            // would do that.
             writer.put("", &key("b"), &file(2), SHARED).unwrap();
             writer.put("", &key("a"), &link(), b"b").unwrap();
             writer.put("", &key("c"), &link(), b"a").unwrap();

@@ -1,5 +1,5 @@
-//! Without a deletion vector that can be trusted, records that it could concern are refused: by every way to them, and neither
-//! they nor what they replaced are handed out.
+//! Without a deletion vector that can be trusted, records that it could concern are refused: by
+//! every way to them, and neither they nor what they replaced are handed out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ fn put(writer: &mut PackWriter, group: &str, number: u64, version: u64) -> Vec<u
     body
 }
 
-/// In segment 1: 0 … 5, of which 1 was replaced there, 2 in segment 2, 3 deleted, and then, behind all generations, 4 replaced and 5
-/// deleted. In segment 2: 2, 10 and 11, and 4.
+/// In segment 1: 0 … 5, of which 1 was replaced there, 2 in segment 2, 3 deleted, and then, behind
+/// all generations, 4 replaced and 5 deleted. In segment 2: 2, 10 and 11, and 4.
 fn made(sealed: bool) -> (Files, String) {
     let storage = SimStorage::new();
     let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
@@ -76,7 +76,7 @@ fn ids() -> Vec<Key> {
 
 fn assert_refused(error: &Error) -> Key {
     let damage = error.damage().unwrap_or_else(|| panic!("{error}"));
-    assert!(damage.what.contains("whether this record was deleted cannot be told"), "{damage}");
+    assert!(damage.what.contains("whether this record was deleted cannot be reported"), "{damage}");
     assert!(damage.what.contains("check --repair"), "{damage}");
     damage.key.clone().unwrap()
 }
@@ -113,14 +113,14 @@ fn assert_lists(storage: &SimStorage) {
     let pack = open_simulated(storage).unwrap();
     let on_disk: Vec<_> = pack.keys_on_disk(&KeyRange::all(), &[]).collect();
     for entries in [pack.keys(&[]).unwrap().collect::<Vec<_>>(), on_disk] {
-        let (mut listed, mut told) = (BTreeSet::new(), BTreeSet::new());
+        let (mut listed, mut reported) = (BTreeSet::new(), BTreeSet::new());
         for entry in entries {
             match entry {
                 Ok(entry) => assert!(listed.insert(entry.key)),
-                Err(error) => assert!(told.insert(assert_refused(&error))),
+                Err(error) => assert!(reported.insert(assert_refused(&error))),
             }
         }
-        assert_eq!((listed, told), (whole().into_keys().collect(), refused()));
+        assert_eq!((listed, reported), (whole().into_keys().collect(), refused()));
     }
     let report = pack.check(|_| {}).unwrap();
     assert_eq!((report.damages.len(), report.live_records), (1, whole().len() as u64), "{report:?}");

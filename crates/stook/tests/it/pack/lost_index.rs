@@ -1,4 +1,5 @@
-//! An index that is damaged hides no record: what it said is found again, in its own pages or in the frames.
+//! An index that is damaged hides no record: what it said is found again, in its own pages or in
+//! the frames.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +30,8 @@ fn key(number: u64) -> Key {
     Key::bytes(format!("{number:06}-{}", "x".repeat(number as usize % 40))).unwrap()
 }
 
-/// One segment, with an index of many pages: versions of one key fill several, a key takes two units.
+/// One segment, with an index of many pages: versions of one key fill several, a key takes two
+/// units.
 fn sample() -> Sample {
     let storage = SimStorage::new();
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
@@ -71,7 +73,7 @@ impl Sample {
         &self.files[SEGMENT]
     }
 
-    /// Nothing is missing, nothing is another, and it was told; how many damages there were.
+    /// Nothing is missing, nothing is another, and it was reported; how many damages there were.
     fn assert_whole(&self, bytes: &[u8], what: &str) -> usize {
         let storage = storage_with(&self.files, SEGMENT, Some(bytes));
         let pack = open_simulated(&storage).unwrap();
@@ -114,7 +116,7 @@ fn spoiled(bytes: &[u8], places: &[usize]) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_of_an_index_is_hit_every_record_is_found_and_the_damage_is_told_once() {
+fn whatever_of_an_index_is_hit_every_record_is_found_and_the_damage_is_reported_once() {
     let sample = sample();
     let bytes = sample.bytes();
     let footer = bytes.len() - 100;
@@ -137,8 +139,8 @@ fn whatever_of_an_index_is_hit_every_record_is_found_and_the_damage_is_told_once
         ("everything", ((0..pages).map(page).chain([footer, top]).collect(), 1)),
     ]);
     for (what, (places, damages)) in cases {
-        let told = sample.assert_whole(&spoiled(bytes, &places), what);
-        assert!(told == damages || damages == usize::MAX, "{what}: {told} damages");
+        let reported = sample.assert_whole(&spoiled(bytes, &places), what);
+        assert!(reported == damages || damages == usize::MAX, "{what}: {reported} damages");
     }
     // Each page by itself, and each with the one that versions of a key cross into.
     for number in (0..pages).step_by(7) {
@@ -174,8 +176,8 @@ fn a_key_that_is_not_found_beside_a_lost_head_and_a_lost_page_is_refused() {
     assert!(pack.get(&key(1002)).unwrap().is_some());
 }
 
-/// What a writer that was killed left is replayed when a pack is opened: each of its records and deletions is looked up in the
-/// indexes of the sealed segments.
+/// What a writer that was killed left is replayed when a pack is opened: each of its records and
+/// deletions is looked up in the indexes of the sealed segments.
 #[test]
 fn a_hit_page_and_a_killed_writer_do_not_keep_a_pack_from_opening_nor_a_repair_from_knowing_why() {
     let Sample { mut files, mut model, index } = sample();
@@ -205,13 +207,13 @@ fn a_hit_page_and_a_killed_writer_do_not_keep_a_pack_from_opening_nor_a_repair_f
         let pack = open_simulated(&storage).unwrap_or_else(|error| panic!("page {number}: {error}"));
         let found: PackModel = rest_of(pack.scan(ScanOptions::default())).unwrap().into_iter().collect();
         assert!(found == model, "page {number}: other records");
-        let told = pack.check(|_| {}).unwrap().damages;
-        assert!(told.len() == 1 && told[0].file.ends_with(SEGMENT), "page {number}: {told:?}");
+        let reported = pack.check(|_| {}).unwrap().damages;
+        assert!(reported.len() == 1 && reported[0].file.ends_with(SEGMENT), "page {number}: {reported:?}");
         let saved = SimStorage::new();
         let mut quarantine = || -> stook::pack::Result<Arc<dyn Storage>> { unreachable!("no frame is hit") };
         let repaired =
             repair(&storage, Arc::new(saved.clone()), options(), &mut quarantine, &mut |_| true).unwrap();
-        assert_eq!(repaired.damages, told, "page {number}");
+        assert_eq!(repaired.damages, reported, "page {number}");
         assert!(!repaired.notes.iter().any(|note| note.contains("manifest")), "{:?}", repaired.notes);
         assert_holds(&open_simulated(&saved).unwrap(), &model);
         // And the next writer goes on.

@@ -27,11 +27,11 @@ fn open(directory: &Path, map: MapRule) -> Pack {
 }
 
 /// What was got of a record, in words that two ways of getting it must share.
-fn told(record: Result<Option<Record>>) -> String {
+fn reported(record: Result<Option<Record>>) -> String {
     format!("{:?}", record.map_err(|error| error.to_string()))
 }
 
-fn told_view(view: &Result<Option<RecordView<'_>>>) -> String {
+fn reported_view(view: &Result<Option<RecordView<'_>>>) -> String {
     let view = view.as_ref().map_err(ToString::to_string);
     let parts = view.map(|view| {
         view.map(|view| (view.key().clone(), view.body.to_vec(), view.sequence, view.attributes().unwrap()))
@@ -39,7 +39,7 @@ fn told_view(view: &Result<Option<RecordView<'_>>>) -> String {
     format!("{parts:?}")
 }
 
-fn told_as_view(record: Result<Option<Record>>) -> String {
+fn reported_as_view(record: Result<Option<Record>>) -> String {
     let record = record.map_err(|error| error.to_string());
     let parts = record.map(|record| {
         record.map(|record| {
@@ -50,14 +50,15 @@ fn told_as_view(record: Result<Option<Record>>) -> String {
     format!("{:?}", parts.as_ref())
 }
 
-/// Holds every way of getting these keys from a mapped pack against getting them from one that is read.
+/// Holds every way of getting these keys from a mapped pack against getting them from one that is
+/// read.
 fn assert_same(directory: &Path, keys: &[Key]) {
     let (read, mapped) = (open(directory, MapRule::Never), open(directory, MapRule::Sealed));
-    let wanted: Vec<String> = read.get_many(keys).unwrap().into_iter().map(told).collect();
-    let got: Vec<String> = mapped.get_many(keys).unwrap().into_iter().map(told).collect();
+    let wanted: Vec<String> = read.get_many(keys).unwrap().into_iter().map(reported).collect();
+    let got: Vec<String> = mapped.get_many(keys).unwrap().into_iter().map(reported).collect();
     assert_eq!(got, wanted);
     for key in keys {
-        assert_eq!(told(mapped.get(key)), told(read.get(key)), "{key}");
+        assert_eq!(reported(mapped.get(key)), reported(read.get(key)), "{key}");
         let with = |pack: &Pack| {
             let with = pack.get_with(key, |view| (view.body.to_vec(), view.sequence, view.time_ns));
             format!("{:?}", with.map_err(|error| error.to_string()))
@@ -67,11 +68,11 @@ fn assert_same(directory: &Path, keys: &[Key]) {
     for pack in [&read, &mapped] {
         let mut views = vec![None; keys.len()];
         pack.get_many_with(keys, |number, view| {
-            assert!(views[number].replace(told_view(&view)).is_none(), "{number} is told twice");
+            assert!(views[number].replace(reported_view(&view)).is_none(), "{number} is reported twice");
         })
         .unwrap();
         let wanted: Vec<_> =
-            read.get_many(keys).unwrap().into_iter().map(|record| Some(told_as_view(record))).collect();
+            read.get_many(keys).unwrap().into_iter().map(|record| Some(reported_as_view(record))).collect();
         assert_eq!(views, wanted);
     }
 }
@@ -149,12 +150,12 @@ fn segment_of(directory: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn damage_in_a_mapped_segment_is_told() {
+fn damage_in_a_mapped_segment_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let keys: Vec<Key> = numbered(directory.path(), 40).into_keys().collect();
     let path = segment_of(directory.path());
     let whole = std::fs::read(&path).unwrap();
-    let mut told = 0;
+    let mut reported = 0;
     for at in (4096..whole.len()).step_by(211) {
         let mut hit = whole.clone();
         hit[at] ^= 1 << (at % 8);
@@ -171,13 +172,13 @@ fn damage_in_a_mapped_segment_is_told() {
         }
         assert_same(directory.path(), &keys);
         let records = mapped.get_many(&keys).unwrap();
-        told += records.iter().filter(|record| matches!(record, Err(Error::Damaged(_)))).count();
+        reported += records.iter().filter(|record| matches!(record, Err(Error::Damaged(_)))).count();
     }
-    assert!(told > 100, "{told}");
+    assert!(reported > 100, "{reported}");
 }
 
 #[test]
-fn a_key_that_the_index_leads_astray_is_told() {
+fn a_key_that_the_index_leads_astray_is_reported() {
     // Two packs with the same nonces: the index of one, the frames of the other.
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (directory, first) in [(&one, 0), (&other, 100)] {

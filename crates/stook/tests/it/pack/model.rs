@@ -245,7 +245,7 @@ fn follows_the_model(
     };
     for step in steps {
         pack.step(step, &open, look);
-        let is_told = matches!(
+        let is_reported = matches!(
             step,
             Step::Sync
                 | Step::Publish
@@ -254,7 +254,7 @@ fn follows_the_model(
                 | Step::Compact { .. }
                 | Step::Look
         );
-        if is_told {
+        if is_reported {
             pack.check(look);
         }
     }

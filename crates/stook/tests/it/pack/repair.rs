@@ -1,4 +1,5 @@
-//! Repair: everything that can still be read is in the new pack, the rest in the quarantine, and nothing is made up.
+//! Repair: everything that can still be read is in the new pack, the rest in the quarantine, and
+//! nothing is made up.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ fn options(seed: u64) -> WriterOptions {
     tiny_writer(ScriptedHost::new(seed))
 }
 
-/// Groups, replaced and deleted records, framed ones, a compacted segment, and one that grows with a tail that no
-/// manifest knows.
+/// Groups, replaced and deleted records, framed ones, a compacted segment, and one that grows with
+/// a tail that no manifest knows.
 fn sample() -> (SimStorage, PackModel) {
     let storage = SimStorage::new();
     let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
@@ -62,7 +63,7 @@ fn sample() -> (SimStorage, PackModel) {
     (storage, model)
 }
 
-/// The new pack, what was told, and the quarantine.
+/// The new pack, what was reported, and the quarantine.
 fn repaired(from: &SimStorage) -> (SimStorage, Repaired, SimStorage) {
     let (to, quarantine) = (SimStorage::new(), SimStorage::new());
     let asked = RefCell::new(0);
@@ -71,20 +72,20 @@ fn repaired(from: &SimStorage) -> (SimStorage, Repaired, SimStorage) {
         Ok(shared(&quarantine))
     };
     let before = from.operation_count();
-    let told = repair(from, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
+    let reported = repair(from, shared(&to), options(9), &mut aside, &mut |_| true).unwrap();
     assert_eq!(from.operation_count(), before, "the old pack is not touched");
-    assert_eq!(told.quarantined.is_empty(), *asked.borrow() == 0);
-    assert_little_memory_changes_nothing(from, &to, &told);
-    (to, told, quarantine)
+    assert_eq!(reported.quarantined.is_empty(), *asked.borrow() == 0);
+    assert_little_memory_changes_nothing(from, &to, &reported);
+    (to, reported, quarantine)
 }
 
 /// With memory for three keys or so there are a dozen walks, and the same comes out.
-fn assert_little_memory_changes_nothing(from: &SimStorage, to: &SimStorage, told: &Repaired) {
+fn assert_little_memory_changes_nothing(from: &SimStorage, to: &SimStorage, reported: &Repaired) {
     let (again, quarantine) = (SimStorage::new(), SimStorage::new());
     let little = RepairOptions { writer: options(9), memory_len: 500 };
     let mut aside = || Ok(shared(&quarantine));
-    let told_again = repair(from, shared(&again), little, &mut aside, &mut |_| true).unwrap();
-    assert_eq!(&told_again, told);
+    let reported_again = repair(from, shared(&again), little, &mut aside, &mut |_| true).unwrap();
+    assert_eq!(&reported_again, reported);
     let [before, after] = [to, &again].map(|storage| open_simulated(storage).unwrap());
     assert_eq!(before.keys(&[]).unwrap().count(), after.keys(&[]).unwrap().count());
     for entry in before.keys(&[]).unwrap() {
@@ -110,15 +111,17 @@ fn changed(storage: &SimStorage, name: &str, change: impl FnOnce(&mut Vec<u8>)) 
 #[test]
 fn a_pack_that_is_whole_is_copied_as_it_is_with_sequence_numbers_and_times() {
     let (storage, model) = sample();
-    let (to, told, _) = repaired(&storage);
-    assert_eq!((told.records, &told.damages[..]), (model.len() as u64, &[][..]));
-    // Nobody had said that the pack is all that it was meant to be, and saving it does not make it so.
-    assert_eq!(told.notes, ["the pack was incomplete, and so is the new one"]);
+    let (to, reported, _) = repaired(&storage);
+    assert_eq!((reported.records, &reported.damages[..]), (model.len() as u64, &[][..]));
+    // Nobody had said that the pack is all that it was meant to be, and saving it does not make it
+    // so.
+    assert_eq!(reported.notes, ["the pack was incomplete, and so is the new one"]);
     assert!(!open_simulated(&to).unwrap().is_complete());
     let (before, after) = (open_simulated(&storage).unwrap(), open_simulated(&to).unwrap());
     assert_holds(&after, &model);
     assert_ne!(before.nonce(), after.nonce());
-    // The versions that make up earlier states are not copied, and the new pack does not pretend to know those.
+    // The versions that make up earlier states are not copied, and the new pack does not pretend to
+    // know those.
     assert!(after.history_from_ns() > before.history_from_ns(), "{:?}", after.history_from_ns());
     for key in model.keys() {
         let [before, after] = [&before, &after].map(|pack| pack.get(key).unwrap().unwrap().head);
@@ -139,21 +142,22 @@ fn damage_anywhere_costs_the_records_it_hits_and_their_bytes_are_set_aside() {
         let len = contents(&storage, name).len();
         for at in (0..24).map(|step| step * len / 24) {
             let hurt = changed(&storage, name, |bytes| bytes[at] ^= 0x10);
-            let (to, told, quarantine) = repaired(&hurt);
+            let (to, reported, quarantine) = repaired(&hurt);
             let pack = open_simulated(&to).unwrap();
             let held = scanned(&pack).unwrap();
             assert_holds(&pack, &held);
-            let what = format!("{name} at {at}: {told:?}");
+            let what = format!("{name} at {at}: {reported:?}");
             for (key, body) in &held {
-                // A lost list of the dead, or a lost newest version, may show an older one; never anything else.
+                // A lost list of the dead, or a lost newest version, may show an older one; never
+                // anything else.
                 if model.get(key) != Some(body) {
-                    assert!(!told.damages.is_empty() || !told.notes.is_empty(), "{what}: {key}");
+                    assert!(!reported.damages.is_empty() || !reported.notes.is_empty(), "{what}: {key}");
                 }
             }
             let missing = model.keys().filter(|key| !held.contains_key(key)).count();
             lost += missing;
             assert!(missing <= 1, "{what}: {missing} records are missing");
-            for aside in &told.quarantined {
+            for aside in &reported.quarantined {
                 let (start, end) = (aside.range.start() as usize, aside.range.end() as usize);
                 let from = contents(&hurt, &format!("segment-{:016x}", aside.segment));
                 assert!(contents(&quarantine, &aside.file) == from[start..end], "{what}");
@@ -173,8 +177,8 @@ fn without_any_manifest_the_segments_tell_what_there_was() {
         }
     }
     assert!(matches!(open_simulated(&bare), Err(Error::NotAPack { .. })));
-    let (to, told, _) = repaired(&bare);
-    assert!(told.notes.iter().any(|note| note.contains("no manifest")), "{told:?}");
+    let (to, reported, _) = repaired(&bare);
+    assert!(reported.notes.iter().any(|note| note.contains("no manifest")), "{reported:?}");
     let held = scanned(&open_simulated(&to).unwrap()).unwrap();
     assert!(model.iter().all(|(key, body)| held.get(key) == Some(body)), "all that counted is there");
 }
@@ -190,13 +194,13 @@ fn a_newest_manifest_that_is_damaged_is_done_without() {
         bytes[half + 100] ^= 1;
     });
     assert!(open_simulated(&hurt).is_err());
-    let (to, told, _) = repaired(&hurt);
-    assert!(told.notes.iter().any(|note| note.contains("generation")), "{told:?}");
+    let (to, reported, _) = repaired(&hurt);
+    assert!(reported.notes.iter().any(|note| note.contains("generation")), "{reported:?}");
     assert_holds(&open_simulated(&to).unwrap(), &model);
 }
 
 #[test]
-fn what_is_no_pack_and_what_is_stopped_is_told() {
+fn what_is_no_pack_and_what_is_stopped_is_reported() {
     let nothing = SimStorage::new();
     let to = SimStorage::new();
     let mut aside = || Ok(shared(&SimStorage::new()));
@@ -225,13 +229,13 @@ fn checks_and_repairs_ask_inside_a_long_record_whether_to_go_on() {
         record.finish().unwrap();
     }
     writer.finish(true).unwrap();
-    let is_often = |told: &[u64]| told.windows(2).all(|two| two[1].saturating_sub(two[0]) <= 2 << 20);
+    let is_often = |reported: &[u64]| reported.windows(2).all(|two| two[1].saturating_sub(two[0]) <= 2 << 20);
     let pack = Pack::open(from.clone(), OpenOptions::default()).unwrap();
-    let mut told = vec![0];
-    assert_eq!(pack.check(|at| told.push(at)).unwrap().damages, []);
-    assert!(is_often(&told) && told.len() > 40, "{} times", told.len());
+    let mut reported = vec![0];
+    assert_eq!(pack.check(|at| reported.push(at)).unwrap().damages, []);
+    assert!(is_often(&reported) && reported.len() > 40, "{} times", reported.len());
     for stop_at in [10_u64 << 20, 70 << 20, 100 << 20, 150 << 20] {
-        let mut told = vec![0];
+        let mut reported = vec![0];
         let aside = storage(&format!("aside{stop_at}"));
         let stopped = repair(
             from.as_ref(),
@@ -239,15 +243,15 @@ fn checks_and_repairs_ask_inside_a_long_record_whether_to_go_on() {
             WriterOptions::default(),
             &mut || Ok(aside.clone()),
             &mut |at| {
-                told.push(at);
+                reported.push(at);
                 at < stop_at
             },
         );
         assert!(matches!(stopped, Err(Error::Stopped)), "{stop_at}");
         assert!(
-            is_often(&told) && *told.last().unwrap() < stop_at + (2 << 20),
+            is_often(&reported) && *reported.last().unwrap() < stop_at + (2 << 20),
             "{stop_at}: {:?}",
-            told.last()
+            reported.last()
         );
     }
 }

@@ -1,5 +1,5 @@
-//! An older manifest is put back, as half a backup does it: what newer generations named is set aside, not removed. What
-//! writers that were killed left goes as ever.
+//! An older manifest is put back, as half a backup does it: what newer generations named is set
+//! aside, not removed. What writers that were killed left goes as ever.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -233,7 +233,8 @@ fn put_one(writer: &mut PackWriter, id: u64) {
     writer.put("a", &Key::id(id), &Attributes::new(), &[7; 300]).unwrap();
 }
 
-/// Half a backup: the segments of another copy of the same pack, which went on too, under this manifest.
+/// Half a backup: the segments of another copy of the same pack, which went on too, under this
+/// manifest.
 #[test]
 fn files_of_another_copy_that_went_on_are_damage() {
     let ways: [(&str, GoOn); 4] = [
@@ -298,9 +299,10 @@ fn assert_restored_half(mine: &Files, theirs: &Files, prefixes: &[&str], case: &
     assert!(open_simulated(&storage).unwrap().get(&Key::id(99)).unwrap().is_some(), "{case}");
 }
 
-/// What one copy put behind the committed length of a segment that the other did not touch is not the other's.
+/// What one copy put behind the committed length of a segment that the other did not touch is not
+/// the other's.
 #[test]
-fn what_another_copy_put_behind_the_committed_length_is_left_out_and_told() {
+fn what_another_copy_put_behind_the_committed_length_is_left_out_and_reported() {
     let medium = SimStorage::new();
     let put = |storage: &SimStorage, seed, group: &str, id, body: &[u8]| {
         let mut writer = PackWriter::open(shared(storage), options(seed)).unwrap();
@@ -362,8 +364,8 @@ fn two_groups() -> Files {
     files_of(&medium)
 }
 
-/// The first changes of the other copy went to another segment: what follows in this one has numbers that this copy has not
-/// given yet.
+/// The first changes of the other copy went to another segment: what follows in this one has
+/// numbers that this copy has not given yet.
 #[test]
 fn later_frames_of_another_copy_are_left_out_whatever_their_numbers() {
     for (changes, publishes) in [(1, true), (5, true), (5, false)] {
@@ -396,7 +398,8 @@ fn later_frames_of_another_copy_are_left_out_whatever_their_numbers() {
     }
 }
 
-/// Clocks stand still, or are set to the same wrong time: heads of frames of two copies are then the same, and bodies differ.
+/// Clocks stand still, or are set to the same wrong time: heads of frames of two copies are then
+/// the same, and bodies differ.
 #[test]
 fn frames_that_two_copies_wrote_alike_are_told_apart_by_their_writers() {
     let both = two_groups();
@@ -418,7 +421,7 @@ fn frames_that_two_copies_wrote_alike_are_told_apart_by_their_writers() {
 
 /// A key that is in the state of the backup and in the last one is not in neither without a word.
 #[test]
-fn what_was_written_after_generations_that_are_gone_is_told() {
+fn what_was_written_after_generations_that_are_gone_is_reported() {
     let begin = |storage: &Arc<dyn Storage>| {
         PackWriter::create(storage.clone(), options(1)).unwrap().finish(false).unwrap();
         let mut writer = PackWriter::open(storage.clone(), options(2)).unwrap();
@@ -462,7 +465,7 @@ fn what_was_written_after_generations_that_are_gone_is_told() {
         assert_eq!(files_of(&storage)[segment], files[segment], "{writers}: nothing is cut off");
         let pack = open_simulated(&storage).unwrap();
         assert_eq!(text(&pack, 3).unwrap(), "three");
-        assert!(pack.get(&Key::id(1)).is_err(), "{writers}: still deleted, and told why it may be there");
+        assert!(pack.get(&Key::id(1)).is_err(), "{writers}: still deleted, and reported why it may be there");
         assert_eq!(text(&pack, 2).unwrap(), "two");
     }
 }

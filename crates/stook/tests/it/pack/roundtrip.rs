@@ -157,8 +157,8 @@ fn a_body_that_is_not_what_was_announced_leaves_nothing() {
     assert_eq!(pack.len(), 1);
 }
 
-/// What a writer that is killed has written is found although no checkpoint was due, but for the beginning of a
-/// segment that no manifest names yet.
+/// What a writer that is killed has written is found although no checkpoint was due, but for the
+/// beginning of a segment that no manifest names yet.
 #[test]
 fn a_killed_writer_loses_no_more_than_the_unnamed_beginning_of_a_segment() {
     let dir = tempfile::tempdir().unwrap();

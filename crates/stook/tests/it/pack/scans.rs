@@ -212,7 +212,8 @@ fn records_longer_than_splits_and_empty_packs_are_split() {
     writer.publish().unwrap();
     assert_eq!(open_simulated(&storage).unwrap().splits(5, &[]).unwrap(), []);
     let mut model = PackModel::new();
-    // One that is longer than what is searched for a frame, another behind it, and a group with little in it.
+    // One that is longer than what is searched for a frame, another behind it, and a group with
+    // little in it.
     for (number, group, len) in
         [(1, "a", 10), (2, "a", 9 << 20), (3, "a", 6 << 20), (4, "a", 1), (5, "b", 70_000)]
     {
@@ -312,7 +313,8 @@ fn what_is_appended_later_is_not_in_the_view_of_a_cursor_or_split() {
     assert!(error.to_string().contains("begin again"), "{error}");
 }
 
-/// A pack with a record whose body holds frames that are right in every respect, for the place where they lie.
+/// A pack with a record whose body holds frames that are right in every respect, for the place
+/// where they lie.
 fn forged() -> (SimStorage, PackModel, usize) {
     let storage = SimStorage::new();
     let options = WriterOptions { segment_len: 1 << 20, ..tiny_writer(ScriptedHost::new(1)) };
@@ -394,8 +396,8 @@ fn forged_frames_in_a_body_are_no_records_of_splits_nor_of_scans_behind_damage()
             found.push(record);
         }
         assert!(found == left, "{order:?}: {:?}", found.iter().map(|(key, _)| key).collect::<Vec<_>>());
-        let told: Vec<_> = scan.damages().iter().filter_map(|damage| damage.key.clone()).collect();
-        assert_eq!(told, [Key::id(10)], "{order:?}: {:?}", scan.damages());
+        let reported: Vec<_> = scan.damages().iter().filter_map(|damage| damage.key.clone()).collect();
+        assert_eq!(reported, [Key::id(10)], "{order:?}: {:?}", scan.damages());
         let mut whole = Vec::new();
         for split in pack.splits(9, &[]).unwrap() {
             whole.extend(rest_of(pack.scan_split(&split, options.clone()).unwrap()).unwrap());
@@ -406,7 +408,7 @@ fn forged_frames_in_a_body_are_no_records_of_splits_nor_of_scans_behind_damage()
 }
 
 #[test]
-fn a_damaged_page_of_an_index_hides_no_key_and_is_told() {
+fn a_damaged_page_of_an_index_hides_no_key_and_is_reported() {
     let storage = SimStorage::new();
     let options =
         WriterOptions { segment_len: 8 << 20, checkpoint_len: 8 << 20, ..tiny_writer(ScriptedHost::new(1)) };
@@ -446,7 +448,7 @@ fn a_damaged_page_of_an_index_hides_no_key_and_is_told() {
     assert!(found.len() == 3000 && found.is_sorted(), "{}", found.len());
     let stopping = ScanOptions { on_damage: OnDamage::Stop, order: ScanOrder::Key, ..skipping };
     assert_eq!(rest_of(pack.scan(stopping)).unwrap().len(), 3000);
-    assert_eq!(pack.damages().len(), 1, "it is told once: {:?}", pack.damages());
+    assert_eq!(pack.damages().len(), 1, "it is reported once: {:?}", pack.damages());
 }
 
 fn local(directory: &std::path::Path) -> Arc<dyn stook::storage::Storage> {

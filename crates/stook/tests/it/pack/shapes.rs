@@ -1,4 +1,5 @@
-//! What the golden packs are made of: each shows some parts of the format, and all together show all that is written.
+//! What the golden packs are made of: each shows some parts of the format, and all together show
+//! all that is written.
 
 use std::fs::OpenOptions;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Many threads put into one pack: what each is told is on the medium, in the order of the sequence numbers.
+//! Many threads put into one pack: what each is reported is on the medium, in the order of the
+//! sequence numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,26 +36,28 @@ fn common_key(number: u64) -> Key {
     Key::bytes(format!("common/{number}")).unwrap()
 }
 
-/// What one thread did: its own keys as they are in the end, and every put of a common key with its sequence number.
+/// What one thread did: its own keys as they are in the end, and every put of a common key with its
+/// sequence number.
 #[derive(Default)]
 struct Did {
     own: BTreeMap<Key, Option<Vec<u8>>>,
     common: Vec<(u64, Key, Vec<u8>)>,
 }
 
-/// Puts and deletes, and sees to it that a sequence number is behind those that were told before it was asked for.
-fn use_it(writer: &SharedWriter, thread: u64, steps: u64, told: &AtomicU64) -> Did {
+/// Puts and deletes, and sees to it that a sequence number is behind those that were reported
+/// before it was asked for.
+fn use_it(writer: &SharedWriter, thread: u64, steps: u64, reported: &AtomicU64) -> Did {
     let mut did = Did::default();
     let mut last = 0;
     for step in 0..steps {
-        let before = told.load(Ordering::SeqCst);
+        let before = reported.load(Ordering::SeqCst);
         let group = format!("g{}", thread % 3);
         let body = pattern((step * 97 % 5000) as usize, thread << 32 | step);
         let mut put = |key: &Key| {
             let sequence = writer.put(&group, key, &Attributes::new(), &body).unwrap();
             assert!(sequence > before && sequence > last, "{sequence} is not behind {before} and {last}");
             last = sequence;
-            told.fetch_max(sequence, Ordering::SeqCst);
+            reported.fetch_max(sequence, Ordering::SeqCst);
             sequence
         };
         let own = own_key(thread, step % 5);
@@ -93,12 +96,12 @@ fn model_of(all: Vec<Did>) -> PackModel {
 }
 
 fn used_by(writer: &SharedWriter, threads: u64, steps: u64) -> PackModel {
-    let told = AtomicU64::new(0);
+    let reported = AtomicU64::new(0);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..threads)
             .map(|thread| {
-                let (writer, told) = (writer.clone(), &told);
-                scope.spawn(move || use_it(&writer, thread, steps, told))
+                let (writer, reported) = (writer.clone(), &reported);
+                scope.spawn(move || use_it(&writer, thread, steps, reported))
             })
             .collect();
         model_of(threads.into_iter().map(|thread| thread.join().unwrap()).collect())
@@ -172,8 +175,9 @@ impl Gate {
     }
 }
 
-/// A writer whose first sync of a commit is under way, for one record, while `others` threads wait for the next one. Then
-/// the gate is opened, and what all were told is given: that of the first thread, and those of the others.
+/// A writer whose first sync of a commit is under way, for one record, while `others` threads wait
+/// for the next one. Then the gate is opened, and what all were reported is given: that of the
+/// first thread, and those of the others.
 fn while_a_sync_is_under_way<T: Send>(
     faulty: &Arc<FaultStorage>,
     others: u64,
@@ -199,8 +203,8 @@ fn while_a_sync_is_under_way<T: Send>(
             thread::yield_now();
         }
         gate.open();
-        let told = others.into_iter().map(|thread| thread.join().unwrap()).collect();
-        (leader.join().unwrap(), told)
+        let reported = others.into_iter().map(|thread| thread.join().unwrap()).collect();
+        (leader.join().unwrap(), reported)
     })
 }
 
@@ -242,21 +246,21 @@ fn a_failed_sync_is_told_to_everybody_who_waits_for_it() {
             if number == 0 {
                 faulty.inject(Some(StorageCall::Sync), nth, StorageFault::Fails(Failure::Io));
             }
-            let told = put_one(writer, number);
+            let reported = put_one(writer, number);
             // Whoever was told of a failure finds the writer stopped.
-            if told.is_err() {
+            if reported.is_err() {
                 assert!(matches!(put_one(writer, 99), Err(Error::Stopped)));
                 assert!(matches!(writer.delete(&Key::id(0)), Err(Error::Stopped)));
             }
-            told
+            reported
         });
-        let of_commit = |told: &Result<u64, Error>| match told {
+        let of_commit = |reported: &Result<u64, Error>| match reported {
             Err(Error::Commit(cause)) => cause.to_string().contains("/simulated/"),
             _ => false,
         };
         if nth == 0 {
             assert!(of_commit(&first), "{first:?}");
-            assert!(others.iter().all(|told| matches!(told, Err(Error::Stopped))), "{others:?}");
+            assert!(others.iter().all(|reported| matches!(reported, Err(Error::Stopped))), "{others:?}");
         } else {
             assert_eq!(first.unwrap(), 2);
             assert!(others.iter().all(of_commit), "{others:?}");
@@ -276,7 +280,7 @@ fn a_failure_at_any_call_loses_nothing_that_was_acknowledged() {
         let fault = if nth % 2 == 0 { StorageFault::Short } else { StorageFault::Fails(Failure::Io) };
         let calls_before = faulty.calls().len();
         faulty.inject(None, nth, fault);
-        let told: Vec<_> = thread::scope(|scope| {
+        let reported: Vec<_> = thread::scope(|scope| {
             let put = |thread: u64| {
                 let writer = &writer;
                 move || {
@@ -287,7 +291,7 @@ fn a_failure_at_any_call_loses_nothing_that_was_acknowledged() {
             let threads: Vec<_> = (0..8).map(|thread| scope.spawn(put(thread))).collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
-        let failed = told.iter().any(|(_, told)| told.is_err());
+        let failed = reported.iter().any(|(_, reported)| reported.is_err());
         met = faulty.calls().len() - calls_before > nth;
         let mut writer = writer.finish().unwrap();
         // What cannot be removed is left for the next writer, and nobody need know.
@@ -301,10 +305,10 @@ fn a_failure_at_any_call_loses_nothing_that_was_acknowledged() {
             .chain(medium.crash_states(medium.operation_count(), &ExploreOptions { seed: 2, variants: 3 }))
         {
             let held = scanned(&open_simulated(&state).unwrap()).unwrap();
-            for (number, told) in &told {
+            for (number, reported) in &reported {
                 let found = held.get(&Key::id(*number));
                 assert!(found.is_none_or(|body| *body == pattern(1000, *number)));
-                assert!(told.is_err() || found.is_some(), "{fault:?} at {call:?}: {number} is gone");
+                assert!(reported.is_err() || found.is_some(), "{fault:?} at {call:?}: {number} is gone");
             }
         }
         nth += 1;
@@ -361,9 +365,9 @@ fn what_is_refused_for_itself_fails_nobody_else() {
             scope.spawn(move || {
                 let long = "g".repeat(256);
                 let group = if number % 2 == 0 { "g" } else { &long };
-                let told = writer.put(group, &Key::id(number), &Attributes::new(), &pattern(10, number));
-                assert_eq!(told.is_ok(), number % 2 == 0);
-                assert!(matches!(told, Ok(_) | Err(Error::Limit { .. })), "{told:?}");
+                let reported = writer.put(group, &Key::id(number), &Attributes::new(), &pattern(10, number));
+                assert_eq!(reported.is_ok(), number % 2 == 0);
+                assert!(matches!(reported, Ok(_) | Err(Error::Limit { .. })), "{reported:?}");
             });
         }
     });
@@ -384,7 +388,7 @@ fn a_panic_in_a_commit_stops_the_writer_and_hangs_nobody() {
         threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
     });
     assert_eq!(ended.iter().filter(|ended| ended.is_err()).count(), 1, "one led the commit that panicked");
-    assert!(ended.iter().flatten().all(|told| matches!(told, Err(Error::Stopped))), "{ended:?}");
+    assert!(ended.iter().flatten().all(|reported| matches!(reported, Err(Error::Stopped))), "{ended:?}");
     assert!(matches!(writer.finish(), Err(Error::Stopped)));
     let held = scanned(&open_simulated(&medium.after_process_death()).unwrap()).unwrap();
     assert_eq!(held.get(&Key::id(50)), Some(&pattern(1000, 50)));
@@ -395,7 +399,7 @@ fn finishing_waits_for_what_is_under_way_and_refuses_what_comes_later() {
     let storage = SimStorage::new();
     let options = WriterOptions { durability: Durability::Every, ..options() };
     let writer = SharedWriter::new(PackWriter::create(Arc::new(storage.clone()), options).unwrap());
-    let told: Vec<_> = thread::scope(|scope| {
+    let reported: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8_u64)
             .map(|thread| {
                 let writer = writer.clone();
@@ -403,9 +407,9 @@ fn finishing_waits_for_what_is_under_way_and_refuses_what_comes_later() {
                     let numbers = (0..).map(|number| thread << 32 | number);
                     numbers
                         .map(|number| (number, put_one(&writer, number)))
-                        .take_while(|(_, told)| {
-                            assert!(matches!(told, Ok(_) | Err(Error::Invalid(_))), "{told:?}");
-                            told.is_ok()
+                        .take_while(|(_, reported)| {
+                            assert!(matches!(reported, Ok(_) | Err(Error::Invalid(_))), "{reported:?}");
+                            reported.is_ok()
                         })
                         .map(|(number, _)| number)
                         .collect::<Vec<_>>()
@@ -421,7 +425,7 @@ fn finishing_waits_for_what_is_under_way_and_refuses_what_comes_later() {
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     let mut model: PackModel =
-        told.into_iter().map(|number| (Key::id(number), pattern(1000, number))).collect();
+        reported.into_iter().map(|number| (Key::id(number), pattern(1000, number))).collect();
     model.insert(Key::id(1 << 40), pattern(1000, 1 << 40));
     model.insert(Key::id(2 << 40), Vec::new());
     for state in storage.crash_states(storage.operation_count(), &ExploreOptions { seed: 5, variants: 3 }) {

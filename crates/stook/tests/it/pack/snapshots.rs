@@ -1,4 +1,5 @@
-//! Readers hold a generation: what they see stays, in as many processes as there are, whatever a writer does.
+//! Readers hold a generation: what they see stays, in as many processes as there are, whatever a
+//! writer does.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,8 +21,8 @@ fn put(writer: &mut PackWriter, model: &mut PackModel, number: u64, seed: u64) {
     model.insert(Key::id(number), body);
 }
 
-/// A storage like one over a network: what is unlinked is gone for those who have it open, too, and is listed for a
-/// while all the same.
+/// A storage like one over a network: what is unlinked is gone for those who have it open, too, and
+/// is listed for a while all the same.
 #[derive(Debug, Clone)]
 struct Remote {
     inner: SimStorage,
@@ -117,7 +118,7 @@ fn a_reader_older_than_three_compactions_sees_its_state_even_where_unlinked_file
         assert_holds(&reader, &seen);
     }
     assert_holds(&open(&storage, None).unwrap(), &model);
-    // Any process that is told the generation opens it too, as long as one holds it.
+    // Any process that receives the generation opens it too, as long as one holds it.
     let second = open(&storage, Some(generation)).unwrap();
     assert_holds(&second, &seen);
     drop(reader);
@@ -172,7 +173,8 @@ fn readers_in_threads_each_see_one_state_while_a_writer_changes_and_compacts() {
     let options =
         WriterOptions { segment_len: 64 << 10, checkpoint_len: 16 << 10, ..WriterOptions::default() };
     let mut writer = PackWriter::create(storage, options).unwrap();
-    // Every batch gives all keys the same version: a state that mixes two is told by any two records.
+    // Every batch gives all keys the same version: a state that mixes two is reported by any two
+    // records.
     let publish = |writer: &mut PackWriter, version: u64| {
         let mut batch = writer.batch("").unwrap();
         for number in 0..20 {
@@ -219,7 +221,7 @@ fn readers_in_threads_each_see_one_state_while_a_writer_changes_and_compacts() {
 }
 
 #[test]
-fn a_second_writer_is_told_who_the_first_is_also_in_the_same_process() {
+fn a_second_writer_is_reported_who_the_first_is_also_in_the_same_process() {
     let directory = tempfile::tempdir().unwrap();
     let storage = || -> Arc<dyn Storage> {
         Arc::new(LocalStorage::open(directory.path(), LocalStorageOptions::default()).unwrap())
@@ -267,8 +269,8 @@ fn a_reader_that_follows_is_told_of_every_record_once_in_the_order_in_which_they
         }
         assert!(!pack.is_current().unwrap());
         let newer = open_simulated(&storage).unwrap();
-        let told: Vec<Key> = newer.put_since(&pack).unwrap().into_iter().map(|head| head.key).collect();
-        assert_eq!(told, expected, "round {round}");
+        let reported: Vec<Key> = newer.put_since(&pack).unwrap().into_iter().map(|head| head.key).collect();
+        assert_eq!(reported, expected, "round {round}");
         assert_eq!(newer.put_since(&newer).unwrap(), []);
         pack = newer;
     }

@@ -1,4 +1,5 @@
-//! Whoever waits for the next whole frame of a damaged segment can be stopped, however far away that is.
+//! Whoever waits for the next whole frame of a damaged segment can be stopped, however far away
+//! that is.
 
 use std::cell::Cell;
 use std::fs;
@@ -64,10 +65,10 @@ fn scans_and_loads_are_stopped_where_no_frame_is_for_long() {
 fn a_check_and_a_repair_tell_where_they_are_where_no_frame_is_for_long() {
     let directory = tempfile::tempdir().unwrap();
     let pack = damaged(directory.path());
-    let mut told = Vec::new();
-    pack.check(|at| told.push(at)).unwrap();
-    told.dedup();
-    assert!(told.len() > 8 && told.is_sorted(), "{told:?}");
+    let mut reported = Vec::new();
+    pack.check(|at| reported.push(at)).unwrap();
+    reported.dedup();
+    assert!(reported.len() > 8 && reported.is_sorted(), "{reported:?}");
     let mut left = 4;
     let stopped = pack.check_until(&mut |_| {
         left -= 1;

@@ -1,5 +1,5 @@
-//! Files with the names of a pack's own that are not: whatever number they have and whatever they are, what is acknowledged
-//! stays, nothing panics, and they are not removed.
+//! Files with the names of a pack's own that are not: whatever number they have and whatever they
+//! are, what is acknowledged stays, nothing panics, and they are not removed.
 
 use std::fs;
 use std::path::Path;
@@ -99,11 +99,11 @@ fn look(directory: &Path, name: &str, content: Content) {
             }
             assert_eq!(body(directory, 1), None, "{case}");
             let report = open(directory).unwrap().check(|_| {}).unwrap();
-            let told: Vec<String> =
+            let reported: Vec<String> =
                 report.damages.iter().map(ToString::to_string).chain(report.notes).collect();
             let is_of_manifest = name.starts_with("manifest-");
-            assert!(is_of_manifest || report.damages.is_empty(), "{case}: {told:?}");
-            assert!(told.iter().any(|what| what.contains(name)), "{case} is told: {told:?}");
+            assert!(is_of_manifest || report.damages.is_empty(), "{case}: {reported:?}");
+            assert!(reported.iter().any(|what| what.contains(name)), "{case} is reported: {reported:?}");
         }
         // The newest manifest is damaged: that is refused, before anything is changed.
         Err(error) => {

@@ -21,7 +21,7 @@ fn lens(bytes: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn a_sealed_segment_cut_anywhere_is_told() {
+fn a_sealed_segment_cut_anywhere_is_reported() {
     let small = small();
     for name in names(&small, "segment-").iter().take(2) {
         let bytes = &small.files[name];
@@ -29,13 +29,13 @@ fn a_sealed_segment_cut_anywhere_is_told() {
             let what = format!("{name} cut to {len}");
             let storage = storage_with(&small.files, name, Some(&bytes[..len]));
             let outcome = outcome(&storage, &small, &what);
-            assert!(!matches!(outcome, Outcome::Harmless), "{what}: not told");
+            assert!(!matches!(outcome, Outcome::Harmless), "{what}: not reported");
         }
     }
 }
 
 #[test]
-fn a_manifest_or_deletion_vector_cut_anywhere_is_told() {
+fn a_manifest_or_deletion_vector_cut_anywhere_is_reported() {
     let small = small();
     let newest = names(&small, "manifest-").pop().unwrap();
     for name in names(&small, "deletes-").into_iter().chain([newest]) {
@@ -46,8 +46,8 @@ fn a_manifest_or_deletion_vector_cut_anywhere_is_told() {
             let outcome = outcome(&storage, &small, &what);
             let half = bytes.len() / 2;
             let named = len < half && name.starts_with("manifest-") || matches!(outcome, Outcome::Told);
-            assert!(named, "{what}: not told");
-            assert!(!matches!(outcome, Outcome::Harmless), "{what}: not told");
+            assert!(named, "{what}: not reported");
+            assert!(!matches!(outcome, Outcome::Harmless), "{what}: not reported");
         }
     }
 }
@@ -126,7 +126,7 @@ fn scanned_in_spite(storage: &stook_testing::sim::SimStorage, small: &Small) -> 
 }
 
 #[test]
-fn a_missing_file_is_told_and_nothing_of_the_rest_is_lost() {
+fn a_missing_file_is_reported_and_nothing_of_the_rest_is_lost() {
     let small = small();
     for name in small.files.keys().filter(|name| name.starts_with("segment-") || name.starts_with("deletes-"))
     {

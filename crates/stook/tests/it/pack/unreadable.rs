@@ -1,4 +1,5 @@
-//! Bad sectors: one block that cannot be read costs the records that are in it, and nothing else; it is told; repair finishes.
+//! Bad sectors: one block that cannot be read costs the records that are in it, and nothing else;
+//! it is reported; repair finishes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,8 +53,8 @@ impl Sample {
         self.model.insert(key(number), body);
     }
 
-    /// Sealed segments, long and framed bodies, records that were replaced and deleted, batches, an active segment with
-    /// checkpoints and a tail that no manifest knows.
+    /// Sealed segments, long and framed bodies, records that were replaced and deleted, batches, an
+    /// active segment with checkpoints and a tail that no manifest knows.
     fn new() -> Self {
         let storage = SimStorage::new();
         let shared: Arc<dyn Storage> = Arc::new(storage.clone());
@@ -137,14 +138,14 @@ fn open(storage: &UnreadableStorage) -> Result<Pack, Error> {
     Pack::open(Arc::new(storage.clone()), options)
 }
 
-/// Everything that a new pack made of the old one holds, and what was told.
+/// Everything that a new pack made of the old one holds, and what was reported.
 fn repaired(storage: &UnreadableStorage) -> (PackModel, usize) {
     let to = SimStorage::new();
     let aside: Arc<dyn Storage> = Arc::new(SimStorage::new());
     let mut quarantine = || Ok(aside.clone());
-    let told = repair(storage, Arc::new(to.clone()), options(), &mut quarantine, &mut |_| true)
+    let reported = repair(storage, Arc::new(to.clone()), options(), &mut quarantine, &mut |_| true)
         .expect("it finishes");
-    (scanned(&open_simulated(&to).unwrap()).unwrap(), told.damages.len())
+    (scanned(&open_simulated(&to).unwrap()).unwrap(), reported.damages.len())
 }
 
 /// The keys that asking for them one by one is refused for.
@@ -153,7 +154,7 @@ fn refused(pack: &Pack, keys: &[Key]) -> BTreeSet<Key> {
 }
 
 /// The keys that a scan and a load tell, the same, and those that a check and a repair do.
-fn keys_told(storage: &UnreadableStorage) -> (BTreeSet<Key>, BTreeSet<Key>) {
+fn keys_reported(storage: &UnreadableStorage) -> (BTreeSet<Key>, BTreeSet<Key>) {
     let keys = |damages: &[Damage]| -> BTreeSet<Key> {
         damages.iter().filter_map(|damage| damage.key.clone()).collect()
     };
@@ -184,25 +185,26 @@ fn a_bad_block_costs_the_records_in_it_and_no_other_in_any_way_of_reading() {
         let pack = open(&storage).unwrap_or_else(|error| panic!("{what}: {error}"));
         // Files of an older generation are looked at by a check only.
         let is_older = !name.starts_with("segment-") && pack.damages().is_empty();
-        let told = read_in_every_way(&pack, &sample.keys);
+        let reported = read_in_every_way(&pack, &sample.keys);
         let untouched = sample.untouched(&name, bad);
-        for (key, body) in &told.given {
+        for (key, body) in &reported.given {
             let right = sample.model.get(key) == Some(body);
             // That it was replaced may stand in the bad block only.
             let was_put = sample.put.iter().any(|(put, old)| put == key && old == body);
             assert!(right || was_put && !untouched.contains(key), "{what}: {key} is another");
         }
         for key in &untouched {
-            let ways = told.given.iter().filter(|(given, _)| given == key).count();
-            assert_eq!(ways, WAYS, "{what}: {key} is not there in all ways: {:?}", told.complaints);
+            let ways = reported.given.iter().filter(|(given, _)| given == key).count();
+            assert_eq!(ways, WAYS, "{what}: {key} is not there in all ways: {:?}", reported.complaints);
         }
         let silent = name.starts_with("checkpoint-");
-        assert_eq!(told.complaints.is_empty(), silent, "{what}: {:?}", told.complaints);
-        let (read, looked_at) = keys_told(&storage);
+        assert_eq!(reported.complaints.is_empty(), silent, "{what}: {:?}", reported.complaints);
+        let (read, looked_at) = keys_reported(&storage);
         let refused = refused(&pack, &sample.keys);
-        // Behind the last checkpoint no index knows what a lost frame was, and so no absent key is known to be absent.
-        let is_told = if name == sample.active() { read.is_subset(&refused) } else { read == refused };
-        assert!(is_told, "{what}: {read:?} are told, {refused:?} refused");
+        // Behind the last checkpoint no index knows what a lost frame was, and so no absent key is
+        // known to be absent.
+        let is_reported = if name == sample.active() { read.is_subset(&refused) } else { read == refused };
+        assert!(is_reported, "{what}: {read:?} are reported, {refused:?} refused");
         // What a check and a repair look at besides are versions that no longer count.
         assert!(looked_at.is_superset(&read), "{what}: {:?}", read.difference(&looked_at));
         let is_old = |key: &&Key| {

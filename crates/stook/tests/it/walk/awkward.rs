@@ -133,7 +133,7 @@ fn a_flat_directory_larger_than_the_backlog_is_complete() {
 }
 
 #[test]
-fn entries_that_cannot_be_read_are_told_and_the_walk_goes_on() {
+fn entries_that_cannot_be_read_are_reported_and_the_walk_goes_on() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("vanishing")).unwrap();
     for name in ["a", "gone", "z"] {

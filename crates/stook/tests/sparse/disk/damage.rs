@@ -26,7 +26,8 @@ fn small_entry(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     paths.map(|path| (path.file_name().unwrap().to_str().unwrap().into(), fs::read(path).unwrap())).collect()
 }
 
-/// Reads a source twice through a cache with these files, and tells what the cache did first and fetched.
+/// Reads a source twice through a cache with these files, and tells what the cache did first and
+/// fetched.
 fn read_through(bytes: &[u8], entry: &[(String, Vec<u8>)]) -> (DiskStatistics, Vec<ByteRange>) {
     let directory = salted();
     for (name, contents) in entry {

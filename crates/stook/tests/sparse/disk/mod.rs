@@ -231,8 +231,8 @@ fn a_directory_of_other_files_is_no_cache_and_stays_as_it_is() {
         assert_eq!(opened.is_ok(), is_taken, "{names:?}");
         if let Err(refused) = opened {
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), names.len(), "{names:?}");
-            let told = stook::error::chain(&refused);
-            assert!(told.contains("it holds other files, and none of a cache"), "{told}");
+            let reported = stook::error::chain(&refused);
+            assert!(reported.contains("it holds other files, and none of a cache"), "{reported}");
         } else {
             assert!(DiskCache::open(directory.path(), DiskCacheOptions::default()).is_ok(), "{names:?}");
         }

@@ -59,7 +59,8 @@ fn an_entry_that_another_threw_away_begins_anew() {
     assert_eq!(old.read(range(0, 1000)), []);
     old.write(0, &[1; 500]);
     assert_eq!(old.read(range(0, 1000)), [(0, Bytes::from(vec![1; 500]))]);
-    // Another process finds that the source has changed: its entry is not touched by those who do not know yet.
+    // Another process finds that the source has changed: its entry is not touched by those who do
+    // not know yet.
     let new = cache(directory.path(), PLENTY).entry(&named("a"), &identity("2"));
     new.write(0, &[2; 700]);
     old.write(500, &[1; 500]);

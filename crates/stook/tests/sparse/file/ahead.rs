@@ -105,8 +105,8 @@ fn first_reads_at_equal_distances_are_fetched_several_at_once() {
 
 #[test]
 fn many_small_structures_of_the_same_kind_take_about_a_request_each() {
-    // Pages of a file of many pictures: a head of 150 bytes in small reads, then an array, far apart at uneven
-    // distances.
+    // Pages of a file of many pictures: a head of 150 bytes in small reads, then an array, far
+    // apart at uneven distances.
     let mut reads = vec![range(0, 8)];
     for page in 0..120_u64 {
         let at = 1_000_000 + page * 400_000 + page * page % 97 * 1_000;

@@ -86,7 +86,7 @@ fn a_source_that_is_shorter_than_it_says_is_an_error() {
 }
 
 #[test]
-fn a_file_that_shrinks_grows_or_is_replaced_between_two_reads_is_told() {
+fn a_file_that_shrinks_grows_or_is_replaced_between_two_reads_is_reported() {
     type Change = fn(&std::path::Path);
     let changes: [(&str, Change); 3] = [
         ("shrinks", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(5_000).unwrap()),
@@ -113,7 +113,8 @@ fn a_file_that_shrinks_grows_or_is_replaced_between_two_reads_is_told() {
 #[test]
 fn what_was_only_read_ahead_may_fail_without_harm() {
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|n| (n / 3) as u8).collect();
-    // First reads at equal distances: the third is read together with those that would be next, one of which fails.
+    // First reads at equal distances: the third is read together with those that would be next, one
+    // of which fails.
     for nth in 2..6 {
         let object = TestObject::new(bytes.clone(), Some((nth, ObjectFault::Fails)));
         let ahead = AheadOptions { max_gap: 1_000, ..AheadOptions::default() };

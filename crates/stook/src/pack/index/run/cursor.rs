@@ -1,7 +1,7 @@
 //! Walks over runs in the order of keys.
 //!
-//! A walk keeps the page it is at and no other: of however many records there are, it takes the memory of one page for each
-//! run.
+//! A walk keeps the page it is at and no other: of however many records there are, it takes the
+//! memory of one page for each run.
 
 use bytes::Bytes;
 
@@ -56,7 +56,8 @@ impl<'a> RunCursor<'a> {
         self.place
     }
 
-    /// Takes the page at hand, or the first one behind that has entries; `false` when there is none.
+    /// Takes the page at hand, or the first one behind that has entries; `false` when there is
+    /// none.
     fn enter(&mut self, first: impl Fn(Page<'_>, Vec<u8>) -> PageCursor<'_>) -> Result<bool> {
         while self.page < self.run.pages() {
             match self.run.part(self.page, self.part, self.reader)? {

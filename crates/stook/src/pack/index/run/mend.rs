@@ -1,9 +1,9 @@
 //! Makes pages of an index anew out of the frames that they were made of.
 //!
-//! A page names the records whose keys lie between those of its neighbours. Where it is lost, the frames of the segment are
-//! walked once and those records are collected: about as many as fit into a page. What a page cannot tell any more is told by
-//! nobody else; so a frame whose head is lost as well leaves a doubt, and a key that is not found then may be that of this
-//! frame.
+//! A page names the records whose keys lie between those of its neighbours. Where it is lost, the
+//! frames of the segment are walked once and those records are collected: about as many as fit into
+//! a page. What a page cannot tell any more is reported by nobody else; so a frame whose head is
+//! lost as well leaves a doubt, and a key that is not found then may be that of this frame.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -27,7 +27,8 @@ use crate::pack::read::route::Route;
 use crate::pack::read::walker::FrameVisitor;
 use crate::source::AccessRule;
 
-/// Lost pages that follow one another are made anew by one walk, so many at once: their records are in memory for that.
+/// Lost pages that follow one another are made anew by one walk, so many at once: their records are
+/// in memory for that.
 const MENDED_AT_ONCE: usize = 256;
 
 /// What is needed to make pages anew.
@@ -35,7 +36,8 @@ const MENDED_AT_ONCE: usize = 256;
 pub(super) struct Mending {
     pub(super) salt: Salt,
     pub(super) log: DamageLog,
-    /// Pages that are lost: once that was said of one it stays so, whatever the medium gives the next time.
+    /// Pages that are lost: once that was said of one it stays so, whatever the medium gives the
+    /// next time.
     pub(super) lost: Mutex<BTreeSet<usize>>,
     /// One walk at a time: others who want the same page wait for it.
     pub(super) at_work: Mutex<()>,
@@ -248,7 +250,8 @@ impl FrameVisitor for Collecting<'_> {
         let Some(key) = key.filter(|key| self.bounds.hold(key.sort_form(), offset)) else {
             return frames.step_over();
         };
-        // Of a framed one only its end tells whether it was abandoned. Whether a body is whole is for who reads it.
+        // Of a framed one only its end tells whether it was abandoned. Whether a body is whole is
+        // for who reads it.
         let counts = frames.skip_frame()? || frames.finish_frame()?.is_some();
         if counts {
             let place = Place::new(offset, frames.window.pos() - offset);

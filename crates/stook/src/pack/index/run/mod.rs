@@ -1,7 +1,8 @@
 //! A run: the index of one stretch of a segment, in memory or on disk.
 //!
-//! Pages of a run on disk are read when something is looked up in them, and kept; walks over all of them keep none. A page
-//! that is not what was written, or cannot be read, is made anew out of the frames: see [`mend`].
+//! Pages of a run on disk are read when something is looked up in them, and kept; walks over all of
+//! them keep none. A page that is not what was written, or cannot be read, is made anew out of the
+//! frames: see [`mend`].
 
 mod cursor;
 mod mend;
@@ -101,7 +102,8 @@ impl Run {
         Ok(Self { frames, tally, salt_crc, top, pages, held, home: None, finders: OnceLock::new() })
     }
 
-    /// A run whose pages are in a file; `log` when the frames are in the same one, so that pages can be made out of them.
+    /// A run whose pages are in a file; `log` when the frames are in the same one, so that pages
+    /// can be made out of them.
     pub(crate) fn on_disk(
         (source, index, top): (Arc<dyn Source>, ByteRange, Top),
         frames: ByteRange,
@@ -159,7 +161,8 @@ impl Run {
         ByteRange::at(start, len as u64)
     }
 
-    /// What was read for a page, if it is what was written; else it is lost, which is noted where it can be mended.
+    /// What was read for a page, if it is what was written; else it is lost, which is noted where
+    /// it can be mended.
     fn verified(&self, number: usize, read: Result<Bytes>) -> Result<Bytes> {
         let first = self.top.page(number).map_or(0, |(first, _)| first);
         let verified = read.and_then(|bytes| match Page::verify(&bytes, self.salt_crc, first) {
@@ -229,8 +232,8 @@ impl Run {
         Page::parse(bytes).map_err(|invalid| self.damaged(first, invalid))
     }
 
-    /// Reads every page and keeps it, so that the file is not needed any more; `false` when one is not what was
-    /// written.
+    /// Reads every page and keeps it, so that the file is not needed any more; `false` when one is
+    /// not what was written.
     pub(crate) fn take_all(&self, reader: &Reader) -> Result<bool> {
         let mut number = 0;
         while number < self.pages.len() {
@@ -279,7 +282,8 @@ impl Run {
                 }
             };
             number += 1;
-            // Only a page that ends in this key can have more of it behind it, and the top tells whether it has.
+            // Only a page that ends in this key can have more of it behind it, and the top tells
+            // whether it has.
             if ended || !self.top.continues(number, form) {
                 break;
             }
@@ -287,8 +291,8 @@ impl Run {
         Ok(places)
     }
 
-    /// Why a key that is not found may be there all the same: the page where it would be was lost, and so was the head of some
-    /// frame.
+    /// Why a key that is not found may be there all the same: the page where it would be was lost,
+    /// and so was the head of some frame.
     pub(crate) fn doubt(&self, form: &[u8]) -> Option<&Damage> {
         match self.pages.get(self.page_of(form))?.get()? {
             Held::Page(_) => None,
@@ -319,8 +323,8 @@ impl Run {
         self.finders.get_or_init(|| Finders::of(&self.top))
     }
 
-    /// The newest version of a key, found by what is prepared for it. Preparing a page costs as much as some hundred searches
-    /// in it, and memory, so this is for who asks for many keys.
+    /// The newest version of a key, found by what is prepared for it. Preparing a page costs as
+    /// much as some hundred searches in it, and memory, so this is for who asks for many keys.
     pub(crate) fn newest(&self, form: &[u8], reader: &Reader) -> Result<Newest> {
         self.newest_in(self.prefetch_page(form), form, reader)
     }

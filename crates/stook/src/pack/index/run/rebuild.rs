@@ -1,7 +1,8 @@
 //! Finds the index of a sealed segment again whose footer or top is lost.
 //!
-//! Pages verify by themselves, and begin where the frames end, which the manifest says. The top is the first thing behind
-//! them; where it is lost, it is made anew: of the keys of neighbouring pages, as whoever wrote it did.
+//! Pages verify by themselves, and begin where the frames end, which the manifest says. The top is
+//! the first thing behind them; where it is lost, it is made anew: of the keys of neighbouring
+//! pages, as whoever wrote it did.
 
 use std::sync::Arc;
 
@@ -163,7 +164,8 @@ impl Pages {
         }
         let mut end = self.whole_end;
         if self.entries < sealed.tally.records {
-            // Whether there were more pages nobody can tell: the frames do, if somebody asks for a later key.
+            // Whether there were more pages nobody can tell: the frames do, if somebody asks for a
+            // later key.
             self.lost.push((self.top.pages(), None));
             self.top.add_lost(end);
             end = units.max(end + 1);

@@ -1,4 +1,5 @@
-//! One step of a compaction: reads what is kept of some segments in the order of the keys, and writes it.
+//! One step of a compaction: reads what is kept of some segments in the order of the keys, and
+//! writes it.
 
 use super::super::PackWriter;
 use super::super::bounds::check_manifest;
@@ -25,10 +26,11 @@ use crate::storage::Storage;
 /// Frames that are longer than this are not gathered with others but copied through a window.
 const GATHERED_LEN_MAX: u64 = 16 << 20;
 
-/// What a record takes of memory on its way besides the bytes of its frame: its place, and those of the reads for it.
+/// What a record takes of memory on its way besides the bytes of its frame: its place, and those of
+/// the reads for it.
 const RECORD_LEN: u64 = 192;
 
-/// Progress is told, and may stop it, at least this often.
+/// Progress is reported, and may stop it, at least this often.
 const PROGRESS_LEN: u64 = 1 << 20;
 
 /// What was copied.
@@ -61,7 +63,8 @@ impl Kept {
         ByteRange::at(self.place.offset, self.place.len_min()).unwrap_or_default()
     }
 
-    /// Versions of one key in the order in which they were put: each died when the next was, or before.
+    /// Versions of one key in the order in which they were put: each died when the next was, or
+    /// before.
     fn age(&self) -> (u64, usize, u64) {
         (self.death.map_or(u64::MAX, |death| death.sequence), self.segment, self.place.offset)
     }
@@ -311,8 +314,8 @@ impl Window {
         self.form(self.keys.len().saturating_sub(1))
     }
 
-    /// Reads them and writes them, no more at once than fit into memory: the versions of one key may be more than that.
-    /// `false` when `progress` stopped it.
+    /// Reads them and writes them, no more at once than fit into memory: the versions of one key
+    /// may be more than that. `false` when `progress` stopped it.
     fn write(
         &mut self,
         from: &From<'_>,
@@ -469,7 +472,8 @@ impl<'a> Version<'a> {
         }
     }
 
-    /// Writes it; gives the bytes of its frame, and `None` when `progress`, which is told how many are written, stopped it.
+    /// Writes it; gives the bytes of its frame, and `None` when `progress`, which is told how many
+    /// are written, stopped it.
     fn write(
         &self,
         reader: &Reader,
@@ -490,7 +494,8 @@ impl<'a> Version<'a> {
         Ok(goes_on.then(|| output.len() - before))
     }
 
-    /// Copies a body chunk by chunk. Its length must be known first: that of a body in pieces is counted.
+    /// Copies a body chunk by chunk. Its length must be known first: that of a body in pieces is
+    /// counted.
     fn write_long(
         &self,
         reader: &Reader,

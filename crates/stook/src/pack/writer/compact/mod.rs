@@ -1,11 +1,11 @@
-//! Compaction: the records that still count are written once more, in the order of their keys, into new segments;
-//! then a generation names those instead of the old ones.
+//! Compaction: the records that still count are written once more, in the order of their keys, into
+//! new segments; then a generation names those instead of the old ones.
 //!
-//! It goes in steps. A step takes some segments of one group, needs as much room again as what it keeps of them,
-//! and ends in a generation; so the extra room is bounded, what is done stays done when the next step is cut off,
-//! and between two steps the writer can put and delete. Nothing that a generation names is ever changed: until
-//! the new one is published the old state is whole, and readers that opened it keep it (see
-//! [`Storage::hold`](crate::storage::Storage::hold)).
+//! It goes in steps. A step takes some segments of one group, needs as much room again as what it
+//! keeps of them, and ends in a generation; so the extra room is bounded, what is done stays done
+//! when the next step is cut off, and between two steps the writer can put and delete. Nothing that
+//! a generation names is ever changed: until the new one is published the old state is whole, and
+//! readers that opened it keep it (see [`Storage::hold`](crate::storage::Storage::hold)).
 
 mod copy;
 mod output;
@@ -33,8 +33,8 @@ pub struct CompactOptions {
     pub groups: Vec<String>,
     /// Versions that died less long ago than this stay readable.
     pub keep: Duration,
-    /// Only groups of whose frames at least this share, 0 to 1, would go; `None` also restores the order of keys
-    /// where nothing would go.
+    /// Only groups of whose frames at least this share, 0 to 1, would go; `None` also restores the
+    /// order of keys where nothing would go.
     pub max_dead: Option<f64>,
     /// Room that a step may take on top of what is there, in bytes.
     pub extra_len: u64,
@@ -98,14 +98,16 @@ fn horizon_ns(options: &CompactOptions, now_ns: i64) -> i64 {
 }
 
 impl PackWriter {
-    /// Writes the records that count once more, in the order of their keys, and lets go of the rest. All that was put
-    /// before is safe when it returns.
+    /// Writes the records that count once more, in the order of their keys, and lets go of the
+    /// rest. All that was put before is safe when it returns.
     ///
-    /// `progress` is told the bytes of frames written so far, and stops the compaction by giving `false`: the step
-    /// under way is taken back, those before it stay. Segments with damage are left as they are and told.
+    /// `progress` receives the bytes of frames written so far, and stops the compaction by giving
+    /// `false`: the step under way is taken back, those before it stay. Segments with damage are
+    /// left as they are and reported.
     ///
     /// # Errors
-    /// What reading and writing meet. The step under way is then taken back and the pack is as it was before it.
+    /// What reading and writing meet. The step under way is then taken back and the pack is as it
+    /// was before it.
     pub fn compact(
         &mut self,
         options: &CompactOptions,
@@ -128,7 +130,8 @@ impl PackWriter {
         }
         match done.steps {
             0 => self.sync()?,
-            // The generation before the newest keeps its files: once more, so that it is none of the old.
+            // The generation before the newest keeps its files: once more, so that it is none of
+            // the old.
             _ => self.publish()?,
         }
         Ok(done)
@@ -152,7 +155,8 @@ impl PackWriter {
         self.options.host.now_ns().max(self.manifest.time_last_ns)
     }
 
-    /// Takes a step, without the segments in which it meets damage; `false` when it was told to stop.
+    /// Takes a step, without the segments in which it meets damage; `false` when it was told to
+    /// stop.
     fn finish_step(
         &mut self,
         mut step: CompactStep,
@@ -275,14 +279,15 @@ impl PackWriter {
             self.dead.insert(entry.id, dead);
             self.sealed.insert(entry.id, Sealed { entry, segment: None });
         }
-        // What this writer puts from now on is in segments from here on; those just made hold older records.
+        // What this writer puts from now on is in segments from here on; those just made hold older
+        // records.
         self.own_segments = self.manifest.segment_next;
         self.unpublished = true;
         entries
     }
 
-    /// Writes records of another pack into a group, in the order in which they are fed, with their sequence numbers
-    /// and times. They are named by the next generation.
+    /// Writes records of another pack into a group, in the order in which they are fed, with their
+    /// sequence numbers and times. They are named by the next generation.
     pub(in crate::pack) fn take_over(
         &mut self,
         group: &str,

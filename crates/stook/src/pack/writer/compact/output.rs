@@ -97,8 +97,8 @@ impl Output {
         self.tally.records == 0
     }
 
-    /// Puts a whole record: its body, and its chunk checksums as they are stored in a segment of this salt. The body must have
-    /// been verified by them.
+    /// Puts a whole record: its body, and its chunk checksums as they are stored in a segment of
+    /// this salt. The body must have been verified by them.
     pub(super) fn put(&mut self, old: Old<'_>, body: &[u8], (sums, salt): (&[u8], &Salt)) -> Result<()> {
         let offset = self.begin(old)?;
         self.append(body)?;
@@ -113,7 +113,8 @@ impl Output {
         self.end(old, offset)
     }
 
-    /// Begins a record whose body and chunk checksums are appended piece by piece; gives the offset of its frame.
+    /// Begins a record whose body and chunk checksums are appended piece by piece; gives the offset
+    /// of its frame.
     pub(super) fn begin(&mut self, old: Old<'_>) -> Result<u64> {
         let stored = old.key.stored();
         let header = FrameHeader {

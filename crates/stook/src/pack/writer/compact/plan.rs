@@ -146,7 +146,8 @@ fn survey(candidate: &Candidate<'_>, horizon_ns: i64, reader: &Reader) -> Result
             }
             kept => {
                 found.kept_bytes = found.kept_bytes.saturating_add(place.len_min());
-                // Older versions stand before newer ones, and the index has them the other way round.
+                // Older versions stand before newer ones, and the index has them the other way
+                // round.
                 found.in_order &= kept.is_some() || place.offset > last_offset;
                 last_offset = last_offset.max(place.offset);
                 let form: Box<[u8]> = entry.form().into();
@@ -200,8 +201,9 @@ fn plan_group(name: &str, surveyed: Vec<Surveyed>, options: &CompactOptions, pla
             return;
         }
     }
-    // All that overlaps becomes one run of segments in the order of the keys, if there is room for it at once; else
-    // only what is to be won, and what is out of order in itself, is worth its writing.
+    // All that overlaps becomes one run of segments in the order of the keys, if there is room for
+    // it at once; else only what is to be won, and what is out of order in itself, is worth its
+    // writing.
     let together: u64 = surveyed
         .iter()
         .filter(|found| found.is_needed() || found.overlaps)

@@ -31,12 +31,13 @@ fn deleting(place: &Place) -> PackTree<'static> {
     PackTree { delete: Delete::UpToHalf, ..place.packing() }
 }
 
-/// Packs again, which has to be refused with these words, and to delete nothing; then with leave, which has to delete so many.
-fn refused_then_deleted(place: &Place, mut packing: PackTree<'_>, told: &str, deleted: u64) {
+/// Packs again, which has to be refused with these words, and to delete nothing; then with leave,
+/// which has to delete so many.
+fn refused_then_deleted(place: &Place, mut packing: PackTree<'_>, reported: &str, deleted: u64) {
     let summary = packing.run(None, Some(&place.open()), &mut |_, _| true).unwrap();
     assert_eq!((summary.deleted, summary.gone.len() as u64), (0, deleted), "{summary:?}");
     let summary = pack(place, &packing);
-    assert!(summary.refused.as_ref().is_some_and(|why| why.contains(told)), "{summary:?}");
+    assert!(summary.refused.as_ref().is_some_and(|why| why.contains(reported)), "{summary:?}");
     assert_eq!(summary.deleted, 0);
     packing.delete = Delete::UpTo(deleted);
     let summary = pack(place, &packing);
@@ -80,14 +81,14 @@ fn of_a_tree_that_is_another_by_mistake_nothing_is_packed_either() {
 }
 
 #[test]
-fn a_root_that_is_a_pack_is_told() {
+fn a_root_that_is_a_pack_is_reported() {
     let place = Place::new();
     write(place.tree().join("a"), "a");
     pack(&place, &place.packing());
     place.packing().check_no_packs().unwrap();
     let slip = PackTree { roots: vec![place.pack_path()], ..place.packing() };
-    let told = slip.check_no_packs().unwrap_err().to_string();
-    assert!(told.contains("p.stook is a pack"), "{told}");
+    let reported = slip.check_no_packs().unwrap_err().to_string();
+    assert!(reported.contains("p.stook is a pack"), "{reported}");
 }
 
 #[test]

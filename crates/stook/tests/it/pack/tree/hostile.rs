@@ -1,4 +1,5 @@
-//! Packs that were made to do harm. Nothing of them may appear outside the target, and what is whole comes out.
+//! Packs that were made to do harm. Nothing of them may appear outside the target, and what is
+//! whole comes out.
 
 use std::fs;
 use std::sync::Arc;
@@ -151,7 +152,7 @@ fn hard_links_lead_to_files_of_the_pack_only() {
 }
 
 #[test]
-fn what_stands_where_something_else_should_is_told() {
+fn what_stands_where_something_else_should_is_reported() {
     let records: [(&[u8], _, &[u8]); 4] = [
         (b"a", FILE, b"a file"),
         (b"a/b", FILE, b"below it"),
@@ -160,15 +161,15 @@ fn what_stands_where_something_else_should_is_told() {
     ];
     for overwrite in [false, true] {
         let (place, summary) = attack(&records, overwrite);
-        // Either may come first: the other gives way, and is told.
-        let told = summary.failures.len() + summary.kept.len();
-        assert_eq!(told, 2, "{summary:?}");
+        // Either may come first: the other gives way, and is reported.
+        let reported = summary.failures.len() + summary.kept.len();
+        assert_eq!(reported, 2, "{summary:?}");
         assert!(place.path("out/a").exists() && place.path("out/d").exists());
     }
 }
 
 #[test]
-fn records_that_are_no_files_are_told_or_made_files() {
+fn records_that_are_no_files_are_reported_or_made_files() {
     let place = Place::new();
     craft(&place, &[(b"", None, b"the root as a file"), (b"plain", None, b"put by hand")]);
     let storage = LocalStorage::open(place.pack_path(), LocalStorageOptions::default()).unwrap();

@@ -1,4 +1,5 @@
-//! Originals removed after packing: only what the pack holds, and only as it was when it was compared.
+//! Originals removed after packing: only what the pack holds, and only as it was when it was
+//! compared.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -71,7 +72,8 @@ fn stopped_anywhere_everything_is_in_the_tree_or_in_the_pack() {
         assert_eq!(stopped.interrupted, at <= 7, "{at}: {stopped:?}");
         trees.unpack("after");
         same_trees(&trees.path("before"), &trees.path("after"));
-        // Directories that something was removed from are not what was packed; packed again, the rest goes.
+        // Directories that something was removed from are not what was packed; packed again, the
+        // rest goes.
         trees.pack();
         let moved = remove(&trees, u64::MAX, || true);
         assert!(moved.failures.is_empty(), "{at}: {moved:?}");
@@ -92,7 +94,8 @@ fn what_failed_before_stays_whatever_the_pack_holds() {
     assert!(trees.path("tree/a").exists() && !trees.path("tree/b").exists());
 }
 
-/// An access control list as the kernel takes it: the owner, one more user, the group, the mask, and the others.
+/// An access control list as the kernel takes it: the owner, one more user, the group, the mask,
+/// and the others.
 fn access_control_list() -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, rights, id) in
@@ -105,7 +108,7 @@ fn access_control_list() -> Vec<u8> {
 }
 
 #[test]
-fn what_has_extended_attributes_stays_and_is_told() {
+fn what_has_extended_attributes_stays_and_is_reported() {
     use rustix::fs::{XattrFlags, setxattr};
     let trees = Place::new();
     for name in ["note", "list", "plain", "labelled/file", "several"] {
@@ -124,10 +127,10 @@ fn what_has_extended_attributes_stays_and_is_told() {
     let mut stay = failed(&moved.failures);
     stay.sort_unstable();
     assert_eq!(stay, [&b"labelled"[..], b"list", b"long", b"note", b"other", b"several"], "{moved:?}");
-    let told: Vec<String> = moved.failures.iter().map(|failure| failure.error.to_string()).collect();
-    assert!(told.iter().all(|told| told.contains("extended attributes")), "{told:?}");
-    assert!(told.iter().any(|told| told.contains("user.note")), "{told:?}");
-    assert!(told.iter().any(|told| told.contains("system.posix_acl_access")), "{told:?}");
+    let reported: Vec<String> = moved.failures.iter().map(|failure| failure.error.to_string()).collect();
+    assert!(reported.iter().all(|reported| reported.contains("extended attributes")), "{reported:?}");
+    assert!(reported.iter().any(|reported| reported.contains("user.note")), "{reported:?}");
+    assert!(reported.iter().any(|reported| reported.contains("system.posix_acl_access")), "{reported:?}");
     assert!(!trees.path("tree/plain").exists() && !trees.path("tree/labelled/file").exists());
     for name in ["note", "list", "long", "labelled", "several", "other"] {
         assert!(trees.tree().join(name).exists(), "{name}");

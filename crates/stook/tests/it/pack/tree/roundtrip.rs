@@ -65,7 +65,7 @@ fn a_nasty_tree_comes_back_as_it_was() {
 }
 
 #[test]
-fn special_files_are_told_and_left_out() {
+fn special_files_are_reported_and_left_out() {
     let place = Place::new();
     let fifo = place.tree().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
@@ -172,7 +172,7 @@ fn a_pack_inside_its_tree_is_left_out_and_a_tree_is_never_its_own_pack() {
 }
 
 #[test]
-fn what_cannot_be_packed_is_told_and_the_rest_goes_on() {
+fn what_cannot_be_packed_is_reported_and_the_rest_goes_on() {
     let place = Place::new();
     write(place.tree().join("good"), "x");
     let mut deep = place.tree();
