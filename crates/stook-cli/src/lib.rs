@@ -9,7 +9,6 @@
 //! It is a library so that the help pages and completions can be made from the same definitions.
 //! It holds no capability of its own: what is worth calling from a program is in the `stook` crate.
 
-mod archives;
 pub mod cli;
 pub mod commands;
 mod contents;

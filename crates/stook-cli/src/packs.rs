@@ -70,17 +70,6 @@ impl View {
         self.at
     }
 
-    /// An archive has one state only.
-    ///
-    /// # Errors
-    /// When another was asked for.
-    pub fn refuse_for_archive(self) -> Result<(), UsageError> {
-        match self.at {
-            None => Ok(()),
-            Some(_) => Err(UsageError::new("--at is for packs: an archive keeps no earlier states")),
-        }
-    }
-
     /// Opens this state of a pack.
     ///
     /// # Errors

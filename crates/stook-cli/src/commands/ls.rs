@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use serde::Serialize;
 use stook::names::escaped;
 use stook::ops::contents::{Detail, Entry, ListOptions, Listed, Opened, PackContents};
+use stook::ops::follow::wait_for_newer;
 use stook::pack::{Error, FileKind, RecordHead, Stop};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::count_of;
@@ -36,9 +36,6 @@ Examples:
   stook ls logs.stook --follow --json
   stook ls photos.stook '*.jpg' -0 |
     stook get photos.stook --from-file - -0 --output out";
-
-/// How often a pack that is followed is looked at.
-const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
 /// What `stook ls` takes.
 #[derive(Debug, clap::Args)]
@@ -227,12 +224,8 @@ impl Printer<'_> {
     /// Lists records as they are put, until it is stopped.
     fn follow(&mut self, mut seen: Box<PackContents>, mut options: ListOptions) -> anyhow::Result<()> {
         options.details = self.args.long || self.context.json();
-        while !interrupt::interrupted() {
-            std::thread::sleep(FOLLOW_EVERY);
-            if seen.pack().is_current()? {
-                continue;
-            }
-            let newer = packs::open(&self.args.pack, self.context)?;
+        let open = || packs::open(&self.args.pack, self.context);
+        while let Some(newer) = wait_for_newer(seen.pack(), &mut || !interrupt::interrupted(), open)? {
             let newer = Box::new(PackContents::new(newer, &self.args.pack));
             for Entry { key, group, stored_bytes, detail } in newer.put_since(&seen, &options)? {
                 let detail = detail.map(|detail| Ok::<_, Error>((detail.head?, detail.link?))).transpose()?;

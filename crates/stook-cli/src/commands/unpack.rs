@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
-use stook::archive::Archive;
 use stook::ops::export::Export;
 use stook::ops::unpack::{Error, Packed, PathFilter, Prefix, Summary, Unpack, Unpacked};
 use stook::pack::Pack;
@@ -22,7 +21,7 @@ use crate::keys::{self, Asked};
 use crate::output::{OutputError, printable};
 use crate::progress::Unit;
 use crate::select::SelectArgs;
-use crate::{archives, packs};
+use crate::{contents, packs};
 
 /// Writes the files of a pack into a directory
 #[derive(Debug, clap::Args)]
@@ -124,9 +123,18 @@ struct Report<'a> {
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
-    let (filter, unpacked) = match archives::open(&args.pack, context)? {
-        Some(archive) => from_archive(&args, &archive, filter, context)?,
-        None => from_pack(&args, filter, context)?,
+    let opened = contents::open(&args.pack, args.view.at_ns(), context)?;
+    if args.tar.is_some() && opened.pack().is_none() {
+        return Err(UsageError::new("--tar is for packs").into());
+    }
+    contents::check(&opened, &[], &args.group)?;
+    if opened.pack().is_some_and(|pack| !pack.is_complete()) {
+        let text = format!("{} is incomplete: this is what is in it so far", args.pack.display());
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+    }
+    let (filter, unpacked) = match (opened.pack(), &args.tar) {
+        (Some(pack), Some(tar)) => into_tar(&args, pack, tar, filter, context)?,
+        _ => into_directory(&args, (&opened).into(), filter, context)?,
     };
     if unpacked.summary.interrupted {
         return Ok(ExitCode::from(INTERRUPTED));
@@ -140,33 +148,6 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 
 /// What was taken, and what became of it.
 type Done = (PathFilter<'static>, Unpacked);
-
-fn from_archive(
-    args: &Args,
-    archive: &Archive,
-    filter: PathFilter<'static>,
-    context: &Context,
-) -> anyhow::Result<Done> {
-    args.view.refuse_for_archive()?;
-    if args.tar.is_some() {
-        return Err(UsageError::new("--tar is for packs").into());
-    }
-    archives::without(archive, "--group", !args.group.is_empty())?;
-    into_directory(args, Packed::Archive(archive), filter, context)
-}
-
-fn from_pack(args: &Args, filter: PathFilter<'static>, context: &Context) -> anyhow::Result<Done> {
-    let pack = args.view.open(&args.pack, context)?;
-    packs::check_groups(&pack, &args.pack, &args.group)?;
-    if !pack.is_complete() {
-        let text = format!("{} is incomplete: this is what is in it so far", args.pack.display());
-        context.failure(anyhow::anyhow!("{text}").as_ref());
-    }
-    match &args.tar {
-        Some(tar) => into_tar(args, &pack, tar, filter, context),
-        None => into_directory(args, Packed::Pack(&pack), filter, context),
-    }
-}
 
 fn into_directory(
     args: &Args,

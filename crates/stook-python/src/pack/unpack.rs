@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use stook::archive::{self, Archive};
+use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
-use stook::ops::unpack::{Error, Nothing, Packed, PathFilter, Prefix, Unpack, Unpacked};
-use stook::pack::{Damage, OpenOptions, Pack};
+use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, Unpack, Unpacked};
+use stook::pack::Damage;
 use stook::tree::Overwrite;
 
 use super::info;
@@ -157,24 +157,16 @@ impl To {
     }
 
     fn write(&self, path: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Written, Error> {
-        // What is not there is missed by whoever looks for a pack.
-        if std::fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
-            let archive = Archive::open_with(path, archive::OpenOptions::default(), &mut |_| progress(0, 0))?;
-            let unpacked = match self {
-                Self::Directory(unpack) => {
-                    unpack.run(Packed::Archive(&archive), &mut |at| progress(at.entries, at.bytes))?
-                }
-                Self::Tar(..) => return Err(Error::only_packs("tar", &archive)),
-            };
-            return Ok(Written { unpacked, damages: Vec::new() });
-        }
-        let pack = Pack::open_path(path, OpenOptions::default())?;
-        let damages = pack.damages().to_vec();
-        let unpacked = match self {
-            Self::Directory(unpack) => {
-                unpack.run(Packed::Pack(&pack), &mut |at| progress(at.entries, at.bytes))?
+        let opened = contents::open(path, contents::OpenOptions::default(), &mut |_| progress(0, 0))?;
+        let damages = opened.pack().map(|pack| pack.damages().to_vec()).unwrap_or_default();
+        let unpacked = match (self, &opened) {
+            (Self::Directory(unpack), _) => {
+                unpack.run((&opened).into(), &mut |at| progress(at.entries, at.bytes))?
             }
-            Self::Tar(export, path) => export.run_to_file(&pack, path, progress)?,
+            (Self::Tar(export, path), Opened::Pack(contents)) => {
+                export.run_to_file(contents.pack(), path, progress)?
+            }
+            (Self::Tar(..), Opened::Archive(archive)) => return Err(Error::only_packs("tar", archive)),
         };
         Ok(Written { unpacked, damages })
     }

@@ -146,9 +146,7 @@ mod tests {
         assert!(
             !choice.takes_below(b"x/tmp/a.jpg", Kind::File) && choice.takes_below(b"x/a.jpg", Kind::File)
         );
-        drop(choice);
-        drop(select);
-        assert_eq!(asked.into_inner().unwrap(), [&b"b.jpg"[..], b"a.jpg", b"x/a.jpg"]);
+        assert_eq!(*asked.lock().unwrap(), [&b"b.jpg"[..], b"a.jpg", b"x/a.jpg"]);
     }
 
     #[test]

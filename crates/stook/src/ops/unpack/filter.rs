@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use super::{Error, Nothing, Result};
 use crate::names::Selection;
 use crate::ops::choice::{Choice, Predicate};
+use crate::ops::contents::is_in_groups;
 use crate::pack::{FileKind, Key, Pack, RecordHead};
 use crate::walk::Kind;
 
@@ -50,7 +51,7 @@ impl std::fmt::Debug for PathFilter<'_> {
 impl PathFilter<'_> {
     /// Whether a group is among those that are meant.
     pub(crate) fn has_group(&self, group: &str) -> bool {
-        self.groups.is_empty() || self.groups.iter().any(|wanted| wanted == group)
+        is_in_groups(&self.groups, group)
     }
 
     /// The directories in a pack of which their kind decides whether they are taken. `go_on` ends

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 pub(crate) use filter::Filtering;
 pub use filter::{PathFilter, Prefix};
 
+use super::contents::{self, Opened};
 use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
@@ -48,9 +49,23 @@ pub enum Error {
         /// What it is.
         format: archive::Format,
     },
+    /// What was to be unpacked cannot be opened.
+    #[error(transparent)]
+    Open(contents::Error),
     /// The caller ended it.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<contents::Error> for Error {
+    fn from(error: contents::Error) -> Self {
+        match error {
+            contents::Error::Pack(error) => Self::Pack(error),
+            contents::Error::Archive(error) => Self::Archive(error),
+            contents::Error::Interrupted => Self::Interrupted,
+            error => Self::Open(error),
+        }
+    }
 }
 
 impl Error {
@@ -75,6 +90,15 @@ pub enum Packed<'a> {
     Pack(&'a Pack),
     /// A tar or zip archive.
     Archive(&'a Archive),
+}
+
+impl<'a> From<&'a Opened> for Packed<'a> {
+    fn from(opened: &'a Opened) -> Self {
+        match opened {
+            Opened::Pack(contents) => Self::Pack(contents.pack()),
+            Opened::Archive(archive) => Self::Archive(archive),
+        }
+    }
 }
 
 /// How a pack or an archive is unpacked.
