@@ -229,6 +229,9 @@ impl<'a> Iterator for PackListing<'a> {
     }
 }
 
+/// A key, where its record is, and the record.
+type Got<'a> = ((&'a Key, Located), pack::Result<Option<Record>>);
+
 /// Records on their way.
 struct PackGetting<'a> {
     contents: &'a PackContents,
@@ -237,7 +240,7 @@ struct PackGetting<'a> {
     keys: &'a [Key],
     located: std::vec::IntoIter<Located>,
     /// Short records that were read as one batch.
-    short: std::vec::IntoIter<((&'a Key, Located), pack::Result<Option<Record>>)>,
+    short: std::vec::IntoIter<Got<'a>>,
     body: Option<Body<'a>>,
 }
 
