@@ -83,6 +83,7 @@ fn by_option(error: Error) -> anyhow::Error {
         }
         Feature::Groups => "--group",
         Feature::ListByPlace => "--order disk",
+        Feature::Follow => "--follow",
         Feature::LoadByKey => "--order key",
         Feature::LoadOfKeys => "a range of keys",
         Feature::Parts => "--split",

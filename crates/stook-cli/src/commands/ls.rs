@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use stook::names::escaped;
-use stook::ops::contents::{Detail, Entry, ListOptions, Listed, Opened, PackContents};
+use stook::ops::contents::{Detail, Entry, Feature, ListOptions, Listed, Opened, PackContents};
 use stook::ops::follow::wait_for_newer;
 use stook::pack::{Error, FileKind, RecordHead, Stop};
 use stook::report::json::{Document, TextOrBytes};
@@ -105,7 +105,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         stop: Stop(interrupt::interrupted),
     };
     let opened = contents::open(&args.pack, args.view.at_ns(), context)?;
-    contents::check(&opened, &options.features(), &args.groups)?;
+    let mut features = options.features();
+    features.extend(args.follow.then_some(Feature::Follow));
+    contents::check(&opened, &features, &args.groups)?;
     let mut printer =
         Printer { args: &args, context, output: context.output(), listed: 0, hidden: 0, failures: 0 };
     printer.all(&opened, &options)?;

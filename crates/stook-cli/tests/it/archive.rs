@@ -54,9 +54,12 @@ fn a_tar_is_listed_like_a_pack() {
     let line: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((&line["key"], &line["kind"], &line["group"]), (&"d/b".into(), &"file".into(), &"".into()));
     assert_eq!((line["body_bytes"].as_u64(), line["stored_bytes"].as_u64()), (Some(200_000), Some(200_000)));
-    let (code, _, stderr) = place.stook(&["ls", "x.tar", "--group", "g"]);
-    assert_eq!(code, 2);
-    assert!(stderr.contains("--group is for packs"), "{stderr}");
+    // Before: `--follow` was passed over, and the list ended.
+    for option in [&["--group", "g"][..], &["--follow"]] {
+        let (code, _, stderr) = place.stook(&[&["ls", "x.tar"], option].concat());
+        assert_eq!(code, 2);
+        assert!(stderr.contains(&format!("{} is for packs", option[0])), "{stderr}");
+    }
 }
 
 #[test]

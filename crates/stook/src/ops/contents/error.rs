@@ -65,6 +65,8 @@ pub enum Feature {
     EarlierStates,
     /// A list in the order of the medium.
     ListByPlace,
+    /// A list that goes on with what is put from now on.
+    Follow,
     /// A load in the order of keys.
     LoadByKey,
     /// A load of some keys only.
@@ -85,6 +87,7 @@ impl fmt::Display for Feature {
             Self::Groups => "groups",
             Self::EarlierStates => "earlier states",
             Self::ListByPlace => "lists in the order of the medium",
+            Self::Follow => "entries that are put while it is read",
             Self::LoadByKey => "loads in the order of keys",
             Self::LoadOfKeys => "loads of a range of keys",
             Self::Parts => "loads in parts",
