@@ -48,7 +48,8 @@ _Default = TypeVar("_Default")
 class Buffer:
     """Bytes that the library holds: read-only, shown to Python through the buffer protocol.
 
-    ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but ``bytes`` copies.
+    ``memoryview(buffer)``, ``bytes(buffer)`` and ``numpy.frombuffer(buffer, ...)`` work; none but
+    ``bytes`` copies.
     """
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -68,8 +69,8 @@ class Record:
         """The value, without a copy."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file. What no tree was packed from
-        is a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+        What no tree was packed from is a file.
         """
     @property
     def attributes(self) -> dict[Union[str, int], Attribute]:
@@ -118,8 +119,8 @@ class Scan:
     def __iter__(self) -> Self: ...
     def __next__(self) -> Record: ...
     def cursor(self) -> str:
-        """Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record, in another process too, as
-        long as the pack has this generation.
+        """Where it is: a text with which `Pack.scan(cursor=...)` goes on right behind the last record,
+        in another process too, as long as the pack has this generation.
         """
     @property
     def damages(self) -> list[DamagedError]:
@@ -133,12 +134,14 @@ class Stat:
         """The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`."""
     @property
     def kind(self) -> Literal["file", "directory", "symlink", "hard_link"]:
-        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file. What no tree was packed from
-        is a file.
+        """``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
+        What no tree was packed from is a file.
         """
     @property
     def size(self) -> Union[int, None]:
-        """Bytes of the value; of a further name of a file those of the file. ``None`` where only reading it would tell."""
+        """Bytes of the value; of a further name of a file those of the file. ``None`` where only
+        reading it would tell.
+        """
     @property
     def attributes(self) -> dict[Union[str, int], Attribute]:
         """The attributes: a new dict."""
@@ -147,7 +150,9 @@ class Stat:
         """The group that it is in; ``None`` for a directory without a record of its own."""
     @property
     def time_ns(self) -> Union[int, None]:
-        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its own."""
+        """When it was put, in nanoseconds since 1970; ``None`` for a directory without a record of its
+        own.
+        """
 
 @final
 class Split:
@@ -188,39 +193,44 @@ class Batch:
 
 @final
 class Pack:
-    """Many records in a few large files: read by key or from end to end, changed in place, safe against crashes.
+    """Many records in a few large files: read by key or from end to end, changed in place, safe
+    against crashes.
 
-    A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows the state that it
-    had then; one opened to write shows what it wrote. Any number of threads may use it; others may read it meanwhile, in other
-    processes, too, but only one may write.
+    A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows
+    the state that it had then; one opened to write shows what it wrote. Any number of threads may
+    use it; others may read it meanwhile, in other processes, too, but only one may write.
 
     Args:
         path: The directory of the pack.
-        mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not there; ``"x"``
-            makes it and fails if it is there.
-        at: The state at this time rather than the newest: a ``datetime``, a text (``"2026-11-21T20:30:00Z"``, a date,
-            ``"@1795293000"``), a float of seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
+        mode: ``"r"`` reads; ``"r+"`` reads and writes; ``"a"`` too, and makes the pack if it is not
+            there; ``"x"`` makes it and fails if it is there.
+        at: The state at this time rather than the newest: a
+            ``datetime``, a text (``"2026-11-21T20:30:00Z"``, a date, ``"@1795293000"``), a float of
+            seconds since 1970, or an int of nanoseconds, as ``time_ns`` of records is.
         generation: This generation, as it was published, rather than the newest.
-        map: Whether sealed segments are mapped into memory. Gets are several times as fast where the pack is in memory.
-            Nobody may cut or overwrite its files meanwhile.
-        access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in it, and gets through it where
-            half of the free memory holds the pack.
-        durability: When what was put is safe: ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared
-            by all threads that wait), a number: at the latest after so many seconds, as long as records are put.
+        map: Whether sealed segments are mapped into memory. Gets are several times as fast where
+            the pack is in memory. Nobody may cut or overwrite its files meanwhile.
+        access: ``"direct"`` past the page cache, ``"cached"`` through it, ``"auto"`` by what is in
+            it, and gets through it where half of the free memory holds the pack.
+        durability: When what was put is safe:
+            ``"sync"`` after ``sync`` or ``close``, ``"put"`` when ``put`` returns (shared by all
+            threads that wait), a number: at the latest after so many seconds, as long as records
+            are put.
         segment_bytes: Segments of a new pack are sealed when they are this long.
 
     Raises:
         FileNotFoundError: There is nothing at ``path``.
-        stook.NotAPackError: What is at ``path`` is no pack.
-        stook.ExistsError: Mode ``"x"``, and there is a pack.
-        stook.LockedError: Another process, or another object, writes to it.
-        stook.NoSuchStateError: There is no such generation, history does not go back so far, or ``at`` is before the first
+        stook.NotAPackError: What is at ``path`` is no pack. stook.ExistsError: Mode ``"x"``, and
+        there is a pack. stook.LockedError: Another process, or another object, writes to it.
+        stook.NoSuchStateError: There is no such generation, history does not go back so far, or
+        ``at`` is before the first
             record.
         stook.DamagedError: Its manifest is not what was written.
 
     Warns:
-        stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what was found and mended.
-        stook.DamageWarning: Something else of it is damaged, so that records may be missing: `Pack.damages` says what.
+        stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what
+        was found and mended. stook.DamageWarning: Something else of it is damaged, so that records
+        may be missing: `Pack.damages` says what.
 
     Examples:
         >>> import stook
@@ -250,7 +260,9 @@ class Pack:
         """The mode in which it was opened."""
     @property
     def damages(self) -> list[DamagedError]:
-        """The damage that was met when it was opened, as exceptions: records may be missing. `check` looks for all damage."""
+        """The damage that was met when it was opened, as exceptions: records may be missing. `check`
+        looks for all damage.
+        """
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
@@ -377,8 +389,9 @@ class Pack:
             For each key a `Stat`, or ``None``.
         """
     def listdir(self, directory: Union[str, bytes] = "") -> list[Stat]:
-        """What lies directly below a directory, where keys are paths with ``/`` between their parts. Directories are there whether
-        they have records of their own or not; numeric keys lie in the topmost directory.
+        """What lies directly below a directory, where keys are paths with ``/`` between their parts.
+        Directories are there whether they have records of their own or not; numeric keys lie in the
+        topmost directory.
 
         Args:
             directory: Its key, with or without a ``/`` at its end; ``""`` is the topmost one.
@@ -414,8 +427,8 @@ class Pack:
             prefix: Only keys that begin with this.
             start: Only keys from this one on.
             end: Only keys before this one.
-            kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index alone, others read the heads
-                of records.
+            kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index
+                alone, others read the heads of records.
 
         Returns:
             An iterator over keys.
@@ -460,10 +473,13 @@ class Pack:
             end: Only keys before this one.
             group: Only this group, or these; the default group is ``""``.
             split: Only this part of the pack; see `splits`.
-            cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but ``on_damage`` and ``kinds``.
-            on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in `Scan.damages`.
-            kinds: ``"file"``: what has content, of further names of a file (hard links) that of the file, and everything that no
-                tree was packed from; ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
+            cursor: Goes on where `Scan.cursor` was asked for; goes with none of the others but
+                ``on_damage`` and ``kinds``.
+            on_damage: ``"raise"``, or ``"skip"``: what is damaged is passed over and reported in
+                `Scan.damages`.
+            kinds: ``"file"``: what has content, of further names of a file (hard links) that of the
+                file, and everything that no tree was packed from;
+                ``"directory"``, ``"symlink"``, several of these, or ``"all"``. What counts as a
                 directory or a link is reported by ``attributes["kind"]``.
 
         Returns:
@@ -482,7 +498,8 @@ class Pack:
             >>> pack.close()
         """
     def splits(self, count: int, *, group: Union[str, list[str], None] = None) -> list[Split]:
-        """Cuts the pack into parts of about the same length, so that several threads or processes scan one each.
+        """Cuts the pack into parts of about the same length, so that several threads or processes scan
+        one each.
 
         Args:
             count: How many at most.
@@ -522,20 +539,22 @@ class Pack:
         group: Union[str, list[str], None] = None,
         timeout: Union[float, None] = None,
     ) -> Follow:
-        """Goes through records that are put from now on, by whomever, in the order in which they are put. A record that was
-        replaced or deleted before it was looked at is passed over.
+        """Goes through records that are put from now on, by whomever, in the order in which they are
+        put. A record that was replaced or deleted before it was looked at is passed over.
 
         Args:
             prefix: Only keys that begin with this.
             group: Only this group, or these.
-            timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is closed.
+            timeout: Ends when nothing was put for so many seconds; ``None`` waits until the pack is
+                closed.
 
         Returns:
             An iterator over records.
 
         Raises:
-            stook.DamagedError: A record is not what was written; from the iterator, which goes on behind it.
-            stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the past does not grow.
+            stook.DamagedError: A record is not what was written; from the iterator, which goes on
+            behind it. stook.InvalidError: The pack was opened with ``at`` or ``generation``: a
+            state of the past does not grow.
 
         Examples:
             >>> import stook
@@ -565,14 +584,14 @@ class Pack:
         Args:
             key: The key.
             value: The value: `bytes` or anything with a buffer in one piece.
-            attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The names ``kind``, ``mode``,
-                ``mtime_ns``, ``user_id``, ``group_id``, ``names``, ``ctime_ns`` and ``inode`` are those of packed files,
-                and take what those have.
+            attributes: Small values that go with it, by name: ``int``, ``str`` or ``bytes``. The
+                names ``kind``, ``mode``, ``mtime_ns``, ``user_id``, ``group_id``, ``names``,
+                ``ctime_ns`` and ``inode`` are those of packed files, and take what those have.
             group: The group to put it into.
 
         Returns:
-            Its sequence number. When the record is safe, ``durability`` says. After Ctrl-C a long value may still be written:
-            it is whole or not there.
+            Its sequence number. When the record is safe, ``durability`` says. After Ctrl-C a long
+            value may still be written: it is whole or not there.
 
         Raises:
             OSError: The disk is full or fails. After a failed write the pack must be opened again.
@@ -651,8 +670,8 @@ class Pack:
     def batch(self, *, group: str = "") -> Batch:
         """Puts and deletions that count together or not at all, whatever happens.
 
-        Use it in a ``with`` statement: when its body ends all of it is written, after an exception nothing. What is put
-        is kept in memory until then.
+        Use it in a ``with`` statement: when its body ends all of it is written, after an exception
+        nothing. What is put is kept in memory until then.
 
         Args:
             group: The group to put records into.

@@ -106,23 +106,28 @@ def unpack(
     tar: Union[Path, None] = None,
     progress: Progress = None,
 ) -> UnpackReport:
-    """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and nothing leads out of it.
+    """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
+    nothing leads out of it.
 
     Args:
         pack: The pack, or the archive.
         target: The directory: made if it is not there.
-        overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``, those whose content is
-            ``"different"``, or ``"always"`` all. What stays with other content is in ``kept``.
+        overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
+            those whose content is ``"different"``, or ``"always"`` all. What stays with other
+            content is in ``kept``.
         group: Only this group of a pack, or these.
         prefix: Only paths that begin so.
-        include: A pattern, or several: only paths that one of them matches, as ``stook unpack --include`` has them.
-        exclude: A pattern, or several, of what is left out, directories with all that is in them. Or a callable, called with
-            paths and those of directories above them: what it says ``True`` to is left out in the same way.
+        include: A pattern, or several: only paths that one of them matches, as
+            ``stook unpack --include`` has them.
+        exclude: A pattern, or several, of what is left out, directories with all that is in them.
+            Or a callable, called with paths and those of directories above them: what it says
+            ``True`` to is left out in the same way.
         select: Called with each path that is left; what it says ``False`` to is left out.
         threads: Threads that write small files of a pack.
         force: Write what fits, even where there is less room than all of it needs.
         tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
-        progress: Called now and then with the records and bytes so far, on another thread. ``True`` shows a bar with tqdm.
+        progress: Called now and then with the records and bytes so far, on another thread. ``True``
+            shows a bar with tqdm.
 
     Returns:
         An `UnpackReport`. What could not be unpacked is in its ``failures``.
@@ -130,7 +135,8 @@ def unpack(
     Raises:
         OSError: The target cannot be made, or reading the pack fails.
         stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
-        stook.InvalidError: There is nothing of what was asked for; a directory that was made for it is removed again. Or
+        stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
+        is removed again. Or
             what is asked of an archive only packs have: groups, ``tar``.
 
     Examples:
@@ -141,14 +147,15 @@ def unpack(
         1
     """
 def check(pack: Path, *, progress: Progress = None) -> CheckReport:
-    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its segments alone.
+    """Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its
+    segments alone.
 
     Where a `Pack` is open, `Pack.check` checks the state that it shows.
 
     Args:
         pack: The pack.
-        progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
-            bar with tqdm.
+        progress: Called now and then with the bytes gone through and all there are, on another
+            thread. ``True`` shows a bar with tqdm.
 
     Returns:
         A `CheckReport`. Damage is not an exception here; it is what the report is for.
@@ -165,15 +172,18 @@ def check(pack: Path, *, progress: Progress = None) -> CheckReport:
         True
     """
 def repair(pack: Path, new: Path, *, progress: Progress = None) -> RepairReport:
-    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack stays as it is.
+    """Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack
+    stays as it is.
 
-    What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it was.
+    What cannot be read is copied into a directory ``<new>.quarantine``, with a report of where it
+    was.
 
     Args:
         pack: The pack.
         new: The new pack. Nothing may be there.
-        progress: Called now and then with the bytes gone through and all there are, on another thread. ``True`` shows a
-            bar with tqdm. What it raises ends the repair, and nothing is left of it.
+        progress: Called now and then with the bytes gone through and all there are, on another
+            thread. ``True`` shows a bar with tqdm. What it raises ends the repair, and nothing is
+            left of it.
 
     Returns:
         A `RepairReport`.

@@ -28,14 +28,18 @@ class Pin:
 class SparseBuffer:
     """Bytes at any positions in memory, with gaps between them.
 
-    Holds what has been fetched of a file that is elsewhere: it is written as ranges come, read where all is there, and
-    asked what is still needed. Neighbours count as one range. All methods may be called from any thread.
+    Holds what has been fetched of a file that is elsewhere: it is written as ranges come, read
+    where all is there, and asked what is still needed. Neighbours count as one range. All methods
+    may be called from any thread.
 
-    Ranges are ``(start, end)``, ``end`` not included; single ones are given as ``position, length``.
+    Ranges are ``(start, end)``, ``end`` not included; single ones are given as
+    ``position, length``.
 
     Args:
-        budget_bytes: More than this is not held: each write evicts what was touched longest ago. ``None`` for no limit.
-        grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to 65,536.
+        budget_bytes: More than this is not held: each write evicts what was touched longest ago.
+            ``None`` for no limit.
+        grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to
+            65,536.
         adopt_min: What is shorter is copied by :meth:`adopt`: 4,096 or more.
         first_touch: Where the count of touches begins.
 
@@ -68,11 +72,12 @@ class SparseBuffer:
         Args:
             position: Where its first byte goes.
             data: Any bytes-like object.
-            on_difference: What to do where bytes are held already. ``"error"``: the same are fine, others raise.
-                ``"keep"``: what is held stays. ``"replace"``: it is replaced.
+            on_difference: What to do where bytes are held already. ``"error"``: the same are fine,
+                others raise. ``"keep"``: what is held stays. ``"replace"``: it is replaced.
 
         Returns:
-            How many bytes were not held before. The others were kept, or replaced where that was asked for.
+            How many bytes were not held before. The others were kept, or replaced where that was
+            asked for.
 
         Raises:
             DiffersError: A byte is held already and is another; ``offset`` tells the first.
@@ -81,9 +86,9 @@ class SparseBuffer:
     def adopt(self, position: int, data: AnyBuffer, on_difference: OnDifference = "error") -> int:
         """Holds ``data`` at ``position`` without a copy.
 
-        The object is kept until the last part of it is erased or evicted. What is shorter than ``adopt_min``, and
-        what may be written to (a ``bytearray``), is copied instead. The memory under a read-only view of something else must
-        not change.
+        The object is kept until the last part of it is erased or evicted. What is shorter than
+        ``adopt_min``, and what may be written to (a ``bytearray``), is copied instead. The memory
+        under a read-only view of something else must not change.
 
         Args:
             position: Where its first byte goes.
@@ -120,8 +125,8 @@ class SparseBuffer:
     def view(self, position: int, length: int) -> memoryview:
         """The ``length`` bytes at ``position`` as a read-only ``memoryview``.
 
-        What was adopted together is shown where it is, without a copy; it stays in memory as long as the view, whatever
-        happens to the buffer. Anything else is copied once.
+        What was adopted together is shown where it is, without a copy; it stays in memory as long
+        as the view, whatever happens to the buffer. Anything else is copied once.
 
         Raises:
             NotHeldError: Not all of them are held.
@@ -147,10 +152,12 @@ class SparseBuffer:
             position: The first byte.
             length: How many bytes.
             min_len: The shortest read, as far as ``max_len`` and ``end`` allow.
-            max_gap: Bytes that are held, or not wanted, are read again to make one read of two: at most this many.
+            max_gap: Bytes that are held, or not wanted, are read again to make one read of two: at
+                most this many.
             max_len: The longest read; ``None`` for no limit.
             alignment: Reads begin and end at multiples of this power of two.
-            end: The length of what is read, past which nothing is planned; ``None`` where it is not known.
+            end: The length of what is read, past which nothing is planned; ``None`` where it is not
+                known.
 
         Raises:
             InvalidError: The options contradict themselves.
@@ -176,15 +183,17 @@ class SparseBuffer:
             end: The length of what is read.
 
         Raises:
-            InvalidError: The options contradict themselves, a range ends before it begins, or more than 4 million
-                reads would be needed.
+            InvalidError: The options contradict themselves, a range ends before it begins, or more
+                than 4 million reads would be needed.
         """
     def extents(self) -> list[tuple[int, int]]:
         """What is held, as the fewest ranges, ascending."""
     def extent_at(self, position: int) -> Union[Extent, None]:
         """All that is held around ``position`` without a gap; ``None`` where it is not held."""
     def segments(self) -> list[tuple[int, int, int]]:
-        """How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as one."""
+        """How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as
+        one.
+        """
     def erase(self, position: int, length: int) -> int:
         """Takes away what is held of the ``length`` bytes at ``position``.
 
@@ -198,7 +207,8 @@ class SparseBuffer:
             How many bytes that were.
         """
     def evict_to(self, budget_bytes: int) -> int:
-        """Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only what is pinned.
+        """Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only
+        what is pinned.
 
         Whole segments go, so up to 64 KiB more than needed.
 
@@ -216,12 +226,17 @@ class SparseBuffer:
     def counters(self) -> SparseCounters:
         """What was done to it since it was made, and when last."""
     def work(self) -> tuple[int, int]:
-        """How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and tuning."""
+        """How much was moved within memory since it was made, as ``(bytes, segments)``: for tests and
+        tuning.
+        """
     def to_bytes(self) -> bytes:
-        """The serialised form: bytes, options, counters and touches, with checksums; pins are left out."""
+        """The serialised form: bytes, options, counters and touches, with checksums; pins are left
+        out.
+        """
     @staticmethod
     def from_bytes(data: AnyBuffer) -> SparseBuffer:
-        """Reads what :meth:`to_bytes` gave. The bytes may come from anywhere: what they say is verified.
+        """Reads what :meth:`to_bytes` gave. The bytes may come from anywhere: what they say is
+        verified.
 
         Raises:
             DamagedError: They were cut or changed.
@@ -238,8 +253,8 @@ class SparseBuffer:
         """The position after the last byte held, 0 for none."""
     @property
     def modified_ns(self) -> Union[int, None]:
-        """The modification time of what the bytes come from, nanoseconds since 1970: whatever was set. Kept in the serialised
-        form, to be compared later.
+        """The modification time of what the bytes come from, nanoseconds since 1970: whatever was set.
+        Kept in the serialised form, to be compared later.
         """
     @modified_ns.setter
     def modified_ns(self, modified_ns: Union[int, None]) -> None: ...
@@ -262,11 +277,13 @@ class SparseBuffer:
 class SparseStore:
     """Many named sparse buffers in memory, under one byte budget and one count of touches.
 
-    A mapping of names to :class:`SparseBuffer`. What was touched longest ago is evicted, whichever of them it is in.
+    A mapping of names to :class:`SparseBuffer`. What was touched longest ago is evicted, whichever
+    of them it is in.
 
     Args:
         budget_bytes: What all of them together hold at most; ``None`` for no limit.
-        grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to 65,536.
+        grain: The most bytes of a segment, which is what is touched and evicted as one: 1 to
+            65,536.
         adopt_min: What is shorter is copied by ``adopt``: 4,096 or more.
         first_touch: Where the count of touches begins.
 
@@ -299,7 +316,8 @@ class SparseStore:
     def get_or_create(self, name: str) -> SparseBuffer:
         """The buffer of this name, a new one where there was none."""
     def remove(self, name: str) -> Union[SparseBuffer, None]:
-        """Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and is not evicted from.
+        """Takes a buffer out. Whoever has it still may use it; it no longer counts for the budget and
+        is not evicted from.
 
         Returns:
             The buffer, or ``None`` where there was none of this name.
@@ -327,8 +345,8 @@ class SparseStore:
     def names_after(self, name: str, count: int) -> list[str]:
         """Up to ``count`` names behind ``name``, ascending: for stores of very many buffers."""
     def evict_to(self, budget_bytes: int) -> int:
-        """Takes away what was touched longest ago, in whichever buffers, until at most ``budget_bytes`` are held, or only
-        what is pinned.
+        """Takes away what was touched longest ago, in whichever buffers, until at most
+        ``budget_bytes`` are held, or only what is pinned.
 
         Returns:
             How many bytes that were.
@@ -352,14 +370,16 @@ class SparseStore:
 
 @final
 class DiskCache:
-    """A directory in which what was fetched of remote files is kept for the next time, within a budget.
+    """A directory in which what was fetched of remote files is kept for the next time, within a
+    budget.
 
-    Shared by any number of processes. What was used longest ago is evicted. Bytes are verified whenever they are read;
-    what is damaged is fetched again. A disk that is full or read-only fails no read: :meth:`statistics` tells.
+    Shared by any number of processes. What was used longest ago is evicted. Bytes are verified
+    whenever they are read; what is damaged is fetched again. A disk that is full or read-only fails
+    no read: :meth:`statistics` tells.
 
     Args:
-        directory: Where. It is made, for nobody but the user of this process, where there is none; nobody else may be able
-            to write in it.
+        directory: Where. It is made, for nobody but the user of this process, where there is none;
+            nobody else may be able to write in it.
         budget_bytes: What all that is kept may take of the disk.
 
     Raises:
@@ -377,24 +397,32 @@ class DiskCache:
 
 @final
 class SparseFile:
-    """A file or an object somewhere else that is read through a cache, which fetches only what is missing.
+    """A file or an object somewhere else that is read through a cache, which fetches only what is
+    missing.
 
-    A read gives what is held and fetches what is missing, in few large requests, ahead of the reader where its pattern
-    allows a guess. What one thread fetches no other asks for again. All bytes are of one state of the source: once it has
-    changed, every read raises. May be used from any number of threads, after a fork, and is pickled by its address and
-    options, credentials in ``settings`` included.
+    A read gives what is held and fetches what is missing, in few large requests, ahead of the
+    reader where its pattern allows a guess. What one thread fetches no other asks for again. All
+    bytes are of one state of the source: once it has changed, every read raises. May be used from
+    any number of threads, after a fork, and is pickled by its address and options, credentials in
+    ``settings`` included.
 
-    Ranges are ``(start, end)``, ``end`` not included. Reads past the end give fewer bytes, as those of files do.
+    Ranges are ``(start, end)``, ``end`` not included. Reads past the end give fewer bytes, as those
+    of files do.
 
     Args:
-        address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``.
-        cache: A directory in which what was fetched is kept for the next time, or a :class:`DiskCache`.
+        address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``,
+            ``az://container/key``.
+        cache: A directory in which what was fetched is kept for the next time, or a
+            :class:`DiskCache`.
         memory_bytes: What is held in memory at most; ``None`` for no limit.
         store: A :class:`SparseStore` that holds the bytes, under its budget.
-        store_name: The name of the buffer in ``store``. What it holds is given only where it is proven to be of this source in this
-            state, as in ``cache``; otherwise the name stands for this file from now on, and nothing of what was there is given.
-        max_gap: Gaps between reads up to this many bytes are fetched too. 64 KiB where nothing is said.
-        allowance: Bytes that may be fetched and never used; beyond that, at most as many as were needed. 1 MiB.
+        store_name: The name of the buffer in ``store``. What it holds is given only where it is
+            proven to be of this source in this state, as in ``cache``; otherwise the name stands
+            for this file from now on, and nothing of what was there is given.
+        max_gap: Gaps between reads up to this many bytes are fetched too. 64 KiB where nothing is
+            said.
+        allowance: Bytes that may be fetched and never used; beyond that, at most as many as were
+            needed. 1 MiB.
         max_window: The longest way ahead of one read, in bytes. 32 MiB.
         requests: Requests under way at once, at most. 8.
         max_request_bytes: The longest request. 8 MiB.
@@ -402,7 +430,8 @@ class SparseFile:
         deadline: Seconds that one range may take, with all its tries. 60.
         stall: Seconds without a byte after which a try counts as failed. 15.
         whole_file: Whether an object whose server cannot send parts is read as a whole.
-        settings: Settings of the object store by their names in the environment (``AWS_REGION``), which they override.
+        settings: Settings of the object store by their names in the environment (``AWS_REGION``),
+            which they override.
         headers: Further headers of requests to ``http://`` and ``https://`` addresses.
 
     Raises:
@@ -434,14 +463,17 @@ class SparseFile:
         """A file whose bytes a function gives: for other libraries that can read ranges.
 
         Args:
-            fetch: Called as ``fetch(start, end)``, from threads of this package and several times at once; gives
-                ``end - start`` bytes, as any bytes-like object. What it raises is raised by the read that needed it.
-                It may not wait for this file itself: such a read raises :class:`InvalidError`.
+            fetch: Called as ``fetch(start, end)``, from threads of this package and several times
+                at once; gives ``end - start`` bytes, as any bytes-like object. What it raises is
+                raised by the read that needed it. It may not wait for this file itself: such a read
+                raises :class:`InvalidError`.
             size: The length of the file, in bytes.
-            name: What it is: an address, a path. Messages and ``cache`` show it without user, password and query.
-            identity: What tells this state of the file from others and follows its content, such as a strong ETag. Without it,
-                or with a weak ETag, nothing is kept in ``cache``.
-            origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted hash of it is kept.
+            name: What it is: an address, a path. Messages and ``cache`` show it without user,
+                password and query.
+            identity: What tells this state of the file from others and follows its content, such as
+                a strong ETag. Without it, or with a weak ETag, nothing is kept in ``cache``.
+            origin: What beside ``name`` decides which bytes come, such as who asks. Only a salted
+                hash of it is kept.
             **options: As for :class:`SparseFile`.
 
         Example:
@@ -470,7 +502,8 @@ class SparseFile:
             How many: fewer than ``out`` has room for only where the file ends.
         """
     def read_many(self, ranges: Ranges) -> list[bytes]:
-        """The bytes of many ranges, in their order, fetched together: for callers that know what they will need.
+        """The bytes of many ranges, in their order, fetched together: for callers that know what they
+        will need.
 
         Args:
             ranges: An iterable of ``(start, end)``.
@@ -483,8 +516,8 @@ class SparseFile:
 
         Args:
             ranges: An iterable of ``(start, end)``.
-            progress: Called now and then with the bytes that came and all that were missing. What it
-                raises is raised, and what was begun goes on. ``True`` shows a bar with tqdm.
+            progress: Called now and then with the bytes that came and all that were missing. What
+                it raises is raised, and what was begun goes on. ``True`` shows a bar with tqdm.
 
         Raises:
             OutOfBoundsError: A range reaches past the end.
@@ -501,8 +534,9 @@ class SparseFile:
     def close(self) -> None:
         """Closes it; what is held in memory is let go. May be called again.
 
-        In a ``store``, what is proven to be of this state of the source (by a strong ETag, or a time that is old enough) stays there for
-        the next file, within the budget; all else goes with the last file that is open over it.
+        In a ``store``, what is proven to be of this state of the source (by a strong ETag, or a
+        time that is old enough) stays there for the next file, within the budget; all else goes
+        with the last file that is open over it.
         """
     @property
     def closed(self) -> bool:
@@ -532,8 +566,9 @@ def described(
         is_page: Whether it is a web server, for whose ETags nobody vouches.
 
     Returns:
-        All that tells states apart, or ``None`` where nothing does; what follows the content, or ``None``; and the seconds after which
-        it is to be asked again, because no change can then leave all as it is: 0 where none can now, ``None`` where one always could.
+        All that tells states apart, or ``None`` where nothing does; what follows the content, or
+        ``None``; and the seconds after which it is to be asked again, because no change can then
+        leave all as it is: 0 where none can now, ``None`` where one always could.
     """
 
 def shown_in(text: str, /) -> str:
@@ -543,4 +578,6 @@ def check_sparse_options(options: dict[str, Any], /) -> None:
     """Raises what :class:`SparseFile` would raise for these options, before there is anything to open."""
 
 def who_asks(kind: str, arguments: list[str], options: dict[str, str], /) -> str:
-    """Who asks a file system of this kind that was made with these arguments and options, without their secrets."""
+    """Who asks a file system of this kind that was made with these arguments and options, without
+    their secrets.
+    """
