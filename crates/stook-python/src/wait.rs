@@ -115,7 +115,9 @@ pub(crate) fn interruptible_with_progress<T: Send + 'static>(
 /// signals.
 pub(crate) struct ProgressReporter {
     callback: Option<Py<PyAny>>,
-    looked_at: Instant,
+    /// When it was last called, and signals were looked for: the first time at once, so that what
+    /// raises ends the work before much is done.
+    looked_at: Option<Instant>,
     /// What it was to be reported last, if it was not.
     owed: Option<Vec<u64>>,
     /// What the callable, or the handler of a signal, raised.
@@ -126,14 +128,14 @@ pub(crate) struct ProgressReporter {
 
 impl ProgressReporter {
     pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
-        Self { callback, looked_at: Instant::now(), owed: None, raised: None, has_failed: false }
+        Self { callback, looked_at: None, owed: None, raised: None, has_failed: false }
     }
 
     /// Whether to go on. Every 20 ms signals are looked for, and the callable receives these
     /// numbers.
     pub(crate) fn go_on(&mut self, numbers: &[u64]) -> bool {
         if self.raised.is_none() {
-            if self.looked_at.elapsed() >= LOOK_EVERY {
+            if self.is_due() {
                 self.look(numbers);
             } else {
                 self.owed = Some(numbers.to_vec());
@@ -142,11 +144,15 @@ impl ProgressReporter {
         self.raised.is_none()
     }
 
+    fn is_due(&self) -> bool {
+        self.looked_at.is_none_or(|looked_at| looked_at.elapsed() >= LOOK_EVERY)
+    }
+
     /// Whether to go on, where there is nothing to tell the callable yet.
     pub(crate) fn looks_for_signals(&mut self) -> bool {
-        if self.raised.is_none() && self.looked_at.elapsed() >= LOOK_EVERY {
+        if self.raised.is_none() && self.is_due() {
             self.raised = Python::attach(|py| py.check_signals()).err();
-            self.looked_at = Instant::now();
+            self.looked_at = Some(Instant::now());
         }
         self.raised.is_none()
     }
@@ -162,7 +168,7 @@ impl ProgressReporter {
         });
         self.owed = None;
         self.raised = called.err();
-        self.looked_at = Instant::now();
+        self.looked_at = Some(Instant::now());
     }
 
     /// Reports the last numbers, if they are owed.

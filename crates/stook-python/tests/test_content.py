@@ -210,7 +210,7 @@ def test_a_wrong_argument_leaves_nothing_behind(tmp_path: Path) -> None:
     wrong: dict[str, Any]
     for wrong in (
         {"select": 5},
-        {"exclude": "*.jpg"},
+        {"exclude": 5},
         {"progress": 5},
         {"group": "x" * 256},
         {"threads": 0},

@@ -514,6 +514,7 @@ impl Pack {
         group: Option<&Bound<'_, PyAny>>,
         timeout: Option<f64>,
     ) -> PyResult<Follow> {
+        let seen = slf.get().reader(slf.py())?;
         let settings = &slf.get().settings;
         if settings.at_ns.is_some() || settings.generation.is_some() {
             return Err(invalid(
@@ -524,7 +525,6 @@ impl Pack {
         let timeout = timeout.map_err(|_| invalid("timeout is a number of seconds, 0 or more"))?;
         let groups = groups_of(group)?;
         let range = key::range(prefix, None, None)?;
-        let seen = slf.get().reader(slf.py())?;
         Ok(Follow::new(slf.clone().unbind(), seen, groups, range, timeout))
     }
 
