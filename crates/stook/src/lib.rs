@@ -39,7 +39,8 @@
 //!
 //! let mut scan = pack.scan(ScanOptions::default());
 //! while let Some(record) = scan.next()? {
-//!     println!("{}: {} bytes", record.key(), record.body().map_or(0, <[u8]>::len));
+//!     let (key, body) = (record.key(), record.body().unwrap_or_default());
+//!     println!("{key:?}: {} bytes", body.len());
 //! }
 //! # Ok(())
 //! # }
