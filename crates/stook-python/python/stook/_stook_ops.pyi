@@ -1,5 +1,6 @@
 # The types of the operations of the native half. The documentation is copied from it by `scripts/python stubs`.
 from collections.abc import Callable, Sequence
+from pathlib import PosixPath
 from typing import Union
 
 from ._types import CheckReport, PackTreeReport, RepairReport, UnpackReport
