@@ -13,12 +13,23 @@ use crate::pack::read::reader::{Read, ReadBatch, Reader};
 use crate::pack::state::segment::Segment;
 use crate::plan::{Plan, PlanOptions};
 
-/// Bytes between two wanted frames that are read rather than skipped: about what the device reads
-/// in the time that one more request takes.
-const GAP_MAX: u64 = 32 << 10;
+/// Longest gap between two wanted frames that is read over. From a device so much more takes no longer than one more
+/// request; from the page cache every byte is copied.
+const GAP_DIRECT: u64 = 32 << 10;
+const GAP_CACHED: u64 = 4 << 10;
 
-/// The longest single read, bytes.
-const READ_LEN_MAX: u64 = 1 << 20;
+/// What reads from a device are aligned to.
+const ALIGNMENT: u64 = 4096;
+
+/// The reads for some frames of a segment, and where each frame is in them.
+pub(crate) fn plan_frames(segment: &Segment, ranges: &[ByteRange], access: Access) -> Result<Plan> {
+    let (max_gap, alignment) = match access {
+        Access::Direct => (GAP_DIRECT, ALIGNMENT),
+        Access::Cached => (GAP_CACHED, 1),
+    };
+    let options = PlanOptions { max_gap, alignment, end: segment.frames_end, ..PlanOptions::default() };
+    Plan::new(ranges, &options).map_err(|error| Error::Invalid(error.to_string()))
+}
 
 /// A frame that is wanted.
 #[derive(Debug, Clone, Copy)]
@@ -115,10 +126,7 @@ impl SegmentReads {
         let plans = numbers.into_iter().zip(origins).map(|(numbers, origin)| {
             let ranges: Vec<ByteRange> =
                 numbers.iter().filter_map(|&number| wanted.get(number)).map(|frame| frame.range).collect();
-            let end = origin.segment.source.len();
-            let options =
-                PlanOptions { max_gap: GAP_MAX, min_len: 0, max_len: READ_LEN_MAX, alignment: 4096, end };
-            let plan = Plan::new(&ranges, &options).map_err(|error| Error::Invalid(error.to_string()))?;
+            let plan = plan_frames(origin.segment, &ranges, origin.access)?;
             Ok(Self { numbers, plan })
         });
         plans.collect()

@@ -1,10 +1,10 @@
 //! Reads for packs: small reads at once, batches at queue depth, windows over long stretches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Access, Engine, EngineFactory};
+use crate::engine::{Access, Engine, EngineFactory, IdlePool};
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::around::{Holes, read_again, read_around};
@@ -69,73 +69,18 @@ impl<'a, I: Iterator<Item = Read<'a>>> ReadBatch<'a> for Collected<'a, I> {
 #[derive(Debug)]
 pub(crate) struct Reader {
     engines: Arc<dyn EngineFactory>,
-    idle: Idle,
-}
-
-/// What was used and may be used again, by the process that made it.
-struct Idle {
-    engines: Mutex<IdleHere<Box<dyn Engine>>>,
-    sessions: Mutex<IdleHere<Session>>,
-}
-
-#[derive(Debug)]
-struct IdleHere<T> {
-    process: u32,
-    values: Vec<T>,
-}
-
-impl<T> IdleHere<T> {
-    fn new() -> Mutex<Self> {
-        Mutex::new(Self { process: std::process::id(), values: Vec::new() })
-    }
-
-    /// A forked child has a copy of what its parent kept. The rings are the parent's, and threads
-    /// of a pool do not exist in the child: they are neither used nor taken down here.
-    fn of_this_process(&mut self) -> &mut Vec<T> {
-        let process = std::process::id();
-        if self.process != process {
-            std::mem::forget(std::mem::take(&mut self.values));
-            self.process = process;
-        }
-        &mut self.values
-    }
-}
-
-impl<T> Drop for IdleHere<T> {
-    fn drop(&mut self) {
-        self.of_this_process();
-    }
-}
-
-/// More than a few idle ones are left over from a burst of threads, and each holds kernel memory.
-const IDLE_MAX: usize = 4;
-
-fn take<T>(idle: &Mutex<IdleHere<T>>) -> Option<T> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner).of_this_process().pop()
-}
-
-fn keep<T>(idle: &Mutex<IdleHere<T>>, value: T) {
-    let mut kept = idle.lock().unwrap_or_else(PoisonError::into_inner);
-    let idle = kept.of_this_process();
-    if idle.len() < IDLE_MAX {
-        idle.push(value);
-    }
-}
-
-impl std::fmt::Debug for Idle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Idle")
-    }
+    idle_engines: IdlePool<Box<dyn Engine>>,
+    idle_sessions: IdlePool<Session>,
 }
 
 impl Reader {
     pub(crate) fn new(engines: Arc<dyn EngineFactory>) -> Self {
-        Self { engines, idle: Idle { engines: IdleHere::new(), sessions: IdleHere::new() } }
+        Self { engines, idle_engines: IdlePool::new(), idle_sessions: IdlePool::new() }
     }
 
     /// An engine, idle or new.
     pub(crate) fn engine(&self) -> Result<Box<dyn Engine>> {
-        match take(&self.idle.engines) {
+        match self.idle_engines.take() {
             Some(engine) => Ok(engine),
             None => Ok(self.engines.build(DEPTH)?),
         }
@@ -143,7 +88,7 @@ impl Reader {
 
     /// Takes an engine back.
     pub(crate) fn give_back(&self, engine: Box<dyn Engine>) {
-        keep(&self.idle.engines, engine);
+        self.idle_engines.keep(engine);
     }
 
     /// The bytes of one range, through the page cache. What the medium does not give back is
@@ -217,7 +162,7 @@ impl Reader {
     /// Takes a session back, of which nothing is wanted any more.
     pub(crate) fn give_back_session(&self, session: Session) {
         if session.pending() == 0 {
-            keep(&self.idle.sessions, session);
+            self.idle_sessions.keep(session);
         }
     }
 
@@ -227,7 +172,7 @@ impl Reader {
     }
 
     pub(crate) fn session(&self) -> Result<Session> {
-        match take(&self.idle.sessions) {
+        match self.idle_sessions.take() {
             Some(session) => Ok(session),
             None => {
                 let options = SessionOptions { depth: DEPTH, ..SessionOptions::default() };

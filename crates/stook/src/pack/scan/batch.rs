@@ -7,25 +7,19 @@ use bytes::Bytes;
 
 use crate::engine::Access;
 use crate::extent::ByteRange;
-use crate::pack::error::{Error, Result, is_unreadable};
+use crate::pack::error::{Result, is_unreadable};
 use crate::pack::key::Key;
+use crate::pack::read::gather::plan_frames;
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::Found;
-use crate::plan::{Plan, PlanOptions};
+use crate::plan::Plan;
 
 /// Frames of a batch together, in bytes. A longer frame is not read in one piece.
 pub(super) const BATCH_LEN: u64 = 16 << 20;
 
 /// Reads of a batch together, gaps included.
 const READ_LEN_MAX: u64 = 2 * BATCH_LEN;
-
-/// Longest gap that is read over. From a device so much more takes no longer than one more request;
-/// from the page cache every byte is copied.
-const GAP_DIRECT: u64 = 32 << 10;
-const GAP_CACHED: u64 = 4 << 10;
-
-const ALIGNMENT: u64 = 4096;
 
 /// A record to be handed out.
 #[derive(Debug)]
@@ -93,13 +87,7 @@ impl<'p> RecordBatch<'p> {
             let Some(segment) = pack.snapshot.segments.get(number) else { continue };
             part_of.insert(number, parts.len());
             let access = pack.access.decide_for(segment.source.as_ref(), &ranges);
-            let (max_gap, alignment) = match access {
-                Access::Direct => (GAP_DIRECT, ALIGNMENT),
-                Access::Cached => (GAP_CACHED, 1),
-            };
-            let end = segment.frames_end;
-            let options = PlanOptions { max_gap, alignment, end, ..PlanOptions::default() };
-            let plan = Plan::new(&ranges, &options).map_err(|error| Error::Invalid(error.to_string()))?;
+            let plan = plan_frames(segment, &ranges, access)?;
             let first_read = reads.len();
             reads.extend(plan.reads().iter().map(|&range| PlannedRead {
                 segment,

@@ -1,17 +1,14 @@
 //! Reads ranges of a source side by side, with engines that are kept.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::engine::{Access, EngineFactory};
+use crate::engine::{Access, EngineFactory, IdlePool};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Session, SessionOptions, Source};
-
-/// How many engines are kept for the next reads.
-const KEPT: usize = 4;
 
 /// Fetches ranges of one source.
 #[derive(Debug)]
@@ -19,8 +16,7 @@ pub(super) struct Fetcher {
     source: Arc<dyn Source>,
     engines: Arc<dyn EngineFactory>,
     options: SessionOptions,
-    /// Sessions nobody uses, and the process they belong to.
-    idle: Mutex<(u32, Vec<Session>)>,
+    idle: IdlePool<Session>,
 }
 
 impl Fetcher {
@@ -29,7 +25,7 @@ impl Fetcher {
         engines: Arc<dyn EngineFactory>,
         options: SessionOptions,
     ) -> Self {
-        Self { source, engines, options, idle: Mutex::new((std::process::id(), Vec::new())) }
+        Self { source, engines, options, idle: IdlePool::new() }
     }
 
     pub(super) fn source(&self) -> &Arc<dyn Source> {
@@ -53,7 +49,7 @@ impl Fetcher {
             false => self.read_checked(&mut session, ranges, each),
         };
         if fetched.is_ok() {
-            self.keep(session);
+            self.idle.keep(session);
         }
         fetched
     }
@@ -105,23 +101,9 @@ impl Fetcher {
     }
 
     fn session(&self) -> Result<Session> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let process = std::process::id();
-        if idle.0 != process {
-            // Engines of the parent: this process may not use them, nor end them.
-            idle.1.drain(..).for_each(std::mem::forget);
-            idle.0 = process;
-        }
-        match idle.1.pop() {
+        match self.idle.take() {
             Some(session) => Ok(session),
             None => Session::new(self.engines.as_ref(), self.options),
-        }
-    }
-
-    fn keep(&self, session: Session) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.1.len() < KEPT {
-            idle.1.push(session);
         }
     }
 }
