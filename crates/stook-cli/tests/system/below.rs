@@ -2,6 +2,7 @@
 //! memory.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -47,14 +48,18 @@ fn a_loop_device_on_a_file_in_memory_is_never_valid() {
 fn an_overlay_is_measured_by_the_device_below_its_layers() {
     let device = LoopDevice::mount(256 * MIB, 512);
     let root = device.path().display();
-    for folder in ["low,er", "upper", "work"] {
-        fs::create_dir(device.path().join(folder)).unwrap();
+    for folder in ["low,er/sub", "upper", "work"] {
+        fs::create_dir_all(device.path().join(folder)).unwrap();
     }
     fs::write(device.path().join("low,er/old"), vec![7; 16 << 20]).unwrap();
     let options = format!("lowerdir={root}/low\\,er,upperdir={root}/upper,workdir={root}/work");
     let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
     let below = format!("{} (direct I/O) on ", device.name());
     let found = report(&mut bench(overlay.path(), &READ));
+    assert!(self::device(&found).starts_with(&format!("overlay's upper directory on {below}")), "{found}");
+    assert_passed(&only_run(&found), &["device_bytes_read"]);
+    // The first file in it makes the directory in the upper layer.
+    let found = report(&mut bench(&overlay.path().join("sub"), &READ));
     assert!(self::device(&found).starts_with(&format!("overlay's upper directory on {below}")), "{found}");
     assert_passed(&only_run(&found), &["device_bytes_read"]);
     let found = report(&mut bench(&overlay.path().join("old"), &READ[2..]));
@@ -79,6 +84,43 @@ fn an_overlay_in_memory_is_never_valid() {
     let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
     let found = report(&mut bench(overlay.path(), &READ));
     assert_unverified(&only_run(&found), "device_bytes_read", "tmpfs keeps files in memory");
+}
+
+/// The same command where something else is mounted over a directory; nobody else sees that.
+fn with_mounted_over(directory: &Path, other: &Path, command: &Command) -> Command {
+    let mut inside = Command::new("unshare");
+    inside.args(["--mount", "sh", "-c", "mount --bind \"$0\" \"$1\" && shift && exec \"$@\""]);
+    inside.args([other, directory]).arg(command.get_program()).args(command.get_args());
+    inside
+}
+
+/// Before: what was mounted there was named as the device of the overlay.
+#[test]
+fn an_overlay_whose_upper_directory_is_hidden_is_never_valid() {
+    let memory = Mounted::in_memory(64 * MIB);
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let root = memory.path().display();
+    for folder in ["lower/sub", "upper", "work"] {
+        fs::create_dir_all(memory.path().join(folder)).unwrap();
+    }
+    let options = format!("lowerdir={root}/lower,upperdir={root}/upper,workdir={root}/work");
+    let overlay = Mounted::new(&["-t", "overlay", "-o", &options, "overlay"]);
+    let upper = memory.path().join("upper");
+    let doubt = format!("overlay: its upper directory {} cannot be seen from here", upper.display());
+    let hides = |target: &Path, flags: &[&str]| {
+        let found = report(&mut with_mounted_over(&upper, device.path(), &bench(target, flags)));
+        assert_eq!(found["environment"]["device"], Value::Null);
+        assert_eq!(found["environment"]["device_doubt"], doubt.as_str());
+        assert_unverified(&only_run(&found), "device_bytes_read", &doubt);
+    };
+    hides(overlay.path(), &READ);
+    // A file of this name is there, and is another one.
+    fs::write(overlay.path().join("file"), vec![7; 16 << 20]).unwrap();
+    fs::write(device.path().join("file"), vec![7; 16 << 20]).unwrap();
+    hides(&overlay.path().join("file"), &READ[2..]);
+    // As is a directory that only the lower layer has before the test file is made in it.
+    fs::create_dir(device.path().join("sub")).unwrap();
+    hides(&overlay.path().join("sub"), &READ);
 }
 
 #[test]

@@ -247,28 +247,75 @@ fn the_layers_of_an_overlay_are_read_as_the_kernel_writes_them() {
     assert_eq!(seen, (None, "/low:1|/low2|/data".to_owned()));
 }
 
-#[test]
-fn a_file_of_an_overlay_lies_in_the_layer_that_holds_it() {
+/// An overlay that shows what its layers have: `merged` is the directory `sub` of it, which the
+/// upper layer has, too.
+fn overlay() -> Made {
     let mut made = Made::new();
     made.disk_of_files("stooka");
-    let files = made.files();
-    for file in ["upper/sub/new", "lo:w/sub/old", "lo:w/sub/both", "upper/sub/both"] {
-        made.file(file);
+    for (layer, name) in [("upper", "new"), ("lo:w", "old"), ("upper", "both")] {
+        let held = made.file(&format!("{layer}/sub/{name}"));
+        fs::create_dir_all(made.files().join("merged")).unwrap();
+        fs::hard_link(held, made.files().join("merged").join(name)).unwrap();
     }
-    for file in ["merged/new", "merged/old", "merged/both", "merged/nowhere"] {
-        made.file(file);
-    }
-    let at = files.display();
+    // What the upper layer has hides this one.
+    made.file("lo:w/sub/both");
+    let at = made.files().display().to_string();
     let options = format!("rw,lowerdir={at}/lo\\134:w,upperdir={at}/upper,workdir={at}/work");
-    // Only a directory of the overlay is mounted.
-    made.mount("/sub", "merged", &format!("overlay overlay {options}"));
-    let (upper, lower) = ("overlay's upper directory on stooka", "overlay's lower directory on stooka");
-    let found = |path: &str| made.below_file(path).device_name().map(str::to_owned);
-    for (path, expected) in [("new", upper), ("both", upper), ("old", lower), ("", upper), ("gone", upper)] {
-        assert_eq!(found(&format!("merged/{path}")).as_deref(), Some(expected), "{path:?}");
+    for point in ["merged", "upper/sub"] {
+        made.mount("/sub", point, &format!("overlay overlay {options}"));
     }
+    made
+}
+
+#[test]
+fn a_file_of_an_overlay_lies_in_the_layer_that_holds_it() {
+    let made = overlay();
+    let (upper, lower) = ("overlay's upper directory on stooka", "overlay's lower directory on stooka");
+    for (path, expected) in [
+        ("merged/new", upper),
+        ("merged/both", upper),
+        ("merged/old", lower),
+        // A directory has no second name, so here the overlay is its own layer.
+        ("upper/sub", upper),
+        ("upper/sub/gone", upper),
+    ] {
+        assert_eq!(made.below_file(path).device_name(), Some(expected), "{path}");
+    }
+    made.file("merged/nowhere");
     let below = made.below_file("merged/nowhere");
     assert_eq!(below.doubt(), Some("overlay: no layer that can be seen from here holds the file"));
+}
+
+/// Before: that a directory stood at the path of the layer was enough.
+#[test]
+fn what_lies_over_a_layer_of_an_overlay_is_not_taken_for_it() {
+    let made = overlay();
+    let files = made.files();
+    let hidden = |which: &str, directory: &str| {
+        let at = files.display();
+        Some(format!("overlay: its {which} directory {at}/{directory} cannot be seen from here"))
+    };
+    let doubt = |path: &str| made.below_file(path).doubt().map(str::to_owned);
+    // Something else of the same names: it has other bytes and other times.
+    for path in ["upper/sub/new", "lo:w/sub/old"] {
+        fs::remove_file(files.join(path)).unwrap();
+        fs::write(files.join(path), "other bytes").unwrap();
+    }
+    let directory = fs::File::open(files.join("upper/sub")).unwrap();
+    directory.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(doubt("merged/new"), hidden("upper", "upper"));
+    assert_eq!(doubt("merged/old"), hidden("lower", "lo\\:w"));
+    for path in ["merged", "merged/gone"] {
+        assert_eq!(doubt(path), hidden("upper", "upper"), "{path}");
+    }
+    assert_eq!(doubt("merged/both"), None);
+    // Something else that has nothing of it.
+    fs::remove_dir_all(files.join("upper/sub")).unwrap();
+    for path in ["merged", "merged/gone"] {
+        assert_eq!(doubt(path), hidden("upper", "upper"), "{path}");
+    }
+    let below = made.below_file("merged/gone");
+    assert_eq!((below.device_name(), below.counters().is_none()), (None, true));
 }
 
 #[test]
@@ -339,8 +386,9 @@ fn btrfs_says_where_its_copies_or_devices_are_not_known() {
 #[test]
 fn an_overlay_whose_upper_directory_is_copied_on_write_is_synced_as_a_whole() {
     let overlay = |mut made: Made, upper: &str| {
-        made.file(&format!("{upper}/file"));
-        made.file("merged/file");
+        let held = made.file(&format!("{upper}/file"));
+        fs::create_dir_all(made.files().join("merged")).unwrap();
+        fs::hard_link(held, made.files().join("merged/file")).unwrap();
         let upper = made.files().join(upper).display().to_string();
         made.mount("/", "merged", &format!("overlay overlay rw,upperdir={upper},workdir=/w"));
         made.below_file("merged/file").is_copy_on_write()
