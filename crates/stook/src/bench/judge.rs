@@ -48,6 +48,7 @@ pub(super) fn judge(
         processor_wait_share_max: measured
             .waiting_thread
             .ok_or_else(|| "the system does not tell how long threads wait for a processor".to_owned()),
+        quota_stop: measured.quota_stop.clone(),
         throttled: throttled(workload, measured),
         durable_after_s: measured.durable_after_s,
         series: Series { window_s, rates_bytes_per_s: &rates },
@@ -59,9 +60,15 @@ fn load(workload: &Workload, measured: &Measured) -> Load {
     if workload.rate_per_s.is_none() {
         return Load::Closed { in_flight: workload.requested_depth() as f64 };
     }
-    let Measured { due, done, overruns, unserved, .. } = *measured;
+    let Measured { due, done, overruns, unserved, ref record, .. } = *measured;
     let is_random = workload.arrival == Arrival::Poisson;
-    Load::Open { due, done, held_back: overruns + unserved, unserved, is_random }
+    // Syncs are not due at a moment, and are no part of the latency that is reported.
+    let arrived = [&record.reads, &record.writes];
+    let requests = arrived.iter().map(|histogram| histogram.count()).sum::<u64>().max(1) as f64;
+    let (late_mean_s, latency_mean_s) =
+        (record.late_ns as f64 / requests / 1e9, latency_sum_ns(&arrived) / requests / 1e9);
+    let held_back = overruns + unserved;
+    Load::Open { due, done, held_back, unserved, is_random, late_mean_s, latency_mean_s }
 }
 
 /// Bytes that the device says it read, and that were written to it, each only once; or why that is

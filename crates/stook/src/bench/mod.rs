@@ -13,6 +13,7 @@
 //! Nothing here writes a file that it did not make, unless that is asked for, and nothing writes to
 //! a device.
 
+mod cgroup;
 pub mod compare;
 mod content;
 mod device;

@@ -1,9 +1,9 @@
 //! [`Limits`]: what the control group of this process may ask of devices.
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
-use crate::bench::environment::Mount;
+use crate::bench::cgroup::{Group, Version};
 use crate::report::units::{rate, significant};
 
 /// What a control group allows on a device; `None` where nothing is limited.
@@ -20,25 +20,22 @@ impl Limits {
     /// process.
     pub(super) fn of(disks: &[String], mounts: &str, groups: &str) -> Self {
         let mut limits = Self::default();
-        for line in groups.lines() {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
-            if controllers.is_empty() {
-                limits.look_at_version_2(disks, mounts, group);
-            } else if controllers.split(',').any(|name| name == "blkio") {
-                limits.look_at_version_1(disks, mounts, group);
+        for Group { version, directories } in Group::all("blkio", mounts, groups) {
+            match version {
+                // There a group's limits hold for it alone.
+                Version::One => {
+                    if let Some(own) = directories.first() {
+                        limits.look_at_version_1(disks, own);
+                    }
+                }
+                // There the limits of all groups above hold too.
+                Version::Two => directories.iter().for_each(|group| limits.look_at_version_2(disks, group)),
             }
         }
         limits
     }
 
-    /// There a group's limits hold for it alone.
-    fn look_at_version_1(&mut self, disks: &[String], mounts: &str, group: &str) {
-        let has_blkio = |mount: &Mount| {
-            mount.kind == "cgroup" && mount.options.split([' ', ',']).any(|name| name == "blkio")
-        };
-        let Some(mount) = Mount::all(mounts).find(has_blkio) else { return };
-        let directory = directory(&mount, group);
+    fn look_at_version_1(&mut self, disks: &[String], directory: &Path) {
         for (key, name) in [
             ("rbps", "read_bps_device"),
             ("wbps", "write_bps_device"),
@@ -50,15 +47,10 @@ impl Limits {
         }
     }
 
-    /// There the limits of all groups above hold too.
-    fn look_at_version_2(&mut self, disks: &[String], mounts: &str, group: &str) {
-        let Some(mount) = Mount::all(mounts).find(|mount| mount.kind == "cgroup2") else { return };
-        let directory = directory(&mount, group);
-        for directory in directory.ancestors().take_while(|path| path.starts_with(&mount.point)) {
-            for values in lines(&directory.join("io.max"), disks) {
-                let pairs = values.split_whitespace().filter_map(|pair| pair.split_once('='));
-                pairs.for_each(|(key, value)| self.lower(key, value));
-            }
+    fn look_at_version_2(&mut self, disks: &[String], directory: &Path) {
+        for values in lines(&directory.join("io.max"), disks) {
+            let pairs = values.split_whitespace().filter_map(|pair| pair.split_once('='));
+            pairs.for_each(|(key, value)| self.lower(key, value));
         }
     }
 
@@ -109,27 +101,10 @@ fn lines(file: &Path, disks: &[String]) -> Vec<String> {
     ours.map(|(_, values)| values.trim().to_owned()).collect()
 }
 
-/// The directory of a group. In a container the mount begins at the group of the container, or
-/// below it.
-fn directory(mount: &Mount, group: &str) -> PathBuf {
-    let inside = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(""));
-    let is_above = inside.components().any(|part| part == Component::ParentDir);
-    if is_above { mount.point.clone() } else { mount.point.join(inside) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn made(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        dir
-    }
+    use crate::bench::cgroup::made;
 
     #[test]
     fn version_1_limits_a_group_by_its_own_files() {

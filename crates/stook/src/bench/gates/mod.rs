@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use burst::{BurstFall, find_fall};
 pub use looks::{Looks, Sampled};
-pub use outside::Throttled;
+pub use outside::{QuotaStop, Throttled};
 pub use state::{State, reasons, state};
 pub(super) use steady::SPREAD_MAX;
 pub use steady::{Steadiness, steadiness};
@@ -32,6 +32,8 @@ pub enum GateName {
     LittleSampled,
     /// Requests done in the measured time of an open loop ÷ those that were due in it.
     RateReached,
+    /// How late the tool itself began requests of an open loop ÷ their mean latency.
+    Punctual,
     /// Bytes that the device says it read ÷ bytes that were asked for.
     DeviceBytesRead,
     /// Bytes that the device says were written to it ÷ bytes that were to be written.
@@ -40,7 +42,8 @@ pub enum GateName {
     LinkLimit,
     /// Processor time of the busiest thread ÷ time.
     ThreadCpu,
-    /// What the thread that waited longest waited for a processor ÷ time.
+    /// What the thread that waited longest waited for a processor ÷ time, or ÷ the time in which
+    /// requests were in flight, whichever is more.
     ProcessorWait,
     /// Time and requests that were measured ÷ what is needed.
     Length,
@@ -115,6 +118,11 @@ pub enum Load {
         unserved: u64,
         /// Whether they came at random moments.
         is_random: bool,
+        /// How long after they were due requests began, on average, as far as nothing kept the tool
+        /// from beginning them: neither a full depth nor others that were handed over.
+        late_mean_s: f64,
+        /// Mean latency of reads and writes as it is reported: from when they were due.
+        latency_mean_s: f64,
     },
 }
 
@@ -169,6 +177,9 @@ pub struct CellFacts<'a> {
     pub thread_cpu_share_max: Result<f64, String>,
     /// What the thread that waited longest waited for a processor ÷ time.
     pub processor_wait_share_max: Result<f64, String>,
+    /// What a control group did that stopped the program because it had used up its quota of the
+    /// processors; nothing where none did.
+    pub quota_stop: Option<QuotaStop>,
     /// What a control group allows on the device, and how much of it was used; empty where nothing
     /// is limited.
     pub throttled: Vec<Throttled>,
@@ -201,6 +212,17 @@ impl CellFacts<'_> {
     fn latency_sum_s(&self) -> f64 {
         self.requests as f64 * self.latency_mean_s
     }
+
+    /// For how long a job waited for a request at most: all of the time, or its share of all
+    /// latencies, from when requests were due. At greater depths these hold the same time several
+    /// times.
+    fn waited_for_requests_s(&self) -> f64 {
+        let sum_s = match self.load {
+            Load::Closed { .. } => self.latency_sum_s(),
+            Load::Open { latency_mean_s, .. } => self.requests as f64 * latency_mean_s,
+        };
+        (sum_s / f64::from(self.jobs.max(1))).min(self.time_s)
+    }
 }
 
 /// Runs every check on one cell, in the order of [`GateName`].
@@ -217,6 +239,7 @@ pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
         if_long(checks::little_requested(cell)),
         if_long(checks::little_sampled(cell)),
         checks::rate_reached(cell),
+        outside::punctual(cell),
         checks::device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes),
         checks::device_bytes(GateName::DeviceBytesWritten, cell.written_bytes, &cell.device_written_bytes),
         checks::link_limit(cell),

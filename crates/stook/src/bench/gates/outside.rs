@@ -1,13 +1,21 @@
-//! The checks of what stands between the requests and the device: processors, a limit that somebody
-//! set, and what a file system still has to write.
+//! The checks of what stands between the requests and the device: timers, processors, a limit that
+//! somebody set, and what a file system still has to write.
 
-use super::{Allowed, CellFacts, Gate, GateName, Words, judge, not_applicable, or_unverified, unverified};
+use super::{
+    Allowed, CellFacts, Gate, GateName, Load, Words, judge, not_applicable, or_unverified, unverified,
+};
+use crate::report::units::duration_ns;
 
-/// How much of its time a thread may wait for a processor.
+/// How much of the mean latency may be the tool's own.
+const LATE: Allowed = Allowed::at_most(0.20);
+/// How much of its time, and of the time of its requests, a thread may wait for a processor.
 const PROCESSOR_WAIT: Allowed = Allowed::at_most(0.05);
 /// In less time than this a single turn of another thread, which is a few milliseconds, is more
 /// than that.
 const PROCESSOR_WAIT_TIME_MIN_S: f64 = 0.1;
+/// How long a thread that is woken waits for a processor even where nobody else wants it: a few
+/// microseconds, once when a request is due and once when it is done.
+const WAKING_S: f64 = 10e-6;
 /// From this share of a limit on, the limit may be what was measured.
 const THROTTLE_FROM: f64 = 0.90;
 const DURABLE: Allowed = Allowed::at_most(1.10);
@@ -21,7 +29,40 @@ pub struct Throttled {
     pub share: f64,
 }
 
-/// Latencies hold the time in which a thread was ready to go on and had no processor.
+/// What a control group did whose quota of the processors was used up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuotaStop {
+    /// What it allows, as its files have it: `cpu.max 20000 100000`.
+    pub limit: String,
+    /// For how long it stopped its programs, on all processors added up.
+    pub stopped_s: f64,
+}
+
+/// Latencies of an open loop count from when a request was due, also where a timer woke the tool
+/// after that.
+pub(super) fn punctual(cell: &CellFacts<'_>) -> Gate {
+    let name = GateName::Punctual;
+    let Load::Open { late_mean_s, latency_mean_s, .. } = cell.load else {
+        return not_applicable(name, "in a closed loop no request has a moment at which it is due");
+    };
+    let share = late_mean_s / latency_mean_s;
+    let late = in_words(late_mean_s);
+    let start = format!(
+        "requests were handed over {late} after they were due ({:.0}% of the mean latency)",
+        share * 100.0
+    );
+    let above = format!(
+        "{start}: the timers of this machine, not the device; use a closed loop (--depth) for latencies"
+    );
+    or_unverified(judge(name, share, LATE, Words { below: start.clone(), within: start, above }))
+}
+
+fn in_words(seconds: f64) -> String {
+    duration_ns((seconds * 1e9).round() as u64)
+}
+
+/// Latencies hold the time in which a thread was ready to go on and had no processor. Where
+/// requests are few, what is little of all time may be most of theirs.
 pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     let name = GateName::ProcessorWait;
     let share = match &cell.processor_wait_share_max {
@@ -31,14 +72,34 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
     if cell.time_s < PROCESSOR_WAIT_TIME_MIN_S {
         return unverified(name, "the run is too short to tell whether threads waited for a processor");
     }
+    let (share, time) = match share_of_latencies(cell, share) {
+        of_latencies if of_latencies > share => (of_latencies, "the time in which requests were in flight"),
+        _ => (share, "the time"),
+    };
     let percent = share * 100.0;
     let fewer = if cell.jobs > 1 { ", or ask for fewer jobs" } else { "" };
-    let above = format!(
-        "a thread waited {percent:.0}% of the time for a processor that other threads used: latencies hold that \
-         time; leave the machine to the measurement{fewer}"
-    );
-    let within = format!("no thread waited more than {percent:.1}% of the time for a processor");
+    let above = match &cell.quota_stop {
+        Some(QuotaStop { limit, stopped_s }) => format!(
+            "the control group's processor quota stopped the program for {} ({limit}), and a thread waited \
+             {percent:.0}% of {time} for a processor: latencies hold that time; raise the quota",
+            in_words(*stopped_s)
+        ),
+        None => format!(
+            "a thread waited {percent:.0}% of {time} for a processor that other threads used: latencies hold that \
+             time; leave the machine to the measurement{fewer}"
+        ),
+    };
+    let within = format!("no thread waited more than {percent:.1}% of {time} for a processor");
     judge(name, share, PROCESSOR_WAIT, Words { below: within.clone(), within, above })
+}
+
+/// The waiting of a thread beyond what waking it takes, ÷ the time in which its requests were in
+/// flight; 0 where there were none.
+fn share_of_latencies(cell: &CellFacts<'_>, share_of_time: f64) -> f64 {
+    let woken_s = cell.requests as f64 / f64::from(cell.jobs.max(1)) * WAKING_S;
+    let waited_s = (share_of_time * cell.time_s - woken_s).max(0.0);
+    let in_flight_s = cell.waited_for_requests_s();
+    if in_flight_s > 0.0 { waited_s / in_flight_s } else { 0.0 }
 }
 
 /// What runs at a limit that somebody set says nothing of the device.

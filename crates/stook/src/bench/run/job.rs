@@ -42,9 +42,18 @@ const CHOICES: u64 = 1 << 32;
 struct Slot {
     kind: Kind,
     offset: u64,
+    begin: Begin,
+}
+
+/// From when the latency of a request counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Begin {
+    /// In an open loop when it was due.
     start_ns: u64,
     /// Open loop: how long after it was due it began.
     waited_ns: u64,
+    /// How much of that nothing kept the tool from beginning it: it woke late.
+    late_ns: u64,
 }
 
 /// What one job found.
@@ -98,7 +107,10 @@ pub(super) struct Job<'a> {
     measure_from_ns: u64,
     /// What was used when it began.
     measured_since: Option<Since>,
+    /// Open loop: until when no place was free.
     blocked_until_ns: u64,
+    /// Open loop: until when there was no place, or requests were handed over.
+    held_until_ns: u64,
     due: u64,
     done_in_time: u64,
     overruns: u64,
@@ -148,7 +160,7 @@ impl<'a> Job<'a> {
             engine: engines.build(depth)?,
             offsets: Offsets::new(workload, target.len(), shared.round, number),
             choices,
-            slots: vec![Slot { kind: Kind::Sync, offset: 0, start_ns: 0, waited_ns: 0 }; depth],
+            slots: vec![Slot { kind: Kind::Sync, offset: 0, begin: Begin::default() }; depth],
             free: (0..depth).rev().collect(),
             read_buffers,
             write_buffers,
@@ -161,6 +173,7 @@ impl<'a> Job<'a> {
             measure_from_ns: 0,
             measured_since: None,
             blocked_until_ns: 0,
+            held_until_ns: 0,
             due: 0,
             done_in_time: 0,
             overruns: 0,
@@ -219,8 +232,8 @@ impl<'a> Job<'a> {
         loop {
             let mut left = batch;
             while !self.stopping && left > 0 && !self.free.is_empty() {
-                let start_ns = self.shared.clock.now_ns();
-                self.issue(start_ns, 0);
+                let now_ns = self.shared.clock.now_ns();
+                self.issue(Begin::at(now_ns));
                 left -= 1;
             }
             if self.engine.in_flight() == 0 && self.done.is_empty() {
@@ -259,16 +272,9 @@ impl<'a> Job<'a> {
             if self.free.is_empty() {
                 self.reap(1)?;
                 self.blocked_until_ns = clock.now_ns();
+                self.held_until_ns = self.blocked_until_ns;
             } else {
-                let until_ns = arrivals.next_ns().min(self.shared.end_ns());
-                let nap_ns = clock.now_ns() + NAP.as_nanos() as u64;
-                let deadline = clock.instant(until_ns.min(nap_ns));
-                if self.engine.in_flight() > 0 {
-                    self.engine.reap_until(1, deadline, &mut self.reaped)?;
-                    self.done.extend(self.reaped.drain(..));
-                } else {
-                    thread::sleep(deadline.saturating_duration_since(std::time::Instant::now()));
-                }
+                self.await_arrival(arrivals.next_ns())?;
             }
             // Who waits for a moment does not let completions wait for it, too.
             self.take_completions(usize::MAX)?;
@@ -283,32 +289,56 @@ impl<'a> Job<'a> {
         self.closed_loop()
     }
 
+    /// Waits until a request is due, or one has come back.
+    fn await_arrival(&mut self, due_ns: u64) -> Result<()> {
+        let clock = self.shared.clock;
+        if self.engine.in_flight() > 0 {
+            // Apart from waiting: where the system serves a request while it is handed over, one
+            // that is due meanwhile waits for that one, and not for a timer.
+            self.reap(0)?;
+            self.held_until_ns = clock.now_ns();
+            if !self.done.is_empty() {
+                return Ok(());
+            }
+        }
+        let until_ns = due_ns.min(self.shared.end_ns());
+        let nap_ns = clock.now_ns() + NAP.as_nanos() as u64;
+        let deadline = clock.instant(until_ns.min(nap_ns));
+        if self.engine.in_flight() > 0 {
+            self.engine.reap_until(1, deadline, &mut self.reaped)?;
+            self.done.extend(self.reaped.drain(..));
+        } else {
+            thread::sleep(deadline.saturating_duration_since(std::time::Instant::now()));
+        }
+        Ok(())
+    }
+
     fn issue_due(&mut self, arrivals: &mut Arrivals) {
         let now_ns = self.shared.clock.now_ns();
         while !self.stopping && !self.free.is_empty() && arrivals.next_ns() <= now_ns {
             if self.is_sync_due() {
                 // Nobody waits for it: it takes a slot, not an arrival.
-                self.issue(now_ns, 0);
+                self.issue(Begin::at(now_ns));
                 continue;
             }
             let due_ns = arrivals.next_ns();
-            let late = due_ns < self.blocked_until_ns && self.measured_since.is_some();
-            self.overruns += u64::from(late);
+            let is_overrun = due_ns < self.blocked_until_ns && self.measured_since.is_some();
+            self.overruns += u64::from(is_overrun);
             self.due += u64::from(due_ns >= self.measure_from_ns);
-            self.issue(due_ns, now_ns - due_ns);
+            self.issue(Begin::of_arrival(due_ns, self.held_until_ns, now_ns));
             arrivals.advance();
         }
     }
 
     /// Prepares the next request and hands it to the engine.
     #[inline]
-    fn issue(&mut self, start_ns: u64, waited_ns: u64) {
+    fn issue(&mut self, begin: Begin) {
         let Some(token) = self.free.pop() else { return };
         let in_flight = self.slots.len() - self.free.len();
         self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
         let (kind, offset, operation) = self.next_operation();
         if let Some(slot) = self.slots.get_mut(token) {
-            *slot = Slot { kind, offset, start_ns, waited_ns };
+            *slot = Slot { kind, offset, begin };
         }
         let (file, access) = (Arc::clone(&self.file), self.access);
         self.engine.submit(Request { token: token as u64, file, access, operation });
@@ -392,7 +422,8 @@ impl<'a> Job<'a> {
     fn complete(&mut self, completion: Completion, now_ns: u64) -> Result<()> {
         let Completion { token, result, buffer } = completion;
         let token = token as usize;
-        let Some(&Slot { kind, offset, start_ns, waited_ns }) = self.slots.get(token) else { return Ok(()) };
+        let Some(&Slot { kind, offset, begin }) = self.slots.get(token) else { return Ok(()) };
+        let Begin { start_ns, waited_ns, late_ns } = begin;
         let moved = result?;
         if kind != Kind::Sync && moved < self.block_len {
             let path = self.target.path().to_path_buf();
@@ -402,6 +433,7 @@ impl<'a> Job<'a> {
         if self.measured_since.is_some() {
             self.record.count(kind, now_ns.saturating_sub(start_ns), now_ns);
             self.record.waited_ns += waited_ns;
+            self.record.late_ns += late_ns;
             self.record.earlier_ns += self.measure_from_ns.saturating_sub(start_ns + waited_ns);
         }
         if let Some(buffer) = buffer {
@@ -420,6 +452,20 @@ impl<'a> Job<'a> {
         }
         self.free.push(token);
         Ok(())
+    }
+}
+
+impl Begin {
+    /// Of what nobody had to wait for.
+    fn at(now_ns: u64) -> Self {
+        Self { start_ns: now_ns, ..Self::default() }
+    }
+
+    /// Of an arrival that begins now. Until `held_until_ns` something kept it from that: no place,
+    /// or others that were handed over.
+    fn of_arrival(due_ns: u64, held_until_ns: u64, now_ns: u64) -> Self {
+        let late_ns = now_ns.saturating_sub(due_ns.max(held_until_ns));
+        Self { start_ns: due_ns, waited_ns: now_ns.saturating_sub(due_ns), late_ns }
     }
 }
 
@@ -442,4 +488,24 @@ fn buffers(depth: usize, block_len: usize) -> Result<Vec<Buffer>> {
         buffer.memory_mut().iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
     });
     Ok(buffers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: what had to wait for a place and what a timer was late for were one figure.
+    #[test]
+    fn what_waited_for_a_place_was_not_late_by_a_timer() {
+        let begin = |due_ns, held_until_ns, now_ns| {
+            let Begin { start_ns, waited_ns, late_ns } = Begin::of_arrival(due_ns, held_until_ns, now_ns);
+            assert_eq!(start_ns, due_ns, "its latency counts from when it was due");
+            (waited_ns, late_ns)
+        };
+        assert_eq!(begin(1000, 400, 1050), (50, 50), "it slept until 1050");
+        assert_eq!(begin(1000, 1050, 1050), (50, 0), "there was no place before");
+        assert_eq!(begin(1000, 1040, 1050), (50, 10), "there was one at 1040");
+        assert_eq!(begin(1000, 400, 1000), (0, 0));
+        assert_eq!(Begin::at(7), Begin { start_ns: 7, waited_ns: 0, late_ns: 0 });
+    }
 }

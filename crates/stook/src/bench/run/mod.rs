@@ -1,9 +1,9 @@
 //! One cell, measured: a thread for each job, and one that watches them.
 //!
-//! The watching thread counts what is in flight about a thousand times a second, at random moments,
-//! so that the mean is one over time and independent of what the jobs count; reads the counters of
-//! the device and of the processors when measuring begins and when all is done; and passes on
-//! interruptions. It looks from the end of the ramp until nothing is in flight any more, which is
+//! The watching thread counts what is in flight about a thousand times a second (in open loops half
+//! as often: `pace.rs` says why), at random moments, so that the mean is one over time and
+//! independent of what the jobs count; reads the counters of the device, of the processors and of
+//! control groups when measuring begins and when all is done; and passes on interruptions. It looks from the end of the ramp until nothing is in flight any more, which is
 //! the time that rates are per.
 //!
 //! What was there to be written before a cell that writes is made durable before it begins, and
@@ -15,6 +15,8 @@ mod clock;
 mod durability;
 mod job;
 mod offsets;
+mod pace;
+mod quota;
 mod record;
 mod threads;
 
@@ -22,15 +24,16 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::thread::{self, Builder, ScopedJoinHandle};
-use std::time::Duration;
 
 use self::clock::{Clock, process_cpu_ns, thread_cpu_ns};
 use self::durability::Durability;
 use self::job::{Job, Outcome};
-use self::threads::Threads;
+use self::pace::Pace;
+use self::quota::Quota;
+use self::threads::{Spent, Threads, busy_but_for_this_thread_ns};
 use super::device::{Below, Counters, DeviceUse, Limits};
 use super::error::{Error, Result};
-use super::gates::Looks;
+use super::gates::{Looks, QuotaStop};
 use super::layout::TestFile;
 use super::observer::Observer;
 use super::random::Random;
@@ -42,8 +45,6 @@ pub(super) use self::record::{Record, TICK_NS, Tick};
 /// The distance of two looks at what threads use of processors. Each reads a small file for every
 /// thread.
 const THREADS_EVERY_NS: u64 = 250_000_000;
-/// The mean distance of two looks at what is in flight.
-const LOOK_EVERY_US: u64 = 1000;
 
 /// What all threads of a cell share.
 struct Shared {
@@ -130,6 +131,9 @@ pub(super) struct Measured {
     /// The greatest share of its time that such a thread was ready and waited for a processor,
     /// where that is known.
     pub(super) waiting_thread: Option<f64>,
+    /// What a control group did that stopped the process because its quota of the processors was
+    /// used up.
+    pub(super) quota_stop: Option<QuotaStop>,
     pub(super) device: Option<DeviceUse>,
     /// Why what the device says proves nothing, or why it says nothing.
     pub(super) device_doubt: Option<String>,
@@ -224,6 +228,10 @@ fn collect(threads: Vec<ScopedJoinHandle<'_, Result<Outcome>>>) -> Result<Vec<Ou
 struct Seen {
     in_flight: Looks,
     process_cpu_ns: u64,
+    /// What all threads of the machine but the watching one used of the processors, where the
+    /// system tells.
+    busy_ns: Option<u64>,
+    quota_stop: Option<QuotaStop>,
     device: Option<DeviceUse>,
     device_doubt: Option<String>,
     copies: u64,
@@ -231,6 +239,37 @@ struct Seen {
     draining_ns: Option<u64>,
     busiest_thread: Option<f64>,
     waiting_thread: Option<f64>,
+}
+
+/// What had been done when measuring began.
+struct Begun {
+    cpu_ns: u64,
+    busy_ns: Option<u64>,
+    counters: Option<Counters>,
+    quota: Quota,
+}
+
+impl Begun {
+    fn now(below: &Below) -> Self {
+        let (cpu_ns, counters) = (own_cpu_ns(), below.counters());
+        Self { cpu_ns, counters, busy_ns: busy_but_for_this_thread_ns(), quota: Quota::now() }
+    }
+
+    /// Notes what has been done since.
+    fn note(&self, below: &Below, seen: &mut Seen) {
+        seen.process_cpu_ns = own_cpu_ns().saturating_sub(self.cpu_ns);
+        let counted = self.counters.zip(below.counters());
+        seen.device = counted.map(|(before, after)| below.use_between(before, after));
+        let busy_ns = busy_but_for_this_thread_ns().zip(self.busy_ns);
+        seen.busy_ns = busy_ns.map(|(now, then)| now.saturating_sub(then));
+        seen.quota_stop = self.quota.stop_since();
+    }
+}
+
+impl Seen {
+    fn stopped_ns(&self) -> u64 {
+        self.quota_stop.as_ref().map_or(0, |stop| (stop.stopped_s * 1e9) as u64)
+    }
 }
 
 fn watch(
@@ -243,13 +282,14 @@ fn watch(
     let _punctual = Punctual::now();
     let mut random = Random::new(workload.seed, u64::MAX - 1);
     let mut seen = Seen::default();
-    let mut before: Option<(u64, Option<Counters>)> = None;
+    let pace = Pace::of(workload);
+    let mut begun: Option<Begun> = None;
     let mut reported_ms = 0;
     let mut look_at_threads_ns = 0;
     while shared.finished.load(Ordering::Acquire) < shared.gauges.len() {
         let now_ns = shared.clock.now_ns();
         if now_ns >= shared.measure_from_ns() {
-            before.get_or_insert_with(|| (own_cpu_ns(), below.counters()));
+            begun.get_or_insert_with(|| Begun::now(below));
             if shared.drained.load(Ordering::Relaxed) < shared.gauges.len() {
                 seen.in_flight.add(shared.all_in_flight());
             }
@@ -269,16 +309,13 @@ fn watch(
         if observer.is_interrupted() {
             shared.aborted.store(true, Ordering::Relaxed);
         }
-        // Not in step with anything that repeats.
-        let pause_us = LOOK_EVERY_US / 2 + random.below(LOOK_EVERY_US);
-        thread::sleep(Duration::from_micros(pause_us));
+        pace.wait(shared.clock, pace.pause_ns(&mut random));
     }
-    (seen.busiest_thread, seen.waiting_thread) = (threads.busiest_share(), threads.waiting_share());
-    if let Some((cpu_ns, counted)) = before {
-        seen.process_cpu_ns = own_cpu_ns().saturating_sub(cpu_ns);
-        let counted = counted.zip(below.counters());
-        seen.device = counted.map(|(before, after)| below.use_between(before, after));
+    if let Some(begun) = begun {
+        begun.note(below, &mut seen);
     }
+    seen.busiest_thread = threads.busiest_share();
+    seen.waiting_thread = threads.waiting_share(seen.stopped_ns());
     seen.device_doubt = below.doubt().map(str::to_owned);
     (seen.copies, seen.limits) = (below.copies(), below.limits());
     seen
@@ -329,7 +366,11 @@ fn summary(
     let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
     let measured = || outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
     let busy = measured().map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64);
-    let waiting = measured().filter_map(|outcome| Some(outcome.waiting_ns? as f64 / outcome.wall_ns as f64));
+    let stopped_ns = seen.stopped_ns();
+    let waiting = measured().filter_map(|outcome| {
+        let spent = Spent { cpu_ns: outcome.cpu_ns, waiting_ns: outcome.waiting_ns? };
+        Some(spent.kept_waiting_ns(seen.busy_ns, stopped_ns) as f64 / outcome.wall_ns as f64)
+    });
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     Measured {
         engine,
@@ -341,6 +382,7 @@ fn summary(
         process_cpu_s: seen.process_cpu_ns as f64 / 1e9,
         busiest_thread: busy.chain(seen.busiest_thread).fold(0.0, f64::max),
         waiting_thread: waiting.chain(seen.waiting_thread).reduce(f64::max),
+        quota_stop: seen.quota_stop,
         device: seen.device,
         device_doubt: seen.device_doubt,
         copies: seen.copies,

@@ -46,6 +46,8 @@ pub(in crate::bench) struct Record {
     pub(in crate::bench) ticks: Vec<Tick>,
     /// Open loop: how long after they were due requests began, all of them together.
     pub(in crate::bench) waited_ns: u64,
+    /// How much of that was the tool's own: nothing kept it from beginning them, and it woke late.
+    pub(in crate::bench) late_ns: u64,
     /// How much of all latencies had passed before counting began, for requests that began before.
     pub(in crate::bench) earlier_ns: u64,
     current: Tick,
@@ -63,6 +65,7 @@ impl Record {
             syncs: LatencyHistogram::new(),
             ticks: Vec::with_capacity(ticks as usize + 50),
             waited_ns: 0,
+            late_ns: 0,
             earlier_ns: 0,
             current: Tick::default(),
             current_ends_ns: begin_ns + TICK_NS,
@@ -107,6 +110,7 @@ impl Record {
         self.writes.merge(&other.writes);
         self.syncs.merge(&other.syncs);
         self.waited_ns += other.waited_ns;
+        self.late_ns += other.late_ns;
         self.earlier_ns += other.earlier_ns;
         if self.ticks.len() < other.ticks.len() {
             self.ticks.resize(other.ticks.len(), Tick::default());

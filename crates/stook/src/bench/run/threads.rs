@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use super::clock::thread_cpu_ns;
+
 /// Where the system lists the threads of this process.
 const TASKS: &str = "/proc/self/task";
 const THIS_THREAD: &str = "/proc/thread-self/schedstat";
@@ -23,7 +25,8 @@ pub(super) struct Spent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moment {
     at_ns: u64,
-    /// What all threads of the machine had used of the processors by then, where the system tells.
+    /// What all threads of the machine but the one that looks had used of the processors by then,
+    /// where the system tells.
     busy_ns: Option<u64>,
 }
 
@@ -48,7 +51,7 @@ impl Threads {
         let ours = numbers().filter(|thread| !self.others.contains(thread));
         // A thread that ends meanwhile has no file any more.
         let spent = ours.filter_map(|thread| Some((thread, Spent::of(thread)?)));
-        let now = Moment { at_ns: now_ns, busy_ns: fs::read_to_string(PROCESSORS).ok().and_then(busy_ns) };
+        let now = Moment { at_ns: now_ns, busy_ns: busy_but_for_this_thread_ns() };
         if self.first.is_none() {
             self.first = Some((now, spent.collect()));
         } else {
@@ -62,15 +65,9 @@ impl Threads {
         self.greatest_share(|spent, _| spent.cpu_ns)
     }
 
-    /// The same of the time for which a thread was ready and waited for a processor that other
-    /// threads used, its own process's among them. Where many requests end at once, a thread that
-    /// they wake waits until the kernel is done with all of them, too: that belongs to the
-    /// requests, and is what is beyond the time of other threads.
-    pub(super) fn waiting_share(&self) -> Option<f64> {
-        self.greatest_share(|spent, busy_ns| {
-            let others_ns = busy_ns.map_or(u64::MAX, |busy_ns| busy_ns.saturating_sub(spent.cpu_ns));
-            spent.waiting_ns.min(others_ns)
-        })
+    /// The same of what [`Spent::kept_waiting_ns`] says.
+    pub(super) fn waiting_share(&self, stopped_ns: u64) -> Option<f64> {
+        self.greatest_share(|spent, busy_ns| spent.kept_waiting_ns(busy_ns, stopped_ns))
     }
 
     fn greatest_share(&self, of: impl Fn(Spent, Option<u64>) -> u64) -> Option<f64> {
@@ -84,6 +81,14 @@ impl Threads {
         };
         self.last.iter().filter_map(share).reduce(f64::max)
     }
+}
+
+/// What all threads of the machine but the calling one have used of the processors, where the
+/// system tells. The one that looks lets others go first ([`Pace`](super::pace::Pace)): nobody
+/// waits for it.
+pub(super) fn busy_but_for_this_thread_ns() -> Option<u64> {
+    let busy_ns = fs::read_to_string(PROCESSORS).ok().and_then(busy_ns)?;
+    Some(busy_ns.saturating_sub(thread_cpu_ns()))
 }
 
 /// What all threads have used of all processors, from the text of `/proc/stat` (`proc(5)`): user,
@@ -114,6 +119,17 @@ impl Spent {
         let mut next = || fields.next().flatten();
         let (cpu_ns, waiting_ns, slices) = (next()?, next()?, next()?);
         (slices > 0).then_some(Self { cpu_ns, waiting_ns })
+    }
+
+    /// For how long a thread was ready and waited for a processor that other threads used, those of
+    /// its own process among them, or that a quota kept from it. `busy_ns` is what all threads used
+    /// meanwhile, this one included, and `stopped_ns` for how long a quota stopped the process.
+    ///
+    /// Where many requests end at once, a thread that they wake waits until the kernel is done with
+    /// all of them, too: that belongs to the requests, and is what is beyond these two.
+    pub(super) fn kept_waiting_ns(self, busy_ns: Option<u64>, stopped_ns: u64) -> u64 {
+        let others_ns = busy_ns.map_or(u64::MAX, |busy_ns| busy_ns.saturating_sub(self.cpu_ns));
+        self.waiting_ns.min(others_ns.saturating_add(stopped_ns))
     }
 
     /// What was done since.
@@ -197,7 +213,7 @@ mod tests {
             spin(ended);
         });
         // Half of the time each, where nobody else is there; more, where somebody is.
-        assert!(found.waiting_share().is_some_and(|share| share > 0.2), "{found:?}");
+        assert!(found.waiting_share(0).is_some_and(|share| share > 0.2), "{found:?}");
     }
 
     #[test]
@@ -210,7 +226,7 @@ mod tests {
                 (2, (at(2000, None), spent(100, 300))),
             ]),
         };
-        assert_eq!((threads.busiest_share(), threads.waiting_share()), (Some(0.5), Some(0.3)));
+        assert_eq!((threads.busiest_share(), threads.waiting_share(0)), (Some(0.5), Some(0.3)));
     }
 
     fn spent(cpu_ns: u64, waiting_ns: u64) -> Spent {
@@ -228,9 +244,19 @@ mod tests {
         let waiting = |busy_ns: u64| {
             let first = Some((at(0, Some(500)), BTreeMap::new()));
             let last = BTreeMap::from([(1, (at(1000, Some(500 + busy_ns)), spent(260, 100)))]);
-            Threads { others: BTreeSet::new(), first, last }.waiting_share()
+            Threads { others: BTreeSet::new(), first, last }.waiting_share(0)
         };
         assert_eq!((waiting(270), waiting(300), waiting(1260)), (Some(0.01), Some(0.04), Some(0.1)));
+    }
+
+    /// Before: the clock of a job's own thread was asked without that bound, and its waiting
+    /// counted in full.
+    #[test]
+    fn what_a_quota_kept_from_a_thread_counts_as_well() {
+        let waited = |busy_ns, stopped_ns| spent(260, 100).kept_waiting_ns(busy_ns, stopped_ns);
+        assert_eq!((waited(Some(270), 0), waited(Some(270), 70), waited(Some(270), 700)), (10, 80, 100));
+        assert_eq!((waited(Some(200), 0), waited(Some(200), 30)), (0, 30), "ticks are coarse");
+        assert_eq!((waited(None, 0), waited(None, u64::MAX)), (100, 100), "who used it is not known");
     }
 
     #[test]
