@@ -300,9 +300,13 @@ fn two_results_are_compared_cell_by_cell() {
     ] {
         let (code, stdout, stderr) = compare(first, second, &[]);
         // Before: 0, as if something had been compared.
-        let expected = match verdict.ends_with("not valid") {
-            true => (1, format!("stook: nothing was compared: of the cells in both results, {verdict}\n")),
-            false => (0, String::new()),
+        let why = match verdict.strip_prefix("cannot tell: ") {
+            None => verdict.ends_with("not valid").then_some(verdict),
+            why => why,
+        };
+        let expected = match why {
+            Some(why) => (1, format!("stook: nothing was compared: of the cells in both results, {why}\n")),
+            None => (0, String::new()),
         };
         assert_eq!((code, stderr), expected);
         assert!(stdout.contains(verdict), "{stdout}");
@@ -312,6 +316,7 @@ fn two_results_are_compared_cell_by_cell() {
     assert_eq!((code, &report["schema"]), (0, &"stook.bench_compare/1".into()));
     let difference = report["cells"][0]["comparison"]["difference"]["value"].as_f64().unwrap();
     assert!((difference - 1.0).abs() < 1e-9, "{report}");
+    assert_eq!(report["cells"][0]["comparison"]["measure"], "iops");
     assert_eq!(report["cells"][0]["states"], serde_json::json!(["valid", "valid"]));
     let (_, stdout, _) = compare("memory", "c", &["--json"]);
     let report: Value = serde_json::from_str(&stdout).unwrap();
@@ -329,6 +334,59 @@ fn two_results_are_compared_cell_by_cell() {
     let (code, _, stderr) = compare("a", "d", &[]);
     assert_eq!(code, 1);
     assert!(stderr.contains("d is no result of `stook bench --json`: expected the schema"), "{stderr}");
+}
+
+/// The same result with a rate of 100 requests a second, which all are completed after so long.
+fn open_loop(result: &str, latency_ns: u64) -> String {
+    let mut report: Value = serde_json::from_str(result).unwrap();
+    let cell = &mut report["cells"][0];
+    cell["rate_per_s"] = 100.0_f64.into();
+    for run in cell["runs"].as_array_mut().unwrap() {
+        for second in run["series"].as_array_mut().unwrap() {
+            second["latency_sum_ns"] = (second["reads"].as_u64().unwrap() * latency_ns).into();
+        }
+    }
+    report.to_string()
+}
+
+/// Before: what keeps up with the rate was equal, however long it took.
+#[test]
+fn results_with_a_rate_are_compared_by_their_latency() {
+    let directory = tempfile::tempdir().unwrap();
+    let rates: Vec<u64> = (0..20).map(|at| 98 + at * 7 % 5).collect();
+    let five = result(&rates, "valid", 5);
+    for (name, text) in [
+        ("quick", open_loop(&five, 50_000)),
+        ("slow", open_loop(&five, 150_000)),
+        ("once", open_loop(&result(&rates, "valid", 1), 50_000)),
+    ] {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let compare = |first: &str, second: &str, flags: &[&str]| {
+        let arguments = ["bench", "compare", first, second].into_iter().chain(flags.iter().copied());
+        ended(stook(arguments).current_dir(directory.path()))
+    };
+    for (first, second, verdict, code) in [
+        ("quick", "slow", "the second is slower", 0),
+        ("slow", "quick", "the second is faster", 0),
+        ("slow", "slow", "no difference can be reported", 0),
+        ("slow", "once", "cannot tell: 1 of 1 round counts", 1),
+    ] {
+        let (ended, stdout, stderr) = compare(first, second, &[]);
+        assert_eq!(ended, code, "{stderr}");
+        assert!(stdout.contains(verdict), "{stdout}");
+        assert!(stdout.contains("Cells with a rate are compared by their mean latency"), "{stdout}");
+        assert!(stdout.contains(" µs"), "{stdout}");
+    }
+    let (code, stdout, stderr) = compare("quick", "slow", &["--json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let found = &report["cells"][0]["comparison"];
+    assert_eq!((&found["measure"], &found["verdict"]), (&"latency_mean_ns".into(), &"slower".into()));
+    for (field, expected) in [("first_mean", 50e3), ("second_mean", 150e3)] {
+        assert!((found[field].as_f64().unwrap() / expected - 1.0).abs() < 1e-9, "{found}");
+    }
+    assert!((found["difference"]["value"].as_f64().unwrap() - 2.0).abs() < 1e-9, "{found}");
 }
 
 #[test]

@@ -60,12 +60,18 @@ fn a_file_is_measured_told_and_removed() {
     let unverified = cells.iter().filter(|cell| cell["state"] == "unverified").count();
     // What it was measured on, as `bench` says it, and then what is not known.
     let (head, _) = stdout.split_once("\n\n").unwrap();
-    assert_eq!(head.contains(" unverified: "), unverified > 0, "{head}");
+    let is_no_device = !bench["environment"]["device_doubt"].is_null();
+    assert_eq!(
+        head.contains("\nNo device is known for any of the 25 measurements: "),
+        is_no_device,
+        "{head}"
+    );
+    assert_eq!(head.contains(" unverified: "), unverified > 0 && !is_no_device, "{head}");
     let place = head.lines().next().unwrap();
     let device = bench["environment"]["file_system"].as_str().unwrap_or_default();
     assert!(place.contains(" on ") && place.contains(device), "{place}");
     assert!(place.ends_with(", a test file of 24.0 MiB"), "{place}");
-    assert_eq!(head.contains("\nIn doubt: "), !bench["environment"]["device_doubt"].is_null(), "{head}");
+    assert_eq!(head.contains("\nIn doubt: "), is_no_device, "{head}");
     assert_eq!(bench["file_bytes"], 24 << 20);
     for list in ["blocks", "mixes", "depths"] {
         assert_eq!(study["profile"][list].as_array().unwrap().len(), 5, "{list}");

@@ -37,10 +37,15 @@ pub(super) fn sign(state: State) -> &'static str {
     }
 }
 
-/// How many cells are unverified, and why: what has to be said before any figure.
+/// That no device is known, or how many cells are unverified, and why: what has to be said before
+/// any figure.
 pub(super) fn doubt(result: &BenchResult) -> Option<String> {
     let states = States::of(result);
     let (unverified, all) = (states.unverified, states.all());
+    // It holds for all of them, also for those that failed another check.
+    if let Some(why) = &result.environment.device_doubt {
+        return Some(format!("No device is known for any of the {all} measurements: {why}."));
+    }
     if unverified == 0 {
         return None;
     }

@@ -115,7 +115,7 @@ pub(super) fn blocks(findings: &Findings) -> Grid {
 
 /// Reads at growing depth, with X·W ÷ N.
 pub(super) fn depths(findings: &Findings) -> Grid {
-    let little = ["X·W ÷ N", "published"];
+    let little = ["X·W ÷ N", "of the published"];
     let mut grid = Grid::new(["Depth"].into_iter().chain(FIGURES).chain(little));
     for (ours, published) in pairs(&findings.profile.depths, &findings.published.depths) {
         let ratio = |cell: &Cell| format!("{:.3}", cell.little_ratio);
@@ -193,7 +193,7 @@ fn tone(cell: &Cell) -> Tone {
 
 /// The numbers that were fitted, with their intervals; what could not be fitted, with the reason.
 pub(super) fn fitted(findings: &Findings) -> Grid {
-    let mut grid = Grid::new(["What the device does", "here", "95% interval", "published"]);
+    let mut grid = Grid::new(["What the device does", "here", "95% interval", "fitted to the published"]);
     let (fits, published) = (&findings.fits, &findings.published_fits);
     let mut row = |name: &str, ours: Option<Estimate>, theirs: Option<Estimate>, text: fn(f64) -> String| {
         let value = |estimate: Option<Estimate>| estimate.map_or(NONE.to_owned(), |found| text(found.value));

@@ -18,36 +18,47 @@ pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
     let states = States::of(result);
     let (valid, all) = (states.valid, states.all());
     let doubt = states::doubt(result).map_or_else(String::new, |doubt| format!("{doubt} "));
-    // First of all, whatever became of the cells.
-    let doubt = match &result.environment.device_doubt {
-        Some(why) if !doubt.contains(why.as_str()) => format!("In doubt: {why}. {doubt}"),
-        _ => doubt,
-    };
+    if valid == 0 {
+        return none_valid(result, states, &doubt);
+    }
     let answers = format!("{} {}", alone(&fits.block), together(&fits.depth));
     if fits.block.model().is_none() || fits.depth.model().is_none() {
-        let only = if valid == 0 { "" } else { "Only " };
         return format!(
-            "{doubt}{only}{} passed their checks, so not everything can be answered. {answers} What is wrong with each is \
-             told below; run it again when nothing else uses the machine, or for longer.",
-            these(valid, all)
+            "{doubt}Only {valid} of {all} measurements passed their checks, so not everything can be answered. \
+             {answers} {WHAT_IS_WRONG}; {AGAIN}."
         );
     }
     if valid == all {
         return format!("{answers} All {all} measurements passed their checks.");
     }
-    let failed = match states.invalid {
-        0 => String::new(),
-        1 => "; 1 failed one and is used for nothing".to_owned(),
-        failed => format!("; {failed} failed one and are used for nothing"),
-    };
-    format!("{doubt}{answers} {} passed their checks{failed}.", these(valid, all))
+    format!("{doubt}{answers} {valid} of {all} measurements passed their checks{}.", failed(states))
 }
 
-/// So many of all measurements.
-fn these(number: usize, all: usize) -> String {
-    match number {
-        0 => format!("None of the {all} measurements"),
-        _ => format!("{number} of {all} measurements"),
+const WHAT_IS_WRONG: &str = "What is wrong with each is told below";
+/// What may help where a device is known.
+const AGAIN: &str = "run it again when nothing else uses the machine, or for longer";
+
+/// No law comes from figures none of which is valid.
+fn none_valid(result: &BenchResult, states: States, doubt: &str) -> String {
+    let again = match result.environment.device_doubt {
+        Some(_) => "run it again where the device is known",
+        None => AGAIN,
+    };
+    format!(
+        "{doubt}None of the {} measurements passed their checks{}, so what the device does cannot be \
+         answered. {WHAT_IS_WRONG}; {again}.",
+        states.all(),
+        failed(states)
+    )
+}
+
+/// How many failed a check, if any did and others did not.
+fn failed(states: States) -> String {
+    match states.invalid {
+        0 => String::new(),
+        failed if failed == states.all() => String::new(),
+        1 => "; 1 failed one and is used for nothing".to_owned(),
+        failed => format!("; {failed} failed one and are used for nothing"),
     }
 }
 

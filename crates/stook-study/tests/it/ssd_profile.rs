@@ -206,6 +206,17 @@ fn the_page_tells_what_a_device_of_known_costs_does() {
     let findings = Findings::of(simulated(|_, _| {}), 1e-3);
     let (html, json) = rendered(&findings);
     assert_whole(&html, &json);
+    // What was not printed is not published.
+    let small = &json["published"]["small_writes"];
+    assert_eq!(
+        [&small["bandwidth_bytes_per_s"], &small["write"]["bandwidth_bytes_per_s"]],
+        [&Value::Null; 2]
+    );
+    let page = shown(&html);
+    let (_, row) = page.split_once(">writes\u{a0}of\u{a0}4.00\u{a0}KiB</th>").unwrap();
+    let (row, _) = row.split_once("</tr>").unwrap();
+    // No bandwidth, and no share of a mix.
+    assert_eq!(row.matches(">–</td>").count(), 3, "{row}");
     let block = findings.fits.block.model().unwrap();
     near(block.fixed_cost_s.value, READ.fixed_s, 0.02);
     near(block.bandwidth_bytes_per_s.value, READ.bandwidth_bytes_per_s, 0.02);
@@ -293,12 +304,10 @@ fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
     let findings = Findings::of(simulated(|_, facts| facts.in_flight = Ok(elsewhere)), 1e-3);
     let (html, json) = rendered(&findings);
     assert_whole(&html, &json);
-    assert!(findings.verdict.starts_with("None of the 25 measurements passed"), "{}", findings.verdict);
-    assert!(
-        findings.verdict.contains("What one read costs could not be reported: 3 different"),
-        "{}",
-        findings.verdict
-    );
+    let first =
+        "None of the 25 measurements passed their checks, so what the device does cannot be answered. ";
+    assert!(findings.verdict.starts_with(first), "{}", findings.verdict);
+    assert!(findings.verdict.ends_with(", or for longer."), "{}", findings.verdict);
     assert!(
         html.contains("Latency against block size could not be fitted: 3 different block sizes are needed")
     );
@@ -311,30 +320,62 @@ fn shown(html: &str) -> String {
     before.to_owned() + data.split_once("</script>").unwrap().1
 }
 
+const MEMORY: &str = "tmpfs keeps files in memory: this is not a device";
+
+/// What is found in memory, after some cells have been changed.
+fn in_memory(change: impl Fn(&Workload, &mut CellFacts<'_>)) -> Findings {
+    let mut result = simulated(|workload, facts| {
+        let doubt = || Err(MEMORY.to_owned());
+        (facts.device_read_bytes, facts.device_written_bytes) = (doubt(), doubt());
+        change(workload, facts);
+    });
+    result.environment.device = None;
+    result.environment.device_doubt = Some(MEMORY.to_owned());
+    Findings::of(result, 1e-3)
+}
+
+/// Before: "10 of 25 measurements are unverified: tmpfs keeps files in memory", because the others
+/// failed another check, too; and then "Every read waits 12.2 µs", out of the 10.
 #[test]
-fn a_page_of_unverified_cells_says_first_that_nothing_shows_a_device_and_is_drawn_all_the_same() {
-    let memory = "tmpfs keeps files in memory: this is not a device";
-    let findings = Findings::of(
-        simulated(|_, facts| {
-            (facts.device_read_bytes, facts.device_written_bytes) =
-                (Err(memory.to_owned()), Err(memory.to_owned()));
-        }),
-        1e-3,
-    );
+fn where_no_device_is_known_it_is_said_of_all_measurements_and_no_law_comes_from_them() {
+    let none = format!("No device is known for any of the 25 measurements: {MEMORY}. ");
+    let answered = "so what the device does cannot be answered. ";
+    for least_failing in [u32::MAX, 32] {
+        let elsewhere = Sampled { mean: 1e9, standard_error: 0.0, looks: 10_000 };
+        let findings = in_memory(|workload, facts| {
+            if workload.depth >= least_failing {
+                facts.in_flight = Ok(elsewhere);
+            }
+        });
+        let of = |state| findings.result.cells.iter().filter(|cell| cell.state == state).count();
+        let failed = of(State::Invalid);
+        assert_eq!((of(State::Valid), of(State::Unverified) + failed), (0, 25));
+        assert_eq!(failed > 0, least_failing == 32);
+        let failed = match failed {
+            0 => String::new(),
+            failed => format!("; {failed} failed one and are used for nothing"),
+        };
+        let first = format!("{none}None of the 25 measurements passed their checks{failed}, {answered}");
+        assert!(findings.verdict.starts_with(&first), "{}", findings.verdict);
+        let (html, json) = rendered(&findings);
+        assert_whole(&html, &json);
+        let page = shown(&html);
+        let (lead, _) = page.split_once("<h2").unwrap();
+        assert!(lead.contains(none.trim_end()), "{lead}");
+        for law in ["Every read waits", "works on many reads", "wait before the first byte of a read"] {
+            assert!(!page.contains(law), "{law}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_unverified_cells_says_first_that_no_device_is_known_and_is_drawn_all_the_same() {
+    let (memory, findings) = (MEMORY, in_memory(|_, _| {}));
     let (html, json) = rendered(&findings);
     assert_whole(&html, &json);
-    let first = format!(
-        "Nothing shows that a device was measured: all 25 measurements are unverified: {memory}. Every read waits"
-    );
-    assert!(findings.verdict.starts_with(&first), "{}", findings.verdict);
-    assert!(
-        findings.verdict.ends_with("None of the 25 measurements passed their checks."),
-        "{}",
-        findings.verdict
-    );
     let page = shown(&html);
     let (lead, sections) = page.split_once("<h2").unwrap();
-    assert!(lead.contains("Nothing shows that a device was measured"), "{lead}");
+    assert!(lead.contains("No device is known for any of the 25 measurements"), "{lead}");
     assert_eq!(sections.matches(&format!("Unverified: all cells: {memory}.")).count(), 1);
     assert!(!page.contains("Not valid: "));
     // Four lines, and every check that could not be made.
@@ -384,6 +425,7 @@ fn cells_that_the_device_bears_out_and_that_are_too_short_are_not_said_to_be_of_
     let first =
         "Nothing shows that these figures hold for the device: all 25 measurements are unverified: too short";
     assert!(findings.verdict.starts_with(first), "{}", findings.verdict);
+    assert!(!findings.verdict.contains("Every read waits"), "{}", findings.verdict);
     // Reasons that differ in their figures only are one.
     assert_eq!(findings.verdict.matches("too short to be believed").count(), 1, "{}", findings.verdict);
 }

@@ -1,15 +1,16 @@
 //! Whether two series of measurements differ, or only seem to.
 //!
-//! Both are rates in equally long windows. The difference of their means comes with an interval
-//! from resampled blocks ([`bootstrap`]), and one is called faster only when that interval excludes
-//! zero and there are enough runs to know how runs differ. [`compare_cells`] takes the rates out of
-//! two measured cells. Nothing here measures.
+//! Both are figures of equally long windows: rates, or latencies where the rate was asked for
+//! ([`Measure`]). The difference of their means comes with an interval from resampled blocks
+//! ([`bootstrap`]), and one is called faster only when that interval excludes zero and there are
+//! enough runs to know how runs differ. [`compare_cells`] takes the windows out of two measured
+//! cells. Nothing here measures.
 
 use serde::Serialize;
 
 use super::gates::State;
-use super::model::{counted_runs, whole_seconds};
-use super::result::CellResult;
+use super::model::{counted_runs, second_rates, whole_seconds};
+use super::result::{CellResult, RunResult, Second};
 use crate::report::bootstrap;
 use crate::report::least_squares::Estimate;
 use crate::report::stats::{Interval, StatsError, mean};
@@ -20,6 +21,45 @@ const WINDOWS_MIN: usize = 8;
 /// Runs that each side needs: how much runs of one thing differ from each other cannot be told from
 /// fewer, and seconds of one run resemble each other more than those of two.
 pub const RUNS_MIN: usize = 5;
+
+/// What is compared of two things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Requests completed a second; more are faster.
+    Iops,
+    /// Mean latency; less is faster. What keeps up with the rate that was asked for completes as
+    /// many requests as anything else that does.
+    LatencyMeanNs,
+}
+
+impl Measure {
+    /// What tells these cells apart.
+    fn of(cells: [&CellResult; 2]) -> Self {
+        let is_open = cells.iter().any(|cell| cell.workload.rate_per_s.is_some());
+        if is_open { Self::LatencyMeanNs } else { Self::Iops }
+    }
+
+    /// A figure for each whole second of a run.
+    fn windows(self, run: &RunResult) -> Vec<f64> {
+        match self {
+            Self::Iops => second_rates(run),
+            Self::LatencyMeanNs => latency_windows(whole_seconds(run)),
+        }
+    }
+}
+
+/// A figure for each of these seconds, whose mean is the mean latency of all requests in ns: what
+/// the requests of the second took together, for each request of a second on average. A second
+/// with few requests counts for as little as they do. Nothing where there was no request.
+pub fn latency_windows(seconds: &[Second]) -> Vec<f64> {
+    let requests: u64 = seconds.iter().map(|second| second.reads + second.writes).sum();
+    if requests == 0 {
+        return Vec::new();
+    }
+    let requests_per_s = requests as f64 / seconds.len() as f64;
+    seconds.iter().map(|second| second.latency_sum_ns as f64 / requests_per_s).collect()
+}
 
 /// Which of two is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -80,7 +120,9 @@ pub enum CompareError {
 /// The second series beside the first.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Mean of the first, in the unit of its windows.
+    /// What is compared, and in which unit.
+    pub measure: Measure,
+    /// Mean of the first.
     pub first_mean: f64,
     /// Mean of the second.
     pub second_mean: f64,
@@ -97,9 +139,10 @@ pub struct Comparison {
     pub interleaved: bool,
 }
 
-/// Compares the requests of two measured cells in each whole second. Whether both asked for the
-/// same is for the caller to know. Cells that are unverified are compared as valid ones: what is
-/// not known of one is for whoever shows it to tell ([`sides`]).
+/// Compares two measured cells by their whole seconds: by the requests in each, or by how long
+/// these took where a rate was asked for. Whether both asked for the same is for the caller to
+/// know. Cells that are unverified are compared as valid ones: what is not known of one is for
+/// whoever shows it to tell ([`sides`]).
 ///
 /// # Errors
 /// [`CompareError`]: a cell that is not valid, or one that was measured for too short a time.
@@ -111,12 +154,13 @@ pub fn compare_cells(
     if let Some(who) = sides([first.state, second.state], State::Invalid) {
         return Err(CompareError::NotValid { who });
     }
+    let measure = Measure::of([first, second]);
     // Of every run that counts.
-    let [first, second] =
-        [first, second].map(|cell| counted_runs(cell).map(whole_seconds).collect::<Vec<_>>());
+    let windows = |cell| counted_runs(cell).map(|run| measure.windows(run)).collect::<Vec<_>>();
+    let [first, second] = [first, second].map(windows);
     let first: Vec<&[f64]> = first.iter().map(Vec::as_slice).collect();
     let second: Vec<&[f64]> = second.iter().map(Vec::as_slice).collect();
-    compare(&first, &second, options)
+    compare(&first, &second, measure, options)
 }
 
 /// Which of two are in this state, for people: `the first is`, `the second is`, `both are`; nothing
@@ -130,14 +174,15 @@ pub fn sides(states: [State; 2], state: State) -> Option<&'static str> {
     }
 }
 
-/// Compares the rates of two things, each measured in one or more runs.
+/// Compares two things by their windows, each measured in one or more runs.
 ///
 /// # Errors
-/// [`CompareError`]: too few windows, one that is not a finite number, a first series that did
-/// nothing, or runs that are to be paired and are not equally many.
+/// [`CompareError`]: too few windows, one that is not a finite number, a first series whose mean is
+/// 0, or runs that are to be paired and are not equally many.
 pub fn compare(
     first: &[&[f64]],
     second: &[&[f64]],
+    measure: Measure,
     options: CompareOptions,
 ) -> Result<Comparison, CompareError> {
     let windows = [first, second].map(|runs| runs.iter().map(|run| run.len()).sum::<usize>());
@@ -153,12 +198,17 @@ pub fn compare(
         interval: Interval { low: low - 1.0, high: high - 1.0, confidence },
     };
     let runs = [first.len(), second.len()];
-    let verdict = match (low > 1.0, high < 1.0) {
+    let (is_more, is_less) = (low > 1.0, high < 1.0);
+    let (is_faster, is_slower) = match measure {
+        Measure::Iops => (is_more, is_less),
+        Measure::LatencyMeanNs => (is_less, is_more),
+    };
+    let verdict = match (is_faster, is_slower) {
         _ if runs.into_iter().any(|runs| runs < RUNS_MIN) => Verdict::CannotTell,
         (true, _) => Verdict::Faster,
         (_, true) => Verdict::Slower,
         _ => Verdict::NoDifference,
     };
     let (first_mean, second_mean) = (mean(&first.concat())?, mean(&second.concat())?);
-    Ok(Comparison { first_mean, second_mean, difference, verdict, windows, runs, interleaved })
+    Ok(Comparison { measure, first_mean, second_mean, difference, verdict, windows, runs, interleaved })
 }

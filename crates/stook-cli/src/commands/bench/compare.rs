@@ -1,27 +1,29 @@
 //! `stook bench compare`: whether two results differ, or only seem to.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stook::bench::compare::{CompareOptions, Comparison, RUNS_MIN, Verdict, compare_cells, sides};
+use stook::bench::compare::{CompareOptions, Comparison, Measure, RUNS_MIN, Verdict, compare_cells, sides};
 use stook::bench::gates::State;
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::json::Document;
-use stook::report::units::{bytes_binary, count};
+use stook::report::units::{bytes_binary, count, duration_ns};
 
 use super::table::{depth, full_name, name};
 use crate::context::Context;
 use crate::output::{Align, Output, Table, printable};
 
 const EXAMPLES: &str = "\
-Cells of the same workload are compared by their requests in each second, with
-an interval of 95% from rounds drawn anew. A difference is called only when the
-interval excludes zero and both sides have five rounds that count: with fewer
-nobody can say how much two rounds of the same device differ. Cells that are not
-valid are never compared; those that are unverified are, and marked. Where
-nothing could be compared, the exit code is 1.
+Cells of the same workload are compared by their requests in each second, and
+those with --rate by their mean latency: every device that keeps up reaches the
+rate. The interval of 95% comes from rounds drawn anew. A difference is called
+only when it excludes zero and both sides have five rounds that count: with
+fewer nobody can say how much two rounds of the same device differ. Cells that
+are not valid are never compared; those that are unverified are, and marked.
+Where this leaves nothing to say of any cell, the exit code is 1.
 
 Examples:
   stook bench . --preset ssd --repeats 5 --json > before.json
@@ -57,7 +59,7 @@ struct Compared {
     workload: Workload,
     /// Of the first and of the second.
     states: [State; 2],
-    /// Of requests a second; `null` where they cannot be compared.
+    /// Of requests a second, or of mean latencies; `null` where they cannot be compared.
     comparison: Option<Comparison>,
     /// Why they cannot.
     reason: Option<String>,
@@ -69,7 +71,7 @@ struct Compared {
 /// Runs it.
 ///
 /// # Errors
-/// When a file cannot be read or is no result of `stook bench`, or nothing could be compared.
+/// When a file cannot be read or is no result of `stook bench`, or nothing can be said of any cell.
 pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let (first, second) = (read(&args.first)?, read(&args.second)?);
     let mut cells = Vec::new();
@@ -102,13 +104,10 @@ fn only_in(result: &BenchResult, other: &BenchResult) -> Vec<String> {
     result.cells.iter().filter(is_missing).map(|cell| full_name(&cell.workload)).collect()
 }
 
-/// Why there is no comparison, if there is none.
+/// Why nothing can be said of any cell, if that is so.
 fn nothing_compared(report: &Report) -> Option<String> {
-    if report.cells.iter().any(|cell| cell.comparison.is_some()) {
-        return None;
-    }
-    let mut reasons: Vec<&str> = report.cells.iter().filter_map(|cell| cell.reason.as_deref()).collect();
-    reasons.dedup();
+    let reasons: Option<BTreeSet<String>> = report.cells.iter().map(Compared::no_verdict).collect();
+    let reasons: Vec<String> = reasons?.into_iter().collect();
     Some(match reasons.as_slice() {
         [] => "no cell is in both results".to_owned(),
         reasons => format!("of the cells in both results, {}", reasons.join("; ")),
@@ -146,23 +145,67 @@ fn compared(first: &CellResult, second: &CellResult) -> Compared {
     Compared { rw, workload, states, comparison, reason, rounds: [first.runs.len(), second.runs.len()] }
 }
 
+impl Compared {
+    /// Why there is no verdict, if there is none.
+    fn no_verdict(&self) -> Option<String> {
+        match &self.comparison {
+            None => Some(self.reason.clone().unwrap_or_default()),
+            Some(found) if found.verdict == Verdict::CannotTell => {
+                Some(too_few(found.runs.into_iter().zip(self.rounds).min().unwrap_or_default()))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// The last columns of its row.
+    fn figures(&self) -> [String; 5] {
+        let Some(found) = &self.comparison else {
+            let reason = self.reason.as_deref().unwrap_or_default();
+            return ["–", "–", "–", "–", reason].map(str::to_owned);
+        };
+        let percent = |share: f64| format!("{:+.1}%", share * 100.0);
+        let Comparison { measure, first_mean, second_mean, difference, verdict, .. } = found;
+        let mean = |mean: f64| match measure {
+            Measure::Iops => format!("{}/s", count(mean.round() as u64)),
+            Measure::LatencyMeanNs => duration_ns(mean.round() as u64),
+        };
+        let (low, high) = (percent(difference.interval.low), percent(difference.interval.high));
+        let mut interval = format!("{low} to {high}");
+        let mut verdict = match verdict {
+            Verdict::Faster => "the second is faster".to_owned(),
+            Verdict::Slower => "the second is slower".to_owned(),
+            Verdict::NoDifference => "no difference can be reported".to_owned(),
+            Verdict::CannotTell => {
+                "–".clone_into(&mut interval);
+                format!("cannot tell: {}", self.no_verdict().unwrap_or_default())
+            }
+        };
+        if let Some(who) = sides(self.states, State::Unverified) {
+            verdict.push_str(&format!("; {who} unverified"));
+        }
+        [mean(*first_mean), mean(*second_mean), percent(difference.value), interval, verdict]
+    }
+}
+
+/// What is said below rows with latencies.
+const OPEN_LOOPS: &str = "Cells with a rate are compared by their mean latency: every device that \
+    keeps up reaches the rate.";
+
 fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
-    let columns = ["block", "depth", "first, requests/s", "second, requests/s", "difference", "95% interval"];
+    let columns = ["block", "depth", "first", "second", "difference", "95% interval"];
     let columns = [("", Align::Left)].into_iter().chain(columns.map(|name| (name, Align::Right)));
     let mut table = Table::new(columns.chain([("", Align::Left)]));
     for cell in &report.cells {
-        let Compared { workload, states, comparison, reason, rounds, .. } = cell;
-        let mut row = vec![name(workload), bytes_binary(workload.block_size), depth(workload)];
-        match comparison {
-            Some(comparison) => row.extend(figures(comparison, *states, *rounds)),
-            None => {
-                row.extend(["–", "–", "–", "–", reason.as_deref().unwrap_or_default()].map(str::to_owned))
-            }
-        }
-        table.row(row);
+        let workload = &cell.workload;
+        let row = [name(workload), bytes_binary(workload.block_size), depth(workload)];
+        table.row(row.into_iter().chain(cell.figures()));
     }
     if !report.cells.is_empty() {
         output.table(&table)?;
+    }
+    let mut found = report.cells.iter().filter_map(|cell| cell.comparison.as_ref());
+    if found.any(|comparison| comparison.measure == Measure::LatencyMeanNs) {
+        output.line(OPEN_LOOPS)?;
     }
     for (file, names) in [&report.first, &report.second].into_iter().zip(&report.only_in) {
         if !names.is_empty() {
@@ -172,39 +215,12 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn figures(comparison: &Comparison, states: [State; 2], rounds: [usize; 2]) -> [String; 5] {
-    let percent = |share: f64| format!("{:+.1}%", share * 100.0);
-    let Comparison { first_mean, second_mean, difference, verdict, runs, .. } = comparison;
-    let mut interval =
-        format!("{} to {}", percent(difference.interval.low), percent(difference.interval.high));
-    let mut verdict = match verdict {
-        Verdict::Faster => "the second is faster".to_owned(),
-        Verdict::Slower => "the second is slower".to_owned(),
-        Verdict::NoDifference => "no difference can be reported".to_owned(),
-        Verdict::CannotTell => {
-            "–".clone_into(&mut interval);
-            let fewest = runs.iter().copied().zip(rounds).min().unwrap_or_default();
-            too_few(fewest)
-        }
-    };
-    if let Some(who) = sides(states, State::Unverified) {
-        verdict.push_str(&format!("; {who} unverified"));
-    }
-    [
-        count(first_mean.round() as u64),
-        count(second_mean.round() as u64),
-        percent(difference.value),
-        interval,
-        verdict,
-    ]
-}
-
 /// Why nothing is said of so many rounds that count, of all there were; and how many may do, if as
 /// many of them count as now.
 fn too_few((counted, all): (usize, usize)) -> String {
     let repeats = (all * RUNS_MIN).div_ceil(counted.max(1)).max(RUNS_MIN);
     format!(
-        "cannot tell: {counted} of {all} {} {}; it takes {RUNS_MIN} on each side (--repeats {repeats})",
+        "{counted} of {all} {} {}; it takes {RUNS_MIN} on each side (--repeats {repeats})",
         if all == 1 { "round" } else { "rounds" },
         if counted == 1 { "counts" } else { "count" }
     )

@@ -7,7 +7,7 @@ use super::block::BlockCell;
 use super::depth::DepthCell;
 use super::mix::MixCell;
 use crate::bench::gates::State;
-use crate::bench::result::{CellResult, Figures, RunResult};
+use crate::bench::result::{CellResult, Figures, RunResult, Second};
 use crate::report::bootstrap::mean_interval;
 use crate::report::least_squares::Estimate;
 use crate::report::stats::Interval;
@@ -22,7 +22,7 @@ const SEED: u64 = 1;
 pub struct Part {
     /// Requests per second.
     pub rate_per_s: f64,
-    /// Bytes per second.
+    /// Bytes per second; not a number where it is not known, which JSON has as `null`.
     pub bandwidth_bytes_per_s: f64,
     /// Mean latency.
     pub latency_mean_s: f64,
@@ -40,7 +40,7 @@ pub struct Cell {
     pub depth: u64,
     /// Requests per second, with the interval of their mean.
     pub rate_per_s: Estimate,
-    /// Bytes per second.
+    /// Bytes per second; not a number where it is not known, which JSON has as `null`.
     pub bandwidth_bytes_per_s: f64,
     /// Mean latency of all requests.
     pub latency_mean_s: f64,
@@ -158,15 +158,20 @@ fn rate(cell: &CellResult) -> Estimate {
     Estimate { value, interval }
 }
 
+/// The whole seconds of a run.
+pub(in crate::bench) fn whole_seconds(run: &RunResult) -> &[Second] {
+    let whole = run.series.len().min(run.steady_s as usize);
+    run.series.get(..whole).unwrap_or_default()
+}
+
 /// Requests in each whole second of a run.
-pub(in crate::bench) fn whole_seconds(run: &RunResult) -> Vec<f64> {
-    let whole = run.series.iter().take(run.steady_s as usize);
-    whole.map(|second| (second.reads + second.writes) as f64).collect()
+pub(in crate::bench) fn second_rates(run: &RunResult) -> Vec<f64> {
+    whole_seconds(run).iter().map(|second| (second.reads + second.writes) as f64).collect()
 }
 
 /// Requests per second in whole seconds; in shorter windows where there are too few of these.
 fn window_rates(run: &RunResult) -> Vec<f64> {
-    let seconds = whole_seconds(run);
+    let seconds = second_rates(run);
     if seconds.len() >= WINDOWS_MIN {
         seconds
     } else {

@@ -16,7 +16,7 @@ mod doubt;
 pub mod mix;
 mod swept;
 
-pub(super) use cell::whole_seconds;
+pub(super) use cell::{second_rates, whole_seconds};
 pub use cell::{Cell, Part, counted_runs};
 pub use doubt::{Doubt, doubts};
 pub use swept::{Fitted, Models, Swept};
