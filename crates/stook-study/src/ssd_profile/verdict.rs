@@ -24,8 +24,8 @@ pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
     let answers = format!("{} {}", alone(&fits.block), together(&fits.depth));
     if fits.block.model().is_none() || fits.depth.model().is_none() {
         return format!(
-            "{doubt}Only {valid} of {all} measurements passed their checks, so not everything can be answered. \
-             {answers} {WHAT_IS_WRONG}; {AGAIN}."
+            "{doubt}Only {valid} of {all} measurements passed their checks, so not everything can be \
+             answered. {answers} {WHAT_IS_WRONG}; {AGAIN}."
         );
     }
     if valid == all {

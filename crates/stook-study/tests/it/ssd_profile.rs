@@ -143,6 +143,7 @@ fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> 
         link_limit_bytes_per_s: Err(unknown()),
         thread_cpu_share_max: Ok(0.1),
         processor_wait_share_max: Ok(0.0),
+        quota_stop: None,
         throttled: Vec::new(),
         durable_after_s: Some(0.0),
         series: Series { window_s: WINDOW_S, rates_bytes_per_s: rates },
