@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::loop_device::{BTRFS, LoopDevice};
 use super::measured::{assert_fired, assert_passed, assert_unverified, bench, measured, only_run, report};
-use super::throttle::Throttle;
+use super::throttle::{Quota, Throttle};
 
 const MIB: u64 = 1 << 20;
 
@@ -146,4 +146,16 @@ fn a_processor_that_others_use_is_not_the_device() {
     let _busy = Busy::on_the_first_processor();
     let found = measured(&mut command);
     assert_fired(&found, "processor_wait", "for a processor that other threads used");
+}
+
+/// Before: "a thread waited … for a processor that other threads used", where there were none.
+#[test]
+fn a_quota_of_processors_is_reported_as_one() {
+    let device = LoopDevice::mount(64 * MIB, 512);
+    let file = device.path().join("file");
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    let quota = Quota::of_a_fifth();
+    // From the page cache, so that the thread wants a whole processor.
+    let found = measured(&mut quota.command(&bench(&file, &["--buffered", "--time", "1.5s"])));
+    assert_fired(&found, "processor_wait", "the control group's processor quota stopped the program for");
 }

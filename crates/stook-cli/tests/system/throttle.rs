@@ -1,4 +1,5 @@
-//! A limit on how often a process may read from a device, as cloud volumes have it.
+//! Limits that a control group sets: how often a process may read from a device, as cloud volumes
+//! have it, and how much of a processor it gets, as containers have it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,17 +43,58 @@ impl Throttle {
 
     /// The same command, run by a process of the group.
     pub(crate) fn command(&self, command: &Command) -> Command {
-        let mut inside = Command::new("sh");
-        inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.group.join("cgroup.procs"));
-        inside.arg(command.get_program()).args(command.get_args());
-        inside
+        inside(&self.group, command)
     }
 }
 
 impl Drop for Throttle {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir(&self.group) {
-            eprintln!("{} was not removed: {error}", self.group.display());
-        }
+        remove(&self.group);
+    }
+}
+
+/// A control group in which processes get a fifth of a processor; it goes when this goes.
+pub(crate) struct Quota(PathBuf);
+
+impl Quota {
+    pub(crate) fn of_a_fifth() -> Self {
+        let name = format!("stook-quota-{}", std::process::id());
+        let (root, file, quota) = match fs::read_to_string("/sys/fs/cgroup/cgroup.controllers") {
+            Ok(controllers) => {
+                assert!(controllers.split_whitespace().any(|name| name == "cpu"), "no cpu in {controllers}");
+                fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+                ("/sys/fs/cgroup", "cpu.max", "20000 100000")
+            }
+            // Its period is 100 ms unless told otherwise.
+            Err(_) => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
+        };
+        let group = Path::new(root).join(name);
+        fs::create_dir(&group).unwrap();
+        fs::write(group.join(file), quota).unwrap();
+        Self(group)
+    }
+
+    /// The same command, run by a process of the group.
+    pub(crate) fn command(&self, command: &Command) -> Command {
+        inside(&self.0, command)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn inside(group: &Path, command: &Command) -> Command {
+    let mut inside = Command::new("sh");
+    inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
+    inside.arg(command.get_program()).args(command.get_args());
+    inside
+}
+
+fn remove(group: &Path) {
+    if let Err(error) = fs::remove_dir(group) {
+        eprintln!("{} was not removed: {error}", group.display());
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
     format!("{doubt}{answers} {valid} of {all} measurements passed their checks{}.", failed(states))
 }
 
-const WHAT_IS_WRONG: &str = "What is wrong with each is told below";
+const WHAT_IS_WRONG: &str = "What is wrong with each is reported below";
 /// What may help where a device is known.
 const AGAIN: &str = "run it again when nothing else uses the machine, or for longer";
 

@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError};
 /// More than a few idle ones are left over from a burst of threads, and each holds kernel memory.
 const IDLE_MAX: usize = 4;
 
-/// What was used and may be used again, by the process that made it. A forked child has a copy of what its parent kept: the
-/// rings are the parent's, and threads of a pool do not exist in the child. They are neither used nor taken down there.
+/// What was used and may be used again, by the process that made it. A forked child has a copy of
+/// what its parent kept: the rings are the parent's, and threads of a pool do not exist in the
+/// child. They are neither used nor taken down there.
 pub(crate) struct IdlePool<T>(Mutex<OfProcess<T>>);
 
 struct OfProcess<T> {

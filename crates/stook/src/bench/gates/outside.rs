@@ -85,8 +85,8 @@ pub(super) fn processor_wait(cell: &CellFacts<'_>) -> Gate {
             in_words(*stopped_s)
         ),
         None => format!(
-            "a thread waited {percent:.0}% of {time} for a processor that other threads used: latencies hold that \
-             time; leave the machine to the measurement{fewer}"
+            "a thread waited {percent:.0}% of {time} for a processor that other threads used: latencies hold \
+             that time; leave the machine to the measurement{fewer}"
         ),
     };
     let within = format!("no thread waited more than {percent:.1}% of {time} for a processor");

@@ -16,8 +16,8 @@ mod doubt;
 pub mod mix;
 mod swept;
 
-pub(super) use cell::{second_rates, whole_seconds};
 pub use cell::{Cell, Part, counted_runs};
+pub(super) use cell::{second_rates, whole_seconds};
 pub use doubt::{Doubt, doubts};
 pub use swept::{Fitted, Models, Swept};
 

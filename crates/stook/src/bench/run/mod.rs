@@ -3,8 +3,9 @@
 //! The watching thread counts what is in flight about a thousand times a second (in open loops half
 //! as often: `pace.rs` says why), at random moments, so that the mean is one over time and
 //! independent of what the jobs count; reads the counters of the device, of the processors and of
-//! control groups when measuring begins and when all is done; and passes on interruptions. It looks from the end of the ramp until nothing is in flight any more, which is
-//! the time that rates are per.
+//! control groups when measuring begins and when all is done; and passes on interruptions. It looks
+//! from the end of the ramp until nothing is in flight any more, which is the time that rates are
+//! per.
 //!
 //! What was there to be written before a cell that writes is made durable before it begins, and
 //! what it wrote itself after its end; how long that takes is no part of the measured time, and is

@@ -13,8 +13,8 @@ use crate::pack::read::reader::{Read, ReadBatch, Reader};
 use crate::pack::state::segment::Segment;
 use crate::plan::{Plan, PlanOptions};
 
-/// Longest gap between two wanted frames that is read over. From a device so much more takes no longer than one more
-/// request; from the page cache every byte is copied.
+/// Longest gap between two wanted frames that is read over. From a device so much more takes no
+/// longer than one more request; from the page cache every byte is copied.
 const GAP_DIRECT: u64 = 32 << 10;
 const GAP_CACHED: u64 = 4 << 10;
 

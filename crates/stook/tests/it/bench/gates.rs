@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use stook::bench::gates::{
-    CellFacts, Gate, GateName, Load, Outcome, Sampled, Series, State, Throttled, check, find_fall, reasons,
-    state, steadiness,
+    CellFacts, Gate, GateName, Load, Outcome, QuotaStop, Sampled, Series, State, Throttled, check, find_fall,
+    reasons, state, steadiness,
 };
 use stook_testing::device::{Costs, Device, Workload, WriteCache};
 
@@ -34,6 +34,7 @@ pub(super) fn good() -> CellFacts<'static> {
         link_limit_bytes_per_s: Ok(500e6),
         thread_cpu_share_max: Ok(0.3),
         processor_wait_share_max: Ok(0.01),
+        quota_stop: None,
         throttled: Vec::new(),
         durable_after_s: None,
         series: Series { window_s: 1.0, rates_bytes_per_s: FLAT },
@@ -42,7 +43,15 @@ pub(super) fn good() -> CellFacts<'static> {
 }
 
 pub(super) fn open(due: u64, done: u64, held_back: u64, unserved: u64) -> Load {
-    Load::Open { due, done, held_back, unserved, is_random: false }
+    let (late_mean_s, latency_mean_s) = (0.0, good().latency_mean_s);
+    Load::Open { due, done, held_back, unserved, is_random: false, late_mean_s, latency_mean_s }
+}
+
+/// So many requests, each done in time: how late the tool began them on average, and how long they
+/// took from when they were due.
+fn arriving(requests: u64, late_mean_s: f64, latency_mean_s: f64) -> Load {
+    let (due, done, held_back, unserved, is_random) = (requests, requests, 0, 0, false);
+    Load::Open { due, done, held_back, unserved, is_random, late_mean_s, latency_mean_s }
 }
 
 fn writing() -> CellFacts<'static> {
@@ -88,6 +97,7 @@ fn a_good_cell_passes_and_what_is_unknown_makes_it_unverified() {
     for gate in &gates {
         let nothing_to_check = [
             GateName::RateReached,
+            GateName::Punctual,
             GateName::DeviceBytesWritten,
             GateName::WriteBurst,
             GateName::Throttle,
@@ -300,6 +310,78 @@ fn a_thread_that_waits_for_a_processor_makes_latencies_longer() {
     assert!(reported(2).ends_with("or ask for fewer jobs"), "{}", reported(2));
     let short = CellFacts { time_s: 0.09, ..cell(0.5) };
     assert_eq!(outcome(&short, GateName::ProcessorWait), Outcome::Unverified, "one turn of another thread");
+}
+
+/// A hundred requests a second for ten seconds, one at a time.
+fn light(latency_mean_s: f64, waited_share: f64) -> CellFacts<'static> {
+    CellFacts {
+        load: arriving(1000, 0.0, latency_mean_s),
+        time_s: 10.0,
+        steady_s: 10.0,
+        requests: 1000,
+        latency_mean_s,
+        in_flight: sampled(100.0 * latency_mean_s),
+        processor_wait_share_max: Ok(waited_share),
+        ..good()
+    }
+}
+
+/// Before: beside two busy loops on the same processor the mean was 577 µs instead of 150 µs, and
+/// the run was valid, because 300 µs for each request were 3% of the time.
+#[test]
+fn in_a_light_load_waiting_for_a_processor_is_held_against_the_latencies() {
+    // Of the 0.3 s that a thread waited, waking it for each request is 0.01 s; 0.29 ÷ 0.577.
+    let why = "a thread waited 50% of the time in which requests were in flight for a processor that other";
+    fires(GateName::ProcessorWait, &light(577e-6, 0.03), &light(577e-6, 0.0038), why);
+    let measured = |cell: &CellFacts<'_>| gate(cell, GateName::ProcessorWait).measured.unwrap();
+    assert!((measured(&light(577e-6, 0.03)) - 0.29 / 0.577).abs() < 1e-9);
+    // Requests of 20 µs that wait 8 µs each for a processor that nobody uses.
+    assert_eq!(measured(&light(20e-6, 0.0008)), 0.0008);
+    // Four jobs share the requests, so each waited for a quarter of the latencies.
+    let four = CellFacts { jobs: 4, ..light(577e-6, 0.03) };
+    assert!((measured(&four) - 4.0 * 0.2975 / 0.577).abs() < 1e-9);
+    // Where requests are in flight all of the time, the time is what counts, at any depth.
+    assert_eq!(measured(&CellFacts { processor_wait_share_max: Ok(0.03), ..good() }), 0.03);
+    let deep = CellFacts { load: arriving(1000, 0.0, 2.0), ..light(2.0, 0.03) };
+    assert_eq!(measured(&deep), 0.03);
+    // What was late to begin is a part of the latency, although it was not in flight.
+    let late = CellFacts { load: arriving(1000, 0.0, 0.577), ..light(577e-6, 0.03) };
+    assert_eq!(measured(&late), 0.03);
+    let nothing = CellFacts { requests: 0, load: arriving(0, 0.0, 0.0), ..light(0.0, 0.03) };
+    assert_eq!(measured(&nothing), 0.03);
+}
+
+/// Before: "other threads used" the processor, and the machine was to be left to the measurement.
+#[test]
+fn a_quota_of_processors_is_named_where_threads_had_to_wait_for_it() {
+    let cell = |share| {
+        let quota_stop = Some(QuotaStop { limit: "cpu.max 20000 100000".to_owned(), stopped_s: 0.35 });
+        CellFacts { processor_wait_share_max: Ok(share), quota_stop, ..good() }
+    };
+    let why = "the control group's processor quota stopped the program for 350 ms (cpu.max 20000 100000), \
+               and a thread waited 23% of the time for a processor: latencies hold that time; raise the \
+               quota";
+    fires(GateName::ProcessorWait, &cell(0.23), &cell(0.049), why);
+    let passed = gate(&cell(0.049), GateName::ProcessorWait).reason;
+    assert!(!passed.contains("quota"), "{passed}");
+}
+
+/// Before: a mean of 44 µs of which 32 were the timer of the tool was valid.
+#[test]
+fn latencies_that_are_mostly_a_late_timer_are_not_those_of_the_device() {
+    let late = |late_mean_s| {
+        let load = arriving(25_000, late_mean_s, 44e-6);
+        let (latency_mean_s, in_flight) = (44e-6 - late_mean_s, sampled(1250.0 * (44e-6 - late_mean_s)));
+        CellFacts { load, latency_mean_s, in_flight, ..good() }
+    };
+    let why = "requests were handed over 32.0 µs after they were due (73% of the mean latency): the timers \
+               of this machine, not the device; use a closed loop (--depth) for latencies";
+    doubts(GateName::Punctual, &late(32e-6), &late(8.7e-6), why);
+    assert_eq!(outcome(&late(8.9e-6), GateName::Punctual), Outcome::Unverified);
+    assert_eq!(outcome(&good(), GateName::Punctual), Outcome::NotApplicable);
+    // Where nothing was done there is no latency that could be late.
+    let nothing = CellFacts { load: arriving(0, 0.0, 0.0), ..good() };
+    assert_eq!(outcome(&nothing, GateName::Punctual), Outcome::Unverified);
 }
 
 /// Before: 256 requests, or 0.4 s without a ramp, were valid.
@@ -532,12 +614,13 @@ fn gates_serialise_with_plain_names() {
     let gates = serde_json::to_value(check(&CellFacts { steady_s: 0.5, ..good() })).unwrap();
     let names: Vec<&str> =
         gates.as_array().unwrap().iter().map(|gate| gate["name"].as_str().unwrap()).collect();
-    let expected = "little_requested little_sampled rate_reached device_bytes_read device_bytes_written link_limit \
-                    thread_cpu processor_wait length steady_spread steady_slope write_burst throttle durable";
+    let expected = "little_requested little_sampled rate_reached punctual device_bytes_read \
+                    device_bytes_written link_limit thread_cpu processor_wait length steady_spread \
+                    steady_slope write_burst throttle durable";
     assert_eq!(names.join(" "), expected);
     assert_eq!(gates[0]["outcome"], "passed");
     assert_eq!(gates[2]["outcome"], "not_applicable");
-    assert_eq!(gates[8]["outcome"], "unverified");
+    assert_eq!(gates[9]["outcome"], "unverified");
     assert_eq!(gates[0]["allowed_min"], 0.97);
     assert!(gates[2]["measured"].is_null());
 }

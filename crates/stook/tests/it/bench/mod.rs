@@ -25,7 +25,8 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
             let done = run.finished.len() as u64;
             let is_random = matches!(run.workload.arrival, Arrival::Poisson(_));
             let due = done + run.in_flight.last().unwrap();
-            Load::Open { due, done, held_back: 0, unserved: 0, is_random }
+            let (late_mean_s, latency_mean_s) = (0.0, run.latency_mean_s());
+            Load::Open { due, done, held_back: 0, unserved: 0, is_random, late_mean_s, latency_mean_s }
         }
     };
     let mut looks = Looks::default();
@@ -46,6 +47,7 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
         link_limit_bytes_per_s: unknown(),
         thread_cpu_share_max: unknown(),
         processor_wait_share_max: unknown(),
+        quota_stop: None,
         throttled: Vec::new(),
         durable_after_s: None,
         series: Series { window_s: run.workload.window_s, rates_bytes_per_s: rates },

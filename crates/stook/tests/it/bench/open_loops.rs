@@ -44,7 +44,7 @@ impl Chance {
     }
 }
 
-/// What a tool finds that counts everything, and looks every half to one and a half milliseconds.
+/// What a tool finds that counts everything, and looks every one to three milliseconds.
 fn measured(asked: Asked, seed: u64) -> CellFacts<'static> {
     let Asked { rate_per_s, random, latency_s, time_s } = asked;
     let mut chance = Chance(seed << 32);
@@ -63,16 +63,25 @@ fn measured(asked: Asked, seed: u64) -> CellFacts<'static> {
         let begun = begins.partition_point(|begin_s| *begin_s <= look_s);
         let ended = ends.partition_point(|end_s| *end_s <= look_s);
         looks.add((begun - ended) as u64);
-        look_s += 0.5e-3 + 1e-3 * chance.share();
+        look_s += 1e-3 + 2e-3 * chance.share();
     }
     let requests = begins.len() as u64;
     let done = ends.partition_point(|end_s| *end_s <= time_s) as u64;
+    let latency_mean_s = latency_sum_s / requests as f64;
     CellFacts {
-        load: Load::Open { due: requests, done, held_back: 0, unserved: 0, is_random: random },
+        load: Load::Open {
+            due: requests,
+            done,
+            held_back: 0,
+            unserved: 0,
+            is_random: random,
+            late_mean_s: 0.0,
+            latency_mean_s,
+        },
         time_s: until_s,
         steady_s: time_s,
         requests,
-        latency_mean_s: latency_sum_s / requests as f64,
+        latency_mean_s,
         in_flight: looks.sampled(),
         ..good()
     }
@@ -129,7 +138,15 @@ fn a_load_that_outruns_the_device_is_refused_although_every_request_began() {
 fn steady(due: &[u64], is_random: bool) -> [Gate; 2] {
     let rates: Vec<f64> = due.iter().map(|&requests| requests as f64 * 4096.0 / 0.1).collect();
     let all: u64 = due.iter().sum();
-    let load = Load::Open { due: all, done: all, held_back: 0, unserved: 0, is_random };
+    let load = Load::Open {
+        due: all,
+        done: all,
+        held_back: 0,
+        unserved: 0,
+        is_random,
+        late_mean_s: 0.0,
+        latency_mean_s: good().latency_mean_s,
+    };
     let cell = CellFacts { load, series: Series { window_s: 0.1, rates_bytes_per_s: &rates }, ..good() };
     [GateName::SteadySpread, GateName::SteadySlope].map(|name| gate(&cell, name))
 }

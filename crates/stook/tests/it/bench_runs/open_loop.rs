@@ -38,6 +38,9 @@ fn what_comes_too_late_is_counted_and_its_waiting_is_part_of_its_latency() {
     let reached = found.runs[0].gates.iter().find(|gate| gate.name == GateName::RateReached).unwrap();
     assert!(reached.is_failed() && reached.reason.contains("500 requests were due"), "{reached:?}");
     assert!(reached.reason.contains("the device does not keep up"), "{reached:?}");
+    // They waited for a place, which is no fault of a timer.
+    let punctual = found.runs[0].gates.iter().find(|gate| gate.name == GateName::Punctual).unwrap();
+    assert_eq!(punctual.outcome, Outcome::Passed, "{punctual:?}");
     // The request served last was due long before; a closed loop would tell 20 ms of each.
     let worst_ns = found.total.latency_max_ns.unwrap();
     assert!(worst_ns > 500_000_000, "{worst_ns}");
