@@ -246,12 +246,7 @@ fn fields(head: &RecordHead) -> HeadFields {
     let attributes = &head.attributes;
     HeadFields {
         body_bytes: head.body_len,
-        kind: attributes.file_kind().map(|kind| match kind {
-            FileKind::File => "file",
-            FileKind::Directory => "directory",
-            FileKind::Symlink => "symlink",
-            FileKind::HardLink => "hard_link",
-        }),
+        kind: attributes.file_kind().map(FileKind::as_str),
         mode: attributes.mode(),
         mtime_ns: attributes.mtime_ns(),
         owner_user_id: attributes.owner().map(|(user, _)| user),

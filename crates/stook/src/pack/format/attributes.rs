@@ -1,6 +1,7 @@
 //! Small typed attributes of a record.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use super::bytes::Cursor;
 use super::{Decoded, Invalid};
@@ -24,7 +25,16 @@ pub const CTIME_NS: u8 = 8;
 pub const INODE: u8 = 9;
 
 /// What people call those that the format defines.
-const CALLED: [&str; 8] = ["kind", "mode", "mtime_ns", "user_id", "group_id", "names", "ctime_ns", "inode"];
+const CALLED: [(u8, &str); 8] = [
+    (KIND, "kind"),
+    (MODE, "mode"),
+    (MTIME_NS, "mtime_ns"),
+    (USER_ID, "user_id"),
+    (GROUP_ID, "group_id"),
+    (NAMES, "names"),
+    (CTIME_NS, "ctime_ns"),
+    (INODE, "inode"),
+];
 
 /// Up to this many attributes are compared one by one.
 const FEW: usize = 16;
@@ -43,6 +53,22 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// What people call it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Symlink => "symlink",
+            Self::HardLink => "hard_link",
+        }
+    }
+
+    /// The kind that people call so.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::File, Self::Directory, Self::Symlink, Self::HardLink];
+        all.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// The value of the attribute.
     pub fn code(self) -> u8 {
         match self {
@@ -72,6 +98,31 @@ pub enum Name {
     Id(u8),
     /// A name of 1 to 255 bytes.
     Text(String),
+}
+
+impl Name {
+    /// That of the attribute that the format defines and people call so.
+    pub fn known(called: &str) -> Option<Self> {
+        CALLED.iter().find(|(_, known)| *known == called).map(|(id, _)| Self::Id(*id))
+    }
+
+    /// What people call it; `None` for a number that the format does not define.
+    pub fn called(&self) -> Option<&str> {
+        match self {
+            Self::Id(id) => CALLED.iter().find(|(known, _)| known == id).map(|(_, called)| *called),
+            Self::Text(text) => Some(text),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.called()) {
+            (_, Some(called)) => f.write_str(called),
+            (Self::Id(id), None) => write!(f, "{id}"),
+            (Self::Text(text), None) => f.write_str(text),
+        }
+    }
 }
 
 /// The value of an attribute.
@@ -128,7 +179,7 @@ impl Attributes {
     /// [`Error::Invalid`] when it is called as one that the format defines: whoever reads it would
     /// take it for that.
     pub fn set_text(&mut self, name: &str, value: &str) -> Result<()> {
-        if CALLED.contains(&name) {
+        if Name::known(name).is_some() {
             return Err(Error::Invalid(format!(
                 "an attribute cannot be called {name}: that is what packed files have; choose another name"
             )));
@@ -422,6 +473,21 @@ mod tests {
             all.set(Name::Id(KIND), Value::U8(code));
             assert_eq!((all.file_kind(), Attributes::kind_of(&all.encode().unwrap())), (kind, kind));
         }
+    }
+
+    #[test]
+    fn what_the_format_defines_is_found_by_what_it_is_called() {
+        for (id, called) in CALLED {
+            assert_eq!(Name::known(called), Some(Name::Id(id)));
+            assert_eq!((Name::Id(id).called(), Name::Id(id).to_string()), (Some(called), called.to_owned()));
+        }
+        assert_eq!((Name::known("label"), Name::known("200")), (None, None));
+        assert_eq!((Name::Id(200).called(), Name::Id(200).to_string()), (None, "200".to_owned()));
+        assert_eq!(Name::Text("label".into()).to_string(), "label");
+        for kind in [FileKind::File, FileKind::Directory, FileKind::Symlink, FileKind::HardLink] {
+            assert_eq!(FileKind::from_name(kind.as_str()), Some(kind));
+        }
+        assert_eq!(FileKind::from_name("pipe"), None);
     }
 
     #[test]

@@ -150,6 +150,49 @@ impl Pack {
         self.get_files(std::slice::from_ref(key))?.pop().unwrap_or(Ok(None))
     }
 
+    /// Has `look` look at the content of the file with this key where it lies, as
+    /// [`get_with`](Self::get_with) does at a record: of a further name at that of the file.
+    ///
+    /// # Errors
+    /// As [`get_file`](Self::get_file).
+    pub fn get_file_with<T>(&self, key: &Key, look: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let looked = self.get_with(key, |record| match record.is_hard_link() {
+            true => Err(look),
+            false => Ok(look(record.body)),
+        })?;
+        match looked {
+            Some(Ok(seen)) => Ok(Some(seen)),
+            Some(Err(look)) => Ok(self.get_file(key)?.map(|record| look(&record.body))),
+            None => Ok(None),
+        }
+    }
+
+    /// Has `each` look at the contents of the files with these keys where they lie, as
+    /// [`get_many_with`](Self::get_many_with) does at records: of further names at those of the
+    /// files, behind all others.
+    ///
+    /// # Errors
+    /// When the index cannot be read. What became of each file is told to `each`.
+    pub fn get_files_with(
+        &self,
+        keys: &[Key],
+        mut each: impl FnMut(usize, Result<Option<&[u8]>>),
+    ) -> Result<()> {
+        let mut links = Vec::new();
+        self.get_many_with(keys, |number, record| match record {
+            Ok(Some(record)) if record.is_hard_link() => links.push(number),
+            record => each(number, record.map(|record| record.map(|record| record.body))),
+        })?;
+        let names: Vec<Key> = links.iter().filter_map(|&number| keys.get(number).cloned()).collect();
+        for (number, record) in links.into_iter().zip(self.get_files(&names)?) {
+            match record {
+                Ok(record) => each(number, Ok(record.as_ref().map(|record| record.body.as_ref()))),
+                Err(error) => each(number, Err(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// The contents of the files that further names lead to: of each its key, and the body of its
     /// record.
     ///

@@ -46,6 +46,31 @@ impl Pack {
         keys.iter().map(entry).collect()
     }
 
+    /// The highest id among the live keys.
+    ///
+    /// # Errors
+    /// What reading the index meets.
+    pub fn last_id(&self) -> Result<Option<u64>> {
+        let any_from = |id: u64| -> Result<bool> {
+            let found = self.keys_in(KeyRange::all().from(&Key::id(id)))?.next().transpose()?;
+            Ok(found.is_some())
+        };
+        if !any_from(0)? {
+            return Ok(None);
+        }
+        // There is one from `low` on, and none from behind `high` on.
+        let (mut low, mut high) = (0, u64::MAX);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if any_from(middle)? {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(Some(low))
+    }
+
     /// The live keys of a range in the order in which their records are on the medium, groups (all
     /// if empty) apart. The keys of one segment at a time are in memory.
     pub fn keys_on_disk<'p>(

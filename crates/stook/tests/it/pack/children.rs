@@ -102,6 +102,17 @@ fn further_names_have_the_content_and_the_length_of_their_file() {
         bodies,
         [long.clone(), long.clone(), long.clone(), Some(String::new()), Some("file".into()), None]
     );
+    let mut seen = vec![None; names.len()];
+    pack.get_files_with(&names, |number, content| {
+        let content = content.unwrap().map(|content| String::from_utf8(content.to_vec()).unwrap());
+        assert!(seen[number].replace(content).is_none(), "{number} is reported twice");
+    })
+    .unwrap();
+    assert_eq!(seen.into_iter().map(Option::unwrap).collect::<Vec<_>>(), bodies);
+    for (name, body) in names.iter().zip(&bodies) {
+        let content = pack.get_file_with(name, |content| String::from_utf8(content.to_vec()).unwrap());
+        assert_eq!(content.unwrap(), *body, "{name}");
+    }
     let record = pack.get_file(&key("two")).unwrap().unwrap();
     assert_eq!((record.head.key, record.head.body_len), (key("two"), Some(9_000)));
     let lens = |names: &[&str]| {
@@ -116,6 +127,12 @@ fn further_names_have_the_content_and_the_length_of_their_file() {
     for (name, why) in [("of-d", "not a file"), ("lost", "no such file"), ("loop", "without end")] {
         let opened = pack.open_file(&key(name)).unwrap_err().to_string();
         let got = pack.get_file(&key(name)).unwrap_err();
+        let looked = pack.get_file_with(&key(name), <[u8]>::len).unwrap_err();
+        assert_eq!(looked.to_string(), got.to_string());
+        pack.get_files_with(&[key(name)], |_, content| {
+            assert_eq!(content.unwrap_err().to_string(), got.to_string());
+        })
+        .unwrap();
         let listed = lens(&[name]).remove(0).unwrap_err();
         assert!(matches!(got, Error::Invalid(_)) && got.to_string().contains(why), "{got}");
         assert_eq!((got.to_string(), listed.to_string()), (opened.clone(), opened), "one rule for all");
@@ -128,4 +145,13 @@ fn further_names_have_the_content_and_the_length_of_their_file() {
     assert_eq!(of(Kinds::FILES), files.iter().cloned().chain([Key::id(3)]).collect::<Vec<_>>());
     assert_eq!(of(Kinds { files: false, directories: true, symlinks: true }), ["d", "s"].map(key));
     assert_eq!(of(Kinds::ALL).len(), 9);
+}
+
+#[test]
+fn the_last_id_is_the_highest_that_is_live() {
+    assert_eq!(packed(&[(key("text"), None, "x")]).last_id().unwrap(), None);
+    for ids in [vec![0], vec![7, 3], vec![u64::MAX, 1], vec![u64::MAX - 1, 1 << 40, 0]] {
+        let records: Vec<_> = ids.iter().map(|&id| (Key::id(id), None, "x")).collect();
+        assert_eq!(packed(&records).last_id().unwrap(), ids.iter().max().copied(), "{ids:?}");
+    }
 }
