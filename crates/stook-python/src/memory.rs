@@ -149,28 +149,13 @@ impl Settled {
     }
 }
 
-/// A `bytes` of this length that `fill` writes, without the interpreter if it is long.
-pub(crate) fn new_bytes<'py, E: Send>(
-    py: Python<'py>,
-    len: usize,
-    raise: impl FnOnce(E) -> PyErr,
-    fill: impl FnOnce(&mut [u8]) -> Result<(), E> + Send,
-) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, len, |out| detach_if_long(py, len, || fill(out)).map_err(raise))
-}
-
-/// A `bytes` with this content.
+/// A `bytes` with this content, copied without the interpreter if it is long.
 pub(crate) fn bytes_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     if bytes.len() <= RELEASE_MIN {
         return Ok(PyBytes::new(py, bytes));
     }
-    new_bytes(
-        py,
-        bytes.len(),
-        |never: std::convert::Infallible| match never {},
-        |out| {
-            out.copy_from_slice(bytes);
-            Ok(())
-        },
-    )
+    PyBytes::new_with(py, bytes.len(), |out| {
+        py.detach(|| out.copy_from_slice(bytes));
+        Ok(())
+    })
 }

@@ -1,4 +1,5 @@
-//! Reports of the library as data classes of the package.
+//! Reports of the library as data classes of the package, and attributes that only show what it
+//! knows.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -26,3 +27,27 @@ pub(crate) fn make<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     fields.py().import(module)?.getattr(class)?.call((), Some(fields))
 }
+
+/// Attributes of a class that can only be read: each with its type, and how it is got from the
+/// object, as `this`, and the interpreter where that is needed.
+macro_rules! getters {
+    ($class:ident { $(
+        $(#[$($doc:tt)*])*
+        $name:ident: $type:ty = |$this:ident $(, $py:ident)?| $value:expr;
+    )* }) => {
+        #[pymethods]
+        impl $class {
+            $(
+                $(#[$($doc)*])*
+                #[getter]
+                fn $name(slf: Bound<'_, Self>) -> $type {
+                    let $this = slf.get();
+                    $(let $py = slf.py();)?
+                    $value
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use getters;

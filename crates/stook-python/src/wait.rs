@@ -88,27 +88,30 @@ pub(crate) fn watched<T: Send + 'static>(
     }
 }
 
-/// The same for work that has a callback, which is also asked whether anybody still waits: once a
-/// signal ended the wait, work stops where it next can, and nobody receives anything more.
+/// The same for work with an argument `progress`, which is called with these numbers. Work is also
+/// told whether anybody still waits: once a signal ended the wait, it stops where it next can, and
+/// nobody receives anything more.
 ///
 /// # Errors
-/// What a signal handler or the callback raised.
-pub(crate) fn interruptible_with_progress<T: Send + 'static>(
+/// As [`callback_of`]; what a signal handler or the callback raised; what the work did.
+pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
     py: Python<'_>,
-    callback: Option<Py<PyAny>>,
-    work: impl FnOnce(&mut dyn FnMut(&[u64]) -> bool) -> T + Send + 'static,
+    progress: Option<&Bound<'_, PyAny>>,
+    numbers: [&str; N],
+    work: impl FnOnce(&mut dyn FnMut([u64; N]) -> bool) -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
+    let callback = callback_of(progress, &numbers)?;
     let wanted = Arc::new(());
     let waiting = Arc::downgrade(&wanted);
     let (done, reported) = interruptible(py, move || {
         let mut reporter = ProgressReporter::new(callback);
-        let done = work(&mut |numbers| waiting.strong_count() > 0 && reporter.go_on(numbers));
+        let done = work(&mut |numbers| waiting.strong_count() > 0 && reporter.go_on(&numbers));
         let reported = if waiting.strong_count() > 0 { reporter.finish() } else { Ok(()) };
         (done, reported)
     })?;
     drop(wanted);
     reported?;
-    Ok(done)
+    done
 }
 
 /// Reports to a callable of Python how far work without the interpreter has come, and looks for

@@ -3,25 +3,12 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
-use stook::pack::Attributes;
 use stook::pack::format::attributes::{
     CTIME_NS, GROUP_ID, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value,
 };
+use stook::pack::{Attributes, FileKind};
 
-use super::kinds;
 use crate::errors::invalid;
-
-/// Numbers that the format defines, and what they are called here.
-const KNOWN: [(u8, &str); 8] = [
-    (KIND, "kind"),
-    (MODE, "mode"),
-    (MTIME_NS, "mtime_ns"),
-    (USER_ID, "user_id"),
-    (GROUP_ID, "group_id"),
-    (NAMES, "names"),
-    (CTIME_NS, "ctime_ns"),
-    (INODE, "inode"),
-];
 
 /// The dict of attributes.
 pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResult<Bound<'py, PyDict>> {
@@ -29,26 +16,16 @@ pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResu
     for (name, value) in attributes.iter() {
         let name = match name {
             // What the format defines is what its name means, wherever a text has the same.
-            Name::Text(text) if known_of(text).is_some_and(|id| attributes.get(&id).is_some()) => continue,
-            Name::Text(text) => text.into_pyobject(py)?.into_any(),
-            Name::Id(id) => match KNOWN.iter().find(|(known, _)| known == id) {
-                Some((_, name)) => name.into_pyobject(py)?.into_any(),
-                None => id.into_pyobject(py)?.into_any(),
-            },
+            Name::Text(text) if Name::known(text).is_some_and(|id| attributes.get(&id).is_some()) => continue,
+            Name::Id(id) if name.called().is_none() => id.into_pyobject(py)?.into_any(),
+            known => known.called().into_pyobject(py)?,
         };
         dict.set_item(name, value_to_python(py, value)?)?;
     }
-    if let Some(kind) = attributes.file_kind()
-        && let Some((_, name)) = kinds::NAMES.iter().find(|(known, _)| *known == kind)
-    {
-        dict.set_item("kind", name)?;
+    if let Some(kind) = attributes.file_kind() {
+        dict.set_item("kind", kind.as_str())?;
     }
     Ok(dict)
-}
-
-/// What the format calls a name that it defines.
-fn known_of(text: &str) -> Option<Name> {
-    KNOWN.iter().find(|(_, known)| *known == text).map(|(id, _)| Name::Id(*id))
 }
 
 fn value_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
@@ -77,7 +54,7 @@ pub(crate) fn from_python(mapping: Option<&Bound<'_, PyMapping>>) -> PyResult<At
 
 fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Name> {
     if let Ok(text) = name.extract::<String>() {
-        return Ok(known_of(&text).unwrap_or(Name::Text(text)));
+        return Ok(Name::known(&text).unwrap_or(Name::Text(text)));
     }
     match name.extract::<u8>() {
         Ok(id) if id >= 128 => Ok(Name::Id(id)),
@@ -89,14 +66,14 @@ fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Name> {
 }
 
 fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    let wrong = |wanted: &str| invalid(format!("the attribute {} is {wanted}, not {value}", said(name)));
+    let wrong = |wanted: &str| invalid(format!("the attribute {name} is {wanted}, not {value}"));
     let number = |wanted: &str| value.extract::<u32>().map_err(|_| wrong(wanted));
     match name {
         Name::Id(KIND) => {
             let text = value.extract::<String>().unwrap_or_default();
-            let kind = kinds::NAMES.iter().find(|(_, known)| *known == text);
+            let kind = FileKind::from_name(&text);
             let kind = kind.ok_or_else(|| wrong("one of file, directory, symlink, hard_link"))?;
-            Ok(Value::U8(kind.0.code()))
+            Ok(Value::U8(kind.code()))
         }
         Name::Id(MODE | USER_ID | GROUP_ID | NAMES) => Ok(Value::U32(number("a number of 32 bits")?)),
         Name::Id(INODE) => value.extract().map(Value::U64).map_err(|_| wrong("a number of 64 bits")),
@@ -104,16 +81,6 @@ fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
             value.extract().map(Value::I64).map_err(|_| wrong("nanoseconds since 1970 as an int"))
         }
         _ => any_value(name, value),
-    }
-}
-
-fn said(name: &Name) -> String {
-    match name {
-        Name::Text(text) => text.clone(),
-        Name::Id(id) => match KNOWN.iter().find(|(known, _)| known == id) {
-            Some((_, name)) => (*name).to_owned(),
-            None => id.to_string(),
-        },
     }
 }
 
@@ -126,13 +93,10 @@ fn any_value(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
         let positive = value.extract::<u64>().map(Value::U64);
-        return positive.or_else(|_| value.extract::<i64>().map(Value::I64)).map_err(|_| {
-            invalid(format!("the attribute {} does not fit into 64 bits: {value}", said(name)))
-        });
+        return positive
+            .or_else(|_| value.extract::<i64>().map(Value::I64))
+            .map_err(|_| invalid(format!("the attribute {name} does not fit into 64 bits: {value}")));
     }
-    Err(PyTypeError::new_err(format!(
-        "attributes are int, str or bytes; {} is {}",
-        said(name),
-        value.get_type().name()?
-    )))
+    let given = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("attributes are int, str or bytes; {name} is {given}")))
 }

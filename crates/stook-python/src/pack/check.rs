@@ -9,7 +9,7 @@ use stook::ops;
 use super::info;
 use crate::errors::OrRaise as _;
 use crate::paths;
-use crate::wait::{callback_of, interruptible_with_progress};
+use crate::wait::with_progress;
 
 /// Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its
 /// segments alone.
@@ -41,14 +41,10 @@ pub(crate) fn check<'py>(
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = interruptible_with_progress(
-        py,
-        callback_of(progress, &["bytes", "total"])?,
-        move |report_progress| {
-            ops::check::check(&pack, &mut |_| {}, &mut |done, total| report_progress(&[done, total]))
-        },
-    )?;
-    info::check_report(py, &report.or_raise()?)
+    let report = with_progress(py, progress, ["bytes", "total"], move |go_on| {
+        ops::check::check(&pack, &mut |_| {}, &mut |done, total| go_on([done, total])).or_raise()
+    })?;
+    info::check_report(py, &report)
 }
 
 /// Writes all that is whole and counts in a pack into a new one, in the order of the keys. The pack
@@ -86,12 +82,8 @@ pub(crate) fn repair<'py>(
     #[pyo3(from_py_with = paths::new)] new: PathBuf,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = interruptible_with_progress(
-        py,
-        callback_of(progress, &["bytes", "total"])?,
-        move |report_progress| {
-            ops::repair::repair(&pack, &new, &mut |done, total| report_progress(&[done, total]))
-        },
-    )?;
-    info::repair_report(py, &report.or_raise()?)
+    let report = with_progress(py, progress, ["bytes", "total"], move |go_on| {
+        ops::repair::repair(&pack, &new, &mut |done, total| go_on([done, total])).or_raise()
+    })?;
+    info::repair_report(py, &report)
 }

@@ -1,26 +1,25 @@
 //! `stook.Follow`: records as they are put.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use stook::ops::follow::wait_for_newer;
 use stook::pack::{self, Key, KeyRange};
 
-use super::open::Settings;
 use super::pack::Pack;
 use super::reading::with_group;
 use super::record::Record;
 use crate::errors::OrRaise as _;
-use crate::wait::interruptible;
+use crate::locks::locked;
+use crate::wait::with_progress;
 
 /// Records that are put into a pack from now on, each as a `Record`.
 #[pyclass(module = "stook", frozen)]
 pub(crate) struct Follow {
     /// It ends when this is closed.
     of: Py<Pack>,
-    settings: Settings,
     groups: Vec<String>,
     range: KeyRange,
     timeout: Option<Duration>,
@@ -42,41 +41,30 @@ impl Follow {
         range: KeyRange,
         timeout: Option<Duration>,
     ) -> Self {
-        let settings = of.get().settings.clone();
-        Self { of, settings, groups, range, timeout, state: Mutex::new(State { seen, put: VecDeque::new() }) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { of, groups, range, timeout, state: Mutex::new(State { seen, put: VecDeque::new() }) }
     }
 
     /// Waits for what is put next; whether there is to be more.
     fn wait(&self, py: Python<'_>) -> PyResult<bool> {
-        let (seen, settings) = (self.lock().seen.clone(), self.settings.clone());
+        let seen = locked(&self.state).seen.clone();
         let (of, before) = (self.of.clone_ref(py), seen.clone());
         let until = self.timeout.map(|timeout| Instant::now() + timeout);
-        // A signal ends the wait, and with it what waits on the other thread.
-        let wanted = Arc::new(());
-        let waiting = Arc::downgrade(&wanted);
-        let newer = interruptible(py, move || -> pack::Result<_> {
-            let mut go_on = || {
-                let is_open = of.get().reader_now().is_some();
-                is_open && waiting.strong_count() > 0 && until.is_none_or(|until| Instant::now() < until)
-            };
-            let newer = wait_for_newer(&seen, &mut go_on, || settings.open_reader())?;
+        let newer = with_progress(py, None, [], move |go_on| {
+            let (of, is_early) = (of.get(), || until.is_none_or(|until| Instant::now() < until));
+            let mut go_on = || of.reader_now().is_some() && go_on([]) && is_early();
+            let newer = wait_for_newer(&seen, &mut go_on, || of.settings.open_reader()).or_raise()?;
             let Some(newer) = newer else { return Ok(None) };
-            let heads = newer.put_since(&seen)?;
+            let heads = newer.put_since(&seen).or_raise()?;
             Ok(Some((newer, heads)))
         })?;
-        drop(wanted);
-        let Some((newer, heads)) = newer.or_raise()? else { return Ok(false) };
+        let Some((newer, heads)) = newer else { return Ok(false) };
         let is_wanted = |head: &pack::RecordHead| {
             let group = newer.group_of_segment(head.segment);
             self.range.contains(&head.key)
                 && (self.groups.is_empty() || self.groups.iter().any(|wanted| wanted == group))
         };
         let keys: Vec<Key> = heads.into_iter().filter(is_wanted).map(|head| head.key).collect();
-        let mut state = self.lock();
+        let mut state = locked(&self.state);
         // Another thread may have come first: what is newer than its state is found next.
         if Arc::ptr_eq(&state.seen, &before) {
             state.put.extend(keys);
@@ -95,7 +83,7 @@ impl Follow {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         loop {
             let next = {
-                let mut state = self.lock();
+                let mut state = locked(&self.state);
                 state.put.pop_front().map(|key| (key, state.seen.clone()))
             };
             match next {

@@ -120,7 +120,7 @@ impl Items {
         if !self.with_keys {
             return Ok(Some(value.into_any()));
         }
-        let pair = [key::to_python(py, &record.key)?, value.into_any()];
+        let pair = [key::to_python(py, &record.head.key)?, value.into_any()];
         Ok(Some(PyTuple::new(py, pair)?.into_any()))
     }
 }

@@ -6,14 +6,6 @@ use stook::pack::{FileKind, Kinds};
 
 use crate::errors::invalid;
 
-/// What attributes call each kind.
-pub(crate) const NAMES: [(FileKind, &str); 4] = [
-    (FileKind::File, "file"),
-    (FileKind::Directory, "directory"),
-    (FileKind::Symlink, "symlink"),
-    (FileKind::HardLink, "hard_link"),
-];
-
 /// `"file"`, `"directory"`, `"symlink"`, several of them, or `"all"`.
 pub(crate) fn kinds_of(kinds: Option<&Bound<'_, PyAny>>, default: Kinds) -> PyResult<Kinds> {
     let Some(kinds) = kinds else { return Ok(default) };
@@ -43,5 +35,5 @@ pub(crate) fn kinds_of(kinds: Option<&Bound<'_, PyAny>>, default: Kinds) -> PyRe
 
 /// What attributes call a kind; what does not say what it is is a file.
 pub(crate) fn name_of(kind: Option<FileKind>) -> &'static str {
-    NAMES.iter().find(|(known, _)| Some(*known) == kind).map_or("file", |(_, name)| name)
+    kind.unwrap_or(FileKind::File).as_str()
 }

@@ -43,18 +43,7 @@ impl Pack {
     ///     For each key a `Stat`, or ``None``.
     #[pyo3(signature = (keys))]
     fn stats(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Stat>>> {
-        let keys = keys_of(keys)?;
-        let reader = self.reader(py)?;
-        let mut all = Vec::with_capacity(keys.len());
-        for batch in keys.chunks(HEADS_LEN) {
-            let entries = py.detach(|| reader.locate(batch)).or_raise()?;
-            let entries: Vec<Option<KeyEntry>> =
-                entries.into_iter().map(|entry| entry.or_raise()).collect::<PyResult<_>>()?;
-            let known: Vec<KeyEntry> = entries.iter().flatten().cloned().collect();
-            let mut stats = stats_of(py, &reader, &known)?.into_iter();
-            all.extend(entries.into_iter().map(|entry| entry.and_then(|_| stats.next())));
-        }
-        Ok(all)
+        stats_by_key(py, &*self.reader(py)?, &keys_of(keys)?)
     }
 
     /// What lies directly below a directory, where keys are paths with ``/`` between their parts.
@@ -99,9 +88,19 @@ impl Pack {
 }
 
 fn stat_of(py: Python<'_>, reader: &pack::Pack, key: &Key) -> PyResult<Option<Stat>> {
-    let entries = py.detach(|| reader.locate(std::slice::from_ref(key))).or_raise()?;
-    let found: Option<KeyEntry> = entries.into_iter().next().map_or(Ok(None), |entry| entry.or_raise())?;
-    Ok(stats_of(py, reader, found.as_slice())?.pop())
+    Ok(stats_by_key(py, reader, std::slice::from_ref(key))?.pop().flatten())
+}
+
+fn stats_by_key(py: Python<'_>, reader: &pack::Pack, keys: &[Key]) -> PyResult<Vec<Option<Stat>>> {
+    let mut all = Vec::with_capacity(keys.len());
+    for batch in keys.chunks(HEADS_LEN) {
+        let entries = py.detach(|| reader.locate(batch)).or_raise()?.into_iter();
+        let entries: Vec<_> = entries.map(|entry| entry.or_raise()).collect::<PyResult<_>>()?;
+        let known: Vec<KeyEntry> = entries.iter().flatten().cloned().collect();
+        let mut stats = stats_of(py, reader, &known)?.into_iter();
+        all.extend(entries.into_iter().map(|entry| entry.and_then(|_| stats.next())));
+    }
+    Ok(all)
 }
 
 /// Checks that what has nothing below it is a directory all the same.

@@ -17,6 +17,7 @@ use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recove
 use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
 use crate::paths;
+use crate::reports::getters;
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe
 /// against crashes.
@@ -162,6 +163,18 @@ impl Pack {
     }
 }
 
+getters! { Pack {
+    /// Where the pack is.
+    path: PathBuf = |this| this.settings.path.clone();
+    /// The mode in which it was opened.
+    mode: &'static str = |this| this.settings.mode.as_str();
+    /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
+    /// looks for all damage.
+    damages: PyResult<Bound<'_, PyList>> = |this, py| info::damages(py, &this.reader(py)?.damages());
+    /// Whether it was closed.
+    closed: bool = |this| read(&this.state).is_none();
+}}
+
 #[pymethods]
 impl Pack {
     #[new]
@@ -201,31 +214,6 @@ impl Pack {
         })
     }
 
-    /// Where the pack is.
-    #[getter]
-    fn path(&self) -> PathBuf {
-        self.settings.path.clone()
-    }
-
-    /// The mode in which it was opened.
-    #[getter]
-    fn mode(&self) -> &'static str {
-        self.settings.mode.as_str()
-    }
-
-    /// The damage that was met when it was opened, as exceptions: records may be missing. `check`
-    /// looks for all damage.
-    #[getter]
-    fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        info::damages(py, &self.reader(py)?.damages())
-    }
-
-    /// Whether it was closed.
-    #[getter]
-    fn closed(&self) -> bool {
-        read(&self.state).is_none()
-    }
-
     /// Lets go of the pack. What was put is safe when this returns. Closing twice does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if let Ok(State { writer: Some(writer), .. }) = self.state()
@@ -253,13 +241,13 @@ impl Pack {
     }
 
     fn __repr__(&self) -> String {
-        let state = if self.closed() { ", closed" } else { "" };
+        let state = if read(&self.state).is_none() { ", closed" } else { "" };
         format!("<stook.Pack {} ({}{state})>", self.settings.path.display(), self.settings.mode.as_str())
     }
 
     /// Packs that are open to be read can be given to other processes; they are opened anew there,
     /// and show the newest state unless they were opened with ``at`` or ``generation``.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
         let py = slf.py();
         let pack = slf.get();
         if pack.settings.mode != Mode::Read {
@@ -274,11 +262,8 @@ impl Pack {
         options.set_item("map", pack.settings.map)?;
         options.set_item("access", name_of(&pack.settings.access, &ACCESS))?;
         let path = std::path::absolute(&pack.settings.path)?;
-        let open = py.import("stook._pickle")?.getattr("open_pack")?;
-        Ok((
-            open,
-            PyTuple::new(py, [path.into_os_string().into_pyobject(py)?.into_any(), options.into_any()])?,
-        ))
+        let open = (slf.get_type(), path.into_os_string(), "r");
+        Ok((py.import("functools")?.getattr("partial")?.call(open, Some(&options))?, ()))
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PySequence, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
-use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, RecordView, ScanOptions, ScanOrder};
+use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, ScanOptions, ScanOrder};
 
 use super::follow::Follow;
 use super::info;
@@ -16,15 +16,16 @@ use super::keys::{Items, Keys};
 use super::kinds::kinds_of;
 use super::pack::Pack;
 use super::record::Record;
-use super::scan::{Scan, on_damage_of};
+use super::scan::Scan;
 use super::split::{Split, parse_cursor};
 use super::writer::PendingChange;
 use crate::choices::chosen;
-use crate::errors::{OrRaise as _, damaged, invalid};
+use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::bytes_of;
 use crate::numbers::Count;
-use crate::wait::{callback_of, interruptible_with_progress};
+use crate::reports::getters;
+use crate::wait::with_progress;
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values
 /// are still near when they are handed to Python.
@@ -64,10 +65,8 @@ impl Pack {
 
     /// The value of a key, as it is now.
     fn value(&self, py: Python<'_>, key: &Key) -> PyResult<Option<Bytes>> {
-        match self.pending_change(py, key)? {
-            PendingChange::Put(body) => return Ok(Some(body)),
-            PendingChange::Deleted => return Ok(None),
-            PendingChange::Unknown | PendingChange::Stale => {}
+        if let PendingChange::Known(value) = self.pending_change(py, key)? {
+            return Ok(value);
         }
         // Not earlier: whatever was forgotten as news is known to the reader.
         let reader = self.reader_as_is()?;
@@ -76,20 +75,13 @@ impl Pack {
 
     /// Gets one record without a copy in between where it is mapped, and only reads.
     fn value_as_bytes<'py>(&self, py: Python<'py>, key: &Key) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        if self.settings.map && self.writer_if_any()?.is_none() {
+        let value = if self.settings.map && self.writer_if_any()?.is_none() {
             let reader = self.reader_as_is()?;
-            let copied: pack::Result<_> = py.detach(|| {
-                let copy = |record: RecordView<'_>| {
-                    (!record.is_hard_link()).then(|| Bytes::copy_from_slice(record.body))
-                };
-                match reader.get_with(key, copy)? {
-                    Some(None) => Ok(reader.get_file(key)?.map(|record| record.body)),
-                    copied => Ok(copied.flatten()),
-                }
-            });
-            return copied.or_raise()?.map(|body| bytes_of(py, &body)).transpose();
-        }
-        self.value(py, key)?.map(|body| bytes_of(py, &body)).transpose()
+            py.detach(|| reader.get_file_with(key, Bytes::copy_from_slice)).or_raise()?
+        } else {
+            self.value(py, key)?
+        };
+        value.map(|body| bytes_of(py, &body)).transpose()
     }
 }
 
@@ -102,10 +94,8 @@ impl Pack {
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let key = key::from_python(key)?;
-        match self.pending_change(py, &key)? {
-            PendingChange::Put(_) => return Ok(true),
-            PendingChange::Deleted => return Ok(false),
-            PendingChange::Unknown | PendingChange::Stale => {}
+        if let PendingChange::Known(value) = self.pending_change(py, &key)? {
+            return Ok(value.is_some());
         }
         let reader = self.reader_as_is()?;
         py.detach(|| reader.contains(&key)).or_raise()
@@ -180,8 +170,8 @@ impl Pack {
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
         let values = PyList::empty(py);
         if self.settings.map {
-            let (mut near, mut sizes) = (Near::default(), Sizes::new(MAPPED_BATCH_LEN, MAPPED_BATCH_BYTES));
-            in_batches(&keys, &mut sizes, |keys| {
+            let mut near = Near::default();
+            in_batches(py, &keys, MAPPED_BATCH_LEN, MAPPED_BATCH_BYTES, |keys| {
                 near.look_up(py, &reader, keys)?;
                 near.append_to(&values, &default)?;
                 Ok(near.memory.len())
@@ -209,8 +199,7 @@ impl Pack {
         keys: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let run = slf.py().import("stook._aio")?.getattr("run")?;
-        run.call1((slf.getattr("get_many")?, keys, default))
+        slf.py().import("stook._aio")?.call_method1("run", (slf.getattr("get_many")?, keys, default))
     }
 
     /// As `get`, to be awaited: the event loop goes on meanwhile.
@@ -227,8 +216,7 @@ impl Pack {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let run = slf.py().import("stook._aio")?.getattr("run")?;
-        run.call1((slf.getattr("get")?, key, default))
+        slf.py().import("stook._aio")?.call_method1("run", (slf.getattr("get")?, key, default))
     }
 
     /// Gets a record with its attributes and times, its value without a copy.
@@ -306,7 +294,7 @@ impl Pack {
     #[pyo3(signature = (*, kinds=None))]
     #[pyo3(text_signature = "($self, *, kinds='file')")]
     fn items(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py, kinds_of(kinds, Kinds::FILES)?)?, true))
+        Ok(Items::new(self.scan_by_key(py, kinds)?, true))
     }
 
     /// Goes through values in the order of the keys.
@@ -319,7 +307,7 @@ impl Pack {
     #[pyo3(signature = (*, kinds=None))]
     #[pyo3(text_signature = "($self, *, kinds='file')")]
     fn values(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py, kinds_of(kinds, Kinds::FILES)?)?, false))
+        Ok(Items::new(self.scan_by_key(py, kinds)?, false))
     }
 
     /// Goes through live records: at the speed of the device, as they are on it, or by key.
@@ -372,13 +360,13 @@ impl Pack {
         on_damage: &str,
         kinds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
-        let (on_damage, kinds) = (on_damage_of(on_damage)?, kinds_of(kinds, Kinds::FILES)?);
+        let policies = [("raise", OnDamage::Stop), ("skip", OnDamage::Skip)];
+        let (on_damage, kinds) = (chosen("on_damage", on_damage, &policies)?, kinds_of(kinds, Kinds::FILES)?);
         let order = chosen("the order", order, &[("disk", ScanOrder::Disk), ("key", ScanOrder::Key)])?;
         let keys = key::range(prefix, start, end)?;
         let options =
             ScanOptions { groups: groups_of(group)?, on_damage, order, keys, ..ScanOptions::default() };
         let reader = self.reader(py)?;
-        refuse_loss(&reader, on_damage)?;
         if let Some(cursor) = cursor {
             let alone = ScanOptions { on_damage, order: ScanOrder::Disk, ..ScanOptions::default() };
             if options != alone || split.is_some() {
@@ -387,12 +375,18 @@ impl Pack {
                 ));
             }
             let (cursor, skipped) = parse_cursor(cursor)?;
-            return py
-                .detach(|| Scan::new(reader, kinds, skipped, |pack| pack.scan_from(&cursor, on_damage)))
-                .or_raise();
+            return Scan::begin(py, reader, kinds, on_damage, skipped, |pack| {
+                pack.scan_from(&cursor, on_damage)
+            });
         }
         let split = split.map(|split| split.get().split.clone());
-        py.detach(|| Scan::new(reader, kinds, 0, |pack| begin_scan(pack, split.as_ref(), options))).or_raise()
+        Scan::begin(py, reader, kinds, on_damage, 0, |pack| {
+            pack.check_groups(&options.groups)?;
+            match &split {
+                Some(split) => pack.scan_split(split, options),
+                None => Ok(pack.scan(options)),
+            }
+        })
     }
 
     /// Cuts the pack into parts of about the same length, so that several threads or processes scan
@@ -432,12 +426,11 @@ impl Pack {
         py: Python<'py>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let progress = callback_of(progress, &["bytes", "total"])?;
         let reader = self.reader(py)?;
-        let report = interruptible_with_progress(py, progress, move |report_progress| {
-            check_pack(&reader, &mut |done, total| report_progress(&[done, total]))
+        let report = with_progress(py, progress, ["bytes", "total"], move |go_on| {
+            check_pack(&reader, &mut |done, total| go_on([done, total])).or_raise()
         })?;
-        info::check_report(py, &report.or_raise()?)
+        info::check_report(py, &report)
     }
 
     /// What is known of the pack without reading records.
@@ -446,18 +439,6 @@ impl Pack {
     ///     A `PackInfo`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         info::pack_info(py, &self.settings.path, self.reader(py)?.as_ref())
-    }
-
-    /// The groups that the pack has; the default group is the empty string.
-    #[getter]
-    fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.reader(py)?.groups().to_vec())
-    }
-
-    /// The generation that is shown.
-    #[getter]
-    fn generation(&self) -> PyResult<u64> {
-        Ok(self.reader_as_is()?.generation())
     }
 
     /// Whether nothing was written since this state was opened.
@@ -537,42 +518,24 @@ impl Pack {
     }
 }
 
+getters! { Pack {
+    /// The groups that the pack has; the default group is the empty string.
+    groups: PyResult<Vec<String>> = |this, py| Ok(this.reader(py)?.groups().to_vec());
+    /// The generation that is shown.
+    generation: PyResult<u64> = |this| Ok(this.reader_as_is()?.generation());
+}}
+
 impl Pack {
-    fn scan_by_key(&self, py: Python<'_>, kinds: Kinds) -> PyResult<Scan> {
-        let reader = self.reader(py)?;
+    fn scan_by_key(&self, py: Python<'_>, kinds: Option<&Bound<'_, PyAny>>) -> PyResult<Scan> {
+        let (reader, kinds) = (self.reader(py)?, kinds_of(kinds, Kinds::FILES)?);
         let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
-        refuse_loss(&reader, options.on_damage)?;
-        py.detach(|| Scan::new(reader, kinds, 0, |pack| begin_scan(pack, None, options))).or_raise()
-    }
-}
-
-/// A scan that is to stop at damage does not begin where records may be missing: nobody would be
-/// told of those.
-fn refuse_loss(reader: &pack::Pack, on_damage: OnDamage) -> PyResult<()> {
-    match reader.damages().first() {
-        Some(damage) if on_damage == OnDamage::Stop => {
-            let text = format!("{damage}; scan(on_damage=\"skip\") gives what is whole");
-            Err(damaged(damage, text))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn begin_scan<'p>(
-    pack: &'p Arc<pack::Pack>,
-    split: Option<&pack::Split>,
-    options: ScanOptions,
-) -> pack::Result<pack::Scan<'p>> {
-    pack.check_groups(&options.groups)?;
-    match split {
-        Some(split) => pack.scan_split(split, options),
-        None => Ok(pack.scan(options)),
+        Scan::begin(py, reader, kinds, options.on_damage, 0, |pack| Ok(pack.scan(options)))
     }
 }
 
 pub(super) fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
     let group = pack.group_of_segment(record.head.segment).into();
-    Record::of(record, group)
+    Record { head: record.head, body: record.body, group }
 }
 
 /// The keys of a list, a tuple, an array, or anything that can be gone through.
@@ -580,12 +543,7 @@ pub(super) fn keys_of(keys: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
         return Err(pyo3::exceptions::PyTypeError::new_err("several keys are wanted, not one"));
     }
-    let len = keys.cast::<PySequence>().ok().and_then(|keys| keys.len().ok()).unwrap_or(0);
-    let mut all = Vec::with_capacity(len);
-    for key in keys.try_iter()? {
-        all.push(key::from_python(&key?)?);
-    }
-    Ok(all)
+    keys.try_iter()?.map(|key| key::from_python(&key?)).collect()
 }
 
 /// Values of mapped records: looked up and verified without the interpreter, copied once into
@@ -602,38 +560,21 @@ impl Near {
         self.memory.clear();
         self.places.clear();
         self.places.resize(keys.len(), None);
-        py.check_signals()?;
         py.detach(|| {
-            let (mut failed, mut links) = (None, Vec::new());
-            pack.get_many_with(keys, |number, record| match record {
+            let mut failed = None;
+            pack.get_files_with(keys, |number, content| match content {
                 Ok(None) => {}
-                Ok(Some(record)) if record.is_hard_link() => links.push(number),
-                Ok(Some(record)) => {
+                Ok(Some(content)) => {
                     if let Some(place) = self.places.get_mut(number) {
-                        *place = Some((self.memory.len(), record.body.len()));
+                        *place = Some((self.memory.len(), content.len()));
                     }
-                    self.memory.extend_from_slice(record.body);
+                    self.memory.extend_from_slice(content);
                 }
                 Err(error) => failed = failed.take().or(Some(error)),
             })?;
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            self.follow(pack, keys, &links)
+            failed.map_or(Ok(()), Err)
         })
         .or_raise()
-    }
-
-    /// The contents of the files that further names lead to.
-    fn follow(&mut self, pack: &pack::Pack, keys: &[Key], links: &[usize]) -> pack::Result<()> {
-        let names: Vec<Key> = links.iter().filter_map(|&number| keys.get(number).cloned()).collect();
-        for (&number, record) in links.iter().zip(pack.get_files(&names)?) {
-            if let (Some(place), Some(record)) = (self.places.get_mut(number), record?) {
-                *place = Some((self.memory.len(), record.body.len()));
-                self.memory.extend_from_slice(&record.body);
-            }
-        }
-        Ok(())
     }
 
     fn append_to<'py>(&self, values: &Bound<'py, PyList>, default: &Bound<'py, PyAny>) -> PyResult<()> {
@@ -647,35 +588,21 @@ impl Near {
     }
 }
 
-/// How many records are asked for at once: fewer where they are long, so that memory is bounded and
-/// signals are seen.
-struct Sizes {
-    len: usize,
+/// Does something with a batch of keys after another; it says of how many bytes the records were.
+/// Where they are long, fewer are in a batch, so that memory is bounded and signals are seen.
+fn in_batches(
+    py: Python<'_>,
+    mut keys: &[Key],
     len_max: usize,
     bytes_max: usize,
-}
-
-impl Sizes {
-    fn new(len_max: usize, bytes_max: usize) -> Self {
-        Self { len: FIRST_BATCH_LEN, len_max, bytes_max }
-    }
-
-    fn learn(&mut self, records: usize, bytes: usize) {
-        let fitting = self.bytes_max.saturating_mul(records) / bytes.max(1);
-        self.len = fitting.min(4 * self.len).clamp(1, self.len_max);
-    }
-}
-
-/// Does something with a batch of keys after another; it says of how many bytes the records were.
-fn in_batches(
-    mut keys: &[Key],
-    sizes: &mut Sizes,
     mut each: impl FnMut(&[Key]) -> PyResult<usize>,
 ) -> PyResult<()> {
+    let mut len = FIRST_BATCH_LEN;
     while !keys.is_empty() {
-        let (batch, rest) = keys.split_at(sizes.len.min(keys.len()));
-        let bytes = each(batch)?;
-        sizes.learn(batch.len(), bytes);
+        py.check_signals()?;
+        let (batch, rest) = keys.split_at(len.min(keys.len()));
+        let fitting = bytes_max.saturating_mul(batch.len()) / each(batch)?.max(1);
+        len = fitting.min(4 * len).clamp(1, len_max);
         keys = rest;
     }
     Ok(())
@@ -688,9 +615,7 @@ fn each_read(
     keys: &[Key],
     mut each: impl FnMut(Option<pack::Record>) -> PyResult<()>,
 ) -> PyResult<()> {
-    let mut sizes = Sizes::new(READ_BATCH_LEN, READ_BATCH_BYTES);
-    in_batches(keys, &mut sizes, |keys| {
-        py.check_signals()?;
+    in_batches(py, keys, READ_BATCH_LEN, READ_BATCH_BYTES, |keys| {
         let mut bytes = 0;
         for record in py.detach(|| pack.get_files(keys)).or_raise()? {
             let record = record.or_raise()?;

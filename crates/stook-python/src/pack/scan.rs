@@ -13,14 +13,13 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use self_cell::self_cell;
-use stook::pack::{self, Attributes, FileKind, Kinds, OnDamage};
+use stook::pack::{self, Attributes, FileKind, Kinds, OnDamage, RecordHead};
 
 use super::begun::Begun;
 use super::info;
 use super::record::Record;
 use super::split::with_skipped;
-use crate::choices::chosen;
-use crate::errors::OrRaise as _;
+use crate::errors::{OrRaise as _, damaged};
 use crate::locks::locked;
 
 /// Bytes of records that are taken at once, and records.
@@ -81,7 +80,6 @@ pub(crate) struct Scan {
 
 struct Inner {
     cell: Cell,
-    pack: Arc<pack::Pack>,
     batch: VecDeque<Row>,
     kinds: Kinds,
     /// Where the library stood when the batch was begun, and how many of its records are behind
@@ -137,16 +135,22 @@ impl Pool {
 }
 
 impl Scan {
-    pub(crate) fn new(
+    /// Begins one of records of these kinds, with the first so many left out. Where it is to stop
+    /// at damage it does not begin if records may be missing: nobody would be told of those.
+    pub(crate) fn begin(
+        py: Python<'_>,
         pack: Arc<pack::Pack>,
         kinds: Kinds,
+        on_damage: OnDamage,
         to_skip: u64,
-        begin: impl for<'p> FnOnce(&'p Arc<pack::Pack>) -> pack::Result<pack::Scan<'p>>,
-    ) -> pack::Result<Self> {
-        let cell = Cell::try_new(pack.clone(), begin)?;
+        begin: impl for<'p> FnOnce(&'p Arc<pack::Pack>) -> pack::Result<pack::Scan<'p>> + Send,
+    ) -> PyResult<Self> {
+        if let (OnDamage::Stop, Some(damage)) = (on_damage, pack.damages().first()) {
+            let text = format!("{damage}; scan(on_damage=\"skip\") gives what is whole");
+            return Err(damaged(damage, text));
+        }
         let inner = Inner {
-            cell,
-            pack,
+            cell: py.detach(|| Cell::try_new(pack, begin)).or_raise()?,
             batch: VecDeque::new(),
             kinds,
             begun: None,
@@ -194,11 +198,11 @@ impl Inner {
     fn fill(&mut self) {
         let mut taken = Taken { memory: self.pool.take(), ..Taken::default() };
         let kinds = self.kinds;
-        let (begun, filled, contents, damages) = self.cell.with_dependent_mut(|_, scan| {
+        let (begun, filled, contents, damages) = self.cell.with_dependent_mut(|pack, scan| {
             let begun = scan.cursor();
             let filled = fill_from(scan, kinds, &mut taken);
             let contents = contents_of_links(scan, &taken);
-            (begun, filled, contents, met_by(&self.pack, scan))
+            (begun, filled, contents, met_by(pack, scan))
         });
         self.begun = Some(begun);
         let skipped = self.to_skip.min(taken.records);
@@ -231,14 +235,14 @@ impl Inner {
             if row.number <= skipped {
                 continue;
             }
-            row.record.group = self.group_of(row.record.segment);
+            row.record.group = self.group_of(row.record.head.segment);
             (row.record.body, row.attributes) = (body, bytes.slice(draft.attributes));
             self.batch.push_back(row);
         }
     }
 
     fn group_of(&mut self, segment: u64) -> Arc<str> {
-        let pack = &self.pack;
+        let pack = self.cell.borrow_owner();
         self.groups.entry(segment).or_insert_with(|| pack.group_of_segment(segment).into()).clone()
     }
 }
@@ -254,11 +258,10 @@ fn fill_from(scan: &mut pack::Scan<'_>, kinds: Kinds, taken: &mut Taken) -> pack
         if !kinds.takes(kind) {
             continue;
         }
-        let whole = Record {
+        let head = RecordHead {
             key,
             attributes: Attributes::new(),
-            body: Bytes::new(),
-            group: Arc::default(),
+            body_len: None,
             sequence: record.sequence(),
             time_ns: record.time_ns(),
             segment: record.segment(),
@@ -275,6 +278,7 @@ fn fill_from(scan: &mut pack::Scan<'_>, kinds: Kinds, taken: &mut Taken) -> pack
                 start..memory.len()
             }
         };
+        let whole = Record { head, body: Bytes::new(), group: Arc::default() };
         let row = Row { record: whole, attributes: Bytes::new(), number: *records };
         drafts.push(Draft { row, attributes, body, is_link: kind == Some(FileKind::HardLink) });
     }
@@ -288,7 +292,7 @@ fn contents_of_links(scan: &mut pack::Scan<'_>, taken: &Taken) -> pack::Result<V
     let names: Vec<_> = links
         .map(|draft| {
             let first = taken.memory.get(draft.body.clone()).unwrap_or_default();
-            let Record { segment, offset, key, .. } = &draft.row.record;
+            let RecordHead { segment, offset, key, .. } = &draft.row.record.head;
             (*segment, *offset, key.clone(), Bytes::copy_from_slice(first))
         })
         .collect();
@@ -314,7 +318,7 @@ impl Scan {
         let Some(Row { mut record, attributes, .. }) = self.next_row(py)? else { return Ok(None) };
         if !attributes.is_empty() {
             let decoded = Attributes::decode(&attributes);
-            record.attributes = decoded.map_err(|wrong| pack::Error::Invalid(wrong.what)).or_raise()?;
+            record.head.attributes = decoded.map_err(|wrong| pack::Error::Invalid(wrong.what)).or_raise()?;
         }
         Ok(Some(record))
     }
@@ -342,9 +346,4 @@ impl Scan {
 /// once more by the scan.
 fn met_by(pack: &pack::Pack, scan: &pack::Scan<'_>) -> pack::Damages {
     pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect()
-}
-
-/// What is done about damage.
-pub(crate) fn on_damage_of(on_damage: &str) -> PyResult<OnDamage> {
-    chosen("on_damage", on_damage, &[("raise", OnDamage::Stop), ("skip", OnDamage::Skip)])
 }

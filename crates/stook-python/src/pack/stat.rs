@@ -10,6 +10,7 @@ use super::attributes;
 use super::kinds::name_of;
 use crate::errors::OrRaise as _;
 use crate::key;
+use crate::reports::getters;
 
 /// Heads that are read as one batch; signals are looked for between two.
 pub(crate) const HEADS_LEN: usize = 4096;
@@ -82,27 +83,18 @@ pub(crate) fn stats_of_children(
     Ok(children.into_iter().filter_map(of).collect())
 }
 
-#[pymethods]
-impl Stat {
+getters! { Stat {
     /// The key: `str` (bytes that are not UTF-8 as surrogate escapes) or `int`.
-    #[getter]
-    fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        key::to_python(py, &self.key)
-    }
-
+    key: PyResult<Bound<'_, PyAny>> = |this, py| key::to_python(py, &this.key);
     /// ``"file"``, ``"directory"``, ``"symlink"``, or ``"hard_link"`` for a further name of a file.
     /// What no tree was packed from is a file.
-    #[getter]
-    fn kind(&self) -> &'static str {
-        name_of(self.kind)
-    }
-
+    kind: &'static str = |this| name_of(this.kind);
     /// The attributes: a new dict.
-    #[getter]
-    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        attributes::to_python(py, &self.attributes)
-    }
+    attributes: PyResult<Bound<'_, PyDict>> = |this, py| attributes::to_python(py, &this.attributes);
+}}
 
+#[pymethods]
+impl Stat {
     /// The group that it is in; ``None`` for a directory without a record of its own.
     #[getter]
     fn group(&self) -> Option<&str> {
@@ -110,7 +102,7 @@ impl Stat {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let (key, kind) = (key::to_python(py, &self.key)?.repr()?, self.kind());
+        let (key, kind) = (key::to_python(py, &self.key)?.repr()?, name_of(self.kind));
         Ok(match self.size {
             Some(size) => format!("<stook.Stat {key}: {kind} of {size} bytes>"),
             None => format!("<stook.Stat {key}: {kind}>"),

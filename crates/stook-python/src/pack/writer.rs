@@ -8,7 +8,6 @@ use std::sync::{Mutex, MutexGuard, RwLock};
 use bytes::Bytes;
 use stook::pack::{self, Attributes, Durability, FileKind, Key, KeyValue, Pack, PackWriter, SharedWriter};
 
-use super::writing::last_id;
 use crate::errors::{Raise, closed, invalid};
 use crate::locks::{locked, read, written};
 
@@ -95,8 +94,8 @@ enum NextId {
 
 /// The change of a key that readers, who see the state they were opened with, do not know yet.
 pub(crate) enum PendingChange {
-    Put(Bytes),
-    Deleted,
+    /// The value that was put; `None` after a deletion.
+    Known(Option<Bytes>),
     /// Nothing since readers were opened.
     Unknown,
     /// Readers have to be opened anew first.
@@ -214,7 +213,7 @@ impl Writer {
             NextId::Known(known) => known,
             NextId::Unknown => {
                 self.with(|writer| writer.sync())?;
-                last_id(&open()?)?.map_or(Some(0), |id| id.checked_add(1))
+                open()?.last_id()?.map_or(Some(0), |id| id.checked_add(1))
             }
         };
         let mut id = known.ok_or_else(no_more_ids)?;
@@ -252,8 +251,7 @@ impl Writer {
     ) -> Result<Option<Bytes>> {
         self.alone(|writer| {
             let value = match self.pending_change(key) {
-                PendingChange::Put(body) => Some(body),
-                PendingChange::Deleted => None,
+                PendingChange::Known(value) => value,
                 PendingChange::Unknown => get()?,
                 PendingChange::Stale => {
                     self.renew(writer, open)?;
@@ -325,11 +323,7 @@ impl Writer {
         if recent.stale {
             return PendingChange::Stale;
         }
-        match recent.values.get(key) {
-            Some(Some(body)) => PendingChange::Put(body.clone()),
-            Some(None) => PendingChange::Deleted,
-            None => PendingChange::Unknown,
-        }
+        recent.values.get(key).map_or(PendingChange::Unknown, |value| PendingChange::Known(value.clone()))
     }
 
     /// Whether anything was done since readers were opened.

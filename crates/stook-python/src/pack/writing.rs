@@ -5,7 +5,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyTuple};
-use stook::pack::{CompactOptions, Key, KeyRange};
+use stook::pack::CompactOptions;
 
 use super::attributes;
 use super::batch::Batch;
@@ -16,7 +16,7 @@ use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
 use crate::numbers;
-use crate::wait::{ProgressReporter, callback_of, interruptible, interruptible_with_progress};
+use crate::wait::{ProgressReporter, callback_of, interruptible, with_progress};
 
 #[pymethods]
 impl Pack {
@@ -136,12 +136,8 @@ impl Pack {
         let (writer, wanted) = (self.writer()?, key::from_python(key)?);
         let popped = py.detach(|| {
             let get = || {
-                let reader = self.reader_now();
-                Ok(reader
-                    .map(|reader| reader.get_file(&wanted))
-                    .transpose()?
-                    .flatten()
-                    .map(|record| record.body))
+                let Some(reader) = self.reader_now() else { return Ok(None) };
+                Ok(reader.get_file(&wanted)?.map(|record| record.body))
             };
             writer.pop(&wanted, || self.open_again(), get)
         });
@@ -239,7 +235,6 @@ impl Pack {
         group: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let progress = callback_of(progress, &["bytes"])?;
         let keep = Duration::try_from_secs_f64(keep_seconds)
             .map_err(|_| invalid(format!("keep_seconds is 0 or more, not {keep_seconds}")))?;
         if max_dead.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
@@ -253,10 +248,10 @@ impl Pack {
             ..CompactOptions::default()
         };
         let writer = self.writer()?;
-        let done = interruptible_with_progress(py, progress, move |report_progress| {
-            writer.with(|writer| writer.compact(&options, &mut |bytes| report_progress(&[bytes])))
+        let done = with_progress(py, progress, ["bytes"], move |go_on| {
+            writer.with(|writer| writer.compact(&options, &mut |bytes| go_on([bytes]))).or_raise()
         })?;
-        info::compact_report(py, &done.or_raise()?)
+        info::compact_report(py, &done)
     }
 }
 
@@ -273,25 +268,4 @@ fn at_once_or_watched<T: Send + 'static>(
         true => interruptible(py, move || write(value.as_slice())),
         false => Ok(py.detach(|| write(value.as_slice()))),
     }
-}
-
-/// The highest id of a pack.
-pub(super) fn last_id(pack: &stook::pack::Pack) -> stook::pack::Result<Option<u64>> {
-    let any_from = |id: u64| -> stook::pack::Result<bool> {
-        pack.keys_in(KeyRange::all().from(&Key::id(id)))?.next().transpose().map(|found| found.is_some())
-    };
-    if !any_from(0)? {
-        return Ok(None);
-    }
-    // There is one from `low` on, and none from behind `high` on.
-    let (mut low, mut high) = (0, u64::MAX);
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        if any_from(middle)? {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    Ok(Some(low))
 }
