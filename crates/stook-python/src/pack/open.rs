@@ -87,17 +87,11 @@ pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
     {
         return Ok(ns);
     }
-    let seconds = match at.cast::<PyFloat>() {
-        Ok(seconds) => seconds.extract::<f64>()?,
-        Err(_) => {
-            let wrong = |_| {
-                PyTypeError::new_err(
-                    "a time is a datetime, a text like 2026-11-21T20:30:00Z, a float of seconds or an int of nanoseconds since 1970",
-                )
-            };
-            return whole_ns(at).map_err(wrong);
-        }
+    let Ok(seconds) = at.cast::<PyFloat>() else {
+        let wanted = "a time is a datetime, a text like 2026-11-21T20:30:00Z, a float of seconds or an int of nanoseconds since 1970";
+        return whole_ns(at).map_err(|_| PyTypeError::new_err(wanted));
     };
+    let seconds = seconds.extract::<f64>()?;
     let ns = seconds * 1e9;
     match ns.is_finite() && ns.abs() < i64::MAX as f64 {
         true => Ok(ns as i64),

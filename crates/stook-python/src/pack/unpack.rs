@@ -16,7 +16,7 @@ use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
 use crate::paths;
-use crate::wait::{callback_of, interruptible_with_progress};
+use crate::wait::with_progress;
 
 /// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
 /// nothing leads out of it.
@@ -81,29 +81,12 @@ pub(crate) fn unpack<'py>(
     let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
     let (groups, has_select) = (groups_of(group)?, select.is_some());
     let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
-    let overwrite = overwrite_of(overwrite)?;
-    let to = To::new(target, tar, filter, |target, filter| Unpack {
-        target,
-        filter,
-        overwrite,
-        with_owner: true,
-        threads,
-        force,
+    let to = To::new(target, tar, filter, overwrite_of(overwrite)?, threads, force)?;
+    let (unpacked, damages, pack) = with_progress(py, progress, ["records", "bytes"], move |go_on| {
+        let written = to.write(&pack, &mut |entries, bytes| go_on([entries, bytes]));
+        let (unpacked, damages) = raised.take().map_or_else(|| written.or_raise(), Err)?;
+        Ok((unpacked, damages, pack))
     })?;
-    if matches!(&to, To::Tar(..)) && (force || overwrite != Overwrite::Never) {
-        return Err(invalid("overwrite and force are for a target: a tar is written anew"));
-    }
-    let (unpacked, pack) = interruptible_with_progress(
-        py,
-        callback_of(progress, &["records", "bytes"])?,
-        move |report_progress| {
-            (to.write(&pack, &mut |entries, bytes| report_progress(&[entries, bytes])), pack)
-        },
-    )?;
-    if let Some(error) = raised.take() {
-        return Err(error);
-    }
-    let Written { unpacked, damages } = unpacked.or_raise()?;
     warn_of(py, &pack, &damages)?;
     if unpacked.nothing == Some(Nothing::Missing) {
         let why = match has_select {
@@ -136,27 +119,36 @@ enum To {
     Tar(Export<'static>, PathBuf),
 }
 
-/// What was written, and the damage that was met when the pack was opened.
-struct Written {
-    unpacked: Unpacked,
-    damages: Vec<Damage>,
-}
-
 impl To {
     fn new(
         target: Option<&Bound<'_, PyAny>>,
         tar: Option<&Bound<'_, PyAny>>,
         filter: PathFilter<'static>,
-        unpack: impl FnOnce(PathBuf, PathFilter<'static>) -> Unpack<'static>,
+        overwrite: Overwrite,
+        threads: usize,
+        force: bool,
     ) -> PyResult<Self> {
         match (target, tar) {
-            (Some(target), None) => Ok(Self::Directory(unpack(paths::argument("target", target)?, filter))),
-            (None, Some(tar)) => Ok(Self::Tar(Export { filter }, paths::argument("tar", tar)?)),
+            (Some(target), None) => {
+                let target = paths::argument("target", target)?;
+                Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner: true, threads, force }))
+            }
+            (None, Some(tar)) => match paths::argument("tar", tar)? {
+                _ if force || overwrite != Overwrite::Never => {
+                    Err(invalid("overwrite and force are for a target: a tar is written anew"))
+                }
+                tar => Ok(Self::Tar(Export { filter }, tar)),
+            },
             _ => Err(invalid("either a target or a tar is wanted")),
         }
     }
 
-    fn write(&self, path: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Written, Error> {
+    /// Writes it, and gives beside that the damage that was met when the pack was opened.
+    fn write(
+        &self,
+        path: &Path,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(Unpacked, Vec<Damage>), Error> {
         let opened = contents::open(path, contents::OpenOptions::default(), &mut |_| progress(0, 0))?;
         let damages = opened.pack().map(|pack| pack.damages().to_vec()).unwrap_or_default();
         let unpacked = match (self, &opened) {
@@ -168,6 +160,6 @@ impl To {
             }
             (Self::Tar(..), Opened::Archive(archive)) => return Err(Error::only_packs("tar", archive)),
         };
-        Ok(Written { unpacked, damages })
+        Ok((unpacked, damages))
     }
 }

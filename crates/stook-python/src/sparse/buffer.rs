@@ -14,6 +14,7 @@ use crate::choices::chosen;
 use crate::errors::OrRaise as _;
 use crate::memory::{Given, bytes_of, detach_if_long, view_of};
 use crate::numbers::{self, Budget, End, Length, MaxLen, Position};
+use crate::reports::getters;
 
 /// Bytes at any positions in memory, with gaps between them.
 ///
@@ -393,58 +394,9 @@ impl SparseBuffer {
         Ok((slf.getattr("from_bytes")?, PyTuple::new(py, [bytes])?))
     }
 
-    /// How many bytes are held.
-    #[getter]
-    fn held_bytes(&self) -> u64 {
-        self.buffer.held_bytes()
-    }
-
-    /// What it takes of memory, everything included.
-    #[getter]
-    fn memory_bytes(&self) -> u64 {
-        self.buffer.memory_bytes()
-    }
-
-    /// The position after the last byte held, 0 for none.
-    #[getter]
-    fn end(&self) -> u64 {
-        self.buffer.end()
-    }
-
-    /// The modification time of what the bytes come from, nanoseconds since 1970: whatever was set.
-    /// Kept in the serialised form, to be compared later.
-    #[getter]
-    fn modified_ns(&self) -> Option<i64> {
-        self.buffer.modified_ns()
-    }
-
     #[setter]
     fn set_modified_ns(&self, modified_ns: Option<i64>) {
         self.buffer.set_modified_ns(modified_ns);
-    }
-
-    /// More than this is not held; ``None`` for no limit.
-    #[getter]
-    fn budget_bytes(&self) -> Option<u64> {
-        budget_of(self.buffer.options())
-    }
-
-    /// The most bytes of a segment.
-    #[getter]
-    fn grain(&self) -> u32 {
-        self.buffer.options().grain
-    }
-
-    /// What is shorter is copied when it is adopted.
-    #[getter]
-    fn adopt_min(&self) -> u32 {
-        self.buffer.options().adopt_min
-    }
-
-    /// Where the count of touches began.
-    #[getter]
-    fn first_touch(&self) -> u64 {
-        self.buffer.options().first_touch
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -461,3 +413,23 @@ impl SparseBuffer {
         format!("<stook.SparseBuffer of {held} bytes in {extents} ranges>")
     }
 }
+
+getters! { SparseBuffer {
+    /// How many bytes are held.
+    held_bytes: u64 = |this| this.buffer.held_bytes();
+    /// What it takes of memory, everything included.
+    memory_bytes: u64 = |this| this.buffer.memory_bytes();
+    /// The position after the last byte held, 0 for none.
+    end: u64 = |this| this.buffer.end();
+    /// The modification time of what the bytes come from, nanoseconds since 1970: whatever was set.
+    /// Kept in the serialised form, to be compared later.
+    modified_ns: Option<i64> = |this| this.buffer.modified_ns();
+    /// More than this is not held; ``None`` for no limit.
+    budget_bytes: Option<u64> = |this| budget_of(this.buffer.options());
+    /// The most bytes of a segment.
+    grain: u32 = |this| this.buffer.options().grain;
+    /// What is shorter is copied when it is adopted.
+    adopt_min: u32 = |this| this.buffer.options().adopt_min;
+    /// Where the count of touches began.
+    first_touch: u64 = |this| this.buffer.options().first_touch;
+}}

@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use stook::extent::ByteRange;
 use stook::sparse::{self, SparseFileError};
 
@@ -18,6 +18,7 @@ use crate::errors::{OrRaise as _, Raise as _, closed, invalid};
 use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
+use crate::reports::getters;
 use crate::wait::{callback_of, interruptible, watched};
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is
@@ -353,13 +354,13 @@ impl SparseFile {
     /// The same as :meth:`read`, awaitable: it waits in a thread.
     fn aread<'py>(slf: &Bound<'py, Self>, position: Position, length: Length) -> PyResult<Bound<'py, PyAny>> {
         slf.get().file()?;
-        slf.py().import("stook._aio")?.getattr("read")?.call1((slf, position.0, length.0))
+        slf.py().import("stook._aio")?.call_method1("read", (slf, position.0, length.0))
     }
 
     /// The same as :meth:`read_many`, awaitable: it waits in a thread.
     fn aread_many<'py>(slf: &Bound<'py, Self>, ranges: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         slf.get().file()?;
-        slf.py().import("stook._aio")?.getattr("run")?.call1((slf.getattr("read_many")?, ranges))
+        slf.py().import("stook._aio")?.call_method1("run", (slf.getattr("read_many")?, ranges))
     }
 
     /// The bytes where they are in memory, ``None`` where they must be waited for.
@@ -398,36 +399,6 @@ impl SparseFile {
         zero_copy::detach(py, || drop(gone));
     }
 
-    /// Whether it was closed.
-    #[getter]
-    fn closed(&self) -> bool {
-        read(&self.state).file.is_none()
-    }
-
-    /// The length of the file, in bytes.
-    #[getter]
-    fn size(&self) -> PyResult<u64> {
-        Ok(self.file()?.len())
-    }
-
-    /// What the source was when it was opened.
-    #[getter]
-    fn identity<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        reports::identity(py, &self.file()?.identity())
-    }
-
-    /// What it is called in messages: its path, or its address without secrets.
-    #[getter]
-    fn name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        Ok(PyString::new(py, &self.file()?.source().path().to_string_lossy()))
-    }
-
-    /// What is held in memory. What is written there is taken for bytes of the file.
-    #[getter]
-    fn buffer(&self) -> PyResult<SparseBuffer> {
-        Ok(SparseBuffer::new(self.file()?.buffer().clone()))
-    }
-
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         slf.get().file()?;
         Ok(slf)
@@ -438,21 +409,25 @@ impl SparseFile {
         self.close(py);
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
         slf.get().file()?;
         let py = slf.py();
         let recipe = slf.get().recipe.bind(py).copy()?;
         if recipe.contains("store")? {
             return Err(invalid("a file in a store cannot be pickled; open it again in the other process"));
         }
-        Ok((py.import("stook._sparse")?.getattr("reopen")?, (recipe,)))
+        let made_by = match recipe.contains("fetch")? {
+            true => slf.getattr("from_fetch")?,
+            false => slf.get_type().into_any(),
+        };
+        Ok((py.import("functools")?.getattr("partial")?.call((made_by,), Some(&recipe))?, ()))
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(match self.file() {
-            Ok(file) => format!("<stook.SparseFile {} of {} bytes>", self.name(py)?, file.len()),
+    fn __repr__(&self) -> String {
+        match self.file() {
+            Ok(file) => format!("<stook.SparseFile {} of {} bytes>", name_of(&file), file.len()),
             Err(_) => "<stook.SparseFile, closed>".to_owned(),
-        })
+        }
     }
 
     fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
@@ -463,3 +438,20 @@ impl SparseFile {
         }
     }
 }
+
+fn name_of(file: &sparse::SparseFile) -> String {
+    file.source().path().to_string_lossy().into_owned()
+}
+
+getters! { SparseFile {
+    /// Whether it was closed.
+    closed: bool = |this| read(&this.state).file.is_none();
+    /// The length of the file, in bytes.
+    size: PyResult<u64> = |this| Ok(this.file()?.len());
+    /// What the source was when it was opened.
+    identity: PyResult<Bound<'_, PyAny>> = |this, py| reports::identity(py, &this.file()?.identity());
+    /// What it is called in messages: its path, or its address without secrets.
+    name: PyResult<String> = |this| Ok(name_of(&*this.file()?));
+    /// What is held in memory. What is written there is taken for bytes of the file.
+    buffer: PyResult<SparseBuffer> = |this| Ok(SparseBuffer::new(this.file()?.buffer().clone()));
+}}

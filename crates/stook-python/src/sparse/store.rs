@@ -12,6 +12,7 @@ use super::reports;
 use super::zero_copy::{self, ReleaseOnDrop};
 use crate::errors::OrRaise as _;
 use crate::numbers::{self, Budget, Count};
+use crate::reports::getters;
 
 /// Many named sparse buffers in memory, under one byte budget and one count of touches.
 ///
@@ -148,24 +149,6 @@ impl SparseStore {
         reports::counters(py, &py.detach(|| self.store.counters()))
     }
 
-    /// How many bytes all buffers hold.
-    #[getter]
-    fn held_bytes(&self) -> u64 {
-        self.store.held_bytes()
-    }
-
-    /// What all buffers take of memory, everything included.
-    #[getter]
-    fn memory_bytes(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.store.memory_bytes())
-    }
-
-    /// What all of them together hold at most; ``None`` for no limit.
-    #[getter]
-    fn budget_bytes(&self) -> Option<u64> {
-        budget_of(self.store.options())
-    }
-
     fn __getitem__(&self, name: &str) -> PyResult<SparseBuffer> {
         self.store.get(name).map(SparseBuffer::new).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
@@ -191,3 +174,12 @@ impl SparseStore {
         format!("<stook.SparseStore of {} buffers, {} bytes>", self.store.len(), self.store.held_bytes())
     }
 }
+
+getters! { SparseStore {
+    /// How many bytes all buffers hold.
+    held_bytes: u64 = |this| this.store.held_bytes();
+    /// What all buffers take of memory, everything included.
+    memory_bytes: u64 = |this, py| py.detach(|| this.store.memory_bytes());
+    /// What all of them together hold at most; ``None`` for no limit.
+    budget_bytes: Option<u64> = |this| budget_of(this.store.options());
+}}
