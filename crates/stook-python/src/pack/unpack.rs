@@ -133,12 +133,10 @@ impl To {
                 let target = paths::argument("target", target)?;
                 Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner: true, threads, force }))
             }
-            (None, Some(tar)) => match paths::argument("tar", tar)? {
-                _ if force || overwrite != Overwrite::Never => {
-                    Err(invalid("overwrite and force are for a target: a tar is written anew"))
-                }
-                tar => Ok(Self::Tar(Export { filter }, tar)),
-            },
+            (None, Some(_)) if force || overwrite != Overwrite::Never => {
+                Err(invalid("overwrite and force are for a target: a tar is written anew"))
+            }
+            (None, Some(tar)) => Ok(Self::Tar(Export { filter }, paths::argument("tar", tar)?)),
             _ => Err(invalid("either a target or a tar is wanted")),
         }
     }
