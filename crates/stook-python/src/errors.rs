@@ -83,21 +83,15 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
 /// raise it.
 fn system(error: &dyn StdError, cause: &std::io::Error, path: Option<&Path>) -> PyErr {
     let message = chain(error);
-    match cause.raw_os_error() {
-        Some(code) => {
-            // The number stands in front of it already.
-            let message = message.replace(&format!(" (os error {code})"), "");
-            let path = path.map(|path| match path.to_str().filter(|path| path.contains("://")) {
-                Some(address) => shown_in(address).into(),
-                None => path.as_os_str().to_owned(),
-            });
-            match path {
-                Some(path) => PyOSError::new_err((code, message, path)),
-                None => PyOSError::new_err((code, message)),
-            }
-        }
-        None => PyOSError::new_err(message),
-    }
+    let Some(code) = cause.raw_os_error() else { return PyOSError::new_err(message) };
+    // The number stands in front of it already.
+    let message = message.replace(&format!(" (os error {code})"), "");
+    let Some(path) = path else { return PyOSError::new_err((code, message)) };
+    let path = match path.to_str().filter(|path| path.contains("://")) {
+        Some(address) => shown_in(address).into(),
+        None => path.as_os_str().to_owned(),
+    };
+    PyOSError::new_err((code, message, path))
 }
 
 impl Raise for stook::Error {

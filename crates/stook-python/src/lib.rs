@@ -32,7 +32,7 @@ mod _stook {
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};
     #[pymodule_export]
-    use super::sparse::fsspec::{check_sparse_options, described, shown_in, who_asks};
+    use super::sparse::fsspec::{check_sparse_options, described, local_path, shown_in, who_asks};
     #[pymodule_export]
     use super::sparse::{
         buffer::SparseBuffer, disk::DiskCache, file::SparseFile, pin::Pin, store::SparseStore,

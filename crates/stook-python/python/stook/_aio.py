@@ -69,23 +69,14 @@ def _do(future: Future[Any], function: Callable[..., Any], arguments: tuple[obje
         future.set_result(result)
 
 
-_lock = threading.Lock()
-_pool: Optional[Pool] = None
-
-
-def pool() -> Pool:
-    """The threads of this process, made when they are first wanted."""
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = Pool()
-        return _pool
+#: The threads of this process.
+_pool = Pool()
 
 
 def _forget() -> None:
     """A forked child has none of the threads of its parent."""
-    global _lock, _pool
-    _lock, _pool = threading.Lock(), None
+    global _pool
+    _pool = Pool()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -93,7 +84,7 @@ os.register_at_fork(after_in_child=_forget)
 
 async def run(function: Callable[..., T], *arguments: object) -> T:
     """What a function gives that is called in a thread."""
-    return await asyncio.wrap_future(pool().submit(function, *arguments))
+    return await asyncio.wrap_future(_pool.submit(function, *arguments))
 
 
 class _Readable(Protocol):

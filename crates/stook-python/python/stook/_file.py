@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import stat
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from stook._errors import AddressError, ClosedError, InvalidError, OutOfBoundsError
+from stook._errors import ClosedError, InvalidError, OutOfBoundsError
 from stook._progress import callback
 from stook._sparse import Identity, SparseStatistics
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 _PEEK_BYTES = 8192
 #: The longest single read of a local file: the kernel gives no more at once.
 _READ_BYTES_MAX = 1 << 30
-#: The name of a scheme, as addresses begin with it.
-_SCHEME = re.compile("[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 class _Descriptor:
@@ -310,10 +307,9 @@ class File(io.BufferedIOBase):
 
     def close(self) -> None:
         """Closes it. May be called again."""
-        if not self.closed:
-            base = getattr(self, "_base", None)
-            if base is not None:
-                base.close()
+        # None where it could not be made.
+        if (base := getattr(self, "_base", None)) is not None:
+            base.close()
         super().close()
 
     def _check(self) -> None:
@@ -322,7 +318,7 @@ class File(io.BufferedIOBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
-        return _reopen, (self._base, self._position)
+        return File, (self._base,), {"_position": self._position}
 
     def __repr__(self) -> str:
         return "<stook.File, closed>" if self.closed else f"<stook.File {self.name} of {self._size} bytes>"
@@ -338,12 +334,6 @@ def _renew_locks() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_locks)
-
-
-def _reopen(base: Union[SparseFile, LocalFile], position: int) -> File:
-    file = File(base)
-    file.seek(position)
-    return file
 
 
 def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A001
@@ -372,19 +362,16 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
         8
         b'89'
     """
-    from stook._stook import SparseFile
+    from stook._stook import SparseFile, local_path
 
     if mode not in ("rb", "r"):
         raise InvalidError(f"the mode is 'rb', not {mode!r}: nothing can be written")
     given = {name: value for name, value in options.items() if value is not None}
-    text = address if isinstance(address, str) else ""
-    is_address = _SCHEME.match(text) is not None
-    if not is_address and ".stook//" in text:
-        record = _Record(text)
-        return File(SparseFile.from_fetch(record, len(record.value), name=text, **given))
-    if given or (is_address and not text.lower().startswith("file://")):
-        return File(SparseFile(address, **given))
-    return File(LocalFile(_local_path(text) if is_address else address))
+    path = local_path(address) if isinstance(address, str) and address else address
+    if path == address and isinstance(address, str) and ".stook//" in address:
+        record = _Record(address)
+        return File(SparseFile.from_fetch(record, len(record.value), name=address, **given))
+    return File(SparseFile(address, **given) if given or path is None else LocalFile(path))
 
 
 class _Record:
@@ -411,14 +398,3 @@ class _Record:
 
     def __reduce__(self) -> tuple[type[_Record], tuple[str]]:
         return _Record, (self.address,)
-
-
-def _local_path(address: str) -> str:
-    from urllib.parse import unquote, urlsplit
-
-    from stook._stook import shown_in
-
-    parts = urlsplit(address)
-    if parts.netloc not in ("", "localhost"):
-        raise AddressError(f"{shown_in(address)} cannot be opened: a path behind file:// begins with `/`")
-    return unquote(parts.path)

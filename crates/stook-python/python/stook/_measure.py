@@ -82,19 +82,9 @@ def _figures(document: Optional[dict[str, Any]]) -> Optional[Figures]:
 
 
 def _cell(document: dict[str, Any]) -> Cell:
-    total = _figures(document["total"]) or Figures(0.0, 0.0, None, None, None)
-    return Cell(
-        rw=document["rw"],
-        block_size=document["block_size"],
-        depth=document["depth"],
-        jobs=document["jobs"],
-        read_share=document["read_share"],
-        total=total,
-        read=_figures(document.get("read")),
-        write=_figures(document.get("write")),
-        state=document["state"],
-        reasons=list(document["reasons"]),
-    )
+    figures: dict[str, Any] = {part: _figures(document.get(part)) for part in ("total", "read", "write")}
+    figures["total"] = figures["total"] or Figures(0.0, 0.0, None, None, None)
+    return Cell(**{name: document[name] for name in Cell.__dataclass_fields__.keys() - figures.keys()}, **figures)
 
 
 def _milliseconds(nanoseconds: Optional[float]) -> str:
@@ -120,6 +110,7 @@ class BenchResult:
         rows = []
         for cell in self.cells:
             total = cell.total
+            latencies = (total.latency_mean_ns, total.latency_p50_ns, total.latency_p99_ns)
             state = cell.state if cell.state == "valid" else f"{cell.state}: " + "; ".join(cell.reasons)
             values = [
                 cell.rw,
@@ -128,9 +119,7 @@ class BenchResult:
                 str(cell.jobs),
                 f"{total.iops:,.0f}",
                 f"{total.bandwidth_bytes_per_s / 1e6:,.1f}",
-                _milliseconds(total.latency_mean_ns),
-                _milliseconds(total.latency_p50_ns),
-                _milliseconds(total.latency_p99_ns),
+                *map(_milliseconds, latencies),
                 state,
             ]
             rows.append("".join(f"<td>{html.escape(value)}</td>" for value in values))
@@ -168,7 +157,7 @@ class StudyResult:
 
 #: How often it is reported for how long a measurement runs.
 _REPORT_SECONDS = 0.25
-#: What arguments of `bench` are called on the command line.
+#: What arguments of `bench` are called on the command line; those that have values first.
 _BENCH_OPTIONS = {
     "--rw": "rw",
     "--block-size": "block_size",
@@ -185,8 +174,8 @@ _BENCH_OPTIONS = {
 def _message(stderr: str) -> str:
     """What the command-line tool said, with the names that arguments have here, and without how to get help there."""
     first = re.split(r"\n\s*(?:tip: |Usage: |For more information)", stderr)[0].strip()
-    named = re.sub(r"'(--[a-z-]+)(?: <[^>]*>)?'", lambda found: _BENCH_OPTIONS.get(found[1], found[0]), first)
-    named = re.sub(r"(?<![\w-])--[a-z-]+", lambda found: _BENCH_OPTIONS.get(found[0], found[0]), named)
+    option = r"'(--[a-z-]+)(?: <[^>]*>)?'|(?<![\w-])(--[a-z-]+)"
+    named = re.sub(option, lambda found: _BENCH_OPTIONS.get(found[1] or found[2], found[0]), first)
     return re.sub(r"^(?:error|stook): ", "", named)
 
 
@@ -212,20 +201,18 @@ def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
 
 def _outputs(process: subprocess.Popen[bytes], report: Optional[Callable[..., object]]) -> tuple[bytes, bytes]:
     """What a process writes until it ends; it is reported for how long it runs."""
-    if report is None:
-        return process.communicate()
     began = time.monotonic()
-    while True:
+    while report is not None:
         try:
             return process.communicate(timeout=_REPORT_SECONDS)
         except subprocess.TimeoutExpired:
             report(time.monotonic() - began)
+    return process.communicate()
 
 
 def _list(values: object) -> str:
-    if isinstance(values, (list, tuple)):
-        return ",".join(str(value) for value in values)
-    return str(values)
+    several = values if isinstance(values, (list, tuple)) else [values]
+    return ",".join(map(str, several))
 
 
 def bench(
@@ -266,16 +253,11 @@ def bench(
     Raises:
         stook.MeasurementError: What the command-line tool refused.
     """
+    times = [f"{round(duration * 1000)}ms" for duration in (seconds, ramp_seconds)]
+    values = [rw, block_size, depth, jobs, *times, read_share, file_size]
     # In one piece each: a value that begins with `-` is refused as a value.
-    arguments = ["bench", os.fspath(path), f"--rw={_list(rw)}", f"--block-size={_list(block_size)}"]
-    arguments += [f"--depth={_list(depth)}", f"--jobs={_list(jobs)}"]
-    arguments += [f"--time={round(seconds * 1000)}ms", f"--ramp={round(ramp_seconds * 1000)}ms"]
-    if read_share is not None:
-        arguments.append(f"--read-share={_list(read_share)}")
-    if file_size is not None:
-        arguments.append(f"--file-size={file_size}")
-    if overwrite_file:
-        arguments.append("--overwrite-file")
+    given = [f"{name}={_list(value)}" for name, value in zip(_BENCH_OPTIONS, values) if value is not None]
+    arguments = ["bench", os.fspath(path), *given, *(["--overwrite-file"] if overwrite_file else [])]
     document = _run([*arguments, *options], progress)
     return BenchResult(path=os.fspath(path), cells=[_cell(cell) for cell in document["cells"]], document=document)
 

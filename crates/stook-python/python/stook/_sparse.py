@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Optional
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,3 @@ class Identity:
     inode: Optional[int] = None
     #: The number of the device.
     device: Optional[int] = None
-
-
-def reopen(recipe: dict[str, Any]) -> Any:
-    """What a pickled sparse file becomes."""
-    from stook._stook import SparseFile
-
-    if "fetch" in recipe:
-        return SparseFile.from_fetch(**recipe)
-    return SparseFile(**recipe)

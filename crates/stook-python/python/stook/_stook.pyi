@@ -8,19 +8,8 @@ from typing import Final, Literal, TypeVar, Union, final, overload
 from typing_extensions import Self
 
 from ._errors import DamagedError
-from ._stook_ops import check as check
-from ._stook_ops import pack_tree as pack_tree
-from ._stook_ops import repair as repair
-from ._stook_ops import unpack as unpack
-from ._stook_sparse import DiskCache as DiskCache
-from ._stook_sparse import Pin as Pin
-from ._stook_sparse import SparseBuffer as SparseBuffer
-from ._stook_sparse import SparseFile as SparseFile
-from ._stook_sparse import SparseStore as SparseStore
-from ._stook_sparse import check_sparse_options as check_sparse_options
-from ._stook_sparse import described as described
-from ._stook_sparse import shown_in as shown_in
-from ._stook_sparse import who_asks as who_asks
+from ._stook_ops import *
+from ._stook_sparse import *
 from ._types import CheckReport, CompactReport, PackInfo
 from ._typing import (
     Access,

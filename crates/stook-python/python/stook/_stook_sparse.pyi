@@ -571,6 +571,13 @@ def described(
         leave all as it is: 0 where none can now, ``None`` where one always could.
     """
 
+def local_path(address: str, /) -> Optional[str]:
+    """The path that an address means: what stands behind ``file://``, or all of it where it has no
+    scheme; ``None`` for an object on a server.
+
+    Raises:
+        AddressError: It means nothing.
+    """
 def shown_in(text: str, /) -> str:
     """A text without what may be a secret in the addresses that are in it: users, passwords, queries."""
 

@@ -156,10 +156,8 @@ class _Opened(io.BytesIO):
         self.fs = fs
         self.path = self.name = path
 
-    @property
-    def mode(self) -> str:
-        """Records are only read here."""
-        return "rb"
+    #: Records are only read here.
+    mode = "rb"
 
     @property
     def full_name(self) -> str:
@@ -169,8 +167,7 @@ class _Opened(io.BytesIO):
     @property
     def details(self) -> Info:
         """What the file system tells of it."""
-        info: Info = self.fs.info(self.path)
-        return info
+        return dict(self.fs.info(self.path))
 
     def info(self) -> Info:
         """The same."""
@@ -324,10 +321,8 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> Any:
         """All files below a path, by one look through the keys."""
         if maxdepth is not None or withdirs:
-            if not self.exists(path):
-                return {} if detail else []
-            found = super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **options)
-            found = {name: info for name, info in found.items() if info["type"] != "link"}
+            everything = super().find(path, maxdepth, withdirs, detail=True, **options) if self.exists(path) else {}
+            found = {name: info for name, info in everything.items() if info["type"] != "link"}
             return found if detail else list(found)
         opened, pack, key = self._opened(path)
         below = self._below(opened, key)
@@ -405,20 +400,17 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Not kept for a path."""
         raise NotImplementedError("records have a time, paths have none")
 
-    def modified(self, path: str) -> None:
-        """Not kept for a path."""
-        raise NotImplementedError("records have a time, paths have none")
+    modified = created
 
 
-#: What tells or signs, and is asked of the other file system as writing is.
-_QUERYING = ("created", "modified", "sign")
 #: What arguments are called that are paths of the other file system.
 _PATHS = frozenset(("path", "path1", "path2", "rpath"))
 
 
 def _forwarding(cls: _Class) -> _Class:
     """A file system that leaves to the other one what it does not do by itself."""
-    for name in (*_WRITING, *_QUERYING):
+    # What tells or signs is asked of the other file system as writing is.
+    for name in (*_WRITING, "created", "modified", "sign"):
         setattr(cls, name, _forwarded(name))
     return cls
 
@@ -682,15 +674,13 @@ class _Fetch:
 
     def _settled(self) -> _FileState:
         """What is told of the file, once a change would be seen."""
-        state = self._state()
         for _ in range(SETTLING_MAX):
-            wait = state[3]
-            if not wait:
-                break
+            state = self._state()
+            if not (wait := state[3]):
+                return state
             time.sleep(wait)
             self.fs.invalidate_cache(self.path)
-            state = self._state()
-        return state
+        return self._state()
 
     def _state(self) -> _FileState:
         about = redacted(self.address, self.fs.info, self.path)
@@ -725,24 +715,13 @@ class _Kept(NamedTuple):
     file: SparseFile
 
 
-class _Redacting:
-    """A function that gives bytes, whose errors tell no secret; can be pickled if the function can."""
-
-    def __init__(self, fetcher: Callable[[int, int], bytes]) -> None:
-        self.fetcher = fetcher
-
-    def __call__(self, start: int, end: int) -> bytes:
-        data: bytes = redacted("", self.fetcher, start, end)
-        return data
-
-
 class StookCache(BaseCache):  # type: ignore[misc]
     """The cache type ``stook``: what is missing is fetched in few requests, ahead where the pattern allows a guess."""
 
     name = "stook"
 
     def __init__(
-        self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, **sparse_options: Union[int, str, None]
+        self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, **sparse_options: Any
     ) -> None:
         """Made by ``fsspec``.
 
@@ -753,8 +732,9 @@ class StookCache(BaseCache):  # type: ignore[misc]
             **sparse_options: Those of :class:`stook.SparseFile`; ``cache_options`` of whoever opens it.
         """
         super().__init__(blocksize, fetcher, size)
-        options: dict[str, Any] = {**sparse_options}
-        self._file = SparseFile.from_fetch(_Redacting(fetcher), size or 0, **options)
+        # Its errors tell no secret; and it can be pickled if the function can.
+        fetch = functools.partial(redacted, "", fetcher)
+        self._file = SparseFile.from_fetch(fetch, size or 0, **sparse_options)
 
     def _fetch(self, start: Optional[int], stop: Optional[int]) -> bytes:
         first, last, _ = slice(start, stop).indices(self.size)
@@ -765,8 +745,7 @@ class StookCache(BaseCache):  # type: ignore[misc]
         statistics = self._file.statistics()
         self.hit_count, self.miss_count = statistics.hits, statistics.misses
         self.total_requested_bytes = statistics.fetched_bytes
-        text: str = super()._log_stats()
-        return text
+        return str(super()._log_stats())
 
     def close(self) -> None:
         """Lets go of what is held."""

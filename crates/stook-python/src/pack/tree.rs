@@ -253,11 +253,9 @@ fn grouping_of(group: Option<&str>, group_by: Option<&str>) -> PyResult<Grouping
 fn delete_of(delete: bool, max_delete: Option<u64>, force: bool) -> PyResult<Delete> {
     Ok(match (delete, max_delete, force) {
         (false, None, false) => Delete::Nothing,
-        (false, Some(_), _) => {
-            return Err(invalid("max_delete says how much delete=True may delete, which is missing"));
-        }
-        (false, None, true) => {
-            return Err(invalid("force says how much delete=True may delete, which is missing"));
+        (false, max, _) => {
+            let what = if max.is_some() { "max_delete" } else { "force" };
+            return Err(invalid(format!("{what} says how much delete=True may delete, which is missing")));
         }
         (true, Some(_), true) => return Err(invalid("either max_delete or force, not both")),
         (true, None, true) => Delete::Any,

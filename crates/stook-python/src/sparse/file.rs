@@ -308,11 +308,8 @@ impl SparseFile {
     fn read_many<'py>(&self, py: Python<'py>, ranges: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let (file, ranges) = (self.file()?, ranges::of(ranges)?);
         let all: Vec<Bytes> = self.wait(py, file, None, move |file| file.read_many(&ranges))?;
-        let list = PyList::empty(py);
-        for bytes in &all {
-            list.append(bytes_of(py, bytes)?)?;
-        }
-        Ok(list)
+        let all: PyResult<Vec<_>> = all.iter().map(|bytes| bytes_of(py, bytes)).collect();
+        PyList::new(py, all?)
     }
 
     /// Fetches what is missing of these ranges, all of it together, and nothing ahead.

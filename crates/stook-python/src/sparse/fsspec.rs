@@ -1,13 +1,16 @@
-//! What `stook.fsspec` asks the library: what another file system proves, and how an address is
-//! shown.
+//! What `stook.fsspec` and `stook.open` ask the library: what another file system proves, what an
+//! address means, and how it is shown.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stook::source::Described;
 
 use super::options::Options;
+use crate::errors::OrRaise as _;
 
 /// What a file system says of a state of a file: ``(signs, proof, wait)``.
 ///
@@ -36,6 +39,17 @@ pub(crate) fn described(
 pub(crate) fn who_asks(kind: &str, arguments: Vec<String>, options: BTreeMap<String, String>) -> String {
     let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     stook::source::who_asks(kind, &arguments, options)
+}
+
+/// The path that an address means: what stands behind ``file://``, or all of it where it has no
+/// scheme; ``None`` for an object on a server.
+///
+/// Raises:
+///     AddressError: It means nothing.
+#[pyfunction]
+#[pyo3(signature = (address, /))]
+pub(crate) fn local_path(address: OsString) -> PyResult<Option<OsString>> {
+    Ok(stook::source::local_path(address).or_raise()?.map(PathBuf::into_os_string))
 }
 
 /// A text without what may be a secret in the addresses that are in it: users, passwords, queries.

@@ -196,11 +196,10 @@ fn absolute(path: &Path) -> PyResult<PathBuf> {
 }
 
 fn at_least(value: &Bound<'_, PyAny>, least: usize) -> PyResult<usize> {
-    let number = whole::<usize>(value)?;
-    if number < least {
-        return Err(invalid(format!("it must be {least} or more, not {number}")));
+    match whole(value)? {
+        number if number < least => Err(invalid(format!("it must be {least} or more, not {number}"))),
+        number => Ok(number),
     }
-    Ok(number)
 }
 
 fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {

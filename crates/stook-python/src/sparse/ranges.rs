@@ -17,11 +17,7 @@ pub(crate) fn at(Position(position): Position, Length(len): Length) -> PyResult<
 
 /// The ranges that an iterable of `(start, end)` gives.
 pub(crate) fn of(ranges: &Bound<'_, PyAny>) -> PyResult<Vec<ByteRange>> {
-    let mut all = Vec::with_capacity(ranges.len().unwrap_or(0).min(1 << 20));
-    for item in ranges.try_iter()? {
-        all.push(one(&item?)?);
-    }
-    Ok(all)
+    ranges.try_iter()?.map(|item| one(&item?)).collect()
 }
 
 fn one(item: &Bound<'_, PyAny>) -> PyResult<ByteRange> {

@@ -20,7 +20,10 @@ const REMOTE_SCHEMES: &[&str] = &["http", "https", "s3", "s3a", "gs", "az", "azu
 /// feature `remote`; otherwise what the system or the server met.
 pub fn open(address: impl AsRef<OsStr>) -> Result<Arc<dyn Source>> {
     let address = address.as_ref();
-    if is_remote(address) { open_remote(address) } else { open_local(address) }
+    match local_path(address)? {
+        Some(path) => Ok(Arc::new(FileSource::open(path)?)),
+        None => open_remote(address),
+    }
 }
 
 /// The same; what is asked of a server is asked with these options.
@@ -33,23 +36,28 @@ pub fn open_with(
     options: &super::remote::RemoteOptions,
 ) -> Result<Arc<dyn Source>> {
     let address = address.as_ref();
-    if !is_remote(address) {
-        return open_local(address);
+    if let Some(path) = local_path(address)? {
+        return Ok(Arc::new(FileSource::open(path)?));
     }
     let text = address.to_str().ok_or_else(|| refused(address, "it is not UTF-8"))?;
     Ok(Arc::new(super::remote::RemoteSource::open(text, options)?))
 }
 
-fn open_local(address: &OsStr) -> Result<Arc<dyn Source>> {
+/// The path that an address means: what stands behind `file://`, or all of it where it has no
+/// scheme; `None` for an object.
+///
+/// # Errors
+/// [`Error::Address`] when it means nothing.
+pub fn local_path(address: impl AsRef<OsStr>) -> Result<Option<PathBuf>> {
+    let address = address.as_ref();
     if address.is_empty() {
         // Without the quotes nothing would show what cannot be opened.
         return Err(refused(OsStr::new("\"\""), "the address is empty"));
     }
     match scheme(address) {
-        None => Ok(Arc::new(FileSource::open(Path::new(address))?)),
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => {
-            Ok(Arc::new(FileSource::open(local(address, rest)?)?))
-        }
+        None => Ok(Some(PathBuf::from(address))),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("file") => local(address, rest).map(Some),
+        Some((scheme, _)) if is_known(scheme) => Ok(None),
         Some((scheme, _)) => {
             let known = "file, http, https, s3, gs, az";
             Err(refused(address, format!("`{scheme}` is not among what is known: {known}")))
@@ -204,6 +212,19 @@ mod tests {
         assert_eq!(path("file://localhost/a").unwrap(), Path::new("/a"));
         for address in ["file://host/a", "file:///a%2", "file:///a%+1", "file:///%zz"] {
             assert!(matches!(path(address), Err(Error::Address { .. })), "{address}");
+            assert!(matches!(local_path(address), Err(Error::Address { .. })), "{address}");
+        }
+        for (address, meant) in [
+            ("FILE:///a%20b#c", Some("/a b#c")),
+            ("a/b.stook//k", Some("a/b.stook//k")),
+            ("C://x", Some("C://x")),
+            ("s3://bucket/key", None),
+            ("HTTPS://h/k", None),
+        ] {
+            assert_eq!(local_path(address).unwrap().as_deref(), meant.map(Path::new), "{address}");
+        }
+        for address in ["", "ftp://host/x"] {
+            assert!(matches!(local_path(address), Err(Error::Address { .. })), "{address}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub use access::AccessRule;
 pub(crate) use access::SAMPLED_RANGES;
 #[cfg(feature = "remote")]
 pub use address::open_with;
-pub use address::{is_remote, open};
+pub use address::{is_remote, local_path, open};
 pub use described::{Described, SETTLING_MAX, who_asks};
 pub use file::FileSource;
 pub use identity::Identity;
