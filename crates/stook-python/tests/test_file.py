@@ -139,6 +139,16 @@ def test_what_cannot_be_opened(servers: Servers, tmp_path: Path) -> None:
         SparseFile(f"file://{tmp_path}")
 
 
+def test_an_address_of_a_file_means_the_same_with_and_without_a_cache(tmp_path: Path) -> None:
+    (tmp_path / "a#b?c d").write_bytes(b"bytes")
+    ways: list[dict[str, Any]] = [{}, {"memory_bytes": 1 << 20}]
+    for options in ways:
+        with stook.open(f"file://{tmp_path}/a#b?c%20d", **options) as file:
+            assert file.read() == b"bytes"
+        with pytest.raises(stook.AddressError, match="two digits"):
+            stook.open("file:///a%2", **options)
+
+
 def test_paths_of_all_kinds(servers: Servers) -> None:
     path = servers.directory / "bucket" / "lines.txt"
     for address in (path, str(path), os.fsencode(path), f"file://{path}"):

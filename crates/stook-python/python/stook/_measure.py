@@ -194,8 +194,7 @@ def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
     # 1: measured, and something in it did not pass its checks.
     if process.returncode not in (0, 1) or not out.strip():
         raise MeasurementError(_message(errors.decode(errors="replace")) or f"it ended with status {process.returncode}")
-    document = json.loads(out)
-    assert isinstance(document, dict)
+    document: dict[str, Any] = json.loads(out)
     return document
 
 

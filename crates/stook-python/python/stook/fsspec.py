@@ -720,9 +720,7 @@ class StookCache(BaseCache):  # type: ignore[misc]
 
     name = "stook"
 
-    def __init__(
-        self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, **sparse_options: Any
-    ) -> None:
+    def __init__(self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, **sparse_options: Any) -> None:
         """Made by ``fsspec``.
 
         Args:
