@@ -17,7 +17,7 @@ fn is_empty(directory: &Path) -> bool {
 /// Cells so short that nothing can be said of the device; where the build lies, because it passes
 /// the page cache by, which not every file system for temporary files allows.
 #[test]
-fn a_file_is_measured_told_and_removed() {
+fn a_file_is_measured_reported_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::create_dir(place.path().join("work")).unwrap();
     let short = ["--work", "work", "--out", "out", "--time", "200ms", "--ramp", "0", "--size", "24M"];
@@ -77,17 +77,20 @@ fn a_file_is_measured_told_and_removed() {
         assert_eq!(study["profile"][list].as_array().unwrap().len(), 5, "{list}");
     }
     assert_eq!(study["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 25);
-    let summary = study["summary"].as_array().unwrap();
-    let names: Vec<&str> = summary.iter().filter_map(|line| line["name"].as_str()).collect();
-    assert_eq!(names, ["SEQ1M Q8", "SEQ1M Q1", "RND4K Q32", "RND4K Q1"]);
-    for figure in ["bandwidth_bytes_per_s", "latency_mean_s", "latency_p99_s"] {
-        assert!(summary.iter().all(|line| line["cell"][figure].as_f64().unwrap() > 0.0), "{figure}");
-    }
+    expect_summary(study["summary"].as_array().unwrap());
     let map = study["map"].as_array().unwrap();
     let left_out: Vec<_> = map.iter().filter(|field| field["cell"].is_null()).collect();
     assert_eq!((map.len(), left_out.len()), (16, 1));
     assert_eq!((&left_out[0]["block_bytes"], &left_out[0]["depth"]), (&(1 << 20).into(), &256.into()));
     assert!(stderr.contains("Measuring takes about 10.0 s: 25 cells, 2 rounds each."), "{stderr}");
+}
+
+fn expect_summary(summary: &[Value]) {
+    let names: Vec<&str> = summary.iter().filter_map(|line| line["name"].as_str()).collect();
+    assert_eq!(names, ["SEQ1M Q8", "SEQ1M Q1", "RND4K Q32", "RND4K Q1"]);
+    for figure in ["bandwidth_bytes_per_s", "latency_mean_s", "latency_p99_s"] {
+        assert!(summary.iter().all(|line| line["cell"][figure].as_f64().unwrap() > 0.0), "{figure}");
+    }
 }
 
 #[test]
