@@ -6,14 +6,13 @@ use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde::Serialize;
 pub use stook::ops::json::{JsonDamage, JsonKey};
+use stook::ops::pack::{Making, OpenedWriter, open_writer};
 use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::report::json::{Document, TextOrBytes};
-use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -85,25 +84,21 @@ impl View {
 /// # Errors
 /// When there is none, somebody else writes to it, or it cannot be read.
 pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
-    let storage = LocalStorage::open(path, LocalStorageOptions::default())?;
-    Ok(writer_in(Arc::new(storage), WriterOptions::default(), context)?)
+    Ok(writer_or_new(path, false, context)?.0)
 }
 
-/// The same in a storage, with options.
+/// The same; if `create` is set, makes the pack if there is none. Also whether it was made.
 ///
 /// # Errors
-/// As [`writer`].
-pub fn writer_in(
-    storage: Arc<dyn Storage>,
-    options: WriterOptions,
-    context: &Context,
-) -> Result<PackWriter, Error> {
-    let writer = PackWriter::open(storage, options)?;
+/// As [`writer`], or when it cannot be made.
+pub fn writer_or_new(path: &Path, create: bool, context: &Context) -> Result<(PackWriter, bool), Error> {
+    let making = if create { Making::IfMissing } else { Making::Never };
+    let OpenedWriter { writer, made, .. } = open_writer(path, WriterOptions::default(), making)?;
     context.watch(writer.damage_log());
     for note in writer.recovery().notes() {
         context.note(note);
     }
-    Ok(writer)
+    Ok((writer, made.is_some()))
 }
 
 /// Every group somebody asks for has to be there: a misspelt one would look like an empty pack.
@@ -244,7 +239,14 @@ mod tests {
         assert!(all.len() > 20);
         for path in all {
             let text = std::fs::read_to_string(&path).unwrap();
-            for call in ["Pack::open(", "Pack::open_path(", "PackWriter::open(", "ops::contents::open"] {
+            let calls = [
+                "Pack::open(",
+                "Pack::open_path(",
+                "PackWriter::open(",
+                "open_writer(",
+                "ops::contents::open",
+            ];
+            for call in calls {
                 assert!(!text.contains(call), "{} in {}: use `packs`", call, path.display());
             }
         }

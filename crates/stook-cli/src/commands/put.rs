@@ -9,13 +9,11 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use serde::Serialize;
 use stook::pack::input::{self, FileInput, Input};
-use stook::pack::{Attributes, Error, Key, PackWriter, RecordWriter, WriterOptions};
+use stook::pack::{Attributes, Key, PackWriter, RecordWriter};
 use stook::report::units::bytes_decimal;
-use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -103,7 +101,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let attributes = attributes(&args.attributes, &body)?;
     // Refused before a pack is made for it.
     attributes.encode()?;
-    let (mut writer, created) = open_pack(&args.pack, !args.no_create, context)?;
+    let (mut writer, created) = packs::writer_or_new(&args.pack, !args.no_create, context)?;
     let replaced = writer.contains(&key)?;
     let (sequence, body_bytes) = put(&mut writer, &args.group, &key, &attributes, body, context)?;
     writer.finish(false)?;
@@ -155,28 +153,6 @@ fn attributes(given: &[String], body: &Body) -> anyhow::Result<Attributes> {
         all.set_text(name, value).map_err(|error| UsageError::new(format!("--attr {text:?}: {error}")))?;
     }
     Ok(all)
-}
-
-/// The writer of a pack, and whether the pack was made for it.
-fn open_pack(path: &Path, create: bool, context: &Context) -> anyhow::Result<(PackWriter, bool)> {
-    let options = LocalStorageOptions::default();
-    let storage = match LocalStorage::open(path, options.clone()) {
-        Err(error) if create && error.io_kind() == Some(io::ErrorKind::NotFound) => {
-            LocalStorage::create(path, options)?
-        }
-        opened => opened?,
-    };
-    let storage: Arc<dyn Storage> = Arc::new(storage);
-    match packs::writer_in(storage.clone(), WriterOptions::default(), context) {
-        // Making one tells whether it can be made there.
-        Err(Error::NotAPack { .. }) if create => {}
-        opened => return Ok((opened?, false)),
-    }
-    let mut writer = PackWriter::create(storage, WriterOptions::default())?;
-    // An empty pack is all it is meant to be: a put that dies leaves it so.
-    writer.set_complete(true);
-    writer.publish()?;
-    Ok((writer, true))
 }
 
 fn put(

@@ -1,6 +1,5 @@
 //! How packs are opened: what the arguments of `Pack` say.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +7,10 @@ use std::time::Duration;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat};
+use stook::ops::pack::{Making, open_writer};
 use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter, WriterOptions};
 use stook::report::time::parse_time;
-use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
+use stook::storage::Storage;
 
 use crate::choices::{chosen, name_of};
 use crate::errors::{OrRaise as _, invalid, plain};
@@ -149,25 +149,13 @@ impl Settings {
         };
         // Before anything is made.
         writing.check().map_err(|error| plain("LimitError", format!("segment_bytes: {error}")))?;
-        let options = LocalStorageOptions::default();
-        let storage = match (self.mode, LocalStorage::open(&self.path, options.clone())) {
-            (Mode::Append | Mode::Create, Err(error)) if error.io_kind() == Some(ErrorKind::NotFound) => {
-                LocalStorage::create(&self.path, options).or_raise()?
-            }
-            (_, opened) => opened.or_raise()?,
+        let making = match self.mode {
+            Mode::Read | Mode::Change => Making::Never,
+            Mode::Append => Making::IfMissing,
+            Mode::Create => Making::Always,
         };
-        let storage: Arc<dyn Storage> = Arc::new(storage);
-        self.written = Some(storage.clone());
-        if self.mode != Mode::Create {
-            match PackWriter::open(storage.clone(), writing.clone()) {
-                Err(pack::Error::NotAPack { .. }) if self.mode == Mode::Append => {}
-                opened => return opened.or_raise(),
-            }
-        }
-        let mut writer = PackWriter::create(storage, writing).or_raise()?;
-        // An empty pack is all it is meant to be: a process that dies leaves it so.
-        writer.set_complete(true);
-        writer.publish().or_raise()?;
-        Ok(writer)
+        let opened = open_writer(&self.path, writing, making).or_raise()?;
+        self.written = Some(opened.storage);
+        Ok(opened.writer)
     }
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use stook::names::{Patterns, Selection};
-use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage};
+use stook::ops::pack::{Answer, Error, Hooks, Making, PackReport, PackSources, Stage, open_writer};
 use stook::pack::tree::{Delete, Grouping};
-use stook::pack::{Attributes, Key, OpenOptions, Pack};
+use stook::pack::{self, Attributes, Key, OpenOptions, Pack, WriterOptions};
 
 /// A tree of two files, and a place for a pack.
 struct Place(tempfile::TempDir);
@@ -221,4 +221,30 @@ fn members_of_an_archive_are_packed_as_the_tree_is() {
         ..place.packing()
     };
     assert!(missing.run(&mut ()).unwrap().nothing.unwrap().is_error && !Path::exists(&place.path("q")));
+}
+
+#[test]
+fn a_pack_for_single_records_is_made_only_where_it_may_be_and_is_complete() {
+    let place = Place::new();
+    let open = |name: &str, making| open_writer(&place.path(name), WriterOptions::default(), making);
+    assert!(matches!(open("p.stook", Making::Never), Err(pack::Error::Core(_))));
+    let wrong = WriterOptions { segment_len: u64::MAX, ..WriterOptions::default() };
+    let refused = open_writer(&place.path("p.stook"), wrong, Making::IfMissing);
+    assert!(matches!(refused, Err(pack::Error::Limit { .. })));
+    assert_eq!(place.names_in(""), ["tree"]);
+    let made = open("p.stook", Making::IfMissing).unwrap();
+    // The process dies: nothing more is said of the pack.
+    assert!(made.made.unwrap().with_directory && place.open().is_complete());
+    drop(made);
+    for there in [Making::Never, Making::IfMissing] {
+        assert!(open("p.stook", there).unwrap().made.is_none(), "{there:?}");
+    }
+    assert!(matches!(open("p.stook", Making::Always), Err(pack::Error::Exists { .. })));
+    fs::create_dir(place.path("empty")).unwrap();
+    assert!(matches!(open("empty", Making::Never), Err(pack::Error::NotAPack { .. })));
+    assert!(!open("empty", Making::Always).unwrap().made.unwrap().with_directory);
+    for making in [Making::Never, Making::IfMissing, Making::Always] {
+        assert!(matches!(open("tree", making), Err(pack::Error::NotAPack { .. })), "{making:?}");
+    }
+    assert_eq!(place.names_in("tree"), ["a", "deep"]);
 }

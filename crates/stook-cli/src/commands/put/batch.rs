@@ -9,7 +9,7 @@ use serde::Serialize;
 use stook::pack::{PackWriter, RecordStream, StreamEntry};
 use stook::report::units::{bytes_decimal, count, count_of, duration};
 
-use super::{Args, open_pack};
+use super::Args;
 use crate::context::Context;
 use crate::interrupt::Interruptible;
 use crate::progress::Unit;
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, file: &Path, context: &Context) -> anyhow::Result
     // Refused before a pack is made for it.
     let stream = RecordStream::new(BufReader::with_capacity(BUFFER_LEN, input), name)?;
     let started = Instant::now();
-    let (mut writer, created) = open_pack(&args.pack, !args.no_create, context)?;
+    let (mut writer, created) = packs::writer_or_new(&args.pack, !args.no_create, context)?;
     let mut report = Report { group: &args.group, created, ..Report::default() };
     put_all(&mut writer, &args.group, stream, &mut report, context)?;
     writer.finish(false)?;

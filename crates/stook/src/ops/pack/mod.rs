@@ -8,6 +8,7 @@
 mod archives;
 mod error;
 mod hooks;
+mod making;
 mod opening;
 mod trees;
 
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 
 pub use error::{Error, Result};
 pub use hooks::{Answer, Hooks, Stage};
+pub use making::{Made, Making, OpenedWriter, open_writer};
 
 use self::hooks::Reporting;
 use super::choice::Choice;

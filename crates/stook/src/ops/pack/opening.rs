@@ -1,13 +1,13 @@
 //! The pack that sources go into: opened or made, finished, or taken back.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::hooks::{Reporting, Stage};
+use super::making::{Made, Making, OpenedWriter, open_or_make};
 use super::{Error, NothingSelected, PackSources, Result};
 use crate::pack::tree::{Delete, PackSummary, PackTree};
 use crate::pack::{self, OpenOptions, Pack, PackWriter};
-use crate::storage::{LocalStorage, LocalStorageOptions, free_bytes};
+use crate::storage::free_bytes;
 
 /// Free space below which the tree is counted before anything is written, in bytes.
 const COUNT_FIRST_BELOW: u64 = 32 << 30;
@@ -25,12 +25,6 @@ pub(super) struct Opened {
     made: Option<Made>,
 }
 
-/// A pack that was made for this run.
-struct Made {
-    /// Whether its directory was, too.
-    with_directory: bool,
-}
-
 impl Opened {
     fn was_complete(&self) -> bool {
         self.before.as_ref().is_some_and(Pack::is_complete)
@@ -44,40 +38,26 @@ impl PackSources<'_> {
         if self.dry_run {
             return self.open_dry(tree, reporting);
         }
-        let (options, is_there) = (LocalStorageOptions::default(), self.pack.exists());
-        if !is_there {
-            self.check_space(tree, None, reporting)?;
+        let opened = open_or_make(&self.pack, self.writer_options(), Making::IfMissing, &mut || {
+            self.check_space(tree, None, reporting)
+        })?;
+        let OpenedWriter { mut writer, storage, made } = opened;
+        if made.is_some() {
+            let roots = self.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
+            writer.set_roots(roots.collect());
+            return Ok(Opened { writer: Some(writer), before: None, made });
         }
-        let storage = match is_there {
-            true => LocalStorage::open(&self.pack, options),
-            false => LocalStorage::create(&self.pack, options),
-        };
-        let storage = Arc::new(storage.map_err(pack::Error::from)?);
-        if is_there {
-            match PackWriter::open(storage.clone(), self.writer_options()) {
-                Ok(mut writer) => {
-                    reporting.hooks.watch(writer.damage_log());
-                    writer.recovery().notes().iter().for_each(|note| reporting.hooks.note(note));
-                    // Through the same opening of the directory: another may have taken its place.
-                    let before = Pack::open(storage, OpenOptions::default())?;
-                    reporting.hooks.watch(before.damage_log());
-                    check_roots(tree, &before)?;
-                    // Not earlier: what a run that was cut off left in the pack is known only now.
-                    self.check_space(tree, Some(&before), reporting)?;
-                    writer.set_complete(false);
-                    writer.publish()?;
-                    return Ok(Opened { writer: Some(writer), before: Some(before), made: None });
-                }
-                // Making one tells whether it can be made there.
-                Err(pack::Error::NotAPack { .. }) => self.check_space(tree, None, reporting)?,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let mut writer = PackWriter::create(storage, self.writer_options())?;
-        let roots = self.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
-        writer.set_roots(roots.collect());
-        let made = Some(Made { with_directory: !is_there });
-        Ok(Opened { writer: Some(writer), before: None, made })
+        reporting.hooks.watch(writer.damage_log());
+        writer.recovery().notes().iter().for_each(|note| reporting.hooks.note(note));
+        // Through the same opening of the directory: another may have taken its place.
+        let before = Pack::open(storage, OpenOptions::default())?;
+        reporting.hooks.watch(before.damage_log());
+        check_roots(tree, &before)?;
+        // Not earlier: what a run that was cut off left in the pack is known only now.
+        self.check_space(tree, Some(&before), reporting)?;
+        writer.set_complete(false);
+        writer.publish()?;
+        Ok(Opened { writer: Some(writer), before: Some(before), made: None })
     }
 
     /// What is there, for a run that only says what it would do.

@@ -1,0 +1,83 @@
+//! A pack that is opened for writing, or made: whether it may be, and where.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::pack::{self, PackWriter, WriterOptions};
+use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
+
+/// Whether a pack may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Making {
+    /// It must be there.
+    Never,
+    /// It is made if it is not there.
+    IfMissing,
+    /// It must not be there.
+    Always,
+}
+
+/// A pack that is open for writing.
+#[derive(Debug)]
+pub struct OpenedWriter {
+    /// The writer.
+    pub writer: PackWriter,
+    /// The directory that it writes to, whatever has its path by now.
+    pub storage: Arc<dyn Storage>,
+    /// What was made for it, if no pack was there.
+    pub made: Option<Made>,
+}
+
+/// What was made for a writer.
+#[derive(Debug, Clone, Copy)]
+pub struct Made {
+    /// Whether the directory of the pack was, too.
+    pub with_directory: bool,
+}
+
+/// Opens a pack for single records, or makes it in a directory that is empty or not there. An empty
+/// pack is all that it is meant to be, and complete: a process that dies leaves it so.
+///
+/// # Errors
+/// [`pack::Error::NotAPack`], [`pack::Error::Exists`], options that make no sense, and what
+/// [`PackWriter::open`] and [`PackWriter::create`] meet.
+pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack::Result<OpenedWriter> {
+    let mut opened = open_or_make::<pack::Error>(path, options, making, &mut || Ok(()))?;
+    if opened.made.is_some() {
+        opened.writer.set_complete(true);
+        opened.writer.publish()?;
+    }
+    Ok(opened)
+}
+
+/// Opens a pack for writing, or makes one, which is incomplete. `before_making` is called once
+/// before anything is made.
+pub(super) fn open_or_make<E: From<pack::Error>>(
+    path: &Path,
+    options: WriterOptions,
+    making: Making,
+    before_making: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<OpenedWriter, E> {
+    options.check()?;
+    let local = LocalStorageOptions::default();
+    let (mut with_directory, mut opened) = (false, LocalStorage::open(path, local.clone()));
+    let is_missing = |error: &crate::Error| error.io_kind() == Some(ErrorKind::NotFound);
+    if making != Making::Never && opened.as_ref().is_err_and(is_missing) {
+        before_making()?;
+        (with_directory, opened) = (true, LocalStorage::create(path, local));
+    }
+    let storage: Arc<dyn Storage> = Arc::new(opened.map_err(pack::Error::from)?);
+    if making != Making::Always {
+        match PackWriter::open(storage.clone(), options.clone()) {
+            // Making one tells whether it can be made there.
+            Err(pack::Error::NotAPack { .. }) if making == Making::IfMissing => {}
+            opened => return Ok(OpenedWriter { writer: opened?, storage, made: None }),
+        }
+    }
+    if !with_directory {
+        before_making()?;
+    }
+    let writer = PackWriter::create(storage.clone(), options)?;
+    Ok(OpenedWriter { writer, storage, made: Some(Made { with_directory }) })
+}
