@@ -212,7 +212,7 @@ impl Raise for ops::pack::Error {
             E::TakeBack { pack, source } => system(self, source, Some(pack)),
             E::IsPack(pack::Error::Invalid(_)) => invalid("; as_file=True packs its files"),
             E::IsPack(error) => error.raise(),
-            E::NotImported(ops::import::Error::NotImported { .. }) => invalid(" with as_file=True"),
+            E::NotImported { .. } => invalid(" with as_file=True"),
             E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
             _ => plain("InvalidError", chain(self)),
         }

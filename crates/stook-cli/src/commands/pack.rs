@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stook::archive::Archive;
-use stook::ops::import;
 use stook::ops::pack::{Answer, Error, Hooks, PackReport, PackSources, Stage, parse_grouping};
 use stook::pack::tree::{Delete, Grouping, Held, MoveSummary, PackSummary};
 use stook::pack::{DamageLog, Key};
@@ -275,7 +274,7 @@ fn stdin(context: &Context) -> Result<Box<dyn BufRead + Send>, stook::Error> {
 /// What ended the packing, in words of the command line.
 fn into_error(error: Error) -> anyhow::Error {
     let usage = match &error {
-        Error::NotImported(import::Error::NotImported { .. }) => format!("{error} with --as-file"),
+        Error::NotImported { .. } => format!("{error} with --as-file"),
         Error::IsPack(_) => format!("{error}; with --as-file its files are packed"),
         Error::SegmentLen(_) => format!("--segment-size: {error}"),
         Error::TreesOnly => "--delete and --move are for trees of files, not for archives".into(),

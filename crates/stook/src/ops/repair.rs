@@ -18,7 +18,7 @@ const REPORT: &str = "report.json";
 /// A result of repairing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// What went wrong: unlike [`pack::Error::Stopped`], that the caller ended it is no failed writer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -8,7 +8,7 @@ use crate::{archive, pack};
 /// A result of listing or reading contents.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// What went wrong: of reading only, so without what packing and repairing meet.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

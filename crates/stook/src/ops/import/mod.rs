@@ -1,6 +1,6 @@
 //! Archives into packs: the members become records, as if they had been unpacked and packed again.
 //!
-//! It joins two capabilities, [`archive`] and [`pack`], and so stands above both. Which files are
+//! It joins two capabilities, [`archive`] and [`pack`](crate::pack), and so stands above both. Which files are
 //! taken for archives, what a member becomes, which names of files lead to what, and what is a
 //! failure: these rules are here.
 
@@ -10,50 +10,17 @@ mod names;
 mod put;
 mod run;
 
-use std::path::PathBuf;
-
 pub use members::{attributes, head, kind};
 pub use names::are_archives;
 
 use crate::archive::{self, Archive, TarStream};
+use crate::ops::pack::{Error, Result};
 use crate::pack::tree::{OwnAttributes, PackSummary};
-use crate::pack::{self, Pack, PackWriter};
+use crate::pack::{Pack, PackWriter};
 use crate::walk::Kind;
 
 /// What stands among paths for a tar that comes through a stream.
 pub const STREAM: &str = "-";
-
-/// A result of importing.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// What went wrong.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The pack, or what is below it.
-    #[error(transparent)]
-    Pack(#[from] pack::Error),
-    /// The archive, or what is below it.
-    #[error(transparent)]
-    Archive(#[from] archive::Error),
-    /// It has the name of an archive.
-    #[error(
-        "{} is {what} (tar, tar.gz, tar.zst and zip can): unpack it first, or pack it as the one file that it is",
-        path.display()
-    )]
-    NotImported {
-        /// The file.
-        path: PathBuf,
-        /// Why it is not imported.
-        what: &'static str,
-    },
-    /// Only some of the sources are archives.
-    #[error("pack archives and directories one after another, not together")]
-    Mixed,
-    /// The caller wanted it to end.
-    #[error("interrupted")]
-    Interrupted,
-}
 
 /// An archive that is imported.
 pub enum Source<'a> {

@@ -1,10 +1,10 @@
-//! What can go wrong when sources are packed, apart by what a caller does about it.
+//! What can go wrong when sources are packed or imported, apart by what a caller does about it.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::report::units::bytes_decimal;
-use crate::{archive, ops::import, pack};
+use crate::{archive, pack};
 
 /// A result of packing.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -19,10 +19,20 @@ pub enum Error {
     /// An archive, or what is below it.
     #[error(transparent)]
     Archive(#[from] archive::Error),
-    /// A source is called an archive and is none that can be read, or only some sources are
-    /// archives.
-    #[error(transparent)]
-    NotImported(import::Error),
+    /// A source is called an archive and is none that can be read.
+    #[error(
+        "{} is {what} (tar, tar.gz, tar.zst and zip can): unpack it first, or pack it as the one file that it is",
+        path.display()
+    )]
+    NotImported {
+        /// The file.
+        path: PathBuf,
+        /// Why it is not imported.
+        what: &'static str,
+    },
+    /// Only some of the sources are archives.
+    #[error("pack archives and directories one after another, not together")]
+    Mixed,
     /// No segment can be so long.
     #[error(transparent)]
     SegmentLen(pack::Error),
@@ -47,7 +57,7 @@ pub enum Error {
     /// Archives were to be spread over groups.
     #[error("spreading over groups is for directories; archives go into one group")]
     OneGroup,
-    /// A source is [`STREAM`](import::STREAM), and the caller has none.
+    /// A source is [`STREAM`](crate::ops::import::STREAM), and the caller has none.
     #[error("`-` stands for a tar that comes through a stream, and there is none")]
     NoStream,
     /// An archive is gone, or something else now.
@@ -93,7 +103,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The caller wanted it to end, before anything was packed.
+    /// The caller wanted it to end. Once anything was packed, the summary says so instead.
     #[error("interrupted")]
     Interrupted,
     /// A hook or predicate of the caller failed. What was made for this run was taken back.
@@ -106,7 +116,8 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::NotImported(_)
+            Self::NotImported { .. }
+                | Self::Mixed
                 | Self::SegmentLen(_)
                 | Self::IsPack(_)
                 | Self::Roots(_)
@@ -116,16 +127,5 @@ impl Error {
                 | Self::OneGroup
                 | Self::NoStream
         )
-    }
-}
-
-impl From<import::Error> for Error {
-    fn from(error: import::Error) -> Self {
-        match error {
-            import::Error::Pack(error) => Self::Pack(error),
-            import::Error::Archive(error) => Self::Archive(error),
-            import::Error::Interrupted => Self::Interrupted,
-            other => Self::NotImported(other),
-        }
     }
 }

@@ -23,7 +23,7 @@ pub type Failure = tree::Failure<Error>;
 /// What unpacking did.
 pub type Summary = tree::UnpackSummary<Error>;
 
-/// What went wrong.
+/// What went wrong: as [`contents::Error`], and what writing files or a tar meets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
