@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use stook::ops::contents::KeyPatterns;
-pub(crate) use stook::ops::contents::is_in_groups as is_in;
 use stook::pack::{Error, KEY_LEN_MAX, Key, KeyRange, ScanOrder};
 
 use crate::context::Context;

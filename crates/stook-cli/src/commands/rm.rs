@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde::Serialize;
 use stook::ops::contents::KeyPatterns;
-use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter};
+use stook::pack::{FileKind, Key, KeyEntry, Pack, PackWriter, is_in_groups};
 use stook::report::units::{bytes_decimal, count_of};
 
 use crate::context::Context;
@@ -176,7 +176,7 @@ impl Selected {
                         continue;
                     }
                 };
-                match entry.filter(|entry| keys::is_in(&args.groups, pack.group_of_entry(entry))) {
+                match entry.filter(|entry| is_in_groups(&args.groups, pack.group_of_entry(entry))) {
                     Some(entry) => self.add(pack, entry),
                     None => {
                         self.missing += 1;
@@ -208,7 +208,7 @@ impl Selected {
             interrupt::check()?;
             let next = entries.next().transpose()?;
             let is_last = next.is_none();
-            let wanted = |entry: &KeyEntry| keys::is_in(&args.groups, pack.group_of_entry(entry));
+            let wanted = |entry: &KeyEntry| is_in_groups(&args.groups, pack.group_of_entry(entry));
             batch.extend(next.filter(wanted));
             if batch.len() == BATCH || is_last {
                 for entry in globs.matching(pack, std::mem::take(&mut batch))? {

@@ -60,8 +60,7 @@ impl Follow {
         let Some((newer, heads)) = newer else { return Ok(false) };
         let is_wanted = |head: &pack::RecordHead| {
             let group = newer.group_of_segment(head.segment);
-            self.range.contains(&head.key)
-                && (self.groups.is_empty() || self.groups.iter().any(|wanted| wanted == group))
+            self.range.contains(&head.key) && pack::is_in_groups(&self.groups, group)
         };
         let keys: Vec<Key> = heads.into_iter().filter(is_wanted).map(|head| head.key).collect();
         let mut state = locked(&self.state);

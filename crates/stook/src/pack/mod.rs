@@ -33,7 +33,7 @@ pub use read::mapped::{MapRule, RecordView};
 pub use read::record::{Record, RecordHead};
 pub use read::stream::{BodyComparison, RecordReader};
 pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split, Stop};
-pub use state::open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo};
+pub use state::open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo, is_in_groups};
 pub use state::recover::TornTail;
 pub use writer::host::{Host, SystemHost};
 #[cfg(unix)]

@@ -168,10 +168,5 @@ pub fn open(
     Ok(Opened::Archive(Box::new(archive)))
 }
 
-/// Whether a group is among those that were asked for; all are where none was.
-pub fn is_in_groups(groups: &[String], group: &str) -> bool {
-    groups.is_empty() || groups.iter().any(|wanted| wanted == group)
-}
-
 #[cfg(test)]
 mod tests;

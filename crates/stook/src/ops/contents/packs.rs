@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::Contents;
 use super::error::{Error, Feature, Result, Unsupported};
 use super::get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 use super::list::{BATCH, Detail, Entry, ListOptions, Listed, Listing};
 use super::load::{LoadEvents, LoadOptions, LoadReport, load_pack};
-use super::{Contents, is_in_groups};
 use crate::extent::ByteRange;
 use crate::pack::{
     self, FileKind, KEY_LEN_MAX, Key, KeyEntry, Pack, Record, RecordHead, RecordReader, ScanOrder,
+    is_in_groups,
 };
 use crate::source::Source;
 

@@ -1,8 +1,8 @@
 //! Archives into packs: the members become records, as if they had been unpacked and packed again.
 //!
-//! It joins two capabilities, [`archive`] and [`pack`](crate::pack), and so stands above both. Which files are
-//! taken for archives, what a member becomes, which names of files lead to what, and what is a
-//! failure: these rules are here.
+//! It joins two capabilities, [`archive`] and [`pack`](crate::pack), and so stands above both.
+//! Which files are taken for archives, what a member becomes, which names of files lead to what,
+//! and what is a failure: these rules are here.
 
 mod members;
 mod met;

@@ -6,8 +6,7 @@ use std::collections::HashSet;
 use super::{Error, Nothing, Result};
 use crate::names::Selection;
 use crate::ops::choice::{Choice, Predicate};
-use crate::ops::contents::is_in_groups;
-use crate::pack::{FileKind, Key, Pack, RecordHead};
+use crate::pack::{FileKind, Key, Pack, RecordHead, is_in_groups};
 use crate::walk::Kind;
 
 /// Heads read in one batch.

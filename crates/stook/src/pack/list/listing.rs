@@ -15,7 +15,7 @@ use crate::pack::key::Key;
 use crate::pack::read::record::RecordHead;
 use crate::pack::scan::{Entries, KeyRange};
 use crate::pack::state::names::Name;
-use crate::pack::state::open::{KeyEntry, Keys, Pack};
+use crate::pack::state::open::{KeyEntry, Keys, Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::Found;
 use crate::source::Source;
@@ -78,8 +78,7 @@ impl Pack {
         range: &KeyRange,
         groups: &[String],
     ) -> impl Iterator<Item = Result<KeyEntry>> + use<'p> {
-        let wanted =
-            |segment: &Segment| groups.is_empty() || groups.iter().any(|g| g == self.group_of(segment));
+        let wanted = |segment: &Segment| is_in_groups(groups, self.group_of(segment));
         let segments: Vec<usize> = self
             .snapshot
             .segments
@@ -154,8 +153,7 @@ impl Pack {
 
     /// What a scan of these groups (all if empty) goes through: ranges of segments, in its order.
     pub fn stretches(&self, groups: &[String]) -> Vec<(Arc<dyn Source>, ByteRange)> {
-        let wanted =
-            |segment: &&Segment| groups.is_empty() || groups.iter().any(|g| g == self.group_of(segment));
+        let wanted = |segment: &&Segment| is_in_groups(groups, self.group_of(segment));
         let stretch = |segment: &Segment| (segment.source.clone(), segment.frames());
         self.snapshot
             .segments

@@ -13,7 +13,7 @@ use crate::pack::read::frames::{Broken, Checked, Chunk, Frames, Trouble};
 use crate::pack::read::route::Route;
 use crate::pack::read::walker::FrameVisitor;
 use crate::pack::scan::{OnDamage, ScanOptions, ScanOrder};
-use crate::pack::state::open::Pack;
+use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::{Life, Segment};
 
 /// All live records of a pack in memory, verified. Bodies are slices of the memory into which the
@@ -77,8 +77,7 @@ impl Pack {
             body_bytes: 0,
         };
         for segment in &self.snapshot.segments {
-            let wanted =
-                options.groups.is_empty() || options.groups.iter().any(|g| g == self.group_of(segment));
+            let wanted = is_in_groups(&options.groups, self.group_of(segment));
             if wanted && !segment.frames().is_empty() {
                 loaded.add(self, segment, options)?;
             }

@@ -23,7 +23,7 @@ use super::damages::Damages;
 use super::error::{Damage, Error, Result};
 use super::key::Key;
 use crate::pack::read::frames::{BodySpan, Head};
-use crate::pack::state::open::Pack;
+use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
 pub use cursor::Cursor;
 use cursor::Position;
@@ -203,7 +203,7 @@ impl<'p> Scan<'p> {
     }
 
     fn is_wanted(&self, segment: &Segment) -> bool {
-        is_in(&self.options.groups, self.pack.group_of(segment))
+        is_in_groups(&self.options.groups, self.pack.group_of(segment))
     }
 
     /// Everything it is to go through, in the order of the medium.
@@ -413,11 +413,6 @@ impl Current<'_> {
         };
         Some(ScanRecord { head, body, segment })
     }
-}
-
-/// Whether a group is among those that were asked for; all are where none was.
-fn is_in(groups: &[String], group: &str) -> bool {
-    groups.is_empty() || groups.iter().any(|wanted| wanted == group)
 }
 
 impl<'a> ScanRecord<'a> {

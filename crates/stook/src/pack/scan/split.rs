@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cursor::Position;
 use super::token::{self, Origin};
-use super::{Scan, ScanOptions, is_in};
+use super::{Scan, ScanOptions};
 use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::pack::format::frame::FrameKind;
 use crate::pack::index::run::RunCursor;
 use crate::pack::read::frames::{Frames, Step};
 use crate::pack::read::window::{Window, WindowOptions};
-use crate::pack::state::open::Pack;
+use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
 
 const KIND: &str = "split";
@@ -95,8 +95,12 @@ impl Pack {
     /// What reading segments and indexes meets. Damage is no error: it only moves a boundary.
     pub fn splits(&self, count: usize, groups: &[String]) -> Result<Vec<Split>> {
         self.check_groups(groups)?;
-        let segments: Vec<&Segment> =
-            self.snapshot.segments.iter().filter(|segment| is_in(groups, self.group_of(segment))).collect();
+        let segments: Vec<&Segment> = self
+            .snapshot
+            .segments
+            .iter()
+            .filter(|segment| is_in_groups(groups, self.group_of(segment)))
+            .collect();
         let total: u64 = segments.iter().map(|segment| segment.frames().len()).sum();
         let count = count.max(1) as u64;
         let mut parts: Vec<Vec<Piece>> = vec![Vec::new()];

@@ -413,6 +413,11 @@ impl Pack {
     }
 }
 
+/// Whether a group is among those that were asked for; all are where none was.
+pub fn is_in_groups(groups: &[String], group: &str) -> bool {
+    groups.is_empty() || groups.iter().any(|wanted| wanted == group)
+}
+
 /// Live keys in order; made by [`Pack::keys`]. A record of which nobody can tell whether it was
 /// deleted is an error among them, and the keys behind it follow; any other error is the last.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::key::Key;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
-use crate::pack::state::open::Pack;
+use crate::pack::state::open::{Pack, is_in_groups};
 use crate::storage::free_at;
 use crate::tree::existing::Overwrite;
 use crate::tree::room;
@@ -155,9 +155,7 @@ impl UnpackTree<'_> {
             // What is damaged is reported when it is met.
             let Ok(entry) = entry else { continue };
             let (Some(key), Some(len)) = (entry.key.as_bytes(), entry.stored_bytes) else { continue };
-            let is_wanted = (self.groups.is_empty()
-                || self.groups.iter().any(|group| group == pack.group_of_entry(&entry)))
-                && (self.select)(key);
+            let is_wanted = is_in_groups(&self.groups, pack.group_of_entry(&entry)) && (self.select)(key);
             if is_wanted && !self.target.join(OsStr::from_bytes(key)).exists() {
                 needed = needed.saturating_add(len);
             }

@@ -23,7 +23,7 @@ use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::manifest::SegmentEntry;
 use crate::pack::read::reader::Reader;
 use crate::pack::state::names::Name;
-use crate::pack::state::open::Pack;
+use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::{Segment, Whose};
 
 /// What to compact, and how.
@@ -182,7 +182,7 @@ impl PackWriter {
         let groups: Vec<u32> = self.active.keys().copied().collect();
         for group in groups {
             let name = self.manifest.groups.get(group as usize).cloned().unwrap_or_default();
-            let wanted = options.groups.is_empty() || options.groups.contains(&name);
+            let wanted = is_in_groups(&options.groups, &name);
             let is_empty = self.active.get(&group).is_none_or(|active| active.tally().records == 0);
             if wanted && !is_empty && self.is_worth_sealing(group, options)? {
                 self.guard(|writer| writer.seal_group(group))?;

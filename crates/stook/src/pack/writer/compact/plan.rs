@@ -8,6 +8,7 @@ use crate::pack::format::UNIT;
 use crate::pack::format::deletes::Deaths;
 use crate::pack::index::run::MergeCursor;
 use crate::pack::read::reader::Reader;
+use crate::pack::state::open::is_in_groups;
 use crate::pack::state::segment::Segment;
 
 /// A segment that may be compacted.
@@ -108,7 +109,7 @@ pub(in crate::pack) fn plan(
 ) -> Result<CompactPlan> {
     let mut plan = CompactPlan::default();
     for (number, name) in (0u32..).zip(groups) {
-        if !options.groups.is_empty() && !options.groups.contains(name) {
+        if !is_in_groups(&options.groups, name) {
             continue;
         }
         let mut surveyed = Vec::new();
