@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use stook::pack::{FileKind, FileNames, Key};
+use stook::source::zeroes;
 use stook::tree::{self, Draft, Folder};
 
 use crate::output::Output;
@@ -156,10 +157,9 @@ impl Place<'_> {
 
     /// So many zeroes, or at least some of them: how many it were.
     pub(in crate::commands) fn write_hole(&mut self, len: u64) -> anyhow::Result<u64> {
-        static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
         match self {
             Self::Stdout(output) => {
-                let zeroes = ZEROES.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(&ZEROES);
+                let zeroes = zeroes(len);
                 output.bytes(zeroes)?;
                 Ok(zeroes.len() as u64)
             }

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::{Error, Import, Result};
 use crate::archive::Piece;
 use crate::pack::{Attributes, BodyComparison, FileKind, Key, PackWriter};
+use crate::source::zeroes;
 
 /// Bodies up to this length are put at once.
 const WHOLE_MAX: u64 = 4 << 20;
@@ -125,17 +126,16 @@ fn pour(body: &mut Body<'_>, meter: &Meter<'_, '_>, take: &mut dyn FnMut(&[u8]) 
     };
     while body(&mut |piece| match piece {
         Piece::Bytes(bytes) => watched(bytes),
-        Piece::Hole(len) => zeroes(len).try_for_each(&mut watched),
+        Piece::Hole(mut len) => {
+            while len > 0 {
+                let now = zeroes(len);
+                watched(now)?;
+                len -= now.len() as u64;
+            }
+            Ok(())
+        }
     })? {
         meter.check()?;
     }
     Ok(())
-}
-
-/// So many zeroes, piece by piece.
-fn zeroes(len: u64) -> impl Iterator<Item = &'static [u8]> {
-    static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
-    (0..len)
-        .step_by(ZEROES.len())
-        .filter_map(move |at| ZEROES.get(..usize::try_from(len - at).unwrap_or(usize::MAX).min(ZEROES.len())))
 }
