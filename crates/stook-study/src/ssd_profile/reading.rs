@@ -21,6 +21,13 @@ fn ends(cells: &[Cell], reported: impl Fn(&Cell, &Cell) -> String) -> String {
     }
 }
 
+/// A sentence about the least and the greatest of some figures, where there are any.
+fn between(figures: impl Iterator<Item = f64>, reported: impl Fn(f64, f64) -> String) -> String {
+    let wider = |(least, most): (f64, f64), figure: f64| (figure.min(least), figure.max(most));
+    let (least, most) = figures.fold((f64::INFINITY, 0.0), wider);
+    if least > most { TOO_FEW.to_owned() } else { reported(least, most) }
+}
+
 /// How many times as much, as people say it.
 fn times(more: f64, less: f64) -> String {
     plain(more / less)
@@ -191,13 +198,9 @@ pub(super) fn block_depth(findings: &Findings) -> String {
 }
 
 pub(super) fn little(profile: &Profile) -> String {
-    let ratios = profile.depths.iter().map(|cell| cell.little_ratio);
-    let (least, most) =
-        ratios.fold((f64::INFINITY, 0.0), |(least, most), ratio| (ratio.min(least), ratio.max(most)));
-    if least > most {
-        return TOO_FEW.to_owned();
-    }
-    format!("Here X·W is between {least:.3} and {most:.3} of the depth that was asked for.")
+    between(profile.depths.iter().map(|cell| cell.little_ratio), |least, most| {
+        format!("Here X·W is between {least:.3} and {most:.3} of the depth that was asked for.")
+    })
 }
 
 pub(super) fn mix_predicted(findings: &Findings) -> String {
@@ -282,15 +285,11 @@ pub(super) fn histogram(findings: &Findings) -> String {
 
 pub(super) fn time_line(findings: &Findings) -> String {
     let runs = Profile::base(&findings.result).map(|cell| cell.runs.as_slice()).unwrap_or_default();
-    let windows = || runs.iter().flat_map(|run| &run.windows).map(|window| window.iops);
-    let (least, most) =
-        windows().fold((f64::INFINITY, 0.0), |(least, most), iops| (iops.min(least), iops.max(most)));
-    if least > most {
-        return TOO_FEW.to_owned();
-    }
-    format!(
-        "Here the slowest fifth of a round did {} reads per second, the fastest {}.",
-        significant(least),
-        significant(most)
-    )
+    between(runs.iter().flat_map(|run| &run.windows).map(|window| window.iops), |least, most| {
+        format!(
+            "Here the slowest fifth of a round did {} reads per second, the fastest {}.",
+            significant(least),
+            significant(most)
+        )
+    })
 }

@@ -1,7 +1,8 @@
 //! The tables of the study, for the terminal and for the page.
 
 use stook::bench::gates::{Gate, GateName, Outcome, State};
-use stook::bench::model::depth::DepthAnswer;
+use stook::bench::model::block::BlockModel;
+use stook::bench::model::depth::{DepthAnswer, DepthModel};
 use stook::bench::{BenchResult, Pattern, Workload};
 use stook::report::least_squares::Estimate;
 use stook::report::table::{Align, Table, Tone};
@@ -16,6 +17,19 @@ use crate::text::duration_s;
 
 /// What is said of figures that are not there.
 const NONE: &str = "–";
+
+/// A figure as text, if it is there.
+fn or_none<T>(figure: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    figure.map_or_else(|| NONE.to_owned(), text)
+}
+
+fn mb(bytes: f64) -> String {
+    significant(bytes / 1e6)
+}
+
+fn us(seconds: f64) -> String {
+    significant(seconds * 1e6)
+}
 
 /// From here on a table fills the page.
 const WIDE: usize = 5;
@@ -39,6 +53,24 @@ impl Grid {
 
     fn row(&mut self, cells: Vec<String>, tone: Tone) {
         self.rows.push((cells, tone));
+    }
+
+    /// A row of a cell of ours: its figures beside the published ones, as [`FIGURES`] names them.
+    fn compare<const N: usize>(
+        &mut self,
+        name: String,
+        cell: &Cell,
+        parts: [Option<Part>; 2],
+        more: [String; N],
+    ) {
+        let text = |figure: fn(Part) -> String| parts.map(|part| or_none(part, figure));
+        let figures = [
+            text(|part| significant(part.rate_per_s)),
+            text(|part| mb(part.bandwidth_bytes_per_s)),
+            text(|part| us(part.latency_mean_s)),
+        ];
+        let name = if cell.state.is_valid() { name } else { format!("{name} ({})", cell.state) };
+        self.row([name].into_iter().chain(figures.into_iter().flatten()).chain(more).collect(), tone(cell));
     }
 
     pub(super) fn for_terminal(&self) -> Table {
@@ -77,10 +109,10 @@ pub(super) fn summary(findings: &Findings) -> Grid {
         let cells = vec![
             line.name.clone(),
             sign(cell.state).to_owned(),
-            significant(cell.bandwidth_bytes_per_s / 1e6),
+            mb(cell.bandwidth_bytes_per_s),
             significant(cell.rate_per_s.value),
-            significant(cell.latency_mean_s * 1e6),
-            cell.latency_p99_s.map_or(NONE.to_owned(), |seconds| significant(seconds * 1e6)),
+            us(cell.latency_mean_s),
+            or_none(cell.latency_p99_s, us),
         ];
         grid.row(cells, tone(cell));
     }
@@ -93,11 +125,11 @@ pub(super) fn map(findings: &Findings) -> Grid {
     let mut grid = Grid::new(["Block".to_owned()].into_iter().chain(depths));
     for block in MAP_BLOCKS {
         let fields = findings.map.iter().filter(|field| field.block_bytes == block);
-        let fields = fields.map(|field| match &field.cell {
-            Some(cell) if cell.state.is_valid() => significant(cell.bandwidth_bytes_per_s / 1e6),
-            Some(cell) => format!("{} {}", significant(cell.bandwidth_bytes_per_s / 1e6), sign(cell.state)),
-            None => NONE.to_owned(),
-        });
+        let figure = |cell: &Cell| match mb(cell.bandwidth_bytes_per_s) {
+            figure if cell.state.is_valid() => figure,
+            figure => format!("{figure} {}", sign(cell.state)),
+        };
+        let fields = fields.map(|field| or_none(field.cell.as_ref(), figure));
         grid.row([size(block)].into_iter().chain(fields).collect(), Tone::Plain);
     }
     grid
@@ -107,8 +139,7 @@ pub(super) fn map(findings: &Findings) -> Grid {
 pub(super) fn blocks(findings: &Findings) -> Grid {
     let mut grid = Grid::new(["Block"].into_iter().chain(FIGURES));
     for (ours, published) in pairs(&findings.profile.blocks, &findings.published.blocks) {
-        let name = bytes_binary(ours.block_bytes);
-        grid.row(compared(name, ours, (Some(whole(ours)), published.map(whole)), []), tone(ours));
+        grid.compare(bytes_binary(ours.block_bytes), ours, both(ours, published), []);
     }
     grid
 }
@@ -119,9 +150,8 @@ pub(super) fn depths(findings: &Findings) -> Grid {
     let mut grid = Grid::new(["Depth"].into_iter().chain(FIGURES).chain(little));
     for (ours, published) in pairs(&findings.profile.depths, &findings.published.depths) {
         let ratio = |cell: &Cell| format!("{:.3}", cell.little_ratio);
-        let more = [ratio(ours), published.map_or(NONE.to_owned(), ratio)];
-        let name = count(ours.depth);
-        grid.row(compared(name, ours, (Some(whole(ours)), published.map(whole)), more), tone(ours));
+        let more = [ratio(ours), or_none(published, ratio)];
+        grid.compare(count(ours.depth), ours, both(ours, published), more);
     }
     grid
 }
@@ -131,36 +161,25 @@ pub(super) fn mixes(findings: &Findings) -> Grid {
     let share = ["IOPS ÷ share", "published"];
     let mut grid = Grid::new(["Mix"].into_iter().chain(FIGURES).chain(share));
     for (ours, published) in pairs(&findings.profile.mixes, &findings.published.mixes) {
-        for (name, part, reads) in [("reads", part_read as Pick, true), ("writes", part_write, false)] {
-            let share = if reads { ours.read_share } else { 100 - ours.read_share };
-            if share == 0 {
-                continue;
-            }
-            let parts = (part(ours), published.and_then(part));
-            let per_share = |part: Option<Part>| {
-                part.map_or(NONE.to_owned(), |part| significant(part.rate_per_s * 100.0 / f64::from(share)))
-            };
-            let more = [per_share(parts.0), per_share(parts.1)];
-            grid.row(compared(format!("{share}% {name}"), ours, parts, more), tone(ours));
+        let reads = ("reads", ours.read_share, [ours.read, published.and_then(|cell| cell.read)]);
+        let writes = ("writes", 100 - ours.read_share, [ours.write, published.and_then(|cell| cell.write)]);
+        for (name, share, parts) in [reads, writes].into_iter().filter(|(_, share, _)| *share > 0) {
+            let per_share = |part: Part| significant(part.rate_per_s * 100.0 / f64::from(share));
+            let more = parts.map(|part| or_none(part, per_share));
+            grid.compare(format!("{share}% {name}"), ours, parts, more);
         }
     }
     if let Some(ours) = &findings.profile.small_writes {
         let published = findings.published.small_writes.as_ref();
         let name = format!("writes of {}", bytes_binary(ours.block_bytes));
-        let more = [NONE.to_owned(), NONE.to_owned()];
-        grid.row(compared(name, ours, (Some(whole(ours)), published.map(whole)), more), tone(ours));
+        grid.compare(name, ours, both(ours, published), [NONE, NONE].map(str::to_owned));
     }
     grid
 }
 
-type Pick = fn(&Cell) -> Option<Part>;
-
-fn part_read(cell: &Cell) -> Option<Part> {
-    cell.read
-}
-
-fn part_write(cell: &Cell) -> Option<Part> {
-    cell.write
+/// Reads and writes together, ours and the published ones.
+fn both(ours: &Cell, published: Option<&Cell>) -> [Option<Part>; 2] {
+    [Some(ours), published].map(|cell| cell.map(whole))
 }
 
 /// Every cell of ours with the published one that asked for the same.
@@ -168,23 +187,6 @@ fn pairs<'a>(ours: &'a [Cell], published: &'a [Cell]) -> impl Iterator<Item = (&
     let same =
         |a: &Cell, b: &Cell| (a.block_bytes, a.depth, a.read_share) == (b.block_bytes, b.depth, b.read_share);
     ours.iter().map(move |cell| (cell, published.iter().find(|other| same(cell, other))))
-}
-
-fn compared<const N: usize>(
-    name: String,
-    cell: &Cell,
-    (ours, published): (Option<Part>, Option<Part>),
-    more: [String; N],
-) -> Vec<String> {
-    let figures = |part: Option<Part>| {
-        let text = |figure: fn(&Part) -> f64| part.map_or(NONE.to_owned(), |part| significant(figure(&part)));
-        let us = |part: &Part| part.latency_mean_s * 1e6;
-        [text(|part| part.rate_per_s), text(|part| part.bandwidth_bytes_per_s / 1e6), text(us)]
-    };
-    let both =
-        figures(ours).into_iter().zip(figures(published)).flat_map(|(ours, published)| [ours, published]);
-    let name = if cell.state.is_valid() { name } else { format!("{name} ({})", cell.state) };
-    [name].into_iter().chain(both).chain(more).collect()
 }
 
 fn tone(cell: &Cell) -> Tone {
@@ -195,49 +197,23 @@ fn tone(cell: &Cell) -> Tone {
 pub(super) fn fitted(findings: &Findings) -> Grid {
     let mut grid = Grid::new(["What the device does", "here", "95% interval", "fitted to the published"]);
     let (fits, published) = (&findings.fits, &findings.published_fits);
-    let mut row = |name: &str, ours: Option<Estimate>, theirs: Option<Estimate>, text: fn(f64) -> String| {
-        let value = |estimate: Option<Estimate>| estimate.map_or(NONE.to_owned(), |found| text(found.value));
-        let cells = vec![
-            name.to_owned(),
-            value(ours),
-            ours.map_or(NONE.to_owned(), |found| ends(found, text)),
-            value(theirs),
-        ];
-        grid.row(cells, Tone::Plain);
+    let mut row = |name: &str, [ours, theirs]: [Option<Estimate>; 2], text: fn(f64) -> String| {
+        let value = |estimate: Option<Estimate>| or_none(estimate, |found| text(found.value));
+        let interval = or_none(ours, |found| ends(found, text));
+        grid.row(vec![name.to_owned(), value(ours), interval, value(theirs)], Tone::Plain);
     };
-    let (block, block_then) = (fits.block.model(), published.block.model());
-    let (depth, depth_then) = (fits.depth.model(), published.depth.model());
+    let block = |of: fn(&BlockModel) -> Estimate| {
+        [&fits.block, &published.block].map(|fitted| fitted.model().map(of))
+    };
+    let depth = |of: fn(&DepthModel) -> Estimate| {
+        [&fits.depth, &published.depth].map(|fitted| fitted.model().map(of))
+    };
     let size: fn(f64) -> String = |bytes| bytes_binary(bytes.max(0.0).round() as u64);
-    row(
-        "t₀: fixed cost of a read",
-        block.map(|m| m.fixed_cost_s),
-        block_then.map(|m| m.fixed_cost_s),
-        duration_s,
-    );
-    row(
-        "B: bandwidth of one read at a time",
-        block.map(|m| m.bandwidth_bytes_per_s),
-        block_then.map(|m| m.bandwidth_bytes_per_s),
-        rate,
-    );
-    row(
-        "Block that reaches half of B",
-        block.map(|m| m.half_bandwidth_block_bytes),
-        block_then.map(|m| m.half_bandwidth_block_bytes),
-        size,
-    );
-    row(
-        "Most reads of 16 KiB per second",
-        depth.map(|m| m.rate_max_per_s),
-        depth_then.map(|m| m.rate_max_per_s),
-        significant,
-    );
-    row(
-        "N*: no lesser depth can reach it",
-        depth.map(|m| m.depth_star),
-        depth_then.map(|m| m.depth_star),
-        significant,
-    );
+    row("t₀: fixed cost of a read", block(|m| m.fixed_cost_s), duration_s);
+    row("B: bandwidth of one read at a time", block(|m| m.bandwidth_bytes_per_s), rate);
+    row("Block that reaches half of B", block(|m| m.half_bandwidth_block_bytes), size);
+    row("Most reads of 16 KiB per second", depth(|m| m.rate_max_per_s), significant);
+    row("N*: no lesser depth can reach it", depth(|m| m.depth_star), significant);
     grid
 }
 
@@ -315,7 +291,7 @@ pub(super) fn gates(result: &BenchResult) -> Grid {
         for run in &cell.runs {
             let outcome = |(name, _)| {
                 let gate = run.gates.iter().find(|gate| gate.name == name);
-                gate.map_or(NONE.to_owned(), checked)
+                or_none(gate, checked)
             };
             let round =
                 if cell.runs.len() > 1 { format!(", round {}", run.round + 1) } else { String::new() };
@@ -327,7 +303,7 @@ pub(super) fn gates(result: &BenchResult) -> Grid {
 }
 
 fn checked(gate: &Gate) -> String {
-    let measured = gate.measured.map_or(NONE.to_owned(), |measured| format!("{measured:.2}"));
+    let measured = or_none(gate.measured, |measured| format!("{measured:.2}"));
     let state = match gate.outcome {
         Outcome::Passed => State::Valid,
         Outcome::Failed => State::Invalid,
