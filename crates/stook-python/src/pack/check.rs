@@ -7,9 +7,20 @@ use pyo3::prelude::*;
 use stook::ops;
 
 use super::info;
-use crate::errors::OrRaise as _;
+use crate::errors::{OrRaise as _, Raise};
 use crate::paths;
 use crate::wait::with_progress;
+
+/// Goes through a pack, with an argument `progress` for the bytes so far and in all.
+pub(super) fn with_bytes<T: Send + 'static, E: Raise>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> Result<T, E> + Send + 'static,
+) -> PyResult<T> {
+    with_progress(py, progress, ["bytes", "total"], move |go_on| {
+        work(&mut |done, total| go_on([done, total])).or_raise()
+    })
+}
 
 /// Checks what is left of a pack, also where it cannot be opened: by an older manifest, or by its
 /// segments alone.
@@ -41,9 +52,7 @@ pub(crate) fn check<'py>(
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = with_progress(py, progress, ["bytes", "total"], move |go_on| {
-        ops::check::check(&pack, &mut |_| {}, &mut |done, total| go_on([done, total])).or_raise()
-    })?;
+    let report = with_bytes(py, progress, move |go_on| ops::check::check(&pack, &mut |_| {}, go_on))?;
     info::check_report(py, &report)
 }
 
@@ -82,8 +91,6 @@ pub(crate) fn repair<'py>(
     #[pyo3(from_py_with = paths::new)] new: PathBuf,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let report = with_progress(py, progress, ["bytes", "total"], move |go_on| {
-        ops::repair::repair(&pack, &new, &mut |done, total| go_on([done, total])).or_raise()
-    })?;
+    let report = with_bytes(py, progress, move |go_on| ops::repair::repair(&pack, &new, go_on))?;
     info::repair_report(py, &report)
 }

@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
 use stook::pack::{self, Key, KeyRange, Kinds, OnDamage, ScanOptions, ScanOrder};
 
+use super::check::with_bytes;
 use super::follow::Follow;
 use super::info;
 use super::keys::{Items, Keys};
@@ -25,7 +26,6 @@ use crate::key;
 use crate::memory::bytes_of;
 use crate::numbers::Count;
 use crate::reports::getters;
-use crate::wait::with_progress;
 
 /// Keys of a batch that are looked up at once where records are mapped: so many that their values
 /// are still near when they are handed to Python.
@@ -427,9 +427,7 @@ impl Pack {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let reader = self.reader(py)?;
-        let report = with_progress(py, progress, ["bytes", "total"], move |go_on| {
-            check_pack(&reader, &mut |done, total| go_on([done, total])).or_raise()
-        })?;
+        let report = with_bytes(py, progress, move |go_on| check_pack(&reader, go_on))?;
         info::check_report(py, &report)
     }
 
