@@ -20,6 +20,7 @@ use super::member::{Member, MemberKind};
 use super::open::Archive;
 use super::reading::{Piece, Reading};
 use crate::storage::free_at;
+use crate::tree::SelectKeys;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::room;
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
@@ -33,9 +34,6 @@ pub type Failure = crate::tree::Failure<Error>;
 /// What unpacking did.
 pub type UnpackSummary = crate::tree::UnpackSummary<Error>;
 
-/// The hook that selects what is unpacked, by path.
-type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
-
 /// How an archive is to be unpacked.
 pub struct Unpack<'a> {
     /// Where to.
@@ -46,7 +44,7 @@ pub struct Unpack<'a> {
     /// mean somebody else are dropped.
     pub with_owner: bool,
     /// Which keys are unpacked.
-    pub select: Select<'a>,
+    pub select: SelectKeys<'a>,
     /// Writes even where there is less room than all of it needs.
     pub force: bool,
 }
@@ -133,7 +131,7 @@ struct Unpacking<'a> {
 }
 
 /// Where a member goes.
-struct Place {
+struct Destination {
     parent: Arc<OwnedFd>,
     name: OsString,
     metadata: FileMetadata,
@@ -198,7 +196,7 @@ impl Unpacking<'_> {
     }
 
     /// What is done at a place.
-    fn plan(&self, member: &Member<'_>, place: &Place) -> Result<Plan> {
+    fn plan(&self, member: &Member<'_>, place: &Destination) -> Result<Plan> {
         let plan = self.options.overwrite.plan(&place.parent, &place.name, member.mtime_ns);
         plan.map_err(|error| self.io("write", member.key, error))
     }
@@ -208,7 +206,7 @@ impl Unpacking<'_> {
     fn compare(
         &mut self,
         member: &Member<'_>,
-        place: &Place,
+        place: &Destination,
         plan: Plan,
         reading: &mut Reading<'_>,
     ) -> Result<bool> {
@@ -242,7 +240,7 @@ impl Unpacking<'_> {
     fn file(
         &mut self,
         member: &Member<'_>,
-        place: &Place,
+        place: &Destination,
         plan: Plan,
         reading: &mut Reading<'_>,
     ) -> Result<()> {
@@ -347,7 +345,7 @@ impl Unpacking<'_> {
     fn symlink(
         &mut self,
         member: &Member<'_>,
-        place: &Place,
+        place: &Destination,
         plan: Plan,
         reading: &mut Reading<'_>,
     ) -> Result<()> {
@@ -398,7 +396,7 @@ impl Unpacking<'_> {
     fn publish(
         &self,
         key: &[u8],
-        place: &Place,
+        place: &Destination,
         draft: &OsStr,
         plan: Plan,
         so_far: io::Result<()>,
@@ -414,7 +412,7 @@ impl Unpacking<'_> {
         }
     }
 
-    fn place(&mut self, key: &[u8], metadata: FileMetadata) -> Result<Place> {
+    fn place(&mut self, key: &[u8], metadata: FileMetadata) -> Result<Destination> {
         let parts = parts(key)?;
         let Some((name, parents)) = parts.split_last() else {
             return Err(Error::Invalid("the empty path can only be a directory".into()));
@@ -423,7 +421,7 @@ impl Unpacking<'_> {
         let parent = parent.map_err(|error| self.io("make the directory for", key, error))?;
         let refused = self.target.refuse_file_of_pack(&parent, name);
         refused.map_err(|error| self.io("write", key, error))?;
-        Ok(Place { parent, name: name.to_os_string(), metadata })
+        Ok(Destination { parent, name: name.to_os_string(), metadata })
     }
 
     fn metadata(&self, member: &Member<'_>) -> FileMetadata {

@@ -11,7 +11,7 @@ const SLOTS: usize = 16;
 /// What one thread (or a few) counts with, in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Slot {
+struct ThreadSlot {
     next: AtomicU64,
     /// How much newer a touch must be to be noted; 0 while only one thread counts.
     slack: AtomicU64,
@@ -32,7 +32,7 @@ pub(super) struct Clock {
     common: AtomicU64,
     /// Whoever took the last batch.
     last: AtomicUsize,
-    slots: [Slot; SLOTS],
+    slots: [ThreadSlot; SLOTS],
 }
 
 /// A moment, to be noted where something is touched.
@@ -79,7 +79,7 @@ impl Clock {
     }
 
     #[cold]
-    fn take_batch(&self, number: usize, slot: &Slot) -> Now {
+    fn take_batch(&self, number: usize, slot: &ThreadSlot) -> Now {
         let count = self.common.fetch_add(BATCH, Relaxed);
         let last = self.last.swap(number, Relaxed);
         let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };

@@ -1,4 +1,4 @@
-//! [`Directory`]: which leaf a position belongs to.
+//! [`LeafDirectory`]: which leaf a position belongs to.
 
 /// The most entries of a chunk.
 const CHUNK_MAX: usize = 512;
@@ -17,13 +17,13 @@ struct Chunk {
 /// once for every 16 thousand segments at least, by 8 bytes for every 16 thousand segments: less
 /// than one byte per segment at any size that fits into memory.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(super) struct LeafDirectory {
     /// The first low end of every chunk.
     firsts: Vec<u64>,
     chunks: Vec<Chunk>,
 }
 
-impl Directory {
+impl LeafDirectory {
     /// With one leaf, number 0, for all positions.
     pub(super) fn new() -> Self {
         Self { firsts: vec![0], chunks: vec![Chunk { lows: vec![0], leaves: vec![0] }] }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn it_finds_what_an_ordered_map_finds() {
-        let (mut directory, mut map) = (Directory::new(), BTreeMap::from([(0, 0)]));
+        let (mut directory, mut map) = (LeafDirectory::new(), BTreeMap::from([(0, 0)]));
         let mut random = 1u64;
         for step in 1..60_000_u32 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

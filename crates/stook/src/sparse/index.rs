@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::blocks::Place;
-use super::directory::Directory;
+use super::directory::LeafDirectory;
 use crate::extent::ByteRange;
 
 /// The most segments of a leaf.
@@ -183,7 +183,7 @@ pub(super) struct Index {
     /// Numbers of leaves that are not in use.
     free: Vec<u32>,
     /// Which leaf a position belongs to.
-    directory: Directory,
+    directory: LeafDirectory,
     /// The leaf that was asked for last by who may change the index.
     last: u32,
     /// How many segments there are.
@@ -193,7 +193,7 @@ pub(super) struct Index {
 impl Default for Index {
     fn default() -> Self {
         let leaves = vec![Leaf::new(0, u64::MAX, 0)];
-        Self { leaves, free: Vec::new(), directory: Directory::new(), last: 0, len: 0 }
+        Self { leaves, free: Vec::new(), directory: LeafDirectory::new(), last: 0, len: 0 }
     }
 }
 

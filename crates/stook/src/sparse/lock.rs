@@ -30,9 +30,10 @@ const SLOTS: usize = OWN + SHARED;
 /// Readings through the plain lock since the last write, after which the bias is given.
 const READINGS: u32 = 64;
 
+/// Where one thread (or a few) announces that it reads, in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Slot<S> {
+struct ReaderSlot<S> {
     readers: AtomicUsize,
     beside: S,
 }
@@ -46,7 +47,7 @@ pub(super) struct BiasedLock<T, S> {
     readings: AtomicU32,
     plain: RwLock<()>,
     /// Made when the bias is first given.
-    slots: OnceLock<Box<[Slot<S>; SLOTS]>>,
+    slots: OnceLock<Box<[ReaderSlot<S>; SLOTS]>>,
     /// For readers that come through the plain lock.
     beside: S,
     value: UnsafeCell<T>,
@@ -102,7 +103,7 @@ impl<T, S: Default> BiasedLock<T, S> {
     }
 
     #[inline]
-    fn slot(&self, thread: usize) -> Option<&Slot<S>> {
+    fn slot(&self, thread: usize) -> Option<&ReaderSlot<S>> {
         let number = if thread < OWN { thread } else { OWN + thread % SHARED };
         self.slots.get()?.get(number)
     }
@@ -111,7 +112,7 @@ impl<T, S: Default> BiasedLock<T, S> {
     fn read_plain(&self, thread: usize) -> Reading<'_, T, S> {
         let plain = self.plain.read().unwrap_or_else(PoisonError::into_inner);
         if self.readings.fetch_add(1, Ordering::Relaxed) >= READINGS {
-            self.slots.get_or_init(|| Box::new(std::array::from_fn(|_| Slot::default())));
+            self.slots.get_or_init(|| Box::new(std::array::from_fn(|_| ReaderSlot::default())));
             self.biased.store(true, Ordering::SeqCst);
         }
         let slot = self.slot(thread);
@@ -159,7 +160,7 @@ impl<T, S: Default> BiasedLock<T, S> {
 
     /// What the slots take of memory, beside the lock itself.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.slots.get().map_or(0, |_| size_of::<[Slot<S>; SLOTS]>())
+        self.slots.get().map_or(0, |_| size_of::<[ReaderSlot<S>; SLOTS]>())
     }
 }
 

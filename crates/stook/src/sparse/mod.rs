@@ -53,6 +53,7 @@ mod directory;
 mod disk;
 mod error;
 mod evict;
+mod fields;
 mod file;
 mod held;
 mod index;

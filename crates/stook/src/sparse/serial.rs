@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 
 use super::buffer::Meter;
 use super::buffer::SparseBuffer;
+use super::fields::Fields;
 use super::{Counters, SparseError, SparseOptions};
 use crate::extent::ByteRange;
 
@@ -37,7 +38,7 @@ impl SparseBuffer {
         let inner = self.lock.read();
         let counters = self.counters_of(&inner);
         let held = &inner.held;
-        let header = Header {
+        let header = BufferHeader {
             options: *self.options(),
             clock: self.meter.clock.latest(),
             modified_ns: inner.modified_ns,
@@ -75,8 +76,8 @@ pub(super) fn read(
     reader: impl Read,
     make: impl FnOnce(SparseOptions) -> SparseBuffer,
 ) -> Result<SparseBuffer, SparseError> {
-    let mut input = Input { reader, at: 0 };
-    let header = Header::decode(&mut input)?;
+    let mut input = CountingReader { reader, at: 0 };
+    let header = BufferHeader::decode(&mut input)?;
     let file = make(header.options);
     file.meter.clock.advance_past(header.clock);
     let mut inner = file.lock.write();
@@ -113,7 +114,8 @@ pub(super) fn read(
     Ok(file)
 }
 
-struct Header {
+/// What a serialised sparse file begins with.
+struct BufferHeader {
     options: SparseOptions,
     clock: u64,
     modified_ns: Option<i64>,
@@ -122,7 +124,7 @@ struct Header {
     bytes: u64,
 }
 
-impl Header {
+impl BufferHeader {
     fn encode(&self) -> Vec<u8> {
         let counters = &self.counters;
         let mut out = Vec::with_capacity(HEADER_LEN);
@@ -161,45 +163,54 @@ impl Header {
         out
     }
 
-    fn decode(input: &mut Input<impl Read>) -> Result<Self, SparseError> {
+    fn decode(input: &mut CountingReader<impl Read>) -> Result<Self, SparseError> {
         // Version first: another one may have a header of another length.
         let mut bytes = input.take(12)?;
-        let mut fields = Fields(&bytes);
-        if fields.array() != MAGIC {
+        let mut fields = Fields::new(&bytes);
+        if fields.array() != Some(MAGIC) {
             let what = "it does not begin with the eight bytes of one".to_owned();
             return Err(SparseError::NotASparseFile { what });
         }
-        let (found, flags) = (fields.u16(), fields.u16());
+        let damaged = |what: &str| SparseError::Damaged { offset: 0, what: what.to_owned() };
+        let cut_short = || damaged("the header is cut short");
+        let found = fields.u16().ok_or_else(cut_short)?;
+        let flags = fields.u16().ok_or_else(cut_short)?;
         if found != VERSION {
             return Err(SparseError::Version { found, known: VERSION });
         }
         bytes.extend(input.take(HEADER_LEN - 12)?);
         check_sum(&bytes, 0)?;
-        let mut fields = Fields(bytes.get(12..).unwrap_or_default());
-        let (grain, adopt_min, reserved) = (fields.u32(), fields.u32(), fields.u32());
-        let (budget_bytes, first_touch, clock) = (fields.u64(), fields.u64(), fields.u64());
-        let options = SparseOptions { budget_bytes, grain, adopt_min, first_touch };
-        let modified_ns = fields.time(flags & HAS_MODIFIED != 0);
-        let mut counters = Counters {
-            reads: fields.u64(),
-            read_bytes: fields.u64(),
-            writes: fields.u64(),
-            written_bytes: fields.u64(),
-            erased_segments: fields.u64(),
-            erased_bytes: fields.u64(),
-            evicted_segments: fields.u64(),
-            evicted_bytes: fields.u64(),
-            ..Counters::default()
-        };
-        counters.last_read_ns = fields.time(flags & HAS_LAST_READ != 0);
-        counters.last_write_ns = fields.time(flags & HAS_LAST_WRITE != 0);
-        let (segments, bytes) = (fields.u64(), fields.u64());
-        let damaged = |what: &str| SparseError::Damaged { offset: 0, what: what.to_owned() };
-        if flags & !FLAGS != 0 || reserved != 0 || fields.u32() != 0 {
+        let rest = Fields::new(bytes.get(12..).unwrap_or_default());
+        let (header, reserved) = Self::decode_fields(rest, flags).ok_or_else(cut_short)?;
+        if flags & !FLAGS != 0 || reserved != [0; 2] {
             return Err(damaged("the header has bits set that mean nothing in this version"));
         }
-        options.check().map_err(|error| damaged(&error.to_string()))?;
-        Ok(Self { options, clock, modified_ns, counters, segments, bytes })
+        header.options.check().map_err(|error| damaged(&error.to_string()))?;
+        Ok(header)
+    }
+
+    /// What follows the flags, and the numbers in it that are reserved.
+    fn decode_fields(mut fields: Fields<'_>, flags: u16) -> Option<(Self, [u32; 2])> {
+        let (grain, adopt_min, first_reserved) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let (budget_bytes, first_touch, clock) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let options = SparseOptions { budget_bytes, grain, adopt_min, first_touch };
+        let has = |flag: u16| flags & flag != 0;
+        let modified_ns = has(HAS_MODIFIED).then_some(fields.i64()?);
+        let counters = Counters {
+            reads: fields.u64()?,
+            read_bytes: fields.u64()?,
+            writes: fields.u64()?,
+            written_bytes: fields.u64()?,
+            erased_segments: fields.u64()?,
+            erased_bytes: fields.u64()?,
+            evicted_segments: fields.u64()?,
+            evicted_bytes: fields.u64()?,
+            last_read_ns: has(HAS_LAST_READ).then_some(fields.i64()?),
+            last_write_ns: has(HAS_LAST_WRITE).then_some(fields.i64()?),
+        };
+        let (segments, bytes, last_reserved) = (fields.u64()?, fields.u64()?, fields.u32()?);
+        let header = Self { options, clock, modified_ns, counters, segments, bytes };
+        Some((header, [first_reserved, last_reserved]))
     }
 }
 
@@ -249,22 +260,23 @@ impl Group {
     /// bytes.
     fn segments(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
         let mut rest = self.bytes.as_slice();
-        self.entries.chunks_exact(ENTRY_LEN).map(move |entry| {
-            let mut fields = Fields(entry);
-            let (start, touch, len) = (fields.u64(), fields.u64(), fields.u32());
+        self.entries.chunks_exact(ENTRY_LEN).filter_map(move |entry| {
+            let mut fields = Fields::new(entry);
+            let (start, touch, len) = (fields.u64()?, fields.u64()?, fields.u32()?);
             let (bytes, after) = rest.split_at_checked(len as usize).unwrap_or_default();
             rest = after;
-            (start, touch, bytes)
+            Some((start, touch, bytes))
         })
     }
 }
 
-struct Input<R> {
+/// A reader that knows how far it has come.
+struct CountingReader<R> {
     reader: R,
     at: u64,
 }
 
-impl<R: Read> Input<R> {
+impl<R: Read> CountingReader<R> {
     /// The next `len` bytes, which must be few.
     fn take(&mut self, len: usize) -> Result<Vec<u8>, SparseError> {
         let mut bytes = vec![0; len];
@@ -282,8 +294,11 @@ impl<R: Read> Input<R> {
     fn group(&mut self) -> Result<Group, SparseError> {
         let offset = self.at;
         let mut all = self.take(GROUP_HEADER_LEN)?;
-        let mut fields = Fields(&all);
-        let (count, len) = (fields.u32() as usize, fields.u32() as usize);
+        let mut fields = Fields::new(&all);
+        let (Some(count), Some(len)) = (fields.u32(), fields.u32()) else {
+            return Err(SparseError::Damaged { offset, what: "a group is cut short".to_owned() });
+        };
+        let (count, len) = (count as usize, len as usize);
         if count > GROUP_SEGMENTS || len > GROUP_BYTES_MAX {
             let what = format!("a group of {count} segments with {len} bytes is too large");
             return Err(SparseError::Damaged { offset, what });
@@ -310,34 +325,5 @@ fn check_sum(bytes: &[u8], offset: u64) -> Result<(), SparseError> {
     match sum {
         Some((expected, found)) if expected == found => Ok(()),
         _ => Err(SparseError::Damaged { offset, what: "the checksum is wrong".to_owned() }),
-    }
-}
-
-/// Fields one after the other; zeros where there are no more bytes, which callers have made sure
-/// of.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn array<const N: usize>(&mut self) -> [u8; N] {
-        let (first, rest) = self.0.split_first_chunk::<N>().unwrap_or((&[0; N], &[]));
-        self.0 = rest;
-        *first
-    }
-
-    fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.array())
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.array())
-    }
-
-    fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.array())
-    }
-
-    fn time(&mut self, there: bool) -> Option<i64> {
-        let ns = i64::from_le_bytes(self.array());
-        there.then_some(ns)
     }
 }

@@ -12,17 +12,17 @@ use super::owner::Owner;
 use super::{Counters, SparseError, SparseOptions, serial};
 use crate::source::Source;
 
-type Named = BTreeMap<Arc<str>, Slot>;
+type Buffers = BTreeMap<Arc<str>, NamedBuffer>;
 
 /// What has a name.
 #[derive(Debug)]
-struct Slot {
+struct NamedBuffer {
     buffer: Arc<SparseBuffer>,
     /// Whose bytes it holds, if a source was ever read through it.
     tenant: Option<Tenant>,
 }
 
-impl Slot {
+impl NamedBuffer {
     fn new(buffer: Arc<SparseBuffer>) -> Self {
         Self { buffer, tenant: None }
     }
@@ -31,7 +31,7 @@ impl Slot {
 /// What the files of a store share.
 #[derive(Debug)]
 pub(super) struct Pool {
-    files: RwLock<Named>,
+    files: RwLock<Buffers>,
     /// Files whose name another source has now: they count for the budget as long as somebody uses
     /// them.
     displaced: Mutex<Vec<Weak<SparseBuffer>>>,
@@ -91,7 +91,7 @@ impl SparseStore {
 
     /// The file of this name.
     pub fn get(&self, name: &str) -> Option<Arc<SparseBuffer>> {
-        self.pool.read_files().get(name).map(|slot| slot.buffer.clone())
+        self.pool.read_files().get(name).map(|named| named.buffer.clone())
     }
 
     /// The file of this name, a new one where there was none.
@@ -100,7 +100,7 @@ impl SparseStore {
             return file;
         }
         let mut files = self.pool.write_files();
-        files.entry(Arc::from(name)).or_insert_with(|| self.new_slot()).buffer.clone()
+        files.entry(Arc::from(name)).or_insert_with(|| self.new_named_buffer()).buffer.clone()
     }
 
     /// The buffer for a file over a source: that of this name, if what it holds may be given for
@@ -114,28 +114,28 @@ impl SparseStore {
         let is_empty = self.get(name).is_none_or(|buffer| buffer.is_empty());
         let mut displaced = None;
         let mut files = self.pool.write_files();
-        let slot = files.entry(Arc::from(name)).or_insert_with(|| self.new_slot());
-        match &slot.tenant {
+        let named = files.entry(Arc::from(name)).or_insert_with(|| self.new_named_buffer());
+        match &named.tenant {
             Some(tenant) if is_proven && tenant.may_serve(&owner) => {
                 if let Some(lease) = tenant.lease() {
                     return Ok(lease);
                 }
             }
             Some(_) => {
-                displaced = Some(std::mem::replace(slot, self.new_slot()).buffer);
+                displaced = Some(std::mem::replace(named, self.new_named_buffer()).buffer);
             }
             None if is_empty => {}
             None => return Err(SparseError::NotOfASource { name: name.to_owned() }),
         }
-        let (tenant, lease) = Tenant::new(owner, &slot.buffer);
-        slot.tenant = Some(tenant);
+        let (tenant, lease) = Tenant::new(owner, &named.buffer);
+        named.tenant = Some(tenant);
         drop(files);
         displaced.iter().for_each(|file| self.pool.displace(file));
         Ok(lease)
     }
 
-    fn new_slot(&self) -> Slot {
-        Slot::new(Arc::new(self.new_file(self.options)))
+    fn new_named_buffer(&self) -> NamedBuffer {
+        NamedBuffer::new(Arc::new(self.new_file(self.options)))
     }
 
     fn new_file(&self, options: SparseOptions) -> SparseBuffer {
@@ -176,7 +176,7 @@ impl SparseStore {
             file.leave_store();
             return Err(taken());
         }
-        files.insert(Arc::from(name), Slot::new(file.clone()));
+        files.insert(Arc::from(name), NamedBuffer::new(file.clone()));
         drop(files);
         self.evict_to(budget_bytes);
         Ok(file)
@@ -232,16 +232,16 @@ impl SparseStore {
 }
 
 impl Pool {
-    fn read_files(&self) -> RwLockReadGuard<'_, Named> {
+    fn read_files(&self) -> RwLockReadGuard<'_, Buffers> {
         self.files.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_files(&self) -> RwLockWriteGuard<'_, Named> {
+    fn write_files(&self) -> RwLockWriteGuard<'_, Buffers> {
         self.files.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn named(&self) -> Vec<Arc<SparseBuffer>> {
-        self.read_files().values().map(|slot| slot.buffer.clone()).collect()
+        self.read_files().values().map(|named| named.buffer.clone()).collect()
     }
 
     /// All that count for the budget.

@@ -10,4 +10,5 @@ mod unpacked;
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
 pub use target::{is_pack, remove_if_empty};
+pub(crate) use unpacked::SelectKeys;
 pub use unpacked::{Failure, UnpackSummary};

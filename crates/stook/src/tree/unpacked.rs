@@ -9,6 +9,9 @@ pub struct Failure<E> {
     pub error: E,
 }
 
+/// The hook that selects what is unpacked, by path.
+pub(crate) type SelectKeys<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
 /// What unpacking did; `E` is the error of what was unpacked.
 #[derive(Debug)]
 pub struct UnpackSummary<E> {

@@ -16,13 +16,13 @@ const LEN_MIN: usize = 4 << 10;
 /// Buffers that are not in use.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    state: Mutex<State>,
+    state: Mutex<BuffersState>,
     /// What may lie idle, in bytes.
     idle_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BuffersState {
     /// By the power of two of their length.
     idle: Vec<Vec<Vec<u8>>>,
     idle_bytes: usize,

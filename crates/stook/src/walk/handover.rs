@@ -23,7 +23,7 @@ pub(super) struct Parcel {
 #[derive(Debug)]
 pub(super) struct HandOver {
     limit: u64,
-    state: Mutex<State>,
+    state: Mutex<HandOverState>,
     /// Something to consume, or all producers have left.
     filled: Condvar,
     /// Room, or the consumer has left.
@@ -31,7 +31,7 @@ pub(super) struct HandOver {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HandOverState {
     parcels: VecDeque<Parcel>,
     used: u64,
     producers: usize,
@@ -43,7 +43,7 @@ impl HandOver {
     pub(super) fn new(limit: u64, producers: usize) -> Self {
         Self {
             limit,
-            state: Mutex::new(State { producers, ..State::default() }),
+            state: Mutex::new(HandOverState { producers, ..HandOverState::default() }),
             filled: Condvar::new(),
             emptied: Condvar::new(),
         }
@@ -123,7 +123,7 @@ impl HandOver {
     }
 }
 
-impl State {
+impl HandOverState {
     fn reserve(&mut self, cost: u64, limit: u64) -> bool {
         let fits = self.used == 0 || self.used.saturating_add(cost) <= limit;
         if fits {

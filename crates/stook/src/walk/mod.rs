@@ -77,7 +77,8 @@ impl Default for WalkOptions {
     }
 }
 
-type Select<'a> = Box<dyn Fn(&[u8], Kind) -> Decision + Sync + 'a>;
+/// The hook that selects what is walked, by path and kind.
+pub(crate) type Select<'a> = Box<dyn Fn(&[u8], Kind) -> Decision + Sync + 'a>;
 type WantedHook<'a> = Box<dyn Fn(Candidate<'_>) -> bool + Sync + 'a>;
 type DigestHook<'a> = Box<dyn Fn(&[u8]) -> Vec<u8> + Sync + 'a>;
 

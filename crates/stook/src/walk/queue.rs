@@ -41,12 +41,12 @@ pub(super) enum Task {
 #[derive(Debug)]
 pub(super) struct Queue {
     threads: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     directories: Vec<Task>,
     files: VecDeque<Task>,
     entries: usize,
@@ -125,7 +125,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl QueueState {
     fn put(&mut self, task: Task) {
         match &task {
             Task::Entries { names, .. } => {

@@ -138,7 +138,8 @@ impl Fixed {
     }
 }
 
-/// An entry of the directory.
+/// An entry of the directory. That of a tar ([`tar::Entry`](crate::archive::tar::Entry)) says where
+/// its bytes are; of this one only the header before the member says that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its name as it is to be used.

@@ -1,4 +1,4 @@
-//! [`Job`]: one thread of a cell, which keeps its engine busy and counts what comes back.
+//! [`JobThread`]: one thread of a cell, which keeps its engine busy and counts what comes back.
 //!
 //! A latency lasts from just before the request is prepared (in an open loop: from the moment it
 //! was due) until it is taken. Requests that are taken together are taken at one moment, so the
@@ -58,7 +58,7 @@ struct Begin {
 
 /// What one job found.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct JobOutcome {
     pub(super) record: Record,
     /// When it had nothing in flight any more.
     pub(super) ended_ns: u64,
@@ -79,7 +79,7 @@ pub(super) struct Outcome {
 }
 
 /// Everything one thread needs; made before the thread is.
-pub(super) struct Job<'a> {
+pub(super) struct JobThread<'a> {
     shared: &'a Shared,
     number: u32,
     workload: &'a Workload,
@@ -127,7 +127,7 @@ struct Since {
     spent: Option<Spent>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> JobThread<'a> {
     /// Gets engine, descriptor and memory.
     pub(super) fn new(
         number: u32,
@@ -197,7 +197,7 @@ impl<'a> Job<'a> {
 
     /// Runs until the time or the size is reached, something fails, or the cell is aborted; then
     /// drains.
-    pub(super) fn run(mut self) -> Result<Outcome> {
+    pub(super) fn run(mut self) -> Result<JobOutcome> {
         let measured_s = self.workload.time_s.unwrap_or(60.0);
         self.measure_from_ns = self.shared.measure_from_ns();
         self.record = Record::new(self.measure_from_ns, measured_s);
@@ -211,7 +211,7 @@ impl<'a> Job<'a> {
         let until = Since::now(self.shared.clock.now_ns());
         let since = self.measured_since.unwrap_or(until);
         self.record.finish();
-        Ok(Outcome {
+        Ok(JobOutcome {
             record: self.record,
             ended_ns: self.last_ns,
             cpu_ns: until.cpu_ns.saturating_sub(since.cpu_ns),

@@ -28,7 +28,7 @@ use std::thread::{self, Builder, ScopedJoinHandle};
 
 use self::clock::{Clock, process_cpu_ns, thread_cpu_ns};
 use self::durability::Durability;
-use self::job::{Job, Outcome};
+use self::job::{JobOutcome, JobThread};
 use self::pace::Pace;
 use self::quota::Quota;
 use self::threads::{Spent, Threads, busy_but_for_this_thread_ns};
@@ -171,9 +171,9 @@ pub(super) fn run(
     let threads_before = Threads::now();
     let shared = Shared::new(workload, round);
     let jobs = (0..workload.jobs)
-        .map(|number| Job::new(number, workload, target, engines, &shared))
+        .map(|number| JobThread::new(number, workload, target, engines, &shared))
         .collect::<Result<Vec<_>>>()?;
-    let engine = jobs.first().map_or("none", Job::engine_name);
+    let engine = jobs.first().map_or("none", JobThread::engine_name);
     let (outcomes, seen) =
         drive(jobs, &shared, || watch(&shared, workload, &below, observer, threads_before))?;
     if observer.is_interrupted() {
@@ -184,7 +184,11 @@ pub(super) fn run(
 }
 
 /// Runs every job in a thread of its own, and watches them from this one.
-fn drive(jobs: Vec<Job<'_>>, shared: &Shared, watch: impl FnOnce() -> Seen) -> Result<(Vec<Outcome>, Seen)> {
+fn drive(
+    jobs: Vec<JobThread<'_>>,
+    shared: &Shared,
+    watch: impl FnOnce() -> Seen,
+) -> Result<(Vec<JobOutcome>, Seen)> {
     // Jobs wait behind this lock until all of them are there.
     let start = RwLock::new(());
     thread::scope(|scope| {
@@ -216,7 +220,7 @@ fn drive(jobs: Vec<Job<'_>>, shared: &Shared, watch: impl FnOnce() -> Seen) -> R
 
 /// Waits for all jobs. The first error in the order of jobs is reported; others are most likely its
 /// echo.
-fn collect(threads: Vec<ScopedJoinHandle<'_, Result<Outcome>>>) -> Result<Vec<Outcome>> {
+fn collect(threads: Vec<ScopedJoinHandle<'_, Result<JobOutcome>>>) -> Result<Vec<JobOutcome>> {
     let ended: Vec<_> = threads
         .into_iter()
         .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -354,7 +358,7 @@ fn summary(
     shared: &Shared,
     engine: &'static str,
     workload: &Workload,
-    outcomes: &[Outcome],
+    outcomes: &[JobOutcome],
     seen: Seen,
 ) -> Measured {
     let from_ns = shared.measure_from_ns();
@@ -372,7 +376,7 @@ fn summary(
         let spent = Spent { cpu_ns: outcome.cpu_ns, waiting_ns: outcome.waiting_ns? };
         Some(spent.kept_waiting_ns(seen.busy_ns, stopped_ns) as f64 / outcome.wall_ns as f64)
     });
-    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&JobOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     Measured {
         engine,
         direct: !workload.buffered && !shared.direct_refused.load(Ordering::Relaxed),

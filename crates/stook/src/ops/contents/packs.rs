@@ -242,14 +242,14 @@ struct PackGetting<'a> {
     located: std::vec::IntoIter<Located>,
     /// Short records that were read as one batch.
     short: std::vec::IntoIter<Got<'a>>,
-    body: Option<Body<'a>>,
+    body: Option<RecordBody<'a>>,
 }
 
 /// Where a record is; `None` where there is none in the groups, or what hides it.
 type Located = pack::Result<Option<KeyEntry>>;
 
 /// A body, at once or in pieces. All it gives has been verified.
-enum Body<'a> {
+enum RecordBody<'a> {
     Whole { record: Record, given: bool },
     Pieces(Box<RecordReader<'a>>),
 }
@@ -277,7 +277,7 @@ impl<'a> PackGetting<'a> {
             Ok(Some(record)) if record.head.is_hard_link() => self.long(key, located)?,
             Ok(Some(record)) => {
                 let kind = record.head.attributes.file_kind();
-                self.body = Some(Body::Whole { record, given: false });
+                self.body = Some(RecordBody::Whole { record, given: false });
                 Found::Body(kind)
             }
             Ok(None) => self.missing(key),
@@ -297,7 +297,7 @@ impl<'a> PackGetting<'a> {
         match opened {
             Ok(reader) => {
                 let kind = reader.head().attributes.file_kind();
-                self.body = Some(Body::Pieces(Box::new(reader)));
+                self.body = Some(RecordBody::Pieces(Box::new(reader)));
                 Ok(Found::Body(kind))
             }
             Err(error) => Ok(Found::Failed(Failure::of_record(error)?)),
@@ -336,10 +336,10 @@ impl<'a> Getting<'a> for PackGetting<'a> {
     fn piece(&mut self) -> Result<Piece<'_>> {
         let chunk = match &mut self.body {
             None => Ok(None),
-            Some(Body::Whole { record, given }) => {
+            Some(RecordBody::Whole { record, given }) => {
                 Ok((!std::mem::replace(given, true)).then_some(&*record.body))
             }
-            Some(Body::Pieces(reader)) => reader.next_chunk(),
+            Some(RecordBody::Pieces(reader)) => reader.next_chunk(),
         };
         match chunk {
             Ok(Some(bytes)) => Ok(Piece::Bytes(bytes)),

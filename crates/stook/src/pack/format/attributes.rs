@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::bytes::Cursor;
+use super::bytes::FieldCursor;
 use super::{Decoded, Invalid};
 use crate::pack::error::{Error, Result};
 
@@ -255,7 +255,7 @@ impl Attributes {
     /// What encoded attributes say of the kind of file; `None` where that is not said or not known
     /// here, and where they are none. Every record of a scan is asked, so nothing is allocated.
     pub fn kind_of(bytes: &[u8]) -> Option<FileKind> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         while cursor.left() > 0 {
             if let (KIND, [code]) = skip_one(&mut cursor).ok()? {
                 return FileKind::from_code(*code);
@@ -269,7 +269,7 @@ impl Attributes {
     /// allocated.
     pub(crate) fn name_flags(bytes: &[u8]) -> (bool, bool) {
         let (mut is_link, mut has_further) = (false, false);
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         while cursor.left() > 0 {
             let Ok((id, value)) = skip_one(&mut cursor) else { break };
             match (id, value) {
@@ -306,7 +306,7 @@ impl Attributes {
     /// # Errors
     /// When they are not attributes.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         let mut all = Self::new();
         let mut names = BTreeSet::new();
         while cursor.left() > 0 {
@@ -377,7 +377,7 @@ fn encode_one(out: &mut Vec<u8>, name: &Name, value: &Value) -> Result<()> {
     Ok(())
 }
 
-fn decode_one(cursor: &mut Cursor<'_>) -> Decoded<(Name, Value)> {
+fn decode_one(cursor: &mut FieldCursor<'_>) -> Decoded<(Name, Value)> {
     let (id, code) = (cursor.u8()?, cursor.u8()?);
     let name = if id == 0 {
         let at = cursor.at();
@@ -410,7 +410,7 @@ fn decode_one(cursor: &mut Cursor<'_>) -> Decoded<(Name, Value)> {
 
 /// The next attribute without a look at what it means: its id (0 for one with a name) and the bytes
 /// of its value.
-fn skip_one<'b>(cursor: &mut Cursor<'b>) -> Decoded<(u8, &'b [u8])> {
+fn skip_one<'b>(cursor: &mut FieldCursor<'b>) -> Decoded<(u8, &'b [u8])> {
     let (id, code) = (cursor.u8()?, cursor.u8()?);
     if id == 0 {
         let len = cursor.u8()?;
@@ -426,7 +426,7 @@ fn skip_one<'b>(cursor: &mut Cursor<'b>) -> Decoded<(u8, &'b [u8])> {
     Ok((id, cursor.take(len)?))
 }
 
-fn text(cursor: &mut Cursor<'_>, len: usize) -> Decoded<String> {
+fn text(cursor: &mut FieldCursor<'_>, len: usize) -> Decoded<String> {
     let at = cursor.at();
     let bytes = cursor.take(len)?.to_vec();
     String::from_utf8(bytes).map_err(|_| Invalid::damaged(at, "text is not UTF-8"))

@@ -4,7 +4,7 @@
 //! First number and count alone are not enough: of a batch that was dropped, frames may be left on
 //! the medium where those of a later one should be, each of them as it was written.
 
-use super::bytes::Cursor;
+use super::bytes::FieldCursor;
 use super::{Decoded, Invalid};
 
 /// Length of the attributes of the frame that ends a batch, in bytes.
@@ -36,7 +36,7 @@ impl BatchEnd {
     /// # Errors
     /// When they are not as long as they must be.
     pub fn decode(attributes: &[u8]) -> Decoded<Self> {
-        let mut cursor = Cursor::new(attributes);
+        let mut cursor = FieldCursor::new(attributes);
         let end = Self { first: cursor.u64()?, count: cursor.u64()?, crc: cursor.u32()? };
         match cursor.left() {
             0 => Ok(end),

@@ -4,12 +4,12 @@ use super::{Decoded, Invalid};
 
 /// Reads little-endian fields one after another and knows where it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct FieldCursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> FieldCursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
@@ -139,7 +139,7 @@ pub(crate) fn checked_tail<'a>(bytes: &'a [u8], name: &str) -> Decoded<&'a [u8]>
     let Some((body, tail)) = split else {
         return Err(Invalid::damaged(0, format!("a {name} of {} bytes is too short", bytes.len())));
     };
-    let stored = Cursor::new(tail).u32()?;
+    let stored = FieldCursor::new(tail).u32()?;
     let computed = crc32c::crc32c(body);
     if stored != computed {
         let what = format!("the checksum of the {name} is {computed:08x}, {stored:08x} was written");
@@ -157,14 +157,14 @@ mod tests {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::MAX >> 1, u64::MAX] {
             let mut out = Vec::new();
             put_leb128(&mut out, value);
-            assert_eq!(Cursor::new(&out).leb128(), Ok(value));
+            assert_eq!(FieldCursor::new(&out).leb128(), Ok(value));
         }
         for value in [0, -1, 1, i64::MIN, i64::MAX] {
             let mut out = Vec::new();
             put_zigzag(&mut out, value);
-            assert_eq!(Cursor::new(&out).zigzag(), Ok(value));
+            assert_eq!(FieldCursor::new(&out).zigzag(), Ok(value));
         }
-        assert!(Cursor::new(&[0xff; 10]).leb128().is_err());
-        assert!(Cursor::new(&[0x80]).leb128().is_err());
+        assert!(FieldCursor::new(&[0xff; 10]).leb128().is_err());
+        assert!(FieldCursor::new(&[0x80]).leb128().is_err());
     }
 }

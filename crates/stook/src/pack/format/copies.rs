@@ -2,7 +2,7 @@
 //! copy, zeros to a multiple of 4096, the same copy, zeros to a multiple of 4096. The second begins
 //! at half of the file's length.
 
-use super::bytes::Cursor;
+use super::bytes::FieldCursor;
 use super::{Decoded, Invalid, UNIT};
 
 /// The bytes of a file that holds this twice.
@@ -42,7 +42,7 @@ pub fn read_half<T>(
     let split = stated.and_then(|len| half.split_at_checked(len));
     let (copy, padding) = split.unwrap_or((half, &[]));
     let value = decode(copy)?;
-    let mut cursor = Cursor::new(padding);
+    let mut cursor = FieldCursor::new(padding);
     cursor.reserved(padding.len()).map_err(|invalid| Invalid {
         offset: copy.len() as u64,
         what: "the bytes behind it are not zero".into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bytes::{Cursor, checked_tail, put_leb128, put_zigzag};
+use super::bytes::{FieldCursor, checked_tail, put_leb128, put_zigzag};
 use super::{Decoded, Invalid, VERSION};
 
 const MAGIC: [u8; 8] = *b"\x89STKDEL\n";
@@ -92,9 +92,9 @@ impl DeletionVector {
     /// # Errors
     /// When it is not a deletion vector of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         cursor.preamble(&MAGIC, "deletion vector")?;
-        let mut cursor = Cursor::new(checked_tail(bytes, "deletion vector")?);
+        let mut cursor = FieldCursor::new(checked_tail(bytes, "deletion vector")?);
         cursor.take(12)?;
         cursor.required_flags()?;
         let (segment, generation, pack_nonce) = (cursor.u64()?, cursor.u64()?, cursor.array()?);

@@ -1,6 +1,6 @@
 //! The footer of a sealed segment and of a checkpoint: where its index is and what it covers.
 
-use super::bytes::{Cursor, checked_tail};
+use super::bytes::{FieldCursor, checked_tail};
 use super::{Decoded, Invalid, UNIT, VERSION};
 use crate::extent::ByteRange;
 
@@ -141,7 +141,7 @@ impl Footer {
     /// # Errors
     /// When they are not a footer of that kind, or point outside the file.
     pub fn decode(bytes: &[u8], kind: FooterKind, file_len: u64) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         match kind {
             FooterKind::Sealed => cursor.preamble(&MAGIC_SEALED, "footer")?,
             FooterKind::Checkpoint => cursor.preamble(&MAGIC_CHECKPOINT, "checkpoint")?,
@@ -186,7 +186,7 @@ impl Footer {
     }
 }
 
-fn range_within(cursor: &mut Cursor<'_>, end: u64) -> Decoded<ByteRange> {
+fn range_within(cursor: &mut FieldCursor<'_>, end: u64) -> Decoded<ByteRange> {
     let at = cursor.at();
     let range = ByteRange::at(cursor.u64()?, cursor.u64()?);
     range.filter(|range| range.end() <= end).ok_or_else(|| {

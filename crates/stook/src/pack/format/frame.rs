@@ -1,6 +1,6 @@
 //! Frames: the records, marks and fillers a segment is made of.
 
-use super::bytes::Cursor;
+use super::bytes::FieldCursor;
 use super::segment::Salt;
 use super::{Decoded, Invalid, round_up_8};
 
@@ -280,7 +280,7 @@ pub fn checksums_len(body_len: u64, chunk_len: u64) -> u64 {
 /// With the offset in `body` of the first chunk that is not what was written.
 #[inline]
 pub fn verify_chunks(body: &[u8], sums: &[u8], salt: &Salt, sequence: u64, first_chunk: u64) -> Decoded<()> {
-    let mut sums = Cursor::new(sums);
+    let mut sums = FieldCursor::new(sums);
     let chunk_len = usize::try_from(salt.chunk_len).unwrap_or(usize::MAX);
     let mut offset = 0;
     for (chunk, number) in body.chunks(chunk_len).zip(first_chunk..) {
@@ -338,7 +338,7 @@ impl PieceHead {
     /// # Errors
     /// When its length cannot be: more than a chunk, or less without being the last.
     pub fn decode(bytes: &[u8], chunk_len: u64) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         let (word, crc) = (cursor.u32()?, cursor.u32()?);
         let (len, last) = (word & !LAST_PIECE, word & LAST_PIECE != 0);
         let fits = if last { u64::from(len) <= chunk_len } else { u64::from(len) == chunk_len };
@@ -390,7 +390,7 @@ impl Trailer {
     /// # Errors
     /// When it is not what was written.
     pub fn decode(bytes: &[u8], header_crc: u32) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         let (body_len, state, stored) = (cursor.u64()?, cursor.u32()?, cursor.u32()?);
         if trailer_crc(header_crc, body_len, state) != stored {
             return Err(Invalid::damaged(0, "the trailer of a framed body is not what was written"));

@@ -1,6 +1,6 @@
 //! Index pages and the top level above them: from a key to the place of its record.
 
-use super::bytes::Cursor;
+use super::bytes::FieldCursor;
 use super::page::PageBuilder;
 use super::{Decoded, Invalid, UNIT};
 
@@ -134,8 +134,8 @@ pub(super) fn seal(bytes: &mut [u8], crc: u32) {
 }
 
 /// Checks the checksum in the first four bytes over all that follows.
-pub(super) fn checked_head<'a>(bytes: &'a [u8], crc: u32, name: &str) -> Decoded<Cursor<'a>> {
-    let mut cursor = Cursor::new(bytes);
+pub(super) fn checked_head<'a>(bytes: &'a [u8], crc: u32, name: &str) -> Decoded<FieldCursor<'a>> {
+    let mut cursor = FieldCursor::new(bytes);
     let stored = cursor.u32()?;
     let computed = crc32c::crc32c_append(crc, bytes.get(4..).unwrap_or_default());
     if stored != computed {
@@ -228,7 +228,7 @@ impl Top {
 /// Bytes of the top level that begins so, if it is one of an index of `index_len` bytes; its
 /// checksum tells whether it is.
 pub(crate) fn units_of_top(head: &[u8], index_len: u64) -> Option<u64> {
-    let mut cursor = Cursor::new(head);
+    let mut cursor = FieldCursor::new(head);
     cursor.u32().ok()?;
     let (pages, separators_len, units) = (cursor.u32().ok()?, cursor.u32().ok()?, cursor.u32().ok()?);
     let is_of_it = pages > 0 && pages <= units && u64::from(units) * UNIT as u64 == index_len;

@@ -1,6 +1,6 @@
 //! Manifests: immutable generations of a pack.
 
-use super::bytes::{Cursor, checked_tail};
+use super::bytes::{FieldCursor, checked_tail};
 use super::footer::{LastFrame, Tally};
 use super::mark::{Edition, writer_of};
 use super::segment::CHUNK_LOG2;
@@ -215,7 +215,7 @@ impl Manifest {
     /// # Errors
     /// When it is not a manifest of this version, or contradicts itself.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         cursor.preamble(&MAGIC, "manifest")?;
         let body = checked_tail(bytes, "manifest")?;
         cursor.required_flags()?;
@@ -246,7 +246,7 @@ impl Manifest {
     }
 
     fn decode_sections(&mut self, body: &[u8]) -> Decoded<()> {
-        let mut cursor = Cursor::new(body);
+        let mut cursor = FieldCursor::new(body);
         cursor.take(72)?;
         let mut seen = Vec::new();
         while cursor.left() > 0 {
@@ -258,7 +258,7 @@ impl Manifest {
                 return Err(Invalid::damaged(at, format!("section {tag} stands twice")));
             }
             seen.push(tag);
-            let mut payload = Cursor::new(payload);
+            let mut payload = FieldCursor::new(payload);
             let read = match tag {
                 TAG_STATE => self.decode_state(&mut payload),
                 TAG_GROUPS => decode_groups(&mut payload).map(|groups| self.groups = groups),
@@ -280,7 +280,7 @@ impl Manifest {
         }
     }
 
-    fn decode_state(&mut self, cursor: &mut Cursor<'_>) -> Decoded<()> {
+    fn decode_state(&mut self, cursor: &mut FieldCursor<'_>) -> Decoded<()> {
         self.state = match cursor.u8()? {
             1 => PackState::Complete,
             2 => PackState::Incomplete,
@@ -363,7 +363,7 @@ impl SegmentEntry {
         out.extend(self.last_frame.mark_crc.to_le_bytes());
     }
 
-    fn decode(cursor: &mut Cursor<'_>) -> Decoded<Self> {
+    fn decode(cursor: &mut FieldCursor<'_>) -> Decoded<Self> {
         let (id, nonce, group) = (cursor.u64()?, cursor.array()?, cursor.u32()?);
         let at = cursor.at();
         let state = match cursor.u8()? {
@@ -426,7 +426,7 @@ fn encode_strings<'a>(strings: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u
     out
 }
 
-fn decode_strings(cursor: &mut Cursor<'_>) -> Decoded<Vec<Vec<u8>>> {
+fn decode_strings(cursor: &mut FieldCursor<'_>) -> Decoded<Vec<Vec<u8>>> {
     let count = cursor.u32()?;
     let mut strings = Vec::new();
     for _ in 0..count {
@@ -436,7 +436,7 @@ fn decode_strings(cursor: &mut Cursor<'_>) -> Decoded<Vec<Vec<u8>>> {
     Ok(strings)
 }
 
-fn decode_groups(cursor: &mut Cursor<'_>) -> Decoded<Vec<String>> {
+fn decode_groups(cursor: &mut FieldCursor<'_>) -> Decoded<Vec<String>> {
     let names = decode_strings(cursor)?.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
     names
         .ok()
@@ -444,7 +444,7 @@ fn decode_groups(cursor: &mut Cursor<'_>) -> Decoded<Vec<String>> {
         .ok_or_else(|| Invalid::damaged(0, "a group name is longer than 255 bytes or not UTF-8"))
 }
 
-fn decode_segments(cursor: &mut Cursor<'_>) -> Decoded<Vec<SegmentEntry>> {
+fn decode_segments(cursor: &mut FieldCursor<'_>) -> Decoded<Vec<SegmentEntry>> {
     let (count, len) = (cursor.u32()?, cursor.u32()? as usize);
     if len < ENTRY_LEN || (count as usize).checked_mul(len) != Some(cursor.left()) {
         return Err(Invalid::damaged(0, format!("{count} segments of {len} bytes are not what follows")));
@@ -452,7 +452,7 @@ fn decode_segments(cursor: &mut Cursor<'_>) -> Decoded<Vec<SegmentEntry>> {
     let mut segments = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let at = cursor.at();
-        let mut entry = Cursor::new(cursor.take(len)?);
+        let mut entry = FieldCursor::new(cursor.take(len)?);
         let entry = SegmentEntry::decode(&mut entry);
         segments.push(entry.map_err(|invalid| Invalid { offset: at + invalid.offset, ..invalid })?);
     }

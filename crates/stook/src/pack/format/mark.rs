@@ -5,7 +5,7 @@
 //! generations the same numbers. What tells their frames apart is who wrote them, after which
 //! manifest.
 
-use super::bytes::Cursor;
+use super::bytes::FieldCursor;
 use super::{Decoded, Invalid};
 
 /// Length of the attributes of a sync mark, in bytes.
@@ -53,7 +53,7 @@ impl SyncMark {
     /// # Errors
     /// When they are not as long as they must be.
     pub fn decode(attributes: &[u8]) -> Decoded<Self> {
-        let mut cursor = Cursor::new(attributes);
+        let mut cursor = FieldCursor::new(attributes);
         let durable_len = cursor.u64()?;
         let after = Edition { generation: cursor.u64()?, writer: cursor.u32()? };
         let mark = Self { durable_len, after, writer: cursor.u32()? };

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::bytes::{Cursor, put_leb128};
+use super::bytes::{FieldCursor, put_leb128};
 use super::index::{Place, SPAN_LONG, checked_head, common_len, seal};
 use super::{Decoded, Invalid, UNIT};
 use crate::engine::prefetch;
@@ -174,7 +174,7 @@ fn count(keys: &[u8], bits: usize, at: &mut usize) -> Option<usize> {
     if bits < MORE {
         return Some(bits);
     }
-    let mut cursor = Cursor::new(keys.get(*at..)?);
+    let mut cursor = FieldCursor::new(keys.get(*at..)?);
     let rest = cursor.leb128().ok()?;
     *at += usize::try_from(cursor.at()).ok()?;
     usize::try_from(rest).ok()?.checked_add(MORE)
@@ -292,7 +292,7 @@ impl<'a> Page<'a> {
     /// # Errors
     /// When the parts do not fit into it.
     pub fn parse(bytes: &'a [u8]) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         cursor.take(4)?;
         let entries = usize::from(cursor.u16()?);
         let (offset_len, span_len) = (usize::from(cursor.u8()?), usize::from(cursor.u8()?));

@@ -1,6 +1,6 @@
 //! The segment header, and the salt it gives to every checksum of its segment.
 
-use super::bytes::{Cursor, checked_tail};
+use super::bytes::{FieldCursor, checked_tail};
 use super::manifest::SegmentForm;
 use super::{Decoded, Invalid, UNIT, VERSION};
 
@@ -118,7 +118,7 @@ impl SegmentHeader {
     /// # Errors
     /// When they are not a segment header of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = FieldCursor::new(bytes);
         cursor.preamble(&MAGIC, "segment")?;
         let Some(bytes) = bytes.get(..UNIT) else {
             return Err(Invalid::damaged(0, format!("the header has {} bytes, not {UNIT}", bytes.len())));

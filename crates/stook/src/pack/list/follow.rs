@@ -6,7 +6,7 @@ use crate::pack::format::UNIT;
 use crate::pack::format::frame::FrameKind;
 use crate::pack::read::frames::Frames;
 use crate::pack::read::record::{RecordHead, record_head};
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::{Life, Segment};
 use crate::source::AccessRule;
@@ -21,7 +21,7 @@ impl Pack {
     /// What listing the files meets.
     pub fn is_current(&self) -> Result<bool> {
         // That a writer begins or ends changes its note, and nothing else.
-        let is_data = |file: &&Entry| Name::parse(&file.name) != Some(Name::Lock);
+        let is_data = |file: &&Entry| PackFile::parse(&file.name) != Some(PackFile::Lock);
         let now = self.storage.list()?;
         Ok(now.iter().filter(is_data).eq(self.snapshot.files.iter().filter(is_data)))
     }

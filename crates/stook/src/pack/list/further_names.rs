@@ -8,7 +8,7 @@ use crate::pack::format::attributes::FileKind;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::read::record::{Record, RecordHead};
 use crate::pack::read::stream::RecordReader;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::open::{KeyEntry, Pack};
 
 /// Links that are followed to a file. A pack of ours has one, or two after a name was replaced by a
@@ -19,7 +19,7 @@ pub(crate) const HOPS_MAX: usize = 8;
 const HEADS_LEN: usize = 4096;
 
 /// A record on the way to a file: its head, and where it leads on to, if it is a link.
-type Step = (RecordHead, Option<Bytes>);
+type LinkStep = (RecordHead, Option<Bytes>);
 
 fn put<T>(results: &mut [T], number: usize, result: T) {
     if let Some(slot) = results.get_mut(number) {
@@ -267,7 +267,7 @@ impl Pack {
     }
 
     /// For each key its head, if there is one, and what its record leads to where it is a link.
-    fn known_heads(&self, keys: &[Key]) -> Result<Vec<Result<Option<Step>>>> {
+    fn known_heads(&self, keys: &[Key]) -> Result<Vec<Result<Option<LinkStep>>>> {
         let mut known = Vec::with_capacity(keys.len());
         for (key, entry) in keys.iter().zip(self.locate(keys)?) {
             known.push(match entry {
@@ -352,7 +352,7 @@ impl Pack {
 
     /// The damage that a further name is which leads to no file.
     pub(crate) fn lost_link(&self, segment: u64, offset: u64, key: Key, error: &Error) -> Damage {
-        let file = self.storage.path(&Name::Segment(segment).to_string());
+        let file = self.storage.path(&PackFile::Segment(segment).to_string());
         Damage { file, offset, key: Some(key), what: error.to_string(), cause: None }
     }
 

@@ -14,7 +14,7 @@ use crate::pack::format::index::Place;
 use crate::pack::key::Key;
 use crate::pack::read::record::RecordHead;
 use crate::pack::scan::{Entries, KeyRange};
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::open::{KeyEntry, Keys, Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::Found;
@@ -166,7 +166,7 @@ impl Pack {
 
     /// Bytes of all files that belong to the pack, by their lengths when it was opened.
     pub fn file_bytes(&self) -> u64 {
-        let files = self.snapshot.files.iter().filter(|file| Name::parse(&file.name).is_some());
+        let files = self.snapshot.files.iter().filter(|file| PackFile::parse(&file.name).is_some());
         files.map(|file| file.len).sum()
     }
 

@@ -24,7 +24,7 @@ use crate::pack::key::Key;
 use crate::pack::read::frames::{Broken, Checked, Frames};
 use crate::pack::read::reader::Reader;
 use crate::pack::read::walker::FrameVisitor;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::open::{OpenOptions, Pack};
 use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Snapshot;
@@ -458,7 +458,7 @@ fn set_aside(
     quarantine: &dyn Storage,
 ) -> Result<Quarantined> {
     let id = segment.entry.id;
-    let file = format!("{}-{:016x}.bin", Name::Segment(id), range.start());
+    let file = format!("{}-{:016x}.bin", PackFile::Segment(id), range.start());
     let mut appender: Box<dyn Appender> = quarantine.create(&file)?;
     let mut at = range.start();
     while at < range.end() {

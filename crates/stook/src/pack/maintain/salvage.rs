@@ -13,7 +13,7 @@ use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, SegmentSt
 use crate::pack::format::segment::SegmentHeader;
 use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Copies, Layout, read_copies};
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::segment::{Findings, Segment, refused};
 use crate::pack::state::snapshot::{Behind, Opening, Snapshot, WantedState, newest, read_manifest};
 use crate::source::Source;
@@ -32,14 +32,14 @@ impl Snapshot {
                 let has_segments = storage
                     .list()?
                     .iter()
-                    .any(|file| matches!(Name::parse(&file.name), Some(Name::Segment(_))));
+                    .any(|file| matches!(PackFile::parse(&file.name), Some(PackFile::Segment(_))));
                 if !has_segments {
                     return Err(Error::NotAPack { path, why });
                 }
                 Damage { file: path, offset: 0, key: None, what: "it holds no manifest".into(), cause: None }
             }
             Err(Error::Core(error)) => {
-                let manifest = newest(&storage.list()?).map(|last| Name::Manifest(last).to_string());
+                let manifest = newest(&storage.list()?).map(|last| PackFile::Manifest(last).to_string());
                 Damage::of_unopened(error, storage.path(&manifest.unwrap_or_default()))?
             }
             loaded => return loaded.map(|snapshot| (snapshot, Vec::new())),
@@ -77,8 +77,8 @@ fn best_manifest(
 ) -> Result<(Manifest, String)> {
     let mut generations: Vec<u64> = files
         .iter()
-        .filter_map(|file| match Name::parse(&file.name) {
-            Some(Name::Manifest(generation)) => Some(generation),
+        .filter_map(|file| match PackFile::parse(&file.name) {
+            Some(PackFile::Manifest(generation)) => Some(generation),
             _ => None,
         })
         .collect();
@@ -95,7 +95,7 @@ fn best_manifest(
             }
             Err(Error::Damaged(_) | Error::Limit { .. } | Error::Unsupported { .. }) => {}
             Err(Error::Core(error)) => {
-                let path = storage.path(&Name::Manifest(generation).to_string());
+                let path = storage.path(&PackFile::Manifest(generation).to_string());
                 Damage::of_unopened(error, path)?;
             }
             Err(error) => return Err(error),
@@ -133,7 +133,7 @@ fn add_unnamed(
 ) -> Result<()> {
     let is_first = manifest.segments.is_empty();
     for file in files {
-        let Some(Name::Segment(id)) = Name::parse(&file.name) else { continue };
+        let Some(PackFile::Segment(id)) = PackFile::parse(&file.name) else { continue };
         if file.kind != EntryKind::File {
             continue;
         }
@@ -215,12 +215,12 @@ fn newest_vector(
     segment: u64,
 ) -> Result<Option<VectorRef>> {
     let files = files.iter().filter(|file| file.kind == EntryKind::File);
-    let generations = files.filter_map(|file| match Name::parse(&file.name) {
-        Some(Name::Deletes(id, generation)) if id == segment => Some(generation),
+    let generations = files.filter_map(|file| match PackFile::parse(&file.name) {
+        Some(PackFile::Deletes(id, generation)) if id == segment => Some(generation),
         _ => None,
     });
     let Some(generation) = generations.max() else { return Ok(None) };
-    let name = Name::Deletes(segment, generation).to_string();
+    let name = PackFile::Deletes(segment, generation).to_string();
     let source = match storage.open(&name) {
         Ok(source) => source,
         Err(error) => {

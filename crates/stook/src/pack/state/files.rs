@@ -7,7 +7,7 @@ use crate::pack::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, DeletionVect
 use crate::pack::format::manifest::{Manifest, SegmentEntry, SegmentState};
 use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Layout, read_copies};
-use crate::pack::state::names::{Name, named_by};
+use crate::pack::state::names::{PackFile, named_by};
 use crate::pack::state::snapshot::{Snapshot, read_manifest};
 use crate::storage::{EntryKind, Storage};
 
@@ -42,28 +42,30 @@ impl Snapshot {
     fn note_files(&self, home: Home<'_>, report: &mut FilesReport) -> Result<()> {
         let mut named = named_by(&self.manifest);
         for file in &self.files {
-            if let Some(Name::Manifest(generation)) = Name::parse(&file.name)
+            if let Some(PackFile::Manifest(generation)) = PackFile::parse(&file.name)
                 && generation != self.manifest.generation
             {
                 named.extend(home.check_old_manifest(generation, report)?.iter().flat_map(named_by));
             }
         }
         for file in &self.files {
-            let note = match Name::parse(&file.name) {
+            let note = match PackFile::parse(&file.name) {
                 None => "is no file of a pack",
-                Some(Name::Segment(_) | Name::Deletes(..)) if file.kind != EntryKind::File => "is no file",
-                Some(name @ (Name::Segment(_) | Name::Deletes(..))) if !named.contains(&name) => {
+                Some(PackFile::Segment(_) | PackFile::Deletes(..)) if file.kind != EntryKind::File => {
+                    "is no file"
+                }
+                Some(name @ (PackFile::Segment(_) | PackFile::Deletes(..))) if !named.contains(&name) => {
                     "is not named by the manifest"
                 }
-                Some(Name::Deletes(id, generation)) if !self.names_vector(id, generation) => {
+                Some(PackFile::Deletes(id, generation)) if !self.names_vector(id, generation) => {
                     home.check_old_vector(&file.name, report)?;
                     continue;
                 }
-                Some(Name::OrphanSegment(_) | Name::OrphanDeletes(..)) => {
+                Some(PackFile::OrphanSegment(_) | PackFile::OrphanDeletes(..)) => {
                     "belongs to a generation whose manifest is gone, and was set aside: put the newest manifest of the \
                      same backup back, or remove it if it is not needed"
                 }
-                Some(Name::Checkpoint(id, from)) if !self.uses_checkpoint(id, from) => {
+                Some(PackFile::Checkpoint(id, from)) if !self.uses_checkpoint(id, from) => {
                     "is not used by any segment"
                 }
                 Some(_) => continue,
@@ -92,7 +94,7 @@ impl Home<'_> {
     /// The manifest of an older generation, if it is there and can be read.
     fn check_old_manifest(self, generation: u64, report: &mut FilesReport) -> Result<Option<Manifest>> {
         let read = read_manifest(self.storage, self.reader, generation);
-        let path = self.storage.path(&Name::Manifest(generation).to_string());
+        let path = self.storage.path(&PackFile::Manifest(generation).to_string());
         let (manifest, read) = match read {
             Ok(read) => (Some(read.value), Ok(read.damages)),
             Err(error) => (None, Err(error)),

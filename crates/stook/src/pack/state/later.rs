@@ -5,7 +5,7 @@ use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::UNIT;
 use crate::pack::format::segment::SegmentHeader;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::snapshot::{Opening, newest};
 use crate::storage::{Entry, EntryKind};
 
@@ -23,7 +23,7 @@ impl Opening<'_> {
         let generation = self.manifest.generation;
         let mut damages = Vec::new();
         for file in files.iter().filter(|file| file.kind == EntryKind::File) {
-            let Some(Name::Segment(id)) = Name::parse(&file.name) else { continue };
+            let Some(PackFile::Segment(id)) = PackFile::parse(&file.name) else { continue };
             // Of those before it the manifest knew.
             if id < self.manifest.segment_next {
                 continue;

@@ -47,7 +47,7 @@ pub(crate) fn take_number(what: &'static str, next: &mut u64) -> Result<u64> {
 
 /// What a file is, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Name {
+pub(crate) enum PackFile {
     /// A generation.
     Manifest(u64),
     /// A segment, by id.
@@ -64,7 +64,7 @@ pub(crate) enum Name {
     OrphanDeletes(u64, u64),
 }
 
-impl Name {
+impl PackFile {
     /// What a file of this name is; `None` for a foreign one.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name == LOCK {
@@ -88,7 +88,7 @@ impl Name {
     }
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for PackFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Manifest(generation) => write!(f, "manifest-{generation:016x}"),
@@ -103,11 +103,11 @@ impl std::fmt::Display for Name {
 }
 
 /// The files that a generation cannot do without.
-pub(crate) fn named_by(manifest: &Manifest) -> BTreeSet<Name> {
+pub(crate) fn named_by(manifest: &Manifest) -> BTreeSet<PackFile> {
     let mut names = BTreeSet::new();
     for entry in &manifest.segments {
-        names.insert(Name::Segment(entry.id));
-        names.extend(entry.vector.map(|vector| Name::Deletes(entry.id, vector.generation)));
+        names.insert(PackFile::Segment(entry.id));
+        names.extend(entry.vector.map(|vector| PackFile::Deletes(entry.id, vector.generation)));
     }
     names
 }
@@ -137,19 +137,19 @@ mod tests {
     #[test]
     fn names_parse_to_what_they_print_and_nothing_else_does() {
         let all = [
-            Name::Manifest(1),
-            Name::Segment(NUMBER_END - 1),
-            Name::OrphanSegment(7),
-            Name::OrphanDeletes(7, 9),
-            Name::Checkpoint(2, 4096),
-            Name::Deletes(3, 4),
-            Name::Lock,
+            PackFile::Manifest(1),
+            PackFile::Segment(NUMBER_END - 1),
+            PackFile::OrphanSegment(7),
+            PackFile::OrphanDeletes(7, 9),
+            PackFile::Checkpoint(2, 4096),
+            PackFile::Deletes(3, 4),
+            PackFile::Lock,
         ];
         for name in all {
-            assert_eq!(Name::parse(&name.to_string()), Some(name));
+            assert_eq!(PackFile::parse(&name.to_string()), Some(name));
             // So that nothing else takes their place.
             assert!(target::is_file_of_pack(&name.to_string()), "{name}");
-            assert_eq!(target::is_manifest(&name.to_string()), matches!(name, Name::Manifest(_)));
+            assert_eq!(target::is_manifest(&name.to_string()), matches!(name, PackFile::Manifest(_)));
         }
         for foreign in [
             "",
@@ -160,7 +160,7 @@ mod tests {
             "x",
             "orphan-x",
         ] {
-            assert_eq!(Name::parse(foreign), None, "{foreign}");
+            assert_eq!(PackFile::parse(foreign), None, "{foreign}");
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
                 format!("deletes-0000000000000001-{digits}"),
                 format!("orphan-segment-{digits}"),
             ] {
-                assert_eq!(Name::parse(&foreign), None, "{foreign}");
+                assert_eq!(PackFile::parse(&foreign), None, "{foreign}");
             }
         }
     }

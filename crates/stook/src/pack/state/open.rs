@@ -303,7 +303,7 @@ impl Pack {
 
     pub(crate) fn misplaced(&self, key: &Key, record: &Record) -> Error {
         let file =
-            self.storage.path(&crate::pack::state::names::Name::Segment(record.head.segment).to_string());
+            self.storage.path(&crate::pack::state::names::PackFile::Segment(record.head.segment).to_string());
         let what = format!("the index names this place for {key}, here is {}", record.head.key);
         Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what, cause: None })
     }

@@ -19,7 +19,7 @@ use crate::pack::read::frames::{Frames, Head};
 use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Copies, Layout, read_copies};
 use crate::pack::state::later::beyond_generation;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::recover::{Beyond, Fresh, Recovered, RecoverySpan, TornTail, recover};
 use crate::pack::state::snapshot::{Behind, Opening};
 use crate::report::units;
@@ -160,7 +160,7 @@ impl Segment {
     ) -> Result<Option<Self>> {
         let &Opening { storage, reader, manifest, .. } = opening;
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
-        let name = Name::Segment(entry.id).to_string();
+        let name = PackFile::Segment(entry.id).to_string();
         let path = storage.path(&name);
         // It is asked for itself: a listing made while files come and go may lack what was there
         // all the time. Nobody removes it once its generation is held.
@@ -392,7 +392,7 @@ impl Segment {
     fn open_checkpoints(&mut self, storage: &dyn Storage, reader: &Reader) -> Result<()> {
         let mut tally = Tally::default();
         loop {
-            let name = Name::Checkpoint(self.entry.id, self.checkpointed_len).to_string();
+            let name = PackFile::Checkpoint(self.entry.id, self.checkpointed_len).to_string();
             let source = match storage.open(&name) {
                 Ok(source) => source,
                 // It costs a scan, whatever is the matter with it.
@@ -545,7 +545,7 @@ impl Segment {
         findings: &mut Findings,
     ) -> Result<()> {
         let Some(vector) = self.entry.vector else { return Ok(()) };
-        let name = Name::Deletes(self.entry.id, vector.generation).to_string();
+        let name = PackFile::Deletes(self.entry.id, vector.generation).to_string();
         self.vector_lost = true;
         let source = match storage.open(&name) {
             Ok(source) => source,

@@ -10,7 +10,7 @@ use crate::pack::key::Key;
 use crate::pack::read::frames::{Checked, Frames, Trouble};
 use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Copies, Layout, read_copies};
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::open::Pack;
 use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Findings, Life, Segment};
@@ -101,13 +101,13 @@ impl Snapshot {
         let files = storage.list()?;
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
-            why: match files.iter().any(|file| Name::parse(&file.name).is_some()) {
+            why: match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
                 true => "it has segments, but no manifest".into(),
                 false => "it holds no manifest".into(),
             },
         })?;
         let generation = view.generation.unwrap_or(last);
-        let name = Name::Manifest(generation).to_string();
+        let name = PackFile::Manifest(generation).to_string();
         if !files.iter().any(|file| file.name == name) {
             return Err(no_such_generation(storage, &files, generation));
         }
@@ -273,7 +273,7 @@ impl Snapshot {
         let vector = segment.entry.vector?;
         let what = format!(
             "whether this record was deleted cannot be reported, because {} is lost; `stook check --repair` saves what is whole",
-            Name::Deletes(segment.entry.id, vector.generation)
+            PackFile::Deletes(segment.entry.id, vector.generation)
         );
         let file = segment.source.path().to_path_buf();
         Some(Damage { file, offset: found.place.offset, key: Key::from_sort_form(form), what, cause: None })
@@ -366,8 +366,8 @@ fn is_passing(storage: &dyn Storage, error: &crate::Error) -> bool {
 fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -> Error {
     let there: Vec<String> = files
         .iter()
-        .filter_map(|file| match Name::parse(&file.name) {
-            Some(Name::Manifest(other)) => Some(other.to_string()),
+        .filter_map(|file| match PackFile::parse(&file.name) {
+            Some(PackFile::Manifest(other)) => Some(other.to_string()),
             _ => None,
         })
         .collect();
@@ -378,8 +378,8 @@ fn no_such_generation(storage: &dyn Storage, files: &[Entry], generation: u64) -
 
 /// The highest generation among these files.
 pub(crate) fn newest(files: &[Entry]) -> Option<u64> {
-    let generations = files.iter().filter_map(|file| match Name::parse(&file.name) {
-        Some(Name::Manifest(generation)) => Some(generation),
+    let generations = files.iter().filter_map(|file| match PackFile::parse(&file.name) {
+        Some(PackFile::Manifest(generation)) => Some(generation),
         _ => None,
     });
     generations.max()
@@ -391,7 +391,7 @@ pub(crate) fn read_manifest(
     reader: &Reader,
     generation: u64,
 ) -> Result<Copies<Manifest>> {
-    let source = storage.open(&Name::Manifest(generation).to_string()).map_err(Error::of_opening)?;
+    let source = storage.open(&PackFile::Manifest(generation).to_string()).map_err(Error::of_opening)?;
     let layout = Layout { len_at: MANIFEST_LEN_AT, len_max: MANIFEST_LEN_MAX, copy_len: None };
     read_copies(reader, source.as_ref(), layout, |copy| {
         let manifest = Manifest::decode(copy)?;

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use super::packing::{Packing, Stop};
+use super::packing::{Abort, Packing};
 use crate::pack::error::{Error, Result};
 use crate::pack::key::Key;
 use crate::walk::{FileBytes, LargeFile, Metadata};
@@ -37,7 +37,7 @@ pub(super) struct Doubts {
 
 impl Packing<'_, '_> {
     /// Takes a file that is to be compared.
-    pub(super) fn doubt(&mut self, doubt: Doubt) -> Result<(), Stop> {
+    pub(super) fn doubt(&mut self, doubt: Doubt) -> Result<(), Abort> {
         self.doubts.bytes += doubt.metadata.len;
         self.doubts.waiting.push(doubt);
         if self.doubts.waiting.len() >= BATCH_LEN || self.doubts.bytes >= BATCH_BYTES {
@@ -47,7 +47,7 @@ impl Packing<'_, '_> {
     }
 
     /// Compares what waits, and packs what differs, or is damaged in the pack.
-    pub(super) fn compare_waiting(&mut self) -> Result<(), Stop> {
+    pub(super) fn compare_waiting(&mut self) -> Result<(), Abort> {
         let doubts = std::mem::take(&mut self.doubts).waiting;
         let Some(before) = self.before.filter(|_| !doubts.is_empty()) else { return Ok(()) };
         let keys = doubts.iter().map(|doubt| Key::bytes(&doubt.key)).collect::<Result<Vec<_>>>()?;
@@ -64,7 +64,7 @@ impl Packing<'_, '_> {
 
     /// Whether a file is what its record holds, byte for byte; `None` when reading the file failed,
     /// which is noted.
-    pub(super) fn compare_large(&mut self, key: &[u8], file: &LargeFile) -> Result<Option<bool>, Stop> {
+    pub(super) fn compare_large(&mut self, key: &[u8], file: &LargeFile) -> Result<Option<bool>, Abort> {
         let Some(before) = self.before else { return Ok(Some(false)) };
         let Some(mut comparison) = before.compare(&Key::bytes(key)?)? else { return Ok(Some(false)) };
         let mut opened = match file.open() {
@@ -89,7 +89,7 @@ impl Packing<'_, '_> {
         opened: &mut File,
         buffer: &mut [u8],
         take: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<Result<bool>, Stop> {
+    ) -> Result<Result<bool>, Abort> {
         let mut done = 0;
         loop {
             let read = match opened.read(buffer) {

@@ -34,7 +34,7 @@ pub(super) struct Known {
 
 /// What is kept of a record.
 #[derive(Debug)]
-struct Entry {
+struct ExistingRecord {
     /// From 0 on.
     number: usize,
     known: Known,
@@ -48,7 +48,7 @@ const TARGET_LEN_MAX: u64 = 65_535;
 /// The file records of a pack by key.
 #[derive(Debug, Default)]
 pub(super) struct Existing {
-    known: HashMap<Box<[u8]>, Entry>,
+    known: HashMap<Box<[u8]>, ExistingRecord>,
     /// What links lead to.
     targets: HashMap<Box<[u8]>, Box<[u8]>>,
     /// What hard links lead to.
@@ -92,7 +92,7 @@ impl Existing {
             if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
                 let number = self.known.len();
                 let inode = head.attributes.inode();
-                self.known.insert(key.into(), Entry { number, known, inode });
+                self.known.insert(key.into(), ExistingRecord { number, known, inode });
                 if known.is_link() && known.len <= TARGET_LEN_MAX {
                     links.push(head.key);
                 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::packing::{Failure, Grouping, Met, Packing, Stop};
+use super::packing::{Abort, Failure, Grouping, Met, Packing};
 use super::roots::Roots;
 use crate::pack::error::Result;
 use crate::pack::format::attributes::FileKind;
@@ -52,12 +52,12 @@ pub struct Held {
 /// Directories are not among them: a tree may have all of its directories and no file left. Each
 /// root is counted by itself: one that is not mounted may be a small part of them all.
 #[derive(Debug, Default)]
-struct Tally {
+struct GoneCount {
     gone: u64,
     of: u64,
 }
 
-impl Tally {
+impl GoneCount {
     /// What is reported where they are more than half.
     fn refusal(&self, root: &[u8]) -> Option<String> {
         let is_too_much = self.gone.saturating_mul(2) > self.of;
@@ -91,7 +91,7 @@ impl Delete {
 
 impl<'p> Packing<'p, '_> {
     /// Deletes the records of what is gone, if that is asked for.
-    pub(super) fn delete_gone(&mut self, before: Option<&Pack>) -> Result<(), Stop> {
+    pub(super) fn delete_gone(&mut self, before: Option<&Pack>) -> Result<(), Abort> {
         let Some(before) = before.filter(|_| self.tree.delete != Delete::Nothing) else { return Ok(()) };
         let mut roots = Roots::open(&Walk::new(&self.tree.roots)?)?;
         let failed: BTreeSet<Vec<u8>> = self.summary.failures.iter().map(|f| f.key.clone()).collect();
@@ -143,13 +143,13 @@ impl<'p> Packing<'p, '_> {
         failed: &BTreeSet<Vec<u8>>,
         before: &Pack,
         roots: &Roots,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<String>, Abort> {
         let existing = self.existing;
         let is_file = |key: &&[u8]| existing.kind(key) != Some(FileKind::Directory);
         if self.tree.delete != Delete::UpToHalf || !gone.iter().any(is_file) {
             return Ok(None);
         }
-        let mut tallies: BTreeMap<&[u8], Tally> = BTreeMap::new();
+        let mut tallies: BTreeMap<&[u8], GoneCount> = BTreeMap::new();
         for batch in self.files(failed, roots).chunks(BATCH_LEN) {
             self.report_progress(0)?;
             for key in self.in_group(batch, before)? {
@@ -301,7 +301,7 @@ impl<'p> Packing<'p, '_> {
         self.summary.held = held.collect();
     }
 
-    fn delete(&mut self, gone: &[&[u8]]) -> Result<(), Stop> {
+    fn delete(&mut self, gone: &[&[u8]]) -> Result<(), Abort> {
         let Some(writer) = self.writer.as_deref_mut().filter(|_| !gone.is_empty()) else { return Ok(()) };
         // What took the place of a record, under another name of the same file, is safe before that
         // record goes.
@@ -346,9 +346,9 @@ mod tests {
 
     #[test]
     fn half_of_the_files_of_a_root_is_not_too_much() {
-        let reported = Tally { gone: 3258, of: 3258 }.refusal(b"").unwrap();
+        let reported = GoneCount { gone: 3258, of: 3258 }.refusal(b"").unwrap();
         assert_eq!(reported, "3,258 of the 3,258 records of files in this tree");
-        assert_eq!(Tally { gone: 2, of: 3 }.refusal(b"a").unwrap(), "2 of the 3 records of files in a");
-        assert_eq!(Tally { gone: 2, of: 4 }.refusal(b""), None);
+        assert_eq!(GoneCount { gone: 2, of: 3 }.refusal(b"a").unwrap(), "2 of the 3 records of files in a");
+        assert_eq!(GoneCount { gone: 2, of: 4 }.refusal(b""), None);
     }
 }

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, FileType};
 
-use super::writing::{Body, Place, Writing, Written};
+use super::writing::{Body, Destination, Writing, Written};
 use crate::pack::error::{Error, Result};
 use crate::pack::key::Key;
 use crate::pack::read::record::RecordHead;
@@ -32,7 +32,7 @@ pub(super) struct Linking<'a> {
 
 impl Linking<'_> {
     /// Makes one.
-    pub(super) fn make(&mut self, place: Place, go_on: &mut dyn FnMut(u64) -> bool) {
+    pub(super) fn make(&mut self, place: Destination, go_on: &mut dyn FnMut(u64) -> bool) {
         let key = place.key.clone();
         match self.try_make(place, go_on) {
             Ok(Some(written)) => self.writing.note(&key, Ok(written)),
@@ -42,7 +42,11 @@ impl Linking<'_> {
     }
 
     /// `None` when it was linked, and what became of its bytes when it was not.
-    fn try_make(&mut self, place: Place, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<Written>> {
+    fn try_make(
+        &mut self,
+        place: Destination,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Written>> {
         let io = |error| Error::from(crate::Error::io("link", &place.name, error));
         let key = Key::bytes(&place.key)?;
         let absent = || Error::Invalid(format!("{key} is gone"));
@@ -116,7 +120,7 @@ impl Linking<'_> {
         Ok(self.target.existing(parents)?.map(|parent| (parent, *name)))
     }
 
-    fn link(&mut self, place: &Place, source: &[u8], replaces: bool) -> io::Result<()> {
+    fn link(&mut self, place: &Destination, source: &[u8], replaces: bool) -> io::Result<()> {
         let Some((parent, name)) = self.parent_of(source)? else {
             return Err(io::ErrorKind::NotFound.into());
         };

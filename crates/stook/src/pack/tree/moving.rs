@@ -14,8 +14,8 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::existing::Known;
-use super::packing::{Failure, PackTree, Stop};
-use super::roots::{Found, Roots};
+use super::packing::{Abort, Failure, PackTree};
+use super::roots::{EntryLocation, Roots};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::Key;
@@ -95,8 +95,8 @@ impl PackTree<'_> {
         };
         match walk.run(|event| moving.take_event(event)).and_then(|_| moving.finish()) {
             Ok(()) => {}
-            Err(Stop::Interrupted) => moving.summary.interrupted = true,
-            Err(Stop::Failed(error)) => return Err(error),
+            Err(Abort::Interrupted) => moving.summary.interrupted = true,
+            Err(Abort::Failed(error)) => return Err(error),
         }
         Ok(moving.summary)
     }
@@ -143,7 +143,7 @@ struct Moving<'a> {
 }
 
 impl Moving<'_> {
-    fn take_event(&mut self, event: WalkEvent) -> Result<(), Stop> {
+    fn take_event(&mut self, event: WalkEvent) -> Result<(), Abort> {
         match event {
             Ok(item) if self.failed.contains(item.key.as_slice()) => {}
             Err(error) if self.failed.contains(error.key()) => {}
@@ -157,11 +157,11 @@ impl Moving<'_> {
         self.report_progress(0)
     }
 
-    fn report_progress(&mut self, ahead: u64) -> Result<(), Stop> {
-        if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Stop::Interrupted) }
+    fn report_progress(&mut self, ahead: u64) -> Result<(), Abort> {
+        if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Abort::Interrupted) }
     }
 
-    fn take(&mut self, item: WalkItem) -> Result<(), Stop> {
+    fn take(&mut self, item: WalkItem) -> Result<(), Abort> {
         let WalkItem { key, metadata, content, .. } = item;
         let key = match Key::bytes(&key) {
             Ok(key) => key,
@@ -192,10 +192,10 @@ impl Moving<'_> {
     }
 
     /// Counts what was removed, and tells what was not. Only an interruption ends it all.
-    fn note(&mut self, key: &Key, kind: Kind, done: Result<bool, Stop>) -> Result<(), Stop> {
+    fn note(&mut self, key: &Key, kind: Kind, done: Result<bool, Abort>) -> Result<(), Abort> {
         let removed = match done {
-            Err(Stop::Interrupted) => return Err(Stop::Interrupted),
-            Err(Stop::Failed(error)) => {
+            Err(Abort::Interrupted) => return Err(Abort::Interrupted),
+            Err(Abort::Failed(error)) => {
                 let key = key.as_bytes().unwrap_or_default().to_vec();
                 self.summary.failures.push(Failure { key, error });
                 false
@@ -211,7 +211,7 @@ impl Moving<'_> {
         Ok(())
     }
 
-    fn wait(&mut self, key: Key, metadata: Metadata, original: Original) -> Result<(), Stop> {
+    fn wait(&mut self, key: Key, metadata: Metadata, original: Original) -> Result<(), Abort> {
         self.waiting_bytes += metadata.len;
         self.waiting.push(Waiting { key, metadata, original });
         if self.waiting.len() >= BATCH_LEN || self.waiting_bytes >= BATCH_BYTES {
@@ -220,7 +220,7 @@ impl Moving<'_> {
         Ok(())
     }
 
-    fn move_waiting(&mut self) -> Result<(), Stop> {
+    fn move_waiting(&mut self) -> Result<(), Abort> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let keys: Vec<Key> = waiting.iter().map(|waiting| waiting.key.clone()).collect();
@@ -230,7 +230,7 @@ impl Moving<'_> {
                     if waiting.metadata.kind == Kind::File { waiting.metadata.len } else { 0 };
                 self.unlink(&waiting.key, &waiting.metadata)
             });
-            self.note(&waiting.key, waiting.metadata.kind, done.map_err(Stop::from))?;
+            self.note(&waiting.key, waiting.metadata.kind, done.map_err(Abort::from))?;
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl Moving<'_> {
         if have == Some(wanted) && *record.body == *original { Ok(()) } else { Err(differs()) }
     }
 
-    fn move_large(&mut self, key: &Key, metadata: &Metadata, file: &LargeFile) -> Result<bool, Stop> {
+    fn move_large(&mut self, key: &Key, metadata: &Metadata, file: &LargeFile) -> Result<bool, Abort> {
         let mut opened = file.open()?;
         let mut record = self.pack.open_record(key)?.ok_or_else(absent)?;
         let wanted = Known::file(metadata, self.with_owner);
@@ -262,7 +262,7 @@ impl Moving<'_> {
     }
 
     /// An error unless the rest of the file is the body of the record.
-    fn compare(&mut self, record: &mut RecordReader<'_>, file: &mut File) -> Result<(), Stop> {
+    fn compare(&mut self, record: &mut RecordReader<'_>, file: &mut File) -> Result<(), Abort> {
         let io = |error| Error::from(crate::Error::io("read", "the original", error));
         let mut done = 0;
         while let Some(chunk) = record.next_chunk()? {
@@ -288,7 +288,9 @@ impl Moving<'_> {
     fn unlink(&mut self, key: &Key, metadata: &Metadata) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
-        let Some(Found { parent, name }) = self.roots.find(shown).map_err(io)? else { return Ok(false) };
+        let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
+            return Ok(false);
+        };
         let Some(status) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
         let now = Metadata::from_stat(&status).map_err(io)?;
         let (before, mut after) = (metadata.identity(), now.identity());
@@ -305,7 +307,7 @@ impl Moving<'_> {
     }
 
     /// What had to wait until all names were known.
-    fn finish(&mut self) -> Result<(), Stop> {
+    fn finish(&mut self) -> Result<(), Abort> {
         self.move_waiting()?;
         for names in std::mem::take(&mut self.several).into_values() {
             self.move_names(names)?;
@@ -315,7 +317,7 @@ impl Moving<'_> {
     }
 
     /// All names of one file. It stays open, so that nothing else can become its inode.
-    fn move_names(&mut self, names: Vec<(Key, Metadata)>) -> Result<(), Stop> {
+    fn move_names(&mut self, names: Vec<(Key, Metadata)>) -> Result<(), Abort> {
         let mut opened = None;
         let (mut same, mut removable) = (HashSet::new(), Vec::new());
         for (key, metadata) in names {
@@ -334,7 +336,7 @@ impl Moving<'_> {
                 expected.ctime_ns = if same { now.ctime_ns } else { expected.ctime_ns };
                 Ok(removed)
             });
-            self.note(&key, Kind::File, done.map_err(Stop::from))?;
+            self.note(&key, Kind::File, done.map_err(Abort::from))?;
         }
         Ok(())
     }
@@ -346,7 +348,7 @@ impl Moving<'_> {
         metadata: &Metadata,
         opened: &mut Option<(File, Metadata)>,
         same: &mut HashSet<Key>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, Abort> {
         if opened.is_none() {
             *opened = self.open(key)?;
         }
@@ -385,7 +387,9 @@ impl Moving<'_> {
     fn open(&mut self, key: &Key) -> Result<Option<(File, Metadata)>> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("open", path(shown), error));
-        let Some(Found { parent, name }) = self.roots.find(shown).map_err(io)? else { return Ok(None) };
+        let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
+            return Ok(None);
+        };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&*parent, &name, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
@@ -396,7 +400,7 @@ impl Moving<'_> {
     }
 
     /// Directories that the pack holds and that are empty now, the deepest first.
-    fn move_directories(&mut self) -> Result<(), Stop> {
+    fn move_directories(&mut self) -> Result<(), Abort> {
         let mut directories = std::mem::take(&mut self.directories);
         let roots: HashSet<(u64, u64)> = self.roots.inodes()?;
         directories.retain(|(_, metadata)| !roots.contains(&(metadata.device, metadata.inode)));
@@ -420,7 +424,7 @@ impl Moving<'_> {
                     }
                     Err(error) => Err(error),
                 };
-                self.note(key, Kind::Directory, done.map_err(Stop::from))?;
+                self.note(key, Kind::Directory, done.map_err(Abort::from))?;
             }
         }
         Ok(())
@@ -430,7 +434,9 @@ impl Moving<'_> {
     fn remove_directory(&mut self, key: &Key, metadata: &Metadata) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
-        let Some(Found { parent, name }) = self.roots.find(shown).map_err(io)? else { return Ok(false) };
+        let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
+            return Ok(false);
+        };
         let Some(status) = target::status(&parent, &name).map_err(io)? else { return Ok(false) };
         let now = Metadata::from_stat(&status).map_err(io)?;
         if (now.kind, now.device, now.inode) != (Kind::Directory, metadata.device, metadata.inode) {

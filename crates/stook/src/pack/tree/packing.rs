@@ -16,7 +16,8 @@ use crate::pack::state::open::Pack;
 use crate::pack::writer::{PackWriter, check_group, chunk_sums};
 use crate::tree::is_pack;
 use crate::walk::{
-    Candidate, Content, Decision, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
+    Candidate, Content, Decision, Kind, LargeFile, Metadata, Select, Walk, WalkEvent, WalkItem, WalkOptions,
+    xattrs,
 };
 
 /// One read of a file that is streamed, in bytes.
@@ -114,9 +115,6 @@ impl PackSummary {
     }
 }
 
-/// The hook that selects what is packed, by path and kind.
-type Select<'a> = Box<dyn Fn(&[u8], Kind) -> Decision + Sync + 'a>;
-
 /// A tree that is to be packed.
 pub struct PackTree<'a> {
     /// Files and directories; with several, keys begin with the name of each.
@@ -151,18 +149,18 @@ impl std::fmt::Debug for PackTree<'_> {
 }
 
 /// Why the walk ended early.
-pub(super) enum Stop {
+pub(super) enum Abort {
     Failed(Error),
     Interrupted,
 }
 
-impl From<crate::Error> for Stop {
+impl From<crate::Error> for Abort {
     fn from(error: crate::Error) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<Error> for Stop {
+impl From<Error> for Abort {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -200,8 +198,8 @@ impl PackTree<'_> {
         let packed = packing.walk().and_then(|()| packing.link_names());
         match packed.and_then(|()| packing.delete_gone(before)) {
             Ok(()) => {}
-            Err(Stop::Interrupted) => packing.summary.interrupted = true,
-            Err(Stop::Failed(error)) => return Err(error),
+            Err(Abort::Interrupted) => packing.summary.interrupted = true,
+            Err(Abort::Failed(error)) => return Err(error),
         }
         Ok(packing.summary)
     }
@@ -221,8 +219,8 @@ impl PackTree<'_> {
         let PackSummary { own, failures, refused, .. } = looking.summary;
         let interrupted = match looked {
             Ok(()) => false,
-            Err(Stop::Interrupted) => true,
-            Err(Stop::Failed(error)) => return Err(error),
+            Err(Abort::Interrupted) => true,
+            Err(Abort::Failed(error)) => return Err(error),
         };
         let ends = interrupted || refused.is_some();
         Ok(ends.then(|| PackSummary { own, failures, refused, interrupted, ..PackSummary::default() }))
@@ -369,7 +367,7 @@ pub(super) struct Packing<'p, 'w> {
 
 impl Packing<'_, '_> {
     /// Goes through the whole tree.
-    fn walk(&mut self) -> Result<(), Stop> {
+    fn walk(&mut self) -> Result<(), Abort> {
         let (tree, existing, dry, rule) = (self.tree, self.existing, self.writer.is_none(), self.rule());
         let (own, names_only) = (self.summary.own.clone(), self.names_only);
         let claims = Claims::default();
@@ -394,7 +392,7 @@ impl Packing<'_, '_> {
     }
 
     /// Packs the further names of files, when all names are known.
-    fn link_names(&mut self) -> Result<(), Stop> {
+    fn link_names(&mut self) -> Result<(), Abort> {
         self.settle_names()?;
         self.puts_off = false;
         let mut counted = Vec::new();
@@ -423,7 +421,7 @@ impl Packing<'_, '_> {
 
     /// Reads files under these names. Each is a link in the pack to a name that is no longer the
     /// same file, or what other names led to.
-    fn read_again(&mut self, unread: &Unread) -> Result<(), Stop> {
+    fn read_again(&mut self, unread: &Unread) -> Result<(), Abort> {
         let tree = self.tree;
         let walk = Walk::new(&tree.roots)?
             .options(WalkOptions { threads: tree.threads, note_xattrs: true, ..WalkOptions::default() })
@@ -441,7 +439,7 @@ impl Packing<'_, '_> {
         Rule { with_owner: self.tree.with_owner, checksum: self.tree.checksum }
     }
 
-    fn settle_names(&mut self) -> Result<(), Stop> {
+    fn settle_names(&mut self) -> Result<(), Abort> {
         let owner = self.tree.with_owner;
         for file in self.names.settle(self.existing, self.rule()) {
             self.summary.unchanged += u64::from(file.unchanged);
@@ -463,11 +461,11 @@ impl Packing<'_, '_> {
     }
 
     /// Reports how far it is, `ahead` bytes of the current file included.
-    pub(super) fn report_progress(&mut self, ahead: u64) -> Result<(), Stop> {
-        if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Stop::Interrupted) }
+    pub(super) fn report_progress(&mut self, ahead: u64) -> Result<(), Abort> {
+        if (self.progress)(self.seen, self.summary.bytes + ahead) { Ok(()) } else { Err(Abort::Interrupted) }
     }
 
-    fn take_event(&mut self, event: WalkEvent) -> Result<(), Stop> {
+    fn take_event(&mut self, event: WalkEvent) -> Result<(), Abort> {
         match event {
             Ok(item) => self.take(item)?,
             Err(error) => {
@@ -479,7 +477,7 @@ impl Packing<'_, '_> {
         self.report_progress(0)
     }
 
-    fn take(&mut self, item: WalkItem) -> Result<(), Stop> {
+    fn take(&mut self, item: WalkItem) -> Result<(), Abort> {
         let WalkItem { key, metadata, content, xattrs } = item;
         let met = if metadata.kind.is_special() { Met::LeftOut } else { Met::Packed };
         if let Some(noted) = self.existing.number(&key).and_then(|number| self.met.get_mut(number)) {
@@ -528,7 +526,7 @@ impl Packing<'_, '_> {
         metadata: Metadata,
         content: Content,
         xattrs: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Abort> {
         let holds = self.existing.holds_file(&key, &metadata, self.rule());
         match content {
             Content::Bytes(bytes) => {
@@ -550,7 +548,7 @@ impl Packing<'_, '_> {
         metadata: Metadata,
         file: &LargeFile,
         holds: Holds,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Abort> {
         if holds == Holds::Alike {
             match self.compare_large(&key, file)? {
                 Some(false) => {}
@@ -572,7 +570,7 @@ impl Packing<'_, '_> {
     }
 
     /// Packs a file that was read.
-    pub(super) fn pack_bytes(&mut self, file: Doubt) -> Result<(), Stop> {
+    pub(super) fn pack_bytes(&mut self, file: Doubt) -> Result<(), Abort> {
         let Doubt { key, metadata, bytes, xattrs } = file;
         if self.is_put_off(&key, &metadata) {
             return Ok(());
@@ -628,7 +626,7 @@ impl Packing<'_, '_> {
         key: &[u8],
         kind: FileKind,
         metadata: &Metadata,
-    ) -> Result<Result<Attributes>, Stop> {
+    ) -> Result<Result<Attributes>, Abort> {
         let owner = recorded_owner(metadata, self.tree.with_owner);
         let mut attributes = Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner);
         if kind == FileKind::File && metadata.links > 1 {
@@ -641,7 +639,7 @@ impl Packing<'_, '_> {
         }
         let own = self.tree.attributes.as_ref().filter(|_| self.writer.is_some());
         if let Some(own) = own {
-            let own = own(key).ok_or(Stop::Interrupted)?;
+            let own = own(key).ok_or(Abort::Interrupted)?;
             return Ok(own_attributes::add(own, &mut attributes).map(|()| attributes));
         }
         Ok(Ok(attributes))
@@ -656,7 +654,7 @@ impl Packing<'_, '_> {
         metadata: &Metadata,
         body: &[u8],
         sums: Option<&[u8]>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, Abort> {
         let attributes = match self.attributes(key, kind, metadata)? {
             Ok(attributes) => attributes.encode()?,
             Err(error) => {
@@ -687,7 +685,7 @@ impl Packing<'_, '_> {
         key: &[u8],
         metadata: &Metadata,
         file: &LargeFile,
-    ) -> Result<Option<Error>, Stop> {
+    ) -> Result<Option<Error>, Abort> {
         let attributes = match self.attributes(key, FileKind::File, metadata)? {
             Ok(attributes) => attributes,
             Err(error) => return Ok(Some(error)),
@@ -720,7 +718,7 @@ impl Packing<'_, '_> {
             }
             record.write(self.buffer.get(..read).unwrap_or_default())?;
             if !(self.progress)(self.seen, self.summary.bytes + done) {
-                return Err(Stop::Interrupted);
+                return Err(Abort::Interrupted);
             }
         }
         if let Err(error) = file.check(&opened) {

@@ -33,7 +33,7 @@ pub(super) struct Roots(Vec<Root>);
 
 /// Where an entry is, or was.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct EntryLocation {
     pub(super) parent: Arc<OwnedFd>,
     pub(super) name: OsString,
 }
@@ -57,10 +57,10 @@ impl Roots {
 
     /// The directory that holds an entry, and its name in it; `None` where that directory is not,
     /// or no longer one.
-    pub(super) fn find(&mut self, key: &[u8]) -> io::Result<Option<Found>> {
+    pub(super) fn find(&mut self, key: &[u8]) -> io::Result<Option<EntryLocation>> {
         for root in &mut self.0 {
             if let Some(name) = root.file.clone().filter(|name| root.is_key_of_file(name, key)) {
-                return Ok(Some(Found { parent: root.directory.root(), name }));
+                return Ok(Some(EntryLocation { parent: root.directory.root(), name }));
             }
             let Some(below) = root.below(key) else { continue };
             if root.file.is_some() {
@@ -73,7 +73,7 @@ impl Roots {
                 Err(error) if error.kind() == io::ErrorKind::NotADirectory => None,
                 other => other?,
             };
-            return Ok(parent.map(|parent| Found { parent, name: name.to_os_string() }));
+            return Ok(parent.map(|parent| EntryLocation { parent, name: name.to_os_string() }));
         }
         Ok(None)
     }
@@ -92,7 +92,7 @@ impl Roots {
 
     /// Whether anything is at the path of a key.
     pub(super) fn has(&mut self, key: &[u8]) -> io::Result<bool> {
-        let Some(Found { parent, name }) = self.find(key)? else { return Ok(false) };
+        let Some(EntryLocation { parent, name }) = self.find(key)? else { return Ok(false) };
         Ok(target::status(&parent, &name)?.is_some())
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use super::links::Linking;
 use super::packing::Failure;
 use super::paths::{Paths, kind_of, symlink_target};
-use super::writing::{Body, Place, Writing};
+use super::writing::{Body, Destination, Writing};
 use crate::pack::damages::Damages;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
@@ -21,6 +21,7 @@ use crate::pack::key::Key;
 use crate::pack::scan::{OnDamage, Scan, ScanOptions, ScanRecord};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::storage::free_at;
+use crate::tree::SelectKeys;
 use crate::tree::existing::Overwrite;
 use crate::tree::room;
 use crate::tree::target::{FileMetadata, MetadataOutcome, Target};
@@ -34,9 +35,6 @@ const SMALL_MAX: usize = 1 << 20;
 
 /// What unpacking did.
 pub type UnpackSummary = crate::tree::UnpackSummary<Error>;
-
-/// The hook that selects what is unpacked, by path.
-type Select<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
 
 /// How a pack is to be unpacked.
 pub struct UnpackTree<'a> {
@@ -53,7 +51,7 @@ pub struct UnpackTree<'a> {
     /// Threads that write small files.
     pub threads: usize,
     /// Which keys are unpacked.
-    pub select: Select<'a>,
+    pub select: SelectKeys<'a>,
     /// Writes even where there is less room than all of it needs.
     pub force: bool,
 }
@@ -66,7 +64,7 @@ impl std::fmt::Debug for UnpackTree<'_> {
 
 /// A small file on its way to a thread that writes it.
 struct Job {
-    place: Place,
+    place: Destination,
     body: Vec<u8>,
 }
 
@@ -80,7 +78,7 @@ impl Job {
 /// What a record is, and where it goes.
 enum Placed {
     Directory(Vec<u8>, FileMetadata),
-    Other(FileKind, Place),
+    Other(FileKind, Destination),
 }
 
 impl UnpackTree<'_> {
@@ -173,7 +171,7 @@ struct Unpacking<'a> {
     /// What is put off until everything is in them.
     directories: Vec<(Vec<u8>, FileMetadata)>,
     /// What is put off until all files are there.
-    links: Vec<Place>,
+    links: Vec<Destination>,
     progress: &'a mut dyn FnMut(u64, u64) -> bool,
     seen: u64,
 }
@@ -237,7 +235,7 @@ impl Unpacking<'_> {
     }
 
     /// Writes a file in this thread.
-    fn write(&mut self, place: &Place, body: &mut Body<'_, '_>) {
+    fn write(&mut self, place: &Destination, body: &mut Body<'_, '_>) {
         let (seen, progress) = (self.seen, &mut self.progress);
         let bytes = self.writing.summary().bytes;
         let written = self.writing.write_file(place, body, &mut |ahead| progress(seen, bytes + ahead));
@@ -273,7 +271,7 @@ impl Unpacking<'_> {
                 let parent = self.target.directory(parents).map_err(&io)?;
                 self.target.refuse_file_of_pack(&parent, name).map_err(io)?;
                 let name: OsString = name.to_os_string();
-                Ok(Placed::Other(kind, Place { parent, name, key: path.to_vec(), metadata }))
+                Ok(Placed::Other(kind, Destination { parent, name, key: path.to_vec(), metadata }))
             }
             (None, _) => Err(Error::Invalid("the empty path can only be a directory".into())),
         }

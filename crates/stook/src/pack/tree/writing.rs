@@ -24,7 +24,7 @@ const HOLE_LEN: usize = 64 << 10;
 
 /// Where something goes.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Destination {
     pub(super) parent: Arc<OwnedFd>,
     pub(super) name: OsString,
     pub(super) key: Vec<u8>,
@@ -117,11 +117,11 @@ impl Writing {
     /// the bytes written so far.
     pub(super) fn write_file(
         &self,
-        place: &Place,
+        place: &Destination,
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Written> {
-        let Place { parent, name, metadata, .. } = place;
+        let Destination { parent, name, metadata, .. } = place;
         let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
         let mut comparison = None;
@@ -175,7 +175,7 @@ impl Writing {
     }
 
     /// Makes a symbolic link.
-    pub(super) fn make_symlink(&self, place: &Place, link_to: &[u8]) {
+    pub(super) fn make_symlink(&self, place: &Destination, link_to: &[u8]) {
         match self.try_symlink(place, link_to) {
             Ok(Written::New(_)) => self.summary().symlinks += 1,
             Ok(written) => self.note(&place.key, Ok(written)),
@@ -185,8 +185,8 @@ impl Writing {
         }
     }
 
-    fn try_symlink(&self, place: &Place, link_to: &[u8]) -> io::Result<Written> {
-        let Place { parent, name, metadata, .. } = place;
+    fn try_symlink(&self, place: &Destination, link_to: &[u8]) -> io::Result<Written> {
+        let Destination { parent, name, metadata, .. } = place;
         // Asked first, so that a directory in which all is there keeps its time.
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns)?;
         if plan.compares() && existing::is_link_to(parent, name, link_to)? {

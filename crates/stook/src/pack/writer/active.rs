@@ -15,7 +15,7 @@ use crate::pack::index::run::{Run, merge};
 use crate::pack::index::tail::Tail;
 use crate::pack::key::Key;
 use crate::pack::read::reader::Reader;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::segment::Segment;
 use crate::storage::{Appender, Storage};
 
@@ -62,7 +62,7 @@ pub(crate) struct Active {
     is_announced: bool,
     /// What its marks say of who writes, and after which manifest.
     session: Session,
-    checkpoints: Vec<Name>,
+    checkpoints: Vec<PackFile>,
     /// The chunk checksums of the record that was appended last, as they are stored.
     sums: Vec<u8>,
 }
@@ -113,7 +113,7 @@ impl Active {
         group: u32,
         session: Session,
     ) -> Result<Self> {
-        let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
+        let mut appender = storage.create(&PackFile::Segment(header.id).to_string())?;
         appender.append(&[&header.encode()])?;
         // By its header the segment is known as this pack's if the writer dies before anything
         // else.
@@ -148,7 +148,7 @@ impl Active {
         reader: &Reader,
         session: Session,
     ) -> Result<Self> {
-        let mut appender = storage.open_append(&Name::Segment(segment.entry.id).to_string())?;
+        let mut appender = storage.open_append(&PackFile::Segment(segment.entry.id).to_string())?;
         if appender.len() < segment.frames_end {
             return Err(Error::Invalid(format!(
                 "{} became shorter while it was being opened",
@@ -184,7 +184,7 @@ impl Active {
         };
         for run in segment.runs {
             if run.frames.start() < segment.checkpointed_len {
-                active.checkpoints.push(Name::Checkpoint(active.header.id, run.frames.start()));
+                active.checkpoints.push(PackFile::Checkpoint(active.header.id, run.frames.start()));
                 active.runs_tally.join(&run.tally);
                 active.runs.push(run);
             } else {
@@ -201,7 +201,7 @@ impl Active {
     }
 
     /// Whether its index uses a checkpoint.
-    pub(crate) fn has_checkpoint(&self, name: &Name) -> bool {
+    pub(crate) fn has_checkpoint(&self, name: &PackFile) -> bool {
         self.checkpoints.contains(name)
     }
 
@@ -498,7 +498,7 @@ impl Active {
         // A stretch of deletions has no record.
         let index = self.tail.encode(self.salt.crc).unwrap_or_else(|| EncodedIndex::empty(self.salt.crc));
         let tally = self.tail.tally;
-        let name = Name::Checkpoint(self.header.id, frames.start());
+        let name = PackFile::Checkpoint(self.header.id, frames.start());
         let covered = Covered { frames, tally, last_frame: self.last_frame };
         let bytes = index_file(&self.header, &index, covered, FooterKind::Checkpoint, 0);
         match storage.publish_if_absent(&name.to_string(), &bytes) {
@@ -521,7 +521,7 @@ impl Active {
 
     /// Ends the segment in its index, durably. Gives its entry for the next manifest, where its
     /// index is, and the checkpoints that are not needed any more once that manifest is published.
-    pub(crate) fn seal(&mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<Name>)> {
+    pub(crate) fn seal(&mut self, reader: &Reader) -> Result<(SegmentEntry, Vec<PackFile>)> {
         self.make_durable()?;
         let frames = ByteRange::new(UNIT as u64, self.len()).unwrap_or_default();
         let tally = self.tally();

@@ -3,7 +3,7 @@
 use super::PackWriter;
 use crate::pack::error::Result;
 use crate::pack::key::Key;
-use crate::pack::state::names::{LOCK, Name};
+use crate::pack::state::names::{LOCK, PackFile};
 use crate::pack::state::open::{OpenOptions, Pack};
 use crate::tree::target::is_manifest;
 
@@ -25,7 +25,7 @@ impl PackWriter {
         // What is under way is ended before its files go.
         self.active.clear();
         let mut names: Vec<String> = self.storage.list()?.into_iter().map(|entry| entry.name).collect();
-        names.retain(|name| Name::parse(name).is_some() && name != LOCK);
+        names.retain(|name| PackFile::parse(name).is_some() && name != LOCK);
         // Without manifests it is no pack from the first moment on; the note of the lock goes last.
         names.sort_by_key(|name| !is_manifest(name));
         for name in names.iter().map(String::as_str).chain([LOCK]) {

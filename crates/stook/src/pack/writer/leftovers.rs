@@ -19,7 +19,7 @@ use crate::pack::format::frame::FrameKind;
 use crate::pack::format::manifest::Manifest;
 use crate::pack::format::segment::SegmentHeader;
 use crate::pack::read::frames::Step;
-use crate::pack::state::names::{Name, named_by};
+use crate::pack::state::names::{PackFile, named_by};
 use crate::pack::state::snapshot::read_manifest;
 use crate::source::Source;
 use crate::storage::{Entry, EntryKind};
@@ -49,7 +49,7 @@ enum Fate {
 /// The files that a generation cannot do without.
 #[derive(Debug)]
 pub(super) enum Named {
-    These(BTreeSet<Name>),
+    These(BTreeSet<PackFile>),
     Anything,
 }
 
@@ -58,10 +58,10 @@ impl Named {
         Self::These(named_by(manifest))
     }
 
-    pub(super) fn has(&self, name: &Name) -> bool {
+    pub(super) fn has(&self, name: &PackFile) -> bool {
         match self {
             Self::These(names) => names.contains(name),
-            Self::Anything => !matches!(name, Name::Checkpoint(..)),
+            Self::Anything => !matches!(name, PackFile::Checkpoint(..)),
         }
     }
 }
@@ -72,16 +72,16 @@ impl PackWriter {
     pub(super) fn find_leftovers(&mut self, files: &[Entry], committed: Committed) -> Result<()> {
         self.storage.remove_leftovers()?;
         let own = || files.iter().filter(|file| file.kind == EntryKind::File);
-        let names = || own().filter_map(|file| Name::parse(&file.name));
+        let names = || own().filter_map(|file| PackFile::parse(&file.name));
         for name in names() {
-            if let Name::Manifest(generation) = name {
+            if let PackFile::Manifest(generation) = name {
                 self.find_older(generation)?;
             }
         }
         let newest = Named::by(&self.manifest);
         let mut orphans = BTreeSet::new();
-        for name in names().filter(|name| matches!(name, Name::Segment(_)) && !newest.has(name)) {
-            let Name::Segment(id) = name else { continue };
+        for name in names().filter(|name| matches!(name, PackFile::Segment(_)) && !newest.has(name)) {
+            let PackFile::Segment(id) = name else { continue };
             let fate = match self.is_named_by_older(&name) {
                 true => Fate::Remove,
                 false => self.fate_of(id, committed)?,
@@ -93,12 +93,12 @@ impl PackWriter {
                     orphans.insert(id);
                     self.manifest.sequence_next =
                         self.manifest.sequence_next.max(sequence_last.saturating_add(1));
-                    self.set_aside(&name, &Name::OrphanSegment(id), files)?;
+                    self.set_aside(&name, &PackFile::OrphanSegment(id), files)?;
                 }
             }
         }
-        for name in names().filter(|name| matches!(name, Name::Deletes(..)) && !newest.has(name)) {
-            let Name::Deletes(id, generation) = name else { continue };
+        for name in names().filter(|name| matches!(name, PackFile::Deletes(..)) && !newest.has(name)) {
+            let PackFile::Deletes(id, generation) = name else { continue };
             // Where nothing else tells of a newer generation, all deaths are reported by frames
             // that are there.
             let is_newer = !orphans.is_empty() && generation > self.manifest.generation;
@@ -106,13 +106,13 @@ impl PackWriter {
                 self.garbage.insert(name);
             } else if self.is_own_vector(id, generation)? {
                 match is_newer || orphans.contains(&id) {
-                    true => self.set_aside(&name, &Name::OrphanDeletes(id, generation), files)?,
+                    true => self.set_aside(&name, &PackFile::OrphanDeletes(id, generation), files)?,
                     false => drop(self.garbage.insert(name)),
                 }
             }
         }
         for name in names() {
-            if let Name::Checkpoint(id, from) = name {
+            if let PackFile::Checkpoint(id, from) = name {
                 self.find_checkpoint(id, from)?;
             }
         }
@@ -120,7 +120,7 @@ impl PackWriter {
         Ok(())
     }
 
-    fn is_named_by_older(&self, name: &Name) -> bool {
+    fn is_named_by_older(&self, name: &PackFile) -> bool {
         self.older.values().any(|named| named.has(name))
     }
 
@@ -136,7 +136,7 @@ impl PackWriter {
             // What it names cannot be reported: nothing is removed as long as it is there, if it is
             // one of this pack.
             Err(Error::Damaged(_) | Error::Limit { .. } | Error::Unsupported { .. }) => {
-                let Some(source) = self.opened(&Name::Manifest(generation))? else { return Ok(()) };
+                let Some(source) = self.opened(&PackFile::Manifest(generation))? else { return Ok(()) };
                 match self.has_pack_nonce(source.as_ref())? {
                     true => Named::Anything,
                     false => return Ok(()),
@@ -151,7 +151,7 @@ impl PackWriter {
     }
 
     /// A file that can be opened; `None` where it cannot, for a reason that lies in the file.
-    fn opened(&self, name: &Name) -> Result<Option<Arc<dyn Source>>> {
+    fn opened(&self, name: &PackFile) -> Result<Option<Arc<dyn Source>>> {
         let name = name.to_string();
         match self.storage.open(&name) {
             Ok(source) => Ok(Some(source)),
@@ -177,7 +177,7 @@ impl PackWriter {
 
     /// Whether a file is a deletion vector of this pack, as its name says.
     fn is_own_vector(&self, id: u64, generation: u64) -> Result<bool> {
-        let Some(source) = self.opened(&Name::Deletes(id, generation))? else { return Ok(false) };
+        let Some(source) = self.opened(&PackFile::Deletes(id, generation))? else { return Ok(false) };
         let bytes = self.beginning(source.as_ref(), PACK_NONCE_AT)?;
         let said = [id, generation].map(u64::to_le_bytes).concat();
         Ok(bytes.get(16..) == Some(&said[..]) && self.has_pack_nonce(source.as_ref())?)
@@ -185,7 +185,7 @@ impl PackWriter {
 
     /// What becomes of a segment that no generation names.
     fn fate_of(&self, id: u64, committed: Committed) -> Result<Fate> {
-        let Some(source) = self.opened(&Name::Segment(id))? else { return Ok(Fate::Leave) };
+        let Some(source) = self.opened(&PackFile::Segment(id))? else { return Ok(Fate::Leave) };
         let Ok(header) = SegmentHeader::decode(&self.beginning(source.as_ref(), UNIT)?) else {
             return Ok(Fate::Leave);
         };
@@ -261,7 +261,7 @@ impl PackWriter {
     /// A checkpoint goes when its segment does not grow any more, and when it was not believed: the
     /// stretch that it speaks of may have been cut off, and other records be written there.
     fn find_checkpoint(&mut self, id: u64, from: u64) -> Result<()> {
-        let name = Name::Checkpoint(id, from);
+        let name = PackFile::Checkpoint(id, from);
         let active = self.active.values().find(|active| active.header.id == id);
         if active.is_some_and(|active| active.has_checkpoint(&name)) {
             return Ok(());
@@ -286,7 +286,7 @@ impl PackWriter {
         Ok(())
     }
 
-    fn set_aside(&mut self, name: &Name, kept_as: &Name, files: &[Entry]) -> Result<()> {
+    fn set_aside(&mut self, name: &PackFile, kept_as: &PackFile, files: &[Entry]) -> Result<()> {
         let (name, kept_as) = (name.to_string(), kept_as.to_string());
         if files.iter().any(|file| file.name == kept_as) {
             return Err(Error::Invalid(format!(

@@ -22,7 +22,7 @@ use crate::pack::format::segment::Salt;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::list::further_names::HOPS_MAX;
 use crate::pack::read::frames::Frames;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::open::{OpenOptions, Pack};
 use crate::source::Source;
 
@@ -227,7 +227,7 @@ impl PackWriter {
         if let Some(source) = self.links.sources.get(&segment) {
             return Ok((source.clone(), salt));
         }
-        let source = self.storage.open(&Name::Segment(segment).to_string())?;
+        let source = self.storage.open(&PackFile::Segment(segment).to_string())?;
         self.links.sources.insert(segment, source.clone());
         Ok((source, salt))
     }
@@ -299,7 +299,7 @@ impl PackWriter {
             self.change(|_| flushed)?;
         }
         let salt = self.salt_of(at.segment)?;
-        let source = self.storage.open(&Name::Segment(at.segment).to_string())?;
+        let source = self.storage.open(&PackFile::Segment(at.segment).to_string())?;
         let range = at.place.range_to(source.len());
         let path = source.path().to_path_buf();
         let window = self.reader.window(source, range, Access::Cached, salt.chunk_len)?;

@@ -50,7 +50,7 @@ use super::format::segment::SegmentHeader;
 use super::key::Key;
 use crate::engine::{Backend, EngineFactory};
 use crate::pack::read::reader::Reader;
-use crate::pack::state::names::{self, Name, next_free, take_number};
+use crate::pack::state::names::{self, PackFile, next_free, take_number};
 use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::{Segment, Whose};
 use crate::pack::state::snapshot::{Snapshot, WantedState, newest};
@@ -222,7 +222,7 @@ pub struct PackWriter {
     /// Of segments that were sealed since the last generation: what was promised of them before.
     promised_lens: BTreeMap<u64, u64>,
     /// Files that the newest generation does not name, and that are to go when no older one does.
-    garbage: BTreeSet<Name>,
+    garbage: BTreeSet<PackFile>,
     /// The process that opened it.
     process: u32,
     lock: Box<dyn Lock>,
@@ -323,15 +323,15 @@ impl PackWriter {
     /// A name that a file had is not given to another, even though no manifest came to speak of it:
     /// whether it is gone for good cannot be known when a sync of the directory failed.
     fn step_over_names(&mut self, files: &[Entry]) {
-        let names = || files.iter().filter_map(|file| Name::parse(&file.name));
+        let names = || files.iter().filter_map(|file| PackFile::parse(&file.name));
         let ids = names().filter_map(|name| match name {
-            Name::Segment(id) | Name::OrphanSegment(id) => Some(id),
+            PackFile::Segment(id) | PackFile::OrphanSegment(id) => Some(id),
             _ => None,
         });
         let generations = names().filter_map(|name| match name {
-            Name::Manifest(generation)
-            | Name::Deletes(_, generation)
-            | Name::OrphanDeletes(_, generation) => Some(generation),
+            PackFile::Manifest(generation)
+            | PackFile::Deletes(_, generation)
+            | PackFile::OrphanDeletes(_, generation) => Some(generation),
             _ => None,
         });
         self.manifest.segment_next = next_free(self.manifest.segment_next, ids);
@@ -409,7 +409,7 @@ impl PackWriter {
     fn leave_as_it_is(&mut self, segment: Segment) -> Result<()> {
         let mut entry = segment.entry;
         if segment.frames_end > entry.committed_len && segment.whose != Whose::Foreign {
-            let mut appender = self.storage.open_append(&Name::Segment(entry.id).to_string())?;
+            let mut appender = self.storage.open_append(&PackFile::Segment(entry.id).to_string())?;
             appender.rewrite(segment.durable_len)?;
             appender.sync()?;
             (entry.committed_len, entry.frames_end) = (segment.frames_end, segment.frames_end);

@@ -8,7 +8,7 @@ use crate::pack::format::UNIT;
 use crate::pack::format::copies::twice;
 use crate::pack::format::deletes::DeletionVector;
 use crate::pack::format::manifest::{Manifest, PackState, SegmentEntry, SegmentState, VectorRef};
-use crate::pack::state::names::{Name, take_number};
+use crate::pack::state::names::{PackFile, take_number};
 use crate::pack::state::segment::{Findings, Segment};
 use crate::pack::state::snapshot::{Behind, Opening};
 use crate::storage::Appender;
@@ -140,7 +140,7 @@ impl PackWriter {
             ..self.manifest.clone()
         };
         let bytes = twice(&manifest.encode());
-        let prepared = self.storage.prepare(&Name::Manifest(generation).to_string(), &bytes)?;
+        let prepared = self.storage.prepare(&PackFile::Manifest(generation).to_string(), &bytes)?;
         self.in_doubt = true;
         prepared.publish()?;
         self.in_doubt = false;
@@ -151,7 +151,7 @@ impl PackWriter {
         self.active.values_mut().for_each(|active| active.go_on_after(edition));
         self.unpublished = false;
         for entry in &before.segments {
-            let name = entry.vector.map(|vector| Name::Deletes(entry.id, vector.generation));
+            let name = entry.vector.map(|vector| PackFile::Deletes(entry.id, vector.generation));
             self.garbage.extend(
                 name.filter(|_| self.dead.get(&entry.id).is_none_or(|dead| dead.vector != entry.vector)),
             );
@@ -184,7 +184,7 @@ impl PackWriter {
                 true => appender.truncate(len).and_then(|()| appender.sync()),
                 false => Ok(()),
             };
-            let _ = self.storage.open_append(&Name::Segment(id).to_string()).and_then(cut);
+            let _ = self.storage.open_append(&PackFile::Segment(id).to_string()).and_then(cut);
         }
     }
 
@@ -226,7 +226,7 @@ impl PackWriter {
             let copy = vector.encode();
             dead.deaths = vector.deaths;
             let bytes = twice(&copy);
-            let name = Name::Deletes(segment, generation).to_string();
+            let name = PackFile::Deletes(segment, generation).to_string();
             match storage.publish_if_absent(&name, &bytes) {
                 // Left by a writer that died before its generation was published.
                 Err(crate::Error::AlreadyExists { .. }) => {
@@ -248,13 +248,13 @@ impl PackWriter {
         let before = self.older.keys().next_back().copied();
         let candidates: Vec<u64> = self.older.keys().copied().filter(|&old| Some(old) != before).collect();
         for generation in candidates {
-            let name = Name::Manifest(generation).to_string();
+            let name = PackFile::Manifest(generation).to_string();
             if self.storage.unlink_unless_held(&name).unwrap_or(false) {
                 self.older.remove(&generation);
             }
         }
-        let is_named = |name: &Name| self.older.values().any(|named| named.has(name));
-        let (kept, gone): (BTreeSet<Name>, BTreeSet<Name>) =
+        let is_named = |name: &PackFile| self.older.values().any(|named| named.has(name));
+        let (kept, gone): (BTreeSet<PackFile>, BTreeSet<PackFile>) =
             std::mem::take(&mut self.garbage).into_iter().partition(is_named);
         self.garbage = kept;
         for name in gone {

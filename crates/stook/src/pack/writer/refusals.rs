@@ -2,7 +2,7 @@
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
-use crate::pack::state::names::{self, Name};
+use crate::pack::state::names::{self, PackFile};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::newest;
@@ -41,7 +41,7 @@ pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
 /// be read some other day, its records would then be alive beside those that took their place
 /// meanwhile.
 pub(super) fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -> Result<()> {
-    let name = Name::Segment(entry.id).to_string();
+    let name = PackFile::Segment(entry.id).to_string();
     if entry.state == SegmentState::Sealed && !files.iter().any(|file| file.name == name) {
         return Ok(());
     }

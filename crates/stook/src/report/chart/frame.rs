@@ -112,7 +112,7 @@ impl Frame {
             0 => String::new(),
             _ => format!(" <small>Points without a place on these axes: {left_out}.</small>"),
         };
-        let figure = Figure {
+        let figure = FigureHead {
             number,
             id: &self.id,
             class: "lines",
@@ -166,7 +166,7 @@ impl Frame {
 }
 
 /// What stands before a drawing.
-pub(super) struct Figure<'a> {
+pub(super) struct FigureHead<'a> {
     /// Different for every chart of a page.
     pub(super) number: usize,
     /// None if empty.
@@ -183,7 +183,7 @@ pub(super) struct Figure<'a> {
     pub(super) down: &'a str,
 }
 
-impl Figure<'_> {
+impl FigureHead<'_> {
     /// Everything before the drawing, which [`below`] ends.
     pub(super) fn open(&self, html: &mut String) {
         let Self { number, class, style, note, .. } = self;

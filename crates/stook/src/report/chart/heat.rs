@@ -4,7 +4,7 @@
 use super::super::html::{append, escape};
 use super::super::table::{Align, Table, Tone};
 use super::super::units::significant;
-use super::frame::{CLOSE, Figure, below, numbers, unit_note};
+use super::frame::{CLOSE, FigureHead, below, numbers, unit_note};
 
 /// How dense the colour of the least and of the greatest value is. Text in the colour of ink is
 /// read on all of it.
@@ -138,7 +138,7 @@ impl HeatMap {
     pub(in super::super) fn render(&self, number: usize, html: &mut String) {
         let names = self.down.1.iter().map(|name| name.chars().count());
         let left = names.max().unwrap_or(0) + 1;
-        let figure = Figure {
+        let figure = FigureHead {
             number,
             id: &self.id,
             class: "lines heat",

@@ -16,7 +16,7 @@ use super::failure::{Failure, chain};
 use super::options::RemoteOptions;
 use super::response::{self, Head, Proof, State};
 use super::statistics::Counters;
-use super::transport::{Answered, Transport};
+use super::transport::{ServerAnswer, Transport};
 use super::tries::Tries;
 use crate::error::{Error, RemoteErrorKind, Result};
 use crate::extent::ByteRange;
@@ -218,7 +218,7 @@ impl Client {
     /// Sends a request, and takes the head of its answer.
     async fn send(&self, range: Option<ByteRange>, if_match: Option<&str>) -> Result<Accepted, Failure> {
         self.counters.request();
-        let Answered { response, target } =
+        let ServerAnswer { response, target } =
             self.in_time("an answer", self.transport.get(range, if_match)).await??;
         let (head, mut body) = response.into_parts();
         let status = head.status;

@@ -59,7 +59,7 @@ pub(super) struct Plain {
 }
 
 /// An answer.
-pub(super) struct Answered {
+pub(super) struct ServerAnswer {
     pub(super) response: HttpResponse,
     /// Where it came from, if another address was asked.
     pub(super) target: Option<Origin>,
@@ -98,7 +98,7 @@ impl Transport {
         &self,
         range: Option<ByteRange>,
         if_match: Option<&str>,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<ServerAnswer, Failure> {
         match self {
             Self::Plain(plain) => plain.get(range, if_match).await,
             Self::Store { store, path, advice } => {
@@ -114,7 +114,7 @@ impl Transport {
                     (None, Err(error)) => return Err(Failure::of_store(&error, *advice)),
                     (None, Ok(_)) => return Err(Failure::protocol("an answer was lost")),
                 };
-                Ok(Answered { response, target: None })
+                Ok(ServerAnswer { response, target: None })
             }
         }
     }
@@ -122,7 +122,7 @@ impl Transport {
 
 impl Plain {
     /// Asks, wherever that leads to.
-    async fn get(&self, range: Option<ByteRange>, if_match: Option<&str>) -> Result<Answered, Failure> {
+    async fn get(&self, range: Option<ByteRange>, if_match: Option<&str>) -> Result<ServerAnswer, Failure> {
         let (mut url, mut is_home) = (self.url.clone(), true);
         for led in 0..=REDIRECTS_MAX {
             let own = is_home.then_some(&self.own);
@@ -132,7 +132,7 @@ impl Plain {
             let answer = self.client.execute(request.map_err(failed)?).await;
             let response = answer.map_err(|error| failed(Failure::of_transport(&error)))?;
             let Some(next) = redirect::next(&response, &url).map_err(failed)? else {
-                return Ok(Answered { response, target });
+                return Ok(ServerAnswer { response, target });
             };
             // Nor when another server leads back.
             is_home &= next.origin() == self.url.origin();

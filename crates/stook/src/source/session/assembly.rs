@@ -18,7 +18,7 @@ use crate::source::{Leaf, Object};
 pub(super) struct Piece {
     /// Which assembly it belongs to.
     pub(super) request: usize,
-    pub(super) origin: Origin,
+    pub(super) origin: PieceOrigin,
     pub(super) offset: u64,
     pub(super) len: usize,
     pub(super) place: Place,
@@ -26,12 +26,12 @@ pub(super) struct Piece {
 
 /// What a piece is read from.
 #[derive(Debug, Clone)]
-pub(super) enum Origin {
+pub(super) enum PieceOrigin {
     File(Arc<File>, Access),
     Object(Arc<dyn Object>),
 }
 
-impl Origin {
+impl PieceOrigin {
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::File(file, _) => file.path(),
@@ -44,8 +44,8 @@ impl Piece {
     /// What to ask for, if it is a piece of an object.
     pub(super) fn object(&self) -> Option<(&Arc<dyn Object>, ByteRange)> {
         match &self.origin {
-            Origin::Object(object) => Some((object, ByteRange::at(self.offset, self.len as u64)?)),
-            Origin::File(..) => None,
+            PieceOrigin::Object(object) => Some((object, ByteRange::at(self.offset, self.len as u64)?)),
+            PieceOrigin::File(..) => None,
         }
     }
 }
@@ -174,11 +174,11 @@ pub(super) fn disassemble(
         (None, _) => (Target::Whole(Bytes::new()), Pieces::None),
         (Some(Leaf::Bytes(bytes)), true) => (Target::Whole(bytes), Pieces::None),
         (Some(Leaf::File { file, range }), true) if range.len() <= max_read as u64 => {
-            let piece = alone(Origin::File(file, access), range);
+            let piece = alone(PieceOrigin::File(file, access), range);
             (Target::Whole(Bytes::new()), Pieces::One(piece))
         }
         (Some(Leaf::Object { object, range }), true) if range.len() <= max_request as u64 => {
-            let piece = alone(Origin::Object(object), range);
+            let piece = alone(PieceOrigin::Object(object), range);
             (Target::Whole(Bytes::new()), Pieces::One(piece))
         }
         (Some(Leaf::File { file, range }), true) => {
@@ -200,7 +200,7 @@ pub(super) fn disassemble(
 }
 
 /// A range that one read or request brings.
-fn alone(origin: Origin, range: ByteRange) -> Piece {
+fn alone(origin: PieceOrigin, range: ByteRange) -> Piece {
     let (offset, len) = (range.start(), range.len() as usize);
     Piece { request: 0, origin, offset, len, place: Place::Alone }
 }
@@ -227,7 +227,7 @@ fn beside(
         let (start, end) = (cut.max(range.start), cut.saturating_add(step).min(range.end));
         let at = (cut - base) as usize;
         let place = Place::Beside(at..at.saturating_add(step as usize).min(capacity));
-        let (origin, len) = (Origin::File(Arc::clone(file), access), (end - start) as usize);
+        let (origin, len) = (PieceOrigin::File(Arc::clone(file), access), (end - start) as usize);
         Piece { request: 0, origin, offset: start, len, place }
     });
     let pieces = pieces.collect();
@@ -250,10 +250,10 @@ fn copied(leaves: &mut Vec<Leaf>, len: u64, limits: Limits) -> Result<(Target, V
             Leaf::Fill { byte: 0, .. } => {}
             Leaf::Fill { byte, .. } => target.fill(byte),
             Leaf::File { file, range } => {
-                pieces.extend(cut(&Origin::File(file, limits.access), range, limits.max_read, at));
+                pieces.extend(cut(&PieceOrigin::File(file, limits.access), range, limits.max_read, at));
             }
             Leaf::Object { object, range } => {
-                pieces.extend(cut(&Origin::Object(object), range, limits.max_request, at));
+                pieces.extend(cut(&PieceOrigin::Object(object), range, limits.max_request, at));
             }
         }
         at += leaf_len;
@@ -262,7 +262,7 @@ fn copied(leaves: &mut Vec<Leaf>, len: u64, limits: Limits) -> Result<(Target, V
 }
 
 /// Pieces of at most `step` bytes, the first of which is copied to `at`.
-fn cut(origin: &Origin, range: ByteRange, step: usize, at: usize) -> impl Iterator<Item = Piece> {
+fn cut(origin: &PieceOrigin, range: ByteRange, step: usize, at: usize) -> impl Iterator<Item = Piece> {
     (range.start()..range.end()).step_by(step).map(move |offset| {
         let len = (range.end() - offset).min(step as u64) as usize;
         let place = Place::Copied(at + (offset - range.start()) as usize);

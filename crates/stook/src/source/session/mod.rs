@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use self::assembly::{Assembly, Limits, Origin, Piece, Place, disassemble};
+use self::assembly::{Assembly, Limits, Piece, PieceOrigin, Place, disassemble};
 use self::requests::Requests;
 use self::slab::Slab;
 use super::{Leaf, Source};
@@ -142,8 +142,8 @@ impl Session {
         let request = self.assemblies.insert(assembly);
         for piece in pieces {
             let queue = match piece.origin {
-                Origin::File(..) => &mut self.queue,
-                Origin::Object(_) => &mut self.requests.queue,
+                PieceOrigin::File(..) => &mut self.queue,
+                PieceOrigin::Object(_) => &mut self.requests.queue,
             };
             queue.push_back(Piece { request, ..piece });
         }
@@ -301,7 +301,7 @@ impl Session {
                 self.finish_piece(piece.request);
                 continue;
             }
-            let Origin::File(file, access) = &piece.origin else { continue };
+            let PieceOrigin::File(file, access) = &piece.origin else { continue };
             let (file, access) = (file.clone(), *access);
             let buffer = match &piece.place {
                 Place::Beside(range) => assembly.lend(range.clone()),

@@ -54,7 +54,7 @@ fn about_name(stat: &Stat) -> About {
 
 /// A directory that stays the same one whatever becomes of its path.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(super) struct CacheDirectory {
     fd: OwnedFd,
     path: PathBuf,
 }
@@ -73,7 +73,7 @@ impl Drop for Locked {
     }
 }
 
-impl Directory {
+impl CacheDirectory {
     /// Opens it, or makes it for nobody but the user of this process.
     ///
     /// What lies in it is handed out as the bytes of sources. So nobody else may be able to put

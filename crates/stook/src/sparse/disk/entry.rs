@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::directory::{self, FileId};
-use super::format::{Header, RANGE_LEN_MAX, RECORD_LEN, Record};
+use super::format::{IndexHeader, RANGE_LEN_MAX, RECORD_LEN, Record};
 use super::live::{Found, Live, read_up_to};
 use super::{DiskCache, data_name, draft_name, index_name, name_of};
 use crate::extent::ByteRange;
@@ -36,11 +36,12 @@ pub struct DiskEntry {
     /// What people call the source.
     shown: Arc<str>,
     owner: Owner,
-    state: Mutex<State>,
+    state: Mutex<EntryState>,
 }
 
+/// What changes of an entry.
 #[derive(Debug, Default)]
-struct State {
+struct EntryState {
     live: Option<Live>,
     /// When the last use was noted.
     stamped: Option<Instant>,
@@ -143,7 +144,7 @@ impl DiskEntry {
         self.note_failure("discard an entry", discarded);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EntryState> {
         // What it guards is whole between any two calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,7 +169,7 @@ impl DiskEntry {
     }
 
     /// Takes notice of what other processes did to the entry.
-    fn refresh(&self, state: &mut State, is_first: bool) -> io::Result<()> {
+    fn refresh(&self, state: &mut EntryState, is_first: bool) -> io::Result<()> {
         let directory = &self.cache.directory;
         if let Some(live) = &mut state.live {
             match directory.about(&self.index_name)? {
@@ -226,7 +227,7 @@ impl DiskEntry {
     }
 
     /// Notes that it was used, for whoever evicts.
-    fn stamp(&self, state: &mut State) {
+    fn stamp(&self, state: &mut EntryState) {
         let Some(live) = &state.live else { return };
         if live.is_writable && state.stamped.is_none_or(|stamped| stamped.elapsed() >= STAMP_EVERY) {
             self.note_failure("note the last use", directory::stamp(&live.index));
@@ -306,7 +307,7 @@ impl DiskEntry {
             return Ok(());
         }
         let nonce = getrandom::u64().map_err(io::Error::other)?;
-        let header = Header {
+        let header = IndexHeader {
             nonce,
             identity: self.owner.identity.clone(),
             key: self.owner.key,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::extent::{ByteRange, ExtentValue};
 use crate::source::Identity;
+use crate::sparse::fields::Fields;
 
 const MAGIC: [u8; 8] = *b"\x89STKSPC\n";
 const VERSION: u16 = 1;
@@ -41,7 +42,7 @@ pub enum CacheIndexError {
 
 /// Whose bytes an entry holds, and in which file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct IndexHeader {
     /// Names the data file, and tells one beginning of an entry from another.
     pub(super) nonce: u64,
     pub(super) identity: Identity,
@@ -51,7 +52,7 @@ pub(super) struct Header {
     pub(super) name: Arc<str>,
 }
 
-impl Header {
+impl IndexHeader {
     /// The bytes of it; `None` where the texts are too long for an index.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let Identity { len, device, inode, mtime_ns, ctime_ns, etag, version } = &self.identity;
@@ -84,7 +85,7 @@ impl Header {
 
     /// Decodes a header at the beginning of `bytes`, and gives its length and checksum too.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, usize, u32), CacheIndexError> {
-        let mut fields = Fields(bytes);
+        let mut fields = Fields::new(bytes);
         if fields.array() != Some(MAGIC) {
             return Err(CacheIndexError::NotAnIndex);
         }
@@ -111,8 +112,8 @@ impl Header {
             len: fields.u64()?,
             device: fields.u64()?,
             inode: fields.u64()?,
-            mtime_ns: fields.u64()?.cast_signed(),
-            ctime_ns: fields.u64()?.cast_signed(),
+            mtime_ns: fields.i64()?,
+            ctime_ns: fields.i64()?,
             etag: None,
             version: None,
         };
@@ -121,7 +122,7 @@ impl Header {
         let etag = fields.text(usize::from(etag_len))?;
         let version = fields.text(usize::from(version_len))?;
         let name = fields.text(name_len as usize)?;
-        let used = bytes.len().checked_sub(fields.0.len())?;
+        let used = bytes.len().checked_sub(fields.left())?;
         let has = |flag: u16| flags & flag != 0;
         if used != body.len() || (!has(HAS_ETAG) && etag_len > 0) || (!has(HAS_VERSION) && version_len > 0) {
             return None;
@@ -158,7 +159,7 @@ impl Record {
         if crc32c::crc32c_append(first_sum(header_sum), body) != u32::from_le_bytes(*record_sum) {
             return None;
         }
-        let mut fields = Fields(body);
+        let mut fields = Fields::new(body);
         let (start, range_len, sum) = (fields.u64()?, u64::from(fields.u32()?), fields.u32()?);
         let range = ByteRange::at(start, range_len).filter(|range| range.end() <= len)?;
         (1..=RANGE_LEN_MAX).contains(&range_len).then_some(Self { range, sum })
@@ -185,7 +186,7 @@ impl ExtentValue for Record {
 /// into one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheIndex {
-    pub(super) header: Header,
+    pub(super) header: IndexHeader,
     pub(super) records: Vec<Record>,
     damaged_records: u64,
 }
@@ -197,7 +198,7 @@ impl CacheIndex {
     /// # Errors
     /// When they do not begin with a header that is whole.
     pub fn decode(bytes: &[u8]) -> Result<Self, CacheIndexError> {
-        let (header, header_len, sum) = Header::decode(bytes)?;
+        let (header, header_len, sum) = IndexHeader::decode(bytes)?;
         let mut index = Self { header, records: Vec::new(), damaged_records: 0 };
         let (whole, _cut_off) = bytes.get(header_len..).unwrap_or_default().as_chunks::<RECORD_LEN>();
         for record in whole {
@@ -240,34 +241,5 @@ impl CacheIndex {
     /// How many records were left out.
     pub fn damaged_records(&self) -> u64 {
         self.damaged_records
-    }
-}
-
-/// Fields one after the other.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn text(&mut self, len: usize) -> Option<&'a str> {
-        let (text, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        std::str::from_utf8(text).ok()
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::directory::{self, Directory, FileId};
-use super::format::{HEADER_LEN_MAX, Header, RECORD_LEN, Record};
+use super::directory::{self, CacheDirectory, FileId};
+use super::format::{HEADER_LEN_MAX, IndexHeader, RECORD_LEN, Record};
 use super::{CacheIndexError, data_name};
 use crate::extent::{ByteRange, ExtentMap, OnOverlap};
 use crate::sparse::owner::Owner;
@@ -48,7 +48,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Opens the entry whose index has this name, if it holds bytes of this owner.
-    pub(super) fn open(directory: &Directory, name: &str, owner: &Owner) -> io::Result<Found> {
+    pub(super) fn open(directory: &CacheDirectory, name: &str, owner: &Owner) -> io::Result<Found> {
         let index_name = super::index_name(name);
         for _ in 0..TRIES {
             let index = match directory.open_file(&index_name, OFlags::RDONLY) {
@@ -57,7 +57,7 @@ impl Live {
             };
             let about = directory::about(&index)?;
             let start = read_up_to(&index, 0, HEADER_LEN_MAX)?;
-            let (header, header_len, header_sum) = match Header::decode(&start) {
+            let (header, header_len, header_sum) = match IndexHeader::decode(&start) {
                 Ok(decoded) => decoded,
                 Err(CacheIndexError::Version { .. }) => return Ok(Found::OfAnother(about.id)),
                 Err(_) => return Ok(Found::Damaged(about.id)),
@@ -147,7 +147,7 @@ impl Live {
 }
 
 /// Opens a data file, for reading only where nobody may write; `None` where it is gone.
-fn open_data(directory: &Directory, name: &str) -> io::Result<Option<(File, bool)>> {
+fn open_data(directory: &CacheDirectory, name: &str) -> io::Result<Option<(File, bool)>> {
     let opened = match directory.open_file(name, OFlags::RDWR) {
         Ok(file) => return Ok(Some((file, true))),
         Err(error) => match error.kind() {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use self::directory::Directory;
+use self::directory::CacheDirectory;
 use self::room::Usage;
 use crate::error::{Error, Result};
 use crate::tree::target;
@@ -91,16 +91,17 @@ pub struct DiskStatistics {
 /// ```
 #[derive(Debug)]
 pub struct DiskCache {
-    directory: Directory,
+    directory: CacheDirectory,
     /// What origins are hashed with.
     salt: [u8; 32],
     options: DiskCacheOptions,
     usage: Mutex<Usage>,
-    counted: Counted,
+    counted: DiskCounters,
 }
 
+/// [`DiskStatistics`] while they are counted.
 #[derive(Debug, Default)]
-struct Counted {
+struct DiskCounters {
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
     evicted_bytes: AtomicU64,
@@ -121,13 +122,13 @@ impl DiskCache {
     pub fn open(directory: impl AsRef<Path>, options: DiskCacheOptions) -> Result<Arc<Self>> {
         let path = directory.as_ref();
         target::refuse_inside_pack(path).map_err(|error| Error::io("keep a cache in", path, error))?;
-        let directory = Directory::open(path)?;
+        let directory = CacheDirectory::open(path)?;
         refuse_files_of_others(&directory).map_err(|error| Error::io("keep a cache in", path, error))?;
         let salt = salt::of(&directory);
         // Without one nothing is found again; that is all.
         let chance = || salt::fresh().map_err(|error| Error::io("make a salt for", directory.path(), error));
         let used = salt.as_ref().map_or_else(|_| chance(), |salt| Ok(*salt))?;
-        let (usage, counted) = (Mutex::default(), Counted::default());
+        let (usage, counted) = (Mutex::default(), DiskCounters::default());
         let cache = Self { directory, salt: used, options, usage, counted };
         if let Err(error) = salt {
             cache.failed("keep a salt", &error);
@@ -176,7 +177,7 @@ impl DiskCache {
 /// Refuses a directory with files of which none is a cache's: nobody wants ours among them. One
 /// file is enough to know a cache: the first opening may have been cut off, and any file of a cache
 /// may be removed.
-fn refuse_files_of_others(directory: &Directory) -> io::Result<()> {
+fn refuse_files_of_others(directory: &CacheDirectory) -> io::Result<()> {
     let mut is_empty = true;
     for name in directory.names()? {
         if is_of_a_cache(directory, &name)? {
@@ -190,7 +191,7 @@ fn refuse_files_of_others(directory: &Directory) -> io::Result<()> {
 }
 
 /// Whether this is a file as caches make them. Others have files called `lock` or `salt`, too.
-fn is_of_a_cache(directory: &Directory, name: &str) -> io::Result<bool> {
+fn is_of_a_cache(directory: &CacheDirectory, name: &str) -> io::Result<bool> {
     match name {
         directory::LOCK => Ok(directory.about(name)?.is_some_and(|about| about.len == 0)),
         salt::NAME => Ok(directory.about(name)?.is_some_and(|about| about.len == salt::LEN as u64)),

@@ -37,12 +37,12 @@ pub(super) struct Usage {
 
 /// The files of one entry.
 #[derive(Debug, Default)]
-struct Files {
+struct EntryFiles {
     index: Option<About>,
     others: Vec<(String, About)>,
 }
 
-impl Files {
+impl EntryFiles {
     fn disk_bytes(&self) -> u64 {
         let others: u64 = self.others.iter().map(|(_, about)| about.disk_bytes).sum();
         others + self.index.map_or(0, |about| about.disk_bytes)
@@ -60,7 +60,7 @@ impl DiskCache {
             usage.since = since;
             return Ok(true);
         }
-        let mut taken = self.survey()?.values().map(Files::disk_bytes).sum::<u64>();
+        let mut taken = self.survey()?.values().map(EntryFiles::disk_bytes).sum::<u64>();
         if taken.saturating_add(needed) > budget {
             let target = (budget - budget / EVICT_SHARE).saturating_sub(needed);
             taken = self.evict_to(target)?.unwrap_or(taken);
@@ -71,8 +71,8 @@ impl DiskCache {
     }
 
     /// All files, by entry.
-    fn survey(&self) -> io::Result<BTreeMap<String, Files>> {
-        let mut entries: BTreeMap<String, Files> = BTreeMap::new();
+    fn survey(&self) -> io::Result<BTreeMap<String, EntryFiles>> {
+        let mut entries: BTreeMap<String, EntryFiles> = BTreeMap::new();
         for file in self.directory.names()? {
             let Some((name, kind)) = file.split_once('.').filter(|(name, _)| is_name(name)) else { continue };
             // One that is gone meanwhile takes nothing.
@@ -118,7 +118,11 @@ impl DiskCache {
 
     /// Removes what was left by processes that were killed: nobody begins or removes an entry now.
     /// `None` where nothing stays.
-    fn without_leftovers(&self, name: &str, mut files: Files) -> io::Result<Option<(About, Files)>> {
+    fn without_leftovers(
+        &self,
+        name: &str,
+        mut files: EntryFiles,
+    ) -> io::Result<Option<(About, EntryFiles)>> {
         let current = match files.index {
             Some(_) if files.others.len() == 1 => return Ok(files.index.map(|index| (index, files))),
             Some(_) => self.index_of(name)?.map(|index| data_name(name, index.header.nonce)),

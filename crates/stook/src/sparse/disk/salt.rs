@@ -6,14 +6,14 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::OFlags;
 
-use super::directory::Directory;
+use super::directory::CacheDirectory;
 use super::live::read_up_to;
 
 pub(super) const NAME: &str = "salt";
 pub(super) const LEN: usize = 32;
 
 /// The salt of a directory, made where there is none that is whole.
-pub(super) fn of(directory: &Directory) -> io::Result<[u8; LEN]> {
+pub(super) fn of(directory: &CacheDirectory) -> io::Result<[u8; LEN]> {
     if let Some(salt) = read(directory)? {
         return Ok(salt);
     }
@@ -41,7 +41,7 @@ pub(super) fn fresh() -> io::Result<[u8; LEN]> {
     Ok(salt)
 }
 
-fn read(directory: &Directory) -> io::Result<Option<[u8; LEN]>> {
+fn read(directory: &CacheDirectory) -> io::Result<Option<[u8; LEN]>> {
     match directory.open_file(NAME, OFlags::RDONLY) {
         Ok(file) => Ok(read_up_to(&file, 0, LEN + 1)?.try_into().ok()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use self::ahead::{Ahead, Missing};
 use self::fetch::Fetcher;
 use self::flights::{Flight, Flights};
-use self::statistics::Counted;
+use self::statistics::FileCounters;
 use super::lease::Lease;
 use super::{DiskCache, DiskEntry, OnDifference, SparseBuffer, SparseError, SparseStore};
 use crate::engine::{Backend, EngineFactory};
@@ -81,17 +81,18 @@ pub struct SparseFile {
     disk: Option<DiskEntry>,
     /// The longest range of one flight.
     max_request_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<FileState>,
     landed: Condvar,
     is_changed: AtomicBool,
-    counted: Counted,
+    counted: FileCounters,
 }
 
 /// Decides what to fetch.
-type Planner<'a> = dyn FnMut(&mut State, &Missing<'_>) -> Vec<ByteRange> + 'a;
+type Planner<'a> = dyn FnMut(&mut FileState, &Missing<'_>) -> Vec<ByteRange> + 'a;
 
+/// What changes of a file: what was read ahead and what is in flight.
 #[derive(Debug)]
-struct State {
+struct FileState {
     ahead: Ahead,
     flights: Flights,
     /// Why nothing can be read any more.
@@ -135,14 +136,14 @@ impl SparseFile {
         let ahead = Ahead::new(options.ahead, source.len());
         let max_request_bytes = options.session.max_request_bytes.max(1) as u64;
         let disk = options.disk.map(|cache| disk::entry_of(&cache, source.as_ref()));
-        let counted = Counted::new(source.whole_read());
+        let counted = FileCounters::new(source.whole_read());
         Self {
             fetcher: Fetcher::new(source, options.engines, options.session),
             buffer,
             lease: None,
             disk,
             max_request_bytes,
-            state: Mutex::new(State { ahead, flights: Flights::default(), changed: None }),
+            state: Mutex::new(FileState { ahead, flights: Flights::default(), changed: None }),
             landed: Condvar::new(),
             is_changed: AtomicBool::new(false),
             counted,
@@ -265,9 +266,9 @@ impl SparseFile {
     /// Waits until a flight has ended; how it did.
     fn wait_for<'s>(
         &self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, FileState>,
         flight: &Flight,
-    ) -> (MutexGuard<'s, State>, Result<(), SparseFileError>) {
+    ) -> (MutexGuard<'s, FileState>, Result<(), SparseFileError>) {
         loop {
             if let Some(outcome) = flight.outcome.get() {
                 return (state, outcome.clone());
@@ -359,7 +360,7 @@ impl SparseFile {
     }
 
     /// Notes that ranges are fetched from now on.
-    fn begin(&self, state: &mut State, planned: &[ByteRange]) -> Vec<Arc<Flight>> {
+    fn begin(&self, state: &mut FileState, planned: &[ByteRange]) -> Vec<Arc<Flight>> {
         let mut begun = Vec::with_capacity(planned.len());
         for range in planned {
             let mut start = range.start();
@@ -409,7 +410,7 @@ impl SparseFile {
         self.landed.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FileState> {
         // What it guards is changed by calls that leave it whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -49,9 +49,9 @@ impl SparseStatistics {
     }
 }
 
-/// The same while it is counted.
+/// [`SparseStatistics`] while they are counted.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct FileCounters {
     hits: AtomicU64,
     misses: AtomicU64,
     asked_bytes: AtomicU64,
@@ -73,7 +73,7 @@ fn histogram() -> Histogram<u64> {
     histogram
 }
 
-impl Counted {
+impl FileCounters {
     pub(super) fn new(whole: Option<WholeRead>) -> Self {
         let counted = Self {
             hits: AtomicU64::new(0),

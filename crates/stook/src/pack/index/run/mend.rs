@@ -74,13 +74,13 @@ impl Mended {
 }
 
 /// Sort form and offset of an entry.
-type Entry = (Box<[u8]>, u64);
+type EntryBound = (Box<[u8]>, u64);
 
 /// Between which entries those of lost pages lie.
 struct LostBounds<'r> {
-    after: Option<Entry>,
+    after: Option<EntryBound>,
     from: &'r [u8],
-    before: Option<Entry>,
+    before: Option<EntryBound>,
     until: Option<&'r [u8]>,
 }
 

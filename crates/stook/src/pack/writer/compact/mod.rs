@@ -22,7 +22,7 @@ use super::{Dead, PackWriter, Sealed};
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::manifest::SegmentEntry;
 use crate::pack::read::reader::Reader;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::{Segment, Whose};
 
@@ -203,7 +203,7 @@ impl PackWriter {
     }
 
     fn path_of(&self, segment: u64) -> std::path::PathBuf {
-        self.storage.path(&Name::Segment(segment).to_string())
+        self.storage.path(&PackFile::Segment(segment).to_string())
     }
 
     /// Replaces the segments of one step; `false` when it was told to stop.
@@ -223,7 +223,7 @@ impl PackWriter {
             Ok(true) => {}
             stopped => {
                 // No generation came to name them.
-                self.garbage.extend(made.iter().map(|&id| Name::Segment(id)));
+                self.garbage.extend(made.iter().map(|&id| PackFile::Segment(id)));
                 self.remove_garbage();
                 return stopped;
             }
@@ -252,9 +252,9 @@ impl PackWriter {
         for id in &step.segments {
             let Some(sealed) = self.sealed.remove(id) else { continue };
             before_bytes += sealed.entry.committed_len;
-            self.garbage.insert(Name::Segment(*id));
+            self.garbage.insert(PackFile::Segment(*id));
             let vector = self.dead.remove(id).and_then(|dead| dead.vector);
-            self.garbage.extend(vector.map(|vector| Name::Deletes(*id, vector.generation)));
+            self.garbage.extend(vector.map(|vector| PackFile::Deletes(*id, vector.generation)));
         }
         let entries = self.take_outputs(outputs);
         self.manifest.history_from_ns = self.manifest.history_from_ns.max(history_from_ns);

@@ -10,7 +10,7 @@ use crate::pack::format::index::{EncodedIndex, IndexBuilder, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::key::Key;
-use crate::pack::state::names::Name;
+use crate::pack::state::names::PackFile;
 use crate::pack::writer::active::{Covered, crc_of, index_file};
 use crate::pack::writer::bounds::list_len;
 use crate::storage::{Appender, Storage};
@@ -58,7 +58,7 @@ pub(super) struct Old<'a> {
 
 impl Output {
     pub(super) fn create(storage: &dyn Storage, header: SegmentHeader, group: u32) -> Result<Self> {
-        let mut appender = storage.create(&Name::Segment(header.id).to_string())?;
+        let mut appender = storage.create(&PackFile::Segment(header.id).to_string())?;
         appender.append(&[&header.encode()])?;
         // By its header the segment is known as this pack's if the writer dies.
         appender.flush()?;
