@@ -16,7 +16,7 @@ const COUNT_FIRST_BELOW: u64 = 32 << 30;
 const RECORD_LEN: u64 = 150;
 
 /// A pack that sources go into.
-pub(super) struct Opened {
+pub(super) struct OpenedPack {
     /// None where nothing is to be done.
     pub(super) writer: Option<PackWriter>,
     /// What was in it.
@@ -25,7 +25,7 @@ pub(super) struct Opened {
     made: Option<Made>,
 }
 
-impl Opened {
+impl OpenedPack {
     fn was_complete(&self) -> bool {
         self.before.as_ref().is_some_and(Pack::is_complete)
     }
@@ -34,7 +34,7 @@ impl Opened {
 impl PackSources<'_> {
     /// Opens the pack, or makes it. One that was there says from then on that it is incomplete.
     /// A tree is checked against what is in it, and against the room that there is.
-    pub(super) fn open(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<Opened> {
+    pub(super) fn open(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
         if self.dry_run {
             return self.open_dry(tree, reporting);
         }
@@ -45,7 +45,7 @@ impl PackSources<'_> {
         if made.is_some() {
             let roots = self.sources.iter().map(|root| root.clone().into_os_string().into_encoded_bytes());
             writer.set_roots(roots.collect());
-            return Ok(Opened { writer: Some(writer), before: None, made });
+            return Ok(OpenedPack { writer: Some(writer), before: None, made });
         }
         reporting.hooks.watch(writer.damage_log());
         writer.recovery().notes().iter().for_each(|note| reporting.hooks.note(note));
@@ -57,12 +57,12 @@ impl PackSources<'_> {
         self.check_space(tree, Some(&before), reporting)?;
         writer.set_complete(false);
         writer.publish()?;
-        Ok(Opened { writer: Some(writer), before: Some(before), made: None })
+        Ok(OpenedPack { writer: Some(writer), before: Some(before), made: None })
     }
 
     /// What is there, for a run that only says what it would do.
-    fn open_dry(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<Opened> {
-        let nothing = Opened { writer: None, before: None, made: None };
+    fn open_dry(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
+        let nothing = OpenedPack { writer: None, before: None, made: None };
         if !self.pack.exists() {
             return Ok(nothing);
         }
@@ -73,7 +73,7 @@ impl PackSources<'_> {
         reporting.hooks.watch(before.damage_log());
         before.check_writable()?;
         check_roots(tree, &before)?;
-        Ok(Opened { before: Some(before), ..nothing })
+        Ok(OpenedPack { before: Some(before), ..nothing })
     }
 
     /// Where space is scarce, counts the bytes of the tree first.
@@ -115,7 +115,7 @@ impl PackSources<'_> {
     /// What was packed is kept even if the rest could not be: the next run goes on from there.
     pub(super) fn close(
         &self,
-        opened: Opened,
+        opened: OpenedPack,
         packed: Option<&PackSummary>,
         nothing: Option<NothingSelected>,
         reporting: &Reporting<'_>,
