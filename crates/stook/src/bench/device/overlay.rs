@@ -1,5 +1,9 @@
 //! overlay: directories of other file systems, one over another. What is written lies in the upper
 //! one.
+//!
+//! The mount names its layers by paths, and what is seen at such a path need not be the layer: it
+//! can belong to another view of the files, and something else can be mounted over it. So a layer
+//! is believed only where it has the very file or directory that the overlay shows.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -12,20 +16,22 @@ use crate::bench::environment::{Mount, real_path, unescaped};
 const BLOCK_BYTES: u64 = 512;
 /// Only of directories that somebody asks about before anything is written.
 const NOT_WRITABLE: &str = "it has no upper directory, so nothing new can lie in it";
+/// How often two paths are looked at while somebody else changes what they lead to.
+const LOOKS: usize = 8;
 
 pub(super) fn below(system: &System, mount: &Mount, path: &Path, layers: u32) -> Below {
-    let (which, directory) = match Layers::of(&mount.options).that_holds(mount, path) {
+    let (which, held) = match Layers::of(&mount.options).that_holds(mount, path) {
         Ok(found) => found,
         Err(doubt) => return Below::unknown("overlay", format!("overlay: {doubt}")),
     };
-    let device = match fs::metadata(&directory) {
+    let device = match fs::metadata(&held) {
         Ok(metadata) => metadata.dev(),
         Err(error) => {
-            let doubt = format!("overlay: its {which} directory {}: {error}", directory.display());
+            let doubt = format!("overlay: {} in its {which} directory: {error}", held.display());
             return Below::unknown("overlay", doubt);
         }
     };
-    let below = system.below_file(&directory, device, layers - 1);
+    let below = system.below_file(&held, device, layers - 1);
     Below {
         name: format!("overlay's {which} directory on {}", below.name),
         doubt: below.doubt_below("overlay"),
@@ -63,27 +69,53 @@ impl Layers {
         layers
     }
 
-    /// The layer that holds a file, or takes it if it is new: what it is called, and its directory.
+    /// The layer that holds a file, or takes it if it is new: what it is called, and where it has
+    /// the file, or the directory of a new one.
     fn that_holds(&self, mount: &Mount, path: &Path) -> Result<(&'static str, PathBuf), String> {
         let path = real_path(path).ok_or("the file cannot be found")?;
-        let inside = path.strip_prefix(&mount.point).map_err(|_| "the file cannot be found")?;
-        // A part of an overlay can be mounted somewhere else.
-        let inside = mount.root.strip_prefix("/").unwrap_or(Path::new("")).join(inside);
-        // An own file has lost its name, and lies where new ones do.
-        let is_old = fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_dir());
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if !metadata.is_dir() => self.that_has(mount, &path),
+            Ok(_) => self.that_takes(mount, path.ancestors()),
+            // An own file has lost its name, and lies where new ones do. Its directory is in the
+            // upper layer since it was made, so no other is asked.
+            Err(_) => self.that_takes(mount, path.parent().into_iter()),
+        }
+    }
+
+    /// The layer that has a file.
+    fn that_has(&self, mount: &Mount, path: &Path) -> Result<(&'static str, PathBuf), String> {
+        let inside = inside(mount, path)?;
         let upper = self.upper.iter().map(|directory| ("upper", directory));
         let lowers = self.lowers.iter().map(|directory| ("lower", directory));
         for (which, directory) in upper.chain(lowers) {
-            let directory = seen(which, directory)?;
-            if !is_old {
-                return if which == "upper" { Ok((which, directory)) } else { Err(NOT_WRITABLE.to_owned()) };
+            let there = seen(which, directory)?.join(&inside);
+            let Some(metadata) = held(&there) else { continue };
+            if !is_same(path, &there) {
+                return Err(hidden(which, directory));
             }
-            if let Some(metadata) = held(&directory.join(&inside)) {
-                self.check_bytes(&metadata)?;
-                return Ok((which, directory));
-            }
+            self.check_bytes(&metadata)?;
+            return Ok((which, there));
         }
         Err("no layer that can be seen from here holds the file".to_owned())
+    }
+
+    /// The directory of the upper layer that takes what is new, of the first of these directories
+    /// that it has: one of lower layers only is made there with the first file in it.
+    fn that_takes<'a>(
+        &self,
+        mount: &Mount,
+        mut directories: impl Iterator<Item = &'a Path>,
+    ) -> Result<(&'static str, PathBuf), String> {
+        let upper = self.upper.as_ref().ok_or(NOT_WRITABLE)?;
+        let layer = seen("upper", upper)?;
+        let found = directories.find_map(|directory| {
+            let there = layer.join(inside(mount, directory).ok()?);
+            held(&there).map(|_| (directory, there))
+        });
+        match found {
+            Some((directory, there)) if is_same(directory, &there) => Ok(("upper", there)),
+            _ => Err(hidden("upper", upper)),
+        }
     }
 
     fn check_bytes(&self, file: &Metadata) -> Result<(), String> {
@@ -92,6 +124,25 @@ impl Layers {
         }
         Ok(())
     }
+}
+
+/// Where layers have what an overlay has at a path.
+fn inside(mount: &Mount, path: &Path) -> Result<PathBuf, String> {
+    let inside = path.strip_prefix(&mount.point).map_err(|_| "the file cannot be found")?;
+    // A part of an overlay can be mounted somewhere else.
+    Ok(mount.root.strip_prefix("/").unwrap_or(Path::new("")).join(inside))
+}
+
+/// Whether two paths lead to the same file or directory. An overlay hands on the length and the
+/// times of what its layer has, but not always the number. Nobody can set the time of the last
+/// change, so that a copy has another.
+fn is_same(path: &Path, other: &Path) -> bool {
+    let known = |path: &Path| {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        let written = (metadata.mtime(), metadata.mtime_nsec());
+        Some((metadata.len(), written, (metadata.ctime(), metadata.ctime_nsec())))
+    };
+    (0..LOOKS).any(|_| known(path).is_some_and(|found| known(other) == Some(found)))
 }
 
 /// What a layer holds under a path. One that was removed has a device in its place, which hides
@@ -109,7 +160,12 @@ fn seen(which: &str, directory: &str) -> Result<PathBuf, String> {
     // are.
     let ways = [without_backslashes(directory), directory.to_owned()];
     let found = ways.into_iter().map(PathBuf::from).find(|path| path.is_absolute() && path.is_dir());
-    found.ok_or_else(|| format!("its {which} directory {directory} cannot be seen from here"))
+    found.ok_or_else(|| hidden(which, directory))
+}
+
+/// What is said of a layer's directory that is not there, or is another one.
+fn hidden(which: &str, directory: &str) -> String {
+    format!("its {which} directory {directory} cannot be seen from here")
 }
 
 fn without_backslashes(text: &str) -> String {
