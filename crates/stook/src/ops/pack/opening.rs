@@ -34,7 +34,11 @@ impl OpenedPack {
 impl PackSources<'_> {
     /// Opens the pack, or makes it. One that was there says from then on that it is incomplete.
     /// A tree is checked against what is in it, and against the room that there is.
-    pub(super) fn open(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
+    pub(super) fn open(
+        &self,
+        tree: Option<&PackTree<'_>>,
+        reporting: &mut Reporting<'_>,
+    ) -> Result<OpenedPack> {
         if self.dry_run {
             return self.open_dry(tree, reporting);
         }
