@@ -551,7 +551,7 @@ class Pack:
         dead = not best or best.offset in best.segment.dead
         dead = dead or best.sequence < max(segment.deleted_at(form) for segment in self.segments)
         if not dead and best.segment.lost and best.offset < best.segment.entry["committed"]:
-            raise best.segment.view.damage("whether this record was deleted cannot be reported", best.offset)
+            raise best.segment.view.damage("whether this record was deleted is not known", best.offset)
         return None if dead else best.finish()
 
     def list(self):

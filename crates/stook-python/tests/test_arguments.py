@@ -124,7 +124,7 @@ def test_where_nothing_is_there_or_all_is_excluded_a_selection_may_take_nothing(
 
 
 def takes_none() -> None:
-    """A callable that cannot be reported anything."""
+    """A callable that cannot be told anything."""
 
 
 @pytest.mark.parametrize("is_there", [False, True])

@@ -289,13 +289,13 @@ fn two_results_are_compared_cell_by_cell() {
     for (first, second, verdict) in [
         ("a", "b", "the second is faster"),
         ("b", "a", "the second is slower"),
-        ("a", "a", "no difference can be reported"),
+        ("a", "a", "no difference is shown"),
         ("a", "c", "the second is not valid"),
         ("c", "memory", "the first is not valid"),
         ("c", "c", "both are not valid"),
         ("a", "memory", "the second is faster; the second is unverified"),
         ("memory", "a", "the second is slower; the first is unverified"),
-        ("memory", "memory", "no difference can be reported; both are unverified"),
+        ("memory", "memory", "no difference is shown; both are unverified"),
         ("a", "once", "cannot tell: 1 of 1 round counts; it takes 5 on each side (--repeats 5)"),
     ] {
         let (code, stdout, stderr) = compare(first, second, &[]);
@@ -369,7 +369,7 @@ fn results_with_a_rate_are_compared_by_their_latency() {
     for (first, second, verdict, code) in [
         ("quick", "slow", "the second is slower", 0),
         ("slow", "quick", "the second is faster", 0),
-        ("slow", "slow", "no difference can be reported", 0),
+        ("slow", "slow", "no difference is shown", 0),
         ("slow", "once", "cannot tell: 1 of 1 round counts", 1),
     ] {
         let (ended, stdout, stderr) = compare(first, second, &[]);

@@ -181,7 +181,7 @@ fn a_device_is_written_to_and_stays_a_device() {
 }
 
 #[test]
-fn a_reader_that_has_read_enough_is_reported_by_the_exit_code_alone() {
+fn a_reader_that_has_read_enough_shows_in_the_exit_code_alone() {
     let place = Place::filled();
     let mut child =
         place.command("get", &["long"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

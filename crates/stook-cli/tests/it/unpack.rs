@@ -67,7 +67,7 @@ fn an_incomplete_pack_gives_what_it_has() {
 }
 
 #[test]
-fn exclusions_are_reported_as_pack_tells_them() {
+fn exclusions_are_reported_as_pack_reports_them() {
     let place = a_tree();
     let run = |args: &[&str]| super::ended(stook(args).current_dir(place.dir.path()));
     let mut tar = std::process::Command::new("tar");

@@ -155,7 +155,7 @@ class StudyResult:
         return f'<iframe srcdoc="{shown}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
 
-#: How often it is reported for how long a measurement runs.
+#: How often the caller is told for how long a measurement runs.
 _REPORT_SECONDS = 0.25
 #: What arguments of `bench` are called on the command line; those that have values first.
 _BENCH_OPTIONS = {
@@ -199,7 +199,7 @@ def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
 
 
 def _outputs(process: subprocess.Popen[bytes], report: Optional[Callable[..., object]]) -> tuple[bytes, bytes]:
-    """What a process writes until it ends; it is reported for how long it runs."""
+    """What a process writes until it ends; `report` is told for how long it runs."""
     began = time.monotonic()
     while report is not None:
         try:

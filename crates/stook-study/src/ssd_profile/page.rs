@@ -95,7 +95,7 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     figures
 }
 
-/// A doubt is reported where the model would stand.
+/// A doubt stands where the model would.
 fn refused<T>(what: &str, fitted: &Fitted<T>) -> Option<Block> {
     fitted.refused().map(|reason| Block::Note(format!("{what} could not be fitted: {reason}.")))
 }

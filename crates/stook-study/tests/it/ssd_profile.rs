@@ -16,7 +16,7 @@ use stook_testing::device::{Arrival, Costs, Device, Finished, Run};
 
 fn assert_whole(html: &str, findings: &Value) {
     let data: Value = serde_json::from_str(page_conformance(html, &CHARTS)).unwrap();
-    // All of it would be too long to be reported.
+    // All of it would be too long for a message.
     assert!(&data == findings, "the data of the page is not the result");
 }
 

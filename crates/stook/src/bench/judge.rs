@@ -93,9 +93,9 @@ fn device_bytes(measured: &Measured) -> (Result<u64, String>, Result<u64, String
 fn throttled(workload: &Workload, measured: &Measured) -> Vec<Throttled> {
     let Measured { limits, seconds, .. } = measured;
     let used = at_device(workload, measured);
-    let met = |what: &str, limit: Option<f64>, amount: u64, reported: fn(f64) -> String| {
+    let met = |what: &str, limit: Option<f64>, amount: u64, shown: fn(f64) -> String| {
         let limit = limit.filter(|limit| *limit > 0.0 && amount > 0)?;
-        let allowed = format!("{what} up to {}", reported(limit));
+        let allowed = format!("{what} up to {}", shown(limit));
         Some(Throttled { allowed, share: amount as f64 / seconds / limit })
     };
     let all = [

@@ -19,7 +19,7 @@ pub struct Damage {
     pub file: PathBuf,
     /// Where in the file, in bytes.
     pub offset: u64,
-    /// The key of the record it hits, where that can still be reported.
+    /// The key of the record it hits, where that is still known.
     pub key: Option<Key>,
     /// What was found and what was expected.
     pub what: String,

@@ -196,7 +196,7 @@ fn groups_are_of_packs_and_have_to_be_there() {
 }
 
 #[test]
-fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_reported_to() {
+fn an_export_writes_to_what_it_is_given_and_ends_where_that_fails_or_it_is_told_to() {
     let place = Place::new();
     let (pack, mut bytes) = (place.pack(), Vec::new());
     Export::default().run(&pack, &mut bytes, &mut |_, _| true).unwrap();
@@ -217,7 +217,7 @@ fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_repor
 }
 
 #[test]
-fn a_check_ends_when_it_is_reported_to() {
+fn a_check_ends_when_it_is_told_to() {
     let place = Place::new();
     let mut opened = 0;
     let mut reported = Vec::new();

@@ -72,7 +72,7 @@ pub struct SegmentEntry {
     pub last_frame: LastFrame,
     /// Dead records.
     pub dead_records: u64,
-    /// Bytes of their frames: what compaction would win.
+    /// Bytes of their frames: what compaction would free.
     pub dead_bytes: u64,
     /// Which records are dead, if any.
     pub vector: Option<VectorRef>,
@@ -120,7 +120,7 @@ pub struct Manifest {
     pub segments: Vec<SegmentEntry>,
     /// What a tree was packed from.
     pub roots: Vec<Vec<u8>>,
-    /// States before this time, ns, cannot be reported any more; `None` when all can.
+    /// States before this time, ns, are not known any more; `None` when all are.
     pub history_from_ns: Option<i64>,
     /// Whether files were removed from their tree once they were in the pack: it may hold the only
     /// copy.

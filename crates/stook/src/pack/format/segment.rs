@@ -52,7 +52,7 @@ pub struct Salt {
 impl Salt {
     /// What is stored for a chunk, or a piece, of this plain checksum: one that says of which
     /// record it is, and as which of its chunks, so that whole extents that landed in the wrong
-    /// place are reported. It says nothing of the place: records can be copied as they are within a
+    /// place are noticed. It says nothing of the place: records can be copied as they are within a
     /// pack. Binding what is stored gives the plain checksum again.
     #[inline]
     pub fn bind(&self, sum: u32, sequence: u64, number: u64) -> u32 {

@@ -161,21 +161,15 @@ impl Snapshot {
     /// there.
     fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
         if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
-            let reported = |ns| crate::report::time::time_of(ns);
-            let what = format!(
-                "state of {}: compaction kept what counted from {} on",
-                reported(at_ns),
-                reported(from_ns)
-            );
+            let shown = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: compaction kept what counted from {} on", shown(at_ns), shown(from_ns));
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
         if let Some(first_ns) = self.first_ns().filter(|&first_ns| at_ns < first_ns) {
-            let reported = |ns| crate::report::time::time_of(ns);
-            let what = format!(
-                "state of {}: the first of its records was put at {}",
-                reported(at_ns),
-                reported(first_ns)
-            );
+            let shown = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: the first of its records was put at {}", shown(at_ns), shown(first_ns));
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
         self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.time_first_ns <= at_ns);
@@ -207,13 +201,13 @@ impl Snapshot {
                 continue;
             }
             let old = match newest.get(&record.form) {
-                Some(&old) => Versions { alive: old, unreported: Vec::new() },
+                Some(&old) => Versions { alive: old, unknown: Vec::new() },
                 None => self.versions(&record.form, reader, |segment, place| {
                     place.offset < segment.entry.frames_end
                 })?,
             };
             let death = Death { sequence: record.sequence, time_ns: record.time_ns };
-            for found in old.unreported {
+            for found in old.unknown {
                 // Dead by now, if it was not before.
                 if let Some(old) = self.segments.get_mut(found.segment) {
                     old.deaths.insert(found.place.offset, death);
@@ -239,11 +233,11 @@ impl Snapshot {
     /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted, or damage
     /// may hide it; what reading the index meets.
     pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
-        let Versions { alive, unreported } = self.versions(form, reader, |_, _| true)?;
+        let Versions { alive, unknown } = self.versions(form, reader, |_, _| true)?;
         if alive.is_some() {
             return Ok(alive);
         }
-        let refused = unreported.first().and_then(|found| self.refused(form, *found));
+        let refused = unknown.first().and_then(|found| self.refused(form, *found));
         refused.or_else(|| self.doubt(form)).map_or(Ok(None), |damage| Err(Error::Damaged(damage)))
     }
 
@@ -257,14 +251,14 @@ impl Snapshot {
         offset: u64,
         reader: &Reader,
     ) -> Result<Option<Damage>> {
-        let Versions { alive, unreported } = self.versions(form, reader, |_, _| true)?;
+        let Versions { alive, unknown } = self.versions(form, reader, |_, _| true)?;
         let is_it = |found: &&Found| {
             let at = self.segments.get(found.segment).map(|segment| segment.entry.id);
             (at, found.place.offset) == (Some(segment.entry.id), offset)
         };
         // There is one live record with a key, and within a segment a newer version has killed the
         // older ones.
-        let found = unreported.iter().find(is_it).filter(|_| alive.is_none());
+        let found = unknown.iter().find(is_it).filter(|_| alive.is_none());
         Ok(found.and_then(|found| self.refused(form, *found)))
     }
 
@@ -272,7 +266,7 @@ impl Snapshot {
         let segment = self.segments.get(found.segment)?;
         let vector = segment.entry.vector?;
         let what = format!(
-            "whether this record was deleted cannot be reported, because {} is lost; `stook check --repair` saves what is whole",
+            "whether this record was deleted is not known, because {} is lost; `stook check --repair` saves what is whole",
             PackFile::Deletes(segment.entry.id, vector.generation)
         );
         let file = segment.source.path().to_path_buf();
@@ -299,9 +293,9 @@ impl Snapshot {
                         versions.alive = Some(found);
                         return Ok(versions);
                     }
-                    Life::Unreported => {
+                    Life::Unknown => {
                         // Older ones are dead.
-                        versions.unreported.push(found);
+                        versions.unknown.push(found);
                         break;
                     }
                 }
@@ -329,7 +323,7 @@ struct Versions {
     alive: Option<Found>,
     /// Those that would if they were not deleted, which nothing tells. With a live one they are
     /// dead.
-    unreported: Vec<Found>,
+    unknown: Vec<Found>,
 }
 
 impl Frames {
@@ -340,7 +334,7 @@ impl Frames {
         let Some(key) = head.key() else { return Ok(None) };
         match pack.snapshot.refusal(key.sort_form(), segment, head.offset, &pack.reader) {
             Ok(refusal) => Ok(refusal),
-            // Where an index is damaged, too, nothing more can be reported.
+            // Where an index is damaged, too, nothing more is known.
             Err(Error::Damaged(damage)) => {
                 let file = segment.source.path().to_path_buf();
                 Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what, cause: None }))

@@ -142,7 +142,7 @@ pub struct SetAside {
 }
 
 impl Recovery {
-    /// What whoever opened the pack should be reported, but for damage: a sentence each.
+    /// What whoever opened the pack should be told, but for damage: a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let waited = self
             .waited_for
@@ -451,7 +451,7 @@ impl PackWriter {
         self.unpublished = true;
     }
 
-    /// Says in the next generation that states before this time, ns, cannot be reported.
+    /// Says in the next generation that states before this time, ns, are not known.
     pub(super) fn begin_history(&mut self, from_ns: i64) {
         self.manifest.history_from_ns = self.manifest.history_from_ns.max(Some(from_ns));
         self.unpublished = true;

@@ -175,7 +175,7 @@ fn what_chance_alone_makes_of_arrivals_is_no_drift() {
             );
         }
     }
-    // So few that nothing can be reported is nothing to check, and no reason to doubt the cell.
+    // So few that nothing can be known is nothing to check, and no reason to doubt the cell.
     let few = steady(&random_arrivals(20.0, 10.0, 1), true);
     assert!(few.iter().all(|gate| gate.outcome == Outcome::NotApplicable), "{few:?}");
     assert!(few[0].reason.contains("their chance hides any drift"), "{few:?}");
