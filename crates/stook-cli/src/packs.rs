@@ -1,6 +1,6 @@
 //! What the commands on packs share: opening, addresses, groups, keys and damage as JSON.
 //!
-//! But for remarks, nothing here prints; commands do.
+//! But for notes, nothing here prints; commands do.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;

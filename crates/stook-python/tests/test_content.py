@@ -106,7 +106,7 @@ def test_a_name_that_leads_to_no_file_is_reported(tmp_path: Path) -> None:
         assert pack["link"] == LONG, "also before it is on the medium"
         pack.put("lost", b"nothing", attributes=LINK)
         for read in (lambda: pack["lost"], lambda: pack.get_many(["first", "lost"]), lambda: list(pack.scan())):
-            with pytest.raises(stook.InvalidError, match="lost is a further name of nothing, and there is no such"):
+            with pytest.raises(stook.InvalidError, match="lost is a hard link to nothing, and there is no such"):
                 read()
         scan = pack.scan(on_damage="skip")
         assert sorted(str(record.key) for record in scan) == ["first", "link"]

@@ -491,10 +491,7 @@ fn a_name_of_a_file_that_is_left_out_is_the_file_or_reported() {
     let tar = fs::read(place.path("x.tar")).unwrap();
     let (code, _, stderr) = super::packs::fed(command.current_dir(place.dir.path()), &tar);
     assert_eq!(code, 1, "{stderr}");
-    assert!(
-        stderr.contains("further: it is a further name of a, which was not packed before it"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("further: it is a hard link to a, which was not packed before it"), "{stderr}");
     // A link to what is not in the archive at all.
     place.tar(&["--delete", "-f", "x.tar", "a"]);
     for source in ["x.tar", "-"] {
@@ -620,7 +617,7 @@ fn a_link_in_a_stream_is_never_to_an_older_file_of_the_pack() {
     assert_eq!(place.stook(&["rm", "p.stook", "further"]).0, 0);
     place.tar(&["--delete", "-f", "x.tar", "a"]);
     let (code, _, stderr) = feed();
-    assert!(code == 1 && stderr.contains("further: it is a further name of a"), "{stderr}");
+    assert!(code == 1 && stderr.contains("further: it is a hard link to a"), "{stderr}");
     assert_eq!(place.stook(&["get", "p.stook", "further"]).0, 1);
 }
 

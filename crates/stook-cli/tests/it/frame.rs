@@ -75,6 +75,16 @@ fn what_is_nearly_right_is_told_what_it_might_mean() {
     }
 }
 
+/// Before: the lines of `load`, `compact` and `cat` were wider.
+#[test]
+fn the_list_of_commands_fits_into_80_columns() {
+    let (code, stdout, _) = ended(stook(["--help"]).env("COLUMNS", "80"));
+    assert_eq!(code, 0);
+    for line in stdout.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
 #[test]
 fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
     for command in stook_cli::cli::command().get_subcommands() {

@@ -76,7 +76,7 @@ impl Damage {
         match cause {
             Some(ErrorKind::NotFound) => damage("the file is missing".into()),
             Some(ErrorKind::PermissionDenied) => damage(
-                "the file cannot be opened: permission denied; whoever may read it finds it as it is".into(),
+                "the file cannot be opened: permission denied; run this as a user who may read it".into(),
             ),
             // A directory, a link, a device.
             Some(ErrorKind::InvalidInput) => damage(format!("the file cannot be opened: {error}")),

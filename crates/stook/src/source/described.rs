@@ -173,8 +173,8 @@ fn now_ns() -> i64 {
 /// Who asks another library, in one text that no others have: of which kind it is, how it was made,
 /// and what the environment says. Options that are secrets do not count, as for objects of our own:
 /// another password finds what the old one fetched. Where one is a function or an object of
-/// which nothing but its address in memory is known, nobody can say who asks, and each text is another one:
-/// nothing that is kept under it is found again.
+/// which nothing but its address in memory is known, nobody can say who asks, and each text is
+/// another one: nothing that is kept under it is found again.
 pub fn who_asks<'a>(
     kind: &str,
     arguments: &[String],

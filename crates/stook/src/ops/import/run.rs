@@ -341,7 +341,7 @@ impl Importing<'_, '_> {
     fn fail_name(&mut self, key: &[u8], first: &[u8]) {
         let first = first.escape_ascii();
         let error =
-            pack::Error::Invalid(format!("it is a further name of {first}, which was not packed before it"));
+            pack::Error::Invalid(format!("it is a hard link to {first}, which was not packed before it"));
         self.fail(key, error);
     }
 

@@ -280,7 +280,7 @@ impl Pack {
         }
         for (&offset, _) in segment.deaths.range(span.start()..span.end()) {
             if !records.contains_key(&offset) && !walked.lost.contains(offset) {
-                report_damage(offset, None, "a deletion speaks of a record here, and there is none");
+                report_damage(offset, None, "a deletion names a record here, and there is none");
             }
         }
         for (offset, seen) in records.into_iter().filter(|(_, seen)| !seen.listed) {

@@ -23,7 +23,7 @@ impl Snapshot {
     /// The newest state, or what can be made out of it; and what is to be said about that.
     pub(crate) fn salvage(storage: &dyn Storage, reader: &Reader) -> Result<(Self, Vec<String>)> {
         let damage = match Self::load(storage, reader, WantedState::default()) {
-            // Nothing is known to be wrong: whoever may read it finds it as it is.
+            // Nothing is known to be wrong: a user who may read it can open it as it is.
             Err(Error::Core(error)) if error.io_kind() == Some(ErrorKind::PermissionDenied) => {
                 return Err(error.into());
             }
