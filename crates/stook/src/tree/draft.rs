@@ -249,7 +249,7 @@ impl Draft {
     /// What the system meets; then nothing has changed.
     pub fn finish(mut self) -> Result<()> {
         let Some(Beside { parent, draft, name, sync }) = &self.beside else { return Ok(()) };
-        // A hole at the end has to be reported.
+        // A hole at the end is not written, so the length has to be set.
         if self.written != self.len {
             self.file
                 .set_len(self.len)
