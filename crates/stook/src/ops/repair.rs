@@ -100,8 +100,8 @@ impl Report {
 
 /// Writes all that is whole and counts into a new pack, and what cannot be read into a directory
 /// `NEW.quarantine` with a report. `progress` is called with bytes so far and in all, about twice
-/// those of the pack; when it returns `false`, the repair ends. Half a repair is of use to nobody,
-/// and is removed.
+/// those of the pack, at last with all; when it returns `false` before, the repair ends. Half a
+/// repair is of use to nobody, and is removed.
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no
@@ -137,6 +137,8 @@ pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> boo
             return Err(if is_stopped { Error::Interrupted } else { error.into() });
         }
     };
+    // What was passed and copied is less than twice all files: their heads and indexes are neither.
+    progress(total, total);
     let report = Report { new: new.to_path_buf(), quarantine: aside, repaired };
     if let Some(quarantine) = &quarantine {
         let failed = |error: serde_json::Error| {
