@@ -211,7 +211,7 @@ def test_odd_numbers_are_taken_or_refused(filled: Path) -> None:
         with pytest.raises(stook.InvalidError, match="progress is a callable"):
             pack.check(progress=5)  # type: ignore[arg-type]
     for threads in (0, 10**6):
-        with pytest.raises(stook.InvalidError, match="1 to 1024 threads"):
+        with pytest.raises(stook.InvalidError, match="1 to 256 threads"):
             stook.unpack(filled, "out", threads=threads)
 
 

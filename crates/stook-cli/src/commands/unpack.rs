@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 use stook::ops::export::Export;
-use stook::ops::unpack::{Error, Packed, PathFilter, Prefix, Summary, Unpack, Unpacked};
+use stook::ops::unpack::{
+    Error, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
+};
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
 use stook::report::units;
@@ -72,8 +74,9 @@ pub struct Args {
     #[arg(long)]
     no_owner: bool,
     /// Threads that write small files
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<u64>(1..=256))]
-    threads: u64,
+    #[arg(long, value_name = "N", default_value_t = THREADS,
+        value_parser = packs::number::<usize>(1..=THREADS_MAX as u64))]
+    threads: usize,
     #[command(flatten)]
     view: packs::View,
 }
@@ -160,7 +163,7 @@ fn into_directory(
         filter,
         overwrite: args.overwrite.into(),
         with_owner: !args.no_owner,
-        threads: args.threads as usize,
+        threads: args.threads,
         force: args.force,
     };
     let bar = context.progress("unpacking", Unit::Bytes, None);

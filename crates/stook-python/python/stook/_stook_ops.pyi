@@ -1,10 +1,11 @@
 # The types of the operations of the native half. The documentation is copied from it by `scripts/python stubs`.
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import PosixPath
 from typing import Union
 
 from ._types import CheckReport, PackTreeReport, RepairReport, UnpackReport
-from ._typing import Attributes, Path, Progress
+from ._typing import Attributes, Overwrite, Path, Progress
 
 def pack_tree(
     sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
@@ -96,15 +97,17 @@ def unpack(
     pack: Path,
     target: Union[Path, None] = None,
     *,
-    overwrite: str = "never",
+    overwrite: Overwrite = "never",
     group: Union[str, list[str], None] = None,
     prefix: Union[str, bytes, None] = None,
     include: Union[str, Sequence[str], None] = None,
     exclude: Union[str, Sequence[str], Callable[[str], object], None] = None,
     select: Union[Callable[[str], object], None] = None,
-    threads: int = 4,
+    threads: Union[int, None] = None,
     force: bool = False,
+    with_owner: bool = True,
     tar: Union[Path, None] = None,
+    at: Union[datetime, str, float, int, None] = None,
     progress: Progress = None,
 ) -> UnpackReport:
     """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and

@@ -100,8 +100,8 @@ impl Report {
 
 /// Writes all that is whole and counts into a new pack, and what cannot be read into a directory
 /// `NEW.quarantine` with a report. `progress` is called with bytes so far and in all, about twice
-/// those of the pack; when it returns `false`, the repair ends. Half a repair is of use to nobody,
-/// and is removed.
+/// those of the pack, at last with all; when it returns `false`, the repair ends. Half a repair is of
+/// use to nobody, and is removed.
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no
@@ -127,14 +127,19 @@ pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> boo
             !is_stopped
         },
     );
+    // What was passed and copied is less than twice all files: their heads and indexes are neither.
+    is_stopped = is_stopped || (repaired.is_ok() && !progress(total, total));
     let repaired = match repaired {
-        Ok(repaired) => repaired,
-        Err(error) => {
+        Ok(repaired) if !is_stopped => repaired,
+        ended => {
             remove(new)?;
             if quarantine.is_some() {
                 remove(&aside)?;
             }
-            return Err(if is_stopped { Error::Interrupted } else { error.into() });
+            return Err(match ended {
+                Err(error) if !is_stopped => error.into(),
+                _ => Error::Interrupted,
+            });
         }
     };
     let report = Report { new: new.to_path_buf(), quarantine: aside, repaired };

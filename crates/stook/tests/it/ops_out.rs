@@ -248,18 +248,21 @@ fn a_repair_that_ends_half_way_leaves_nothing_and_one_that_does_not_says_what_it
     fs::write(&segment, bytes).unwrap();
     let (pack, new, before) = (place.path("pack"), place.path("new"), place.names());
     let mut calls = 0_u32;
+    let mut last = (0, 1);
     let report = repair(&pack, &place.path("saved"), &mut |done, total| {
         calls += 1;
+        last = (done, total);
         done <= total
     });
     let report = report.unwrap();
+    assert_eq!(last.0, last.1);
     assert!(!report.repaired.damages.is_empty() && report.quarantined_bytes() > 0);
     let written = fs::read_to_string(report.quarantine.join("report.json")).unwrap();
     assert_eq!(written, serde_json::to_string_pretty(&report.document()).unwrap());
     for name in ["saved", "saved.quarantine"] {
         fs::remove_dir_all(place.path(name)).unwrap();
     }
-    for calls in 1..calls {
+    for calls in 1..=calls {
         let mut left = calls;
         let stopped = repair(&pack, &new, &mut |_, _| {
             left -= 1;

@@ -14,6 +14,12 @@ use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
 use crate::tree::{self, Overwrite};
 
+/// Threads that write small files of a pack, where nobody says how many.
+pub const THREADS: usize = 8;
+
+/// The most threads that whoever asks may say.
+pub const THREADS_MAX: usize = 256;
+
 /// A result of unpacking.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
