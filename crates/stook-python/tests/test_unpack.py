@@ -151,8 +151,7 @@ def test_what_only_packs_have_is_refused_of_archives(sources: dict[str, Path]) -
     [
         ({}, "either a target or a tar"),
         ({"target": "out", "tar": "out.tar"}, "either a target or a tar"),
-        ({"tar": "out.tar", "force": True}, "overwrite and force are for a target"),
-        ({"tar": "out.tar", "overwrite": "always"}, "overwrite and force are for a target"),
+        ({"tar": "out.tar", "overwrite": "always"}, "overwrite is for a target"),
         ({"target": "out", "include": b"*.jpg"}, "include is a pattern, or a list"),
         ({"target": "out", "exclude": b"*.jpg"}, "exclude is a pattern, or a list of patterns, or a callable"),
         ({"target": "out", "exclude": 5}, "exclude is a pattern, or a list of patterns, or a callable"),
@@ -256,3 +255,21 @@ def test_a_pack_that_cannot_be_opened_is_checked_all_the_same(filled: Path) -> N
     report = stook.check(filled)
     assert report.notes and report.records == 3
     assert stook.repair(filled, "new.stook").records == 3
+
+
+def test_a_tar_that_is_there_is_kept_where_the_new_one_would_have_less(
+    damage: Callable[[Path, bytes], None],
+) -> None:
+    with stook.Pack("two.stook", "x") as pack:
+        pack.update({"a": b"alpha", "b": b"beta"})
+    assert stook.unpack("two.stook", tar="two.tar").files == 2
+    before = Path("two.tar").read_bytes()
+    with pytest.raises(stook.InvalidError):
+        stook.unpack("two.stook", tar="two.tar", include="zz")
+    assert Path("two.tar").read_bytes() == before
+    damage(Path("two.stook"), b"alpha")
+    report = stook.unpack("two.stook", tar="two.tar")
+    assert (report.files, report.kept, [failure.key for failure in report.failures]) == (0, ["two.tar"], ["a"])
+    assert Path("two.tar").read_bytes() == before
+    assert stook.unpack("two.stook", tar="two.tar", force=True).files == 1
+    assert Path("two.tar").read_bytes() != before
