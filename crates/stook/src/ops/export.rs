@@ -269,7 +269,7 @@ impl Exporting<'_> {
     }
 
     /// The bytes of a file whose head is written. What is damaged only now is zeroes up to its end:
-    /// readers find the next member by the length that they were told.
+    /// readers find the next member by the length in the head.
     fn file_again(&mut self, key: &Key, len: u64) -> Result<()> {
         let end = self.at + len;
         let copied = self.copy(key);
