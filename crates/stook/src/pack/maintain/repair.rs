@@ -136,7 +136,8 @@ struct Survey {
 pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
 
 /// Writes all whole, live records of the pack in `from` into a new pack in `to`, with their groups,
-/// attributes, sequence numbers and times, in the order of their keys. `progress` receives bytes
+/// attributes, sequence numbers and times, in the order of their keys. Further names that then lead
+/// to no file are damage, and not in it. `progress` receives bytes
 /// read and written, of about twice the size of the pack, and stops the repair by giving `false`.
 ///
 /// # Errors
