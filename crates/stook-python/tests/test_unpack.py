@@ -154,7 +154,6 @@ def test_what_only_packs_have_is_refused_of_archives(sources: dict[str, Path]) -
     [
         ({}, "either a target or a tar"),
         ({"target": "out", "tar": "out.tar"}, "either a target or a tar"),
-        ({"tar": "out.tar", "force": True}, "argument 'force': it is for a target, not for a tar"),
         ({"tar": "out.tar", "overwrite": "always"}, "argument 'overwrite': it is for a target"),
         ({"tar": "out.tar", "threads": 8}, "argument 'threads': it is for a target"),
         ({"tar": "out.tar", "with_owner": False}, "argument 'with_owner': it is for a target"),
@@ -356,3 +355,21 @@ def test_a_pack_that_cannot_be_opened_is_checked_all_the_same(filled: Path) -> N
     report = stook.check(filled)
     assert report.notes and report.records == 3
     assert stook.repair(filled, "new.stook").records == 3
+
+
+def test_a_tar_that_is_there_is_kept_where_the_new_one_would_have_less(
+    damage: Callable[[Path, bytes], None],
+) -> None:
+    with stook.Pack("two.stook", "x") as pack:
+        pack.update({"a": b"alpha", "b": b"beta"})
+    assert stook.unpack("two.stook", tar="two.tar").files == 2
+    before = Path("two.tar").read_bytes()
+    with pytest.raises(stook.InvalidError):
+        stook.unpack("two.stook", tar="two.tar", include="zz")
+    assert Path("two.tar").read_bytes() == before
+    damage(Path("two.stook"), b"alpha")
+    report = stook.unpack("two.stook", tar="two.tar")
+    assert (report.files, report.kept, [failure.key for failure in report.failures]) == (0, ["two.tar"], ["a"])
+    assert Path("two.tar").read_bytes() == before
+    assert stook.unpack("two.stook", tar="two.tar", force=True).files == 1
+    assert Path("two.tar").read_bytes() != before

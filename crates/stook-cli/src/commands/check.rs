@@ -23,8 +23,9 @@ a key is alive twice. Nothing is changed.
 
 --repair writes all that is whole and counts into a new pack, in the order of
 the keys; a damaged pack is read by an older manifest, or by its segments
-alone. What cannot be read is copied, byte for byte, into NEW.quarantine, with
-a report of where it was and what is wrong with it.
+alone. What cannot be read, and further names (hard links) of files that are
+lost, are copied, byte for byte, into NEW.quarantine, with a report of where
+they were and what is wrong with them.
 
 Examples:
   stook check photos.stook

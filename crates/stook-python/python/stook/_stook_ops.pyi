@@ -128,8 +128,11 @@ def unpack(
             ``True`` to is left out in the same way.
         select: Called with each path that is left; what it says ``False`` to is left out.
         threads: Threads that write small files of a pack.
-        force: Write what fits, even where there is less room than all of it needs.
+        force: Write what fits, even where there is less room than all of it needs. Of a tar:
+            replace a file that is there even where something is missing in the new one.
         tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
+            A file that is there is replaced only by a tar of all that was asked for; else it stays,
+            and is in ``kept``.
         progress: Called now and then with the records and bytes so far, on another thread. ``True``
             shows a bar with tqdm.
 

@@ -38,10 +38,12 @@ use crate::wait::with_progress;
 ///         ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
 ///     threads: Threads that write small files of a pack; 8 unless given.
-///     force: Write what fits, even where there is less room than all of it needs.
+///     force: Write what fits, even where there is less room than all of it needs. Of a tar:
+///         replace a file that is there even where something is missing in the new one.
 ///     with_owner: Whether owners are restored, as root; nobody else can.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
-///         ``overwrite``, ``threads``, ``force`` and ``with_owner`` are for a target.
+///         A file that is there is replaced only by a tar of all that was asked for; else it stays,
+///         and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
 ///     progress: Called now and then with the records and bytes so far, on another thread. ``True``
 ///         shows a bar with tqdm.
@@ -123,7 +125,7 @@ fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
     Ok(key::prefix(prefix)?.as_bytes().map_or(Prefix::Numbers, |prefix| Prefix::Path(prefix.to_vec())))
 }
 
-/// What is of use for a directory only.
+/// How a directory is written.
 struct ForTarget {
     overwrite: Overwrite,
     threads: Option<usize>,
@@ -132,12 +134,11 @@ struct ForTarget {
 }
 
 impl ForTarget {
-    /// The name of the first argument that was given.
+    /// The name of the first argument that was given and is of no use for a tar.
     fn given(&self) -> Option<&'static str> {
         let all = [
             ("overwrite", self.overwrite != Overwrite::Never),
             ("threads", self.threads.is_some()),
-            ("force", self.force),
             ("with_owner", !self.with_owner),
         ];
         all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
@@ -168,7 +169,7 @@ impl To {
             (None, Some(_), Some(name)) => {
                 Err(invalid(format!("argument '{name}': it is for a target, not for a tar")))
             }
-            (None, Some(tar), None) => Ok(Self::Tar(Export { filter }, paths::argument("tar", tar)?)),
+            (None, Some(tar), None) => Ok(Self::Tar(Export { filter, force }, paths::argument("tar", tar)?)),
             _ => Err(invalid("either a target or a tar is wanted")),
         }
     }

@@ -3,7 +3,8 @@
 
 mod filter;
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 pub(crate) use filter::Filtering;
 pub use filter::{PathFilter, Prefix};
@@ -175,6 +176,13 @@ impl Unpacked {
         let is_done = undone == 0 && !summary.interrupted;
         let nothing = filtering.nothing().filter(|_| is_done);
         Self { summary, is_complete, undone, nothing }
+    }
+
+    /// That the file which was to be written is there and stays: nothing came of all the rest.
+    pub(super) fn with_kept(self, path: &Path) -> Self {
+        let kept = vec![path.as_os_str().as_bytes().to_vec()];
+        let summary = Summary { kept, failures: self.summary.failures, ..Summary::default() };
+        Self { summary, undone: self.undone + 1, nothing: None, ..self }
     }
 }
 
