@@ -77,6 +77,7 @@ fn measured(asked: Asked, seed: u64) -> CellFacts<'static> {
             is_random: random,
             late_mean_s: 0.0,
             latency_mean_s,
+            latency_median_s: latency_mean_s,
         },
         time_s: until_s,
         steady_s: time_s,
@@ -146,6 +147,7 @@ fn steady(due: &[u64], is_random: bool) -> [Gate; 2] {
         is_random,
         late_mean_s: 0.0,
         latency_mean_s: good().latency_mean_s,
+        latency_median_s: good().latency_mean_s,
     };
     let cell = CellFacts { load, series: Series { window_s: 0.1, rates_bytes_per_s: &rates }, ..good() };
     [GateName::SteadySpread, GateName::SteadySlope].map(|name| gate(&cell, name))
