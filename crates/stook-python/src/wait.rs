@@ -104,10 +104,10 @@ fn result_of<T: Send>(
     }
 }
 
-/// The same for work with an argument `progress`, which is called with these numbers. A signal tells
-/// the work to stop where it next can; what the handler of the signal raises is raised when the work
-/// has ended and has taken back what it does not leave behind. A second signal ends the wait for
-/// that.
+/// The same for work with an argument `progress`, which is called with these numbers. A signal
+/// tells the work to stop where it next can; what the handler of the signal raises is raised when
+/// the work has ended and has taken back what it does not leave behind. A second signal ends the
+/// wait for that.
 ///
 /// # Errors
 /// As [`callback_of`]; what a signal handler or the callback raised; what the work did.

@@ -100,8 +100,8 @@ impl Report {
 
 /// Writes all that is whole and counts into a new pack, and what cannot be saved into a directory
 /// `NEW.quarantine` with a report. `progress` is called with bytes so far and in all, about twice
-/// those of the pack, at last with all; when it returns `false`, the repair ends. Half a repair is of
-/// use to nobody, and is removed.
+/// those of the pack, at last with all; when it returns `false`, the repair ends. Half a repair is
+/// of use to nobody, and is removed.
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no

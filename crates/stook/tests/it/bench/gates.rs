@@ -432,7 +432,7 @@ fn latencies_that_are_mostly_a_late_timer_are_not_those_of_the_device() {
     else {
         unreachable!("an open loop")
     };
-    let latency_median_s = 20e-6;
+    let latency_median_s = 17.4e-6;
     let load = Load::Open {
         due,
         done,
@@ -444,7 +444,7 @@ fn latencies_that_are_mostly_a_late_timer_are_not_those_of_the_device() {
         latency_median_s,
     };
     let reason = gate(&CellFacts { load, ..late(8.7e-6) }, GateName::Punctual).reason;
-    assert!(reason.contains("(44% of the median latency)"), "{reason}");
+    assert!(reason.contains("(50% of the median latency)"), "{reason}");
     // Where nothing was done there is no latency that could be late.
     let nothing = CellFacts { load: arriving(0, 0.0, 0.0), ..good() };
     assert_eq!(outcome(&nothing, GateName::Punctual), Outcome::Unverified);
