@@ -51,6 +51,21 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
     Ok(opened)
 }
 
+/// The directory that a pack is to be in; `None` where it is made, which nothing known forbids.
+/// Nothing is changed: whoever only says what would be done is refused what the work is.
+///
+/// # Errors
+/// [`pack::Error::Core`]: it can be neither opened nor made.
+pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalStorage>> {
+    match LocalStorage::open(path, LocalStorageOptions::default()) {
+        Err(error) if making != Making::Never && error.io_kind() == Some(ErrorKind::NotFound) => {
+            LocalStorage::check_create(path)?;
+            Ok(None)
+        }
+        opened => Ok(Some(opened?)),
+    }
+}
+
 /// Opens a pack for writing, or makes one, which is incomplete. `before_making` is called once
 /// before anything is made.
 pub(super) fn open_or_make<E: From<pack::Error>>(
@@ -60,14 +75,16 @@ pub(super) fn open_or_make<E: From<pack::Error>>(
     before_making: &mut dyn FnMut() -> Result<(), E>,
 ) -> Result<OpenedWriter, E> {
     options.check()?;
-    let local = LocalStorageOptions::default();
-    let (mut with_directory, mut opened) = (false, LocalStorage::open(path, local.clone()));
-    let is_missing = |error: &crate::Error| error.io_kind() == Some(ErrorKind::NotFound);
-    if making != Making::Never && opened.as_ref().is_err_and(is_missing) {
-        before_making()?;
-        (with_directory, opened) = (true, LocalStorage::create(path, local));
-    }
-    let storage: Arc<dyn Storage> = Arc::new(opened.map_err(pack::Error::from)?);
+    let found = look_at(path, making)?;
+    let with_directory = found.is_none();
+    let storage = match found {
+        Some(found) => found,
+        None => {
+            before_making()?;
+            LocalStorage::create(path, LocalStorageOptions::default()).map_err(pack::Error::from)?
+        }
+    };
+    let storage: Arc<dyn Storage> = Arc::new(storage);
     if making != Making::Always {
         match PackWriter::open(storage.clone(), options.clone()) {
             // Making one tells whether it can be made there.
