@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Error;
 use crate::pack::{self, PackWriter, WriterOptions};
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
@@ -34,6 +35,21 @@ pub struct OpenedWriter {
 pub struct Made {
     /// Whether the directory of the pack was, too.
     pub with_directory: bool,
+}
+
+impl Made {
+    /// Removes what was made at this path, because nothing came into it, or nothing that is to
+    /// stay. A directory that somebody put something into meanwhile stays.
+    ///
+    /// # Errors
+    /// Those of [`PackWriter::discard`]; [`Error::TakeBack`].
+    pub fn take_back(self, writer: PackWriter, pack: &Path) -> super::Result<()> {
+        if writer.discard()? && self.with_directory {
+            let into_error = |source| Error::TakeBack { pack: pack.to_path_buf(), source };
+            crate::tree::remove_if_empty(pack).map_err(into_error)?;
+        }
+        Ok(())
+    }
 }
 
 /// Opens a pack for single records, or makes it in a directory that is empty or not there. An empty

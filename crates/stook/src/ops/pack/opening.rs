@@ -138,7 +138,7 @@ impl PackSources<'_> {
         };
         let complete = !is_abandoned && packed.is_some_and(is_whole);
         match (opened.writer, opened.made) {
-            (Some(writer), Some(made)) if is_in_vain => self.take_back(writer, made)?,
+            (Some(writer), Some(made)) if is_in_vain => made.take_back(writer, &self.pack)?,
             (Some(mut writer), _) if packed.is_some() => {
                 writer.set_complete(complete);
                 if self.move_originals {
@@ -150,14 +150,6 @@ impl PackSources<'_> {
             _ => {}
         }
         if is_abandoned { Err(Error::Abandoned) } else { Ok(complete) }
-    }
-
-    fn take_back(&self, writer: PackWriter, made: Made) -> Result<()> {
-        if writer.discard()? && made.with_directory {
-            let into_error = |source| Error::TakeBack { pack: self.pack.clone(), source };
-            crate::tree::remove_if_empty(&self.pack).map_err(into_error)?;
-        }
-        Ok(())
     }
 }
 
