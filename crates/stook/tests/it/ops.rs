@@ -188,6 +188,18 @@ fn a_dry_run_refuses_a_place_for_the_pack_where_the_run_does_and_no_other() {
     assert_eq!(run("left", false).unwrap().summary.files, 2);
 }
 
+/// Before: records and a second walk were counted, too.
+#[test]
+fn the_paths_of_which_none_was_taken_are_those_of_the_tree() {
+    let place = Place::new();
+    place.packing().run(&mut ()).unwrap();
+    for delete in [Delete::Nothing, Delete::UpToHalf, Delete::Any] {
+        let none = PackSources { select: Some(Box::new(|_| Some(false))), delete, ..place.packing() };
+        let nothing = none.run(&mut ()).unwrap().nothing.unwrap();
+        assert_eq!((nothing.asked, nothing.is_error), (3, true), "{delete:?}");
+    }
+}
+
 #[test]
 fn attributes_of_the_caller_are_put_or_the_run_ends_before_the_record() {
     let place = Place::new();
