@@ -75,8 +75,18 @@ impl Snapshot {
         log.note(damages);
         let sequence_committed = 0;
         let hold = None;
-        let snapshot =
-            Self { manifest, segments, torn, log, lost, files, sequence_committed, hold, at_ns: None };
+        let snapshot = Self {
+            manifest,
+            segments,
+            torn,
+            log,
+            lost,
+            manifest_lost: true,
+            files,
+            sequence_committed,
+            hold,
+            at_ns: None,
+        };
         Ok((snapshot, vec![note]))
     }
 }

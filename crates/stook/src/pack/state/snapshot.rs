@@ -32,6 +32,8 @@ pub(crate) struct Snapshot {
     pub(crate) log: DamageLog,
     /// Segments that could not be opened: what may be in them is not known to be nowhere.
     pub(crate) lost: Vec<Damage>,
+    /// The newest manifest cannot be read: what it alone says of segments and records is not known.
+    pub(crate) manifest_lost: bool,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
     /// The earlier time whose state it is, ns, if it is one.
@@ -106,7 +108,7 @@ impl Snapshot {
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
-                true => "it has segments, but no manifest".into(),
+                true => "it has segments, but no manifest; `stook check --repair` saves what is whole".into(),
                 false => "it holds no manifest".into(),
             },
         })?;
@@ -145,8 +147,18 @@ impl Snapshot {
         let at_ns = view.at_ns;
         let sequence_committed = manifest.sequence_next;
         let hold = Some(hold);
-        let mut snapshot =
-            Self { manifest, segments, torn, log, lost, files, at_ns, sequence_committed, hold };
+        let mut snapshot = Self {
+            manifest,
+            segments,
+            torn,
+            log,
+            lost,
+            manifest_lost: false,
+            files,
+            at_ns,
+            sequence_committed,
+            hold,
+        };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;
