@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Serialize;
 pub use stook::ops::json::{JsonDamage, JsonKey};
+use stook::ops::directory::open_pack;
 use stook::ops::pack::{Making, OpenedWriter, open_writer};
 use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, WriterOptions, check_group};
 use stook::report::json::{Document, TextOrBytes};
@@ -32,7 +33,7 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
 /// # Errors
 /// As [`open`].
 pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result<Pack, Error> {
-    let pack = Pack::open_path(path, options)?;
+    let pack = open_pack(path, options)?;
     context.watch(pack.damage_log());
     Ok(pack)
 }

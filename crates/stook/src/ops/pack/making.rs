@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Error;
+use crate::ops::directory::explained;
 use crate::pack::{self, PackWriter, WriterOptions};
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
@@ -71,14 +72,15 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
 /// Nothing is changed: whoever only says what would be done is refused what the work is.
 ///
 /// # Errors
-/// [`pack::Error::Core`]: it can be neither opened nor made.
+/// [`pack::Error::Core`]: it can be neither opened nor made; [`pack::Error::NotAPack`] where an
+/// archive is there.
 pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalStorage>> {
     match LocalStorage::open(path, LocalStorageOptions::default()) {
         Err(error) if making != Making::Never && error.io_kind() == Some(ErrorKind::NotFound) => {
             LocalStorage::check_create(path)?;
             Ok(None)
         }
-        opened => Ok(Some(opened?)),
+        opened => opened.map(Some).map_err(|error| explained(path, error)),
     }
 }
 
