@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
-pub use stook::ops::json::{JsonDamage, JsonKey};
 use stook::ops::directory::open_pack;
+pub use stook::ops::json::{JsonDamage, JsonKey};
 use stook::ops::pack::{Making, OpenedWriter, open_writer};
 use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, WriterOptions, check_group};
 use stook::report::json::{Document, TextOrBytes};
