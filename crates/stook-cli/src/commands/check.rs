@@ -98,7 +98,8 @@ fn print_text(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
         output.line(damage)?;
     }
     if !context.quiet() {
-        if report.damages.iter().any(|damage| damage.key.is_some()) {
+        // What cannot be written to is not packed into again.
+        if !report.needs_repair && report.damages.iter().any(|damage| damage.key.is_some()) {
             output.line(
                 "note: `stook pack --checksum DIR PACK` packs what is damaged again where the file is still there; \
                  `stook compact` then removes the damaged records",

@@ -112,6 +112,19 @@ fn a_file_that_is_no_archive_is_called_so() {
     let (code, _, stderr) = place.stook(&["ls", "t/a"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("t/a is no archive"), "{stderr}");
+    // And an archive by commands that are for packs.
+    place.tar(&["cf", "x.tar", "-C", "t", "a"]);
+    for args in [
+        &["check", "x.tar"][..],
+        &["compact", "x.tar"],
+        &["put", "x.tar", "k", "t/a"],
+        &["rm", "x.tar", "a"],
+        &["pack", "t", "x.tar"],
+        &["pack", "t", "x.tar", "--dry-run"],
+    ] {
+        let (code, _, stderr) = place.stook(args);
+        assert!(code == 1 && stderr.contains("it is an archive (tar)"), "{args:?}: {code} {stderr}");
+    }
     let (code, _, stderr) = place.stook(&["get", "nowhere.tar", "a"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("nowhere.tar"), "{stderr}");
@@ -628,7 +641,7 @@ fn what_is_called_an_archive_and_cannot_be_imported_is_refused_and_makes_no_pack
     fs::write(place.path("broken.zip"), b"PK\x03\x04 and no more").unwrap();
     fs::write(place.path("text.tar"), b"no tar").unwrap();
     fs::write(place.path("a.tar.xz"), b"\xfd7zXZ\0").unwrap();
-    for name in ["broken.zip", "text.tar", "a.tar.xz"] {
+    for name in ["text.tar", "a.tar.xz"] {
         let (code, _, stderr) = place.stook(&["pack", name, "p.stook"]);
         assert!(
             code == 2 && stderr.contains(name) && stderr.contains("--as-file"),
@@ -636,8 +649,17 @@ fn what_is_called_an_archive_and_cannot_be_imported_is_refused_and_makes_no_pack
         );
         assert!(!place.path("p.stook").exists(), "{name}");
     }
-    // Its end is missing: told before a pack is made.
+    // Nothing is wrong with what was asked for: these were cut, or hit.
     let whole = fs::read(place.path("x.tar")).unwrap();
+    let mut hit = whole.clone();
+    hit[3] ^= 1;
+    fs::write(place.path("hit.tar"), hit).unwrap();
+    for (name, why) in [("broken.zip", "was cut off"), ("hit.tar", "its first header")] {
+        let (code, _, stderr) = place.stook(&["pack", name, "p.stook"]);
+        assert!(code == 1 && stderr.contains(name) && stderr.contains(why), "{name}: {code} {stderr}");
+        assert!(!stderr.contains("unpack it first") && !place.path("p.stook").exists(), "{name}: {stderr}");
+    }
+    // Its end is missing: told before a pack is made.
     fs::write(place.path("cut.tar"), &whole[..whole.len() / 4]).unwrap();
     let (code, _, _) = place.stook(&["pack", "cut.tar", "p.stook"]);
     assert!(code != 0 && !place.path("p.stook").exists());

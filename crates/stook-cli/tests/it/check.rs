@@ -367,3 +367,24 @@ fn much_damage_that_opening_a_pack_meets_floods_nobody_in_info() {
     assert!(reported == 10 && text.contains("… and 5 more places"), "{text}");
     assert_eq!(missing(&["--verbose"]).0, 15);
 }
+
+/// Before: it was said to pack what is damaged again, which such a pack refuses, and `ls` did not
+/// say what helps.
+#[test]
+fn a_pack_without_a_manifest_is_repaired_and_not_packed_into() {
+    let place = Place::filled();
+    place.hurt(&key("a/one"), 2);
+    assert!(place.run("check", &[]).1.contains("pack --checksum"), "it can be written to");
+    for file in fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap().path()) {
+        if file.to_string_lossy().contains("/manifest-") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let (code, stdout, _) = place.run("check", &[]);
+    assert!(code == 1 && stdout.contains("(record a/one)"), "{stdout}");
+    assert!(stdout.contains("--repair NEW") && !stdout.contains("pack --checksum"), "{stdout}");
+    for command in ["ls", "info", "load"] {
+        let (code, _, stderr) = place.run(command, &[]);
+        assert!(code == 1 && stderr.contains("`stook check --repair`"), "{command}: {stderr}");
+    }
+}

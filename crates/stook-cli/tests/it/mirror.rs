@@ -465,6 +465,14 @@ fn more_than_half_of_a_tree_is_deleted_only_when_that_is_said() {
     refused(&["pack", "empty", "p.stook", "--delete", "--max-delete", "3"], "more than the 3");
     let (code, report) = json(&place, &["pack", "empty", "p.stook", "--delete", "--dry-run"]);
     assert_eq!((code, report["gone"].as_array().unwrap().len()), (1, 4), "what would go is shown: {report}");
+    // Nothing of that tree is packed then, and the dry run knows it.
+    write(&place, "other/x", "x");
+    for more in [&["--dry-run"][..], &[]] {
+        let args = [&["pack", "other", "p.stook", "--delete"][..], more].concat();
+        let (code, report) = json(&place, &args);
+        let counts = ["files", "directories", "replaced", "unchanged", "bytes"].map(|name| &report[name]);
+        assert!(code == 1 && counts.iter().all(|count| **count == 0), "{args:?}: {report}");
+    }
     fs::remove_file(place.path("tree/a")).unwrap();
     fs::remove_file(place.path("tree/b")).unwrap();
     assert_eq!(json(&place, &["pack", "tree", "p.stook", "--delete"]).1["deleted"], 2, "half of them");

@@ -62,8 +62,10 @@ fn a_file_takes_its_mode_along_and_attributes_are_kept() {
 fn what_cannot_be_put_changes_nothing() {
     let place = Place::new();
     fs::write(place.path("in"), "x").unwrap();
+    let long = "g".repeat(300);
     for (args, code) in [
         (&["k", "absent"][..], 1),
+        (&["k", "in", "--group", long.as_str()], 1),
         (&["k", "."], 2),
         (&["id:x", "in"], 2),
         (&["k", "in", "--attr", "novalue"], 2),
@@ -278,6 +280,35 @@ fn an_interrupted_stream_changes_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{written:?}");
     assert_eq!(place.run("ls", &["-l"]).1, before);
     assert_eq!(place.run("check", &[]).0, 0);
+}
+
+/// Before: an empty pack was left, which said that it was complete.
+#[test]
+fn what_was_made_for_a_put_that_fails_is_taken_back() {
+    use std::io::Write as _;
+    let place = Place::new();
+    for args in [&["k"][..], &["--batch"]] {
+        let mut child = place.command("put", args).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"stook-records 1\n").unwrap();
+        while !place.pack.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "{args:?}: it ended by itself");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
+        drop(stdin);
+        assert!(!place.pack.exists(), "{args:?}");
+    }
+    // A directory that was there stays, without a file, and so does a pack.
+    fs::create_dir(&place.pack).unwrap();
+    let cut = [b"stook-records 1\n".to_vec(), entry(1, b"k", b"body")].concat();
+    assert_eq!(fed(&mut place.command("put", &["--batch"]), &cut).0, 1);
+    assert_eq!(fs::read_dir(&place.pack).unwrap().count(), 0);
+    assert_eq!(fed(&mut place.command("put", &["k"]), b"x").0, 0);
+    assert_eq!(fed(&mut place.command("put", &["--batch"]), &cut).0, 1);
+    assert_eq!(place.run("get", &["k"]).1, "x");
 }
 
 #[test]

@@ -62,6 +62,12 @@ impl Damage {
 }
 
 impl Damage {
+    /// The damage that a file of a newer version is to whoever goes on without it.
+    pub(crate) fn of_newer(file: PathBuf, what: &str) -> Self {
+        let what = format!("it needs a newer version of stook: {what}");
+        Self { file, offset: 0, key: None, what, cause: None }
+    }
+
     /// Whether nothing is known to be wrong but that the file may not be read.
     pub fn is_denied(&self) -> bool {
         self.cause == Some(ErrorKind::PermissionDenied)

@@ -150,6 +150,7 @@ fn a_directory_that_was_made_for_what_is_missing_is_removed_again() {
     ] {
         let unpacked = place.unpack("out", filter).run(Packed::Pack(&pack), &mut |_| true).unwrap();
         assert_eq!((unpacked.nothing, place.path("out").exists()), (Some(nothing), stays));
+        assert!(stays || unpacked.summary.directories == 0, "what is gone again is not counted");
     }
     // It was there this time.
     let missing = place.unpack("out", patterns(&["*.png"], &[]));

@@ -196,13 +196,15 @@ impl Unpack<'_> {
     /// there or of an archive, [`Error::Interrupted`] before anything was written.
     pub fn run(&self, packed: Packed<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {
         let is_new = !self.target.exists();
-        let unpacked = match packed {
+        let mut unpacked = match packed {
             Packed::Pack(pack) => self.pack(pack, progress)?,
             Packed::Archive(archive) => self.archive(archive, progress)?,
         };
         if is_new && unpacked.nothing == Some(Nothing::Missing) {
             let failed = |error| crate::Error::io("remove", &self.target, error);
             tree::remove_if_empty(&self.target).map_err(failed)?;
+            // It was the root's.
+            unpacked.summary.directories = 0;
         }
         Ok(unpacked)
     }

@@ -1,6 +1,6 @@
 //! Manifests: immutable generations of a pack.
 
-use super::bytes::{FieldCursor, checked_tail};
+use super::bytes::FieldCursor;
 use super::footer::{LastFrame, Tally};
 use super::mark::{Edition, writer_of};
 use super::segment::CHUNK_LOG2;
@@ -216,8 +216,7 @@ impl Manifest {
     /// When it is not a manifest of this version, or contradicts itself.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
-        cursor.preamble(&MAGIC, "manifest")?;
-        let body = checked_tail(bytes, "manifest")?;
+        let body = cursor.preamble(&MAGIC, "manifest")?;
         cursor.required_flags()?;
         let generation = cursor.u64()?;
         if cursor.u64()? != bytes.len() as u64 {
@@ -522,7 +521,8 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(Manifest::decode(&flipped).is_err(), "bit {bit}");
+            let invalid = Manifest::decode(&flipped).unwrap_err();
+            assert!(!invalid.unsupported, "bit {bit}: {}", invalid.what);
         }
         for len in 0..bytes.len() {
             assert!(Manifest::decode(&bytes[..len]).is_err(), "{len} bytes");

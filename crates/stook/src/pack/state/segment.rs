@@ -152,12 +152,23 @@ impl Segment {
     }
 
     /// Opens a segment that a manifest names. Damage that leaves something readable is put into
-    /// `findings`.
+    /// `findings`; with `None` the last of them says why there is no segment.
     pub(crate) fn open(
         opening: &Opening<'_>,
         number: usize,
         findings: &mut Findings,
     ) -> Result<Option<Self>> {
+        match (Self::open_known(opening, number, findings), opening.manifest.segments.get(number)) {
+            (Err(Error::Unsupported { path, what }), Some(entry)) if opening.around_newer => {
+                findings.damages.push(lost(Damage::of_newer(path, &what), entry));
+                Ok(None)
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    /// The same of one that this version knows.
+    fn open_known(opening: &Opening<'_>, number: usize, findings: &mut Findings) -> Result<Option<Self>> {
         let &Opening { storage, reader, manifest, .. } = opening;
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = PackFile::Segment(entry.id).to_string();
@@ -414,7 +425,7 @@ impl Segment {
                     tally.join(&run.tally);
                     self.runs.push(run);
                 }
-                // One bit can make it look like that of a newer version; a scan does without it.
+                // One of a newer version, too: a scan does without it.
                 Ok(_) | Err(Error::Damaged(_) | Error::Unsupported { .. }) => break,
                 Err(other) => return Err(other),
             }

@@ -32,6 +32,8 @@ pub(crate) struct Snapshot {
     pub(crate) log: DamageLog,
     /// Segments that could not be opened: what may be in them is not known to be nowhere.
     pub(crate) lost: Vec<Damage>,
+    /// The newest manifest cannot be read: what it alone says of segments and records is not known.
+    pub(crate) manifest_lost: bool,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
     /// The earlier time whose state it is, ns, if it is one.
@@ -51,6 +53,8 @@ pub(crate) struct WantedState {
     pub(crate) generation: Option<u64>,
     /// What counted at this time, ns.
     pub(crate) at_ns: Option<i64>,
+    /// Segments that need a newer version are left out, as damage, instead of refusing all.
+    pub(crate) around_newer: bool,
 }
 
 /// What a segment is opened from.
@@ -60,6 +64,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) manifest: &'a Manifest,
     /// What of that which was appended since the generation was published counts.
     pub(crate) behind: Behind,
+    /// As [`WantedState::around_newer`].
+    pub(crate) around_newer: bool,
     pub(crate) log: DamageLog,
 }
 
@@ -102,7 +108,7 @@ impl Snapshot {
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
-                true => "it has segments, but no manifest".into(),
+                true => "it has segments, but no manifest; `stook check --repair` saves what is whole".into(),
                 false => "it holds no manifest".into(),
             },
         })?;
@@ -116,7 +122,9 @@ impl Snapshot {
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
         let behind = if generation == last { Behind::Own } else { Behind::Nothing };
         let log = DamageLog::default();
-        let opening = Opening { storage, reader, manifest: &manifest, behind, log: log.clone() };
+        let WantedState { around_newer, .. } = view;
+        let opening =
+            Opening { storage, reader, manifest: &manifest, behind, around_newer, log: log.clone() };
         let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };
         let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
         for number in 0..manifest.segments.len() {
@@ -139,8 +147,18 @@ impl Snapshot {
         let at_ns = view.at_ns;
         let sequence_committed = manifest.sequence_next;
         let hold = Some(hold);
-        let mut snapshot =
-            Self { manifest, segments, torn, log, lost, files, at_ns, sequence_committed, hold };
+        let mut snapshot = Self {
+            manifest,
+            segments,
+            torn,
+            log,
+            lost,
+            manifest_lost: false,
+            files,
+            at_ns,
+            sequence_committed,
+            hold,
+        };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;

@@ -244,8 +244,7 @@ impl PackWriter {
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         options.check()?;
         // First without the lock, whose note would be left in somebody's directory.
-        refuse_what_is_there(storage.as_ref())?;
-        storage.check_place()?;
+        Self::check_create(storage.as_ref())?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         refuse_what_is_there(storage.as_ref())?;
         let mut nonces = [[0; 16]; 2];
