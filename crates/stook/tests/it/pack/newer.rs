@@ -1,5 +1,5 @@
-//! Segments of a newer version: where a checksum vouches for the version, the pack is refused, and a
-//! check and a repair go around that segment alone. Else the version was hit, which is damage.
+//! Segments of a newer version: where a checksum vouches for the version, the pack is refused, and
+//! a check and a repair go around that segment alone. Else the version was hit, which is damage.
 
 use stook::pack::{Error, Key, OpenOptions, Pack, repair};
 use stook_testing::model::pack::{PackModel, open_simulated, read_in_every_way, scanned};
