@@ -208,8 +208,10 @@ def test_a_pack_that_was_there_stays_and_is_not_called_complete_when_its_selecti
     Path("tree/new").write_bytes(b"new")
 
     def fails(path: str) -> bool:
-        if path == "new":
-            raise KeyError(path)
+        # Where room is scarce all is counted first, which changes nothing.
+        with stook.Pack("data.stook") as pack:
+            if path == "new" and not pack.info().complete:
+                raise KeyError(path)
         return True
 
     with pytest.raises(KeyError, match="new"):

@@ -195,6 +195,10 @@ def test_damage_of_an_archive_is_a_failure_of_one_file(sources: dict[str, Path])
 
 def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
     def refuse(_path: str) -> bool:
+        # Where room is scarce all is counted first, which changes nothing.
+        with stook.Pack("tree.stook") as pack:
+            if pack.info().complete:
+                return True
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
