@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::{ended, stook};
+use super::{ended, send, stook, wait_until};
 
 struct Place {
     dir: TempDir,
@@ -337,11 +337,9 @@ fn ctrl_c_inside_a_long_member_ends_packing_with_what_is_whole() {
             command.current_dir(dir.path()).stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         // A hole is nowhere on the disk. But summing it up is work, and all else is next to none.
-        while worked(child.id()) < 50 {
-            assert!(child.try_wait().unwrap().is_none(), "{source}: it ended by itself");
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let worker = child.id();
+        wait_until(&mut child, || worked(worker) >= 50);
+        send("-INT", &child);
         assert_eq!(child.wait().unwrap().code(), Some(130), "{source}");
         let listed = ended(stook(["ls", pack]).current_dir(dir.path()));
         assert_eq!(listed, (0, "first\n".into(), String::new()), "{source}");

@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use super::packs::documented;
-use super::{ended, stook};
+use super::{ended, send, stook, wait_until};
 
 /// Runs it in a directory, on a small file, through the page cache so that any file system will do.
 fn bench(directory: &Path, flags: &[&str]) -> (i32, String, String) {
@@ -236,12 +235,10 @@ fn neither_ctrl_c_nor_a_kill_leaves_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let mut command = stook(["bench", ".", "--file-size", "4M", "--buffered", "--time", "1h", "--json"]);
         command.current_dir(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        while !has_test_file(child.id()) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let pid = child.id().to_string();
-        assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        let mut child = command.spawn().unwrap();
+        let pid = child.id();
+        wait_until(&mut child, || has_test_file(pid));
+        send(signal, &child);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), code);
         assert!(is_empty(directory.path()));

@@ -9,7 +9,7 @@ use stook::pack::{Attributes, FileKind, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 
 use super::packs::{Place, documented, key, refuses_what_is_no_pack};
-use super::stook;
+use super::{send, stook, wait_until};
 
 #[test]
 fn records_that_were_put_come_out_as_files_and_numbers_are_reported() {
@@ -175,12 +175,9 @@ fn ctrl_c_leaves_no_half_file() {
     writer.finish(true).unwrap();
     let mut command = stook(["unpack", "p.stook", "out"]);
     let child = command.current_dir(place.dir.path()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let child = child.unwrap();
-    while !part_in(&place) {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let mut child = child.unwrap();
+    wait_until(&mut child, || part_in(&place));
+    send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, what is there is whole"));
