@@ -44,9 +44,9 @@ impl Snapshot {
             }
             loaded => {
                 let snapshot = loaded?;
-                let note = "what needs a newer version of stook is left out, and this one writes nothing to the pack";
+                let note = "what needs a newer version of stook is left out; this one writes nothing to it";
                 let has_newer = snapshot.lost.iter().any(Damage::is_of_newer);
-                return Ok((snapshot, has_newer.then(|| note.into()).into_iter().collect()));
+                return Ok((snapshot, has_newer.then(|| note.to_owned()).into_iter().collect()));
             }
         };
         let files = storage.list()?;

@@ -133,8 +133,7 @@ impl Pack {
     /// [`Error::Damaged`] when it was hit, [`Error::NoSuchState`], or what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Reader::new(options.engines);
-        let view =
-            WantedState { generation: options.generation, at_ns: options.at_ns, ..WantedState::default() };
+        let view = WantedState { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
         let (access, fits) = (options.access, OnceLock::new());
