@@ -90,7 +90,7 @@ pub struct PackReport {
     pub left_out: Vec<Vec<u8>>,
     /// What was removed, if that was asked for and packing came to its end.
     pub moved: Option<MoveSummary>,
-    /// Whether nothing is missing from the pack.
+    /// Whether the run came to its end and nothing is missing from the pack.
     pub complete: bool,
     /// Whether nothing was selected.
     pub nothing: Option<NothingSelected>,

@@ -214,7 +214,7 @@ fn new_state(snapshot: &Snapshot, damages: &Damages) -> (bool, Option<String>) {
     let is_complete = !snapshot.manifest_lost && snapshot.manifest.state == PackState::Complete;
     let note = match is_complete {
         _ if snapshot.manifest_lost => {
-            "whether the pack was complete is not known: the manifest that says it is lost; the new one does not say so"
+            "whether the pack was complete is not known: its manifest is lost; the new one does not say so"
         }
         false => "the pack was incomplete, and so is the new one",
         true if damages.is_empty() => return (true, None),

@@ -52,7 +52,7 @@ pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
 /// is put now, and nobody knows its keys and sequence numbers. And where the file is there and may
 /// be read some other day, its records would then be alive beside those that took their place
 /// meanwhile. So it is with one that a newer version wrote, which this one can neither index nor
-/// compact. `lost` is the damage of all that cannot be opened.
+/// compact. `lost` says why segments cannot be opened.
 pub(super) fn refuse_hidden(
     storage: &dyn Storage,
     entry: &SegmentEntry,
