@@ -115,8 +115,7 @@ impl NodeTableBuilder {
         }
         let place = parts::check_name(name).and_then(|()| self.enter(parent, name));
         place.and_then(|place| self.put(place, &node)).map_err(|what| {
-            let key = [&self.key_of(parent)[..], name].join(&b'/');
-            refused(&self.path, &key, what)
+            refused(&join(&self.path, &self.key_of(parent)), name, what)
         })
     }
 

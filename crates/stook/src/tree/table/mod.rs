@@ -15,7 +15,7 @@ pub use self::builder::NodeTableBuilder;
 use super::any::{foreign_cursor, not_a_directory, unknown};
 use super::node::{Kind, Node, NodeId};
 use super::page::{Cursor, Page};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// In place of a number: there is none.
 const NONE: u32 = u32::MAX;
