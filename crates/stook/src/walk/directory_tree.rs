@@ -15,7 +15,6 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -154,8 +153,9 @@ impl DirectoryTree {
             return Err(replaced(parent.path_of(name)));
         }
         let mut known = lock(&self.known);
-        if let Some(met) = known.nodes.get_mut(id.get() as usize) {
-            met.entered = Some(Arc::clone(&directory));
+        let still_there = known.nodes.get_mut(id.get() as usize).filter(|known| known.place.is(parent, name));
+        if let Some(known) = still_there {
+            known.entered = Some(Arc::clone(&directory));
         }
         Ok(directory)
     }
@@ -217,12 +217,18 @@ impl DirectoryTree {
     }
 }
 
+impl Place {
+    /// Whether it is this name in this directory.
+    fn is(&self, directory: &Arc<Directory>, name: &CStr) -> bool {
+        matches!(self, Self::In(here, called) if Arc::ptr_eq(here, directory) && called.as_c_str() == name)
+    }
+}
+
 impl Met {
     /// Names of files may be several, of which any leads to it: the one it was met under last is
     /// the one that is there.
     fn moved_to(&mut self, directory: &Arc<Directory>, name: &CStr) {
-        let Place::In(had, had_name) = &self.place else { return };
-        if Arc::ptr_eq(had, directory) && had_name.as_c_str() == name {
+        if matches!(self.place, Place::Root) || self.place.is(directory, name) {
             return;
         }
         self.place = Place::In(Arc::clone(directory), name.to_owned());

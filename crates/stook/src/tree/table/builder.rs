@@ -11,7 +11,7 @@ use std::hash::BuildHasher as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Children, NONE, Named, NamePlace, NodeTable, Slot};
+use super::{Children, NONE, NamePlace, Named, NodeTable, Slot};
 use crate::error::{Error, Result};
 use crate::tree::any::{not_a_directory, unknown};
 use crate::tree::node::{Kind, Node, NodeId};
@@ -114,9 +114,9 @@ impl NodeTableBuilder {
             return Err(not_a_directory("add to", join(&self.path, &self.key_of(parent))));
         }
         let place = parts::check_name(name).and_then(|()| self.enter(parent, name));
-        place.and_then(|place| self.put(place, &node)).map_err(|what| {
-            refused(&join(&self.path, &self.key_of(parent)), name, what)
-        })
+        place
+            .and_then(|place| self.put(place, &node))
+            .map_err(|what| refused(&join(&self.path, &self.key_of(parent)), name, what))
     }
 
     /// Gives a node another name: a hard link. As with [`add`](Self::add), the later wins.
@@ -153,14 +153,12 @@ impl NodeTableBuilder {
     /// directories.
     pub fn finish(mut self) -> (NodeTable, Vec<(NodeId, Error)>) {
         let mut refusals = Vec::new();
-        let nodes: Vec<u32> = (0..self.places.len()).map(|at| self.settle(at as u32, &mut refusals)).collect();
+        let nodes: Vec<u32> =
+            (0..self.places.len()).map(|at| self.settle(at as u32, &mut refusals)).collect();
         let number_of = |place: u32| nodes.get(place as usize).copied().unwrap_or(NONE);
         let places = self.places.iter().zip(&nodes).skip(1).filter(|(_, node)| **node != NONE);
-        let named = places.map(|(place, &node)| Named {
-            name: place.name,
-            node,
-            parent: number_of(place.parent),
-        });
+        let named =
+            places.map(|(place, &node)| Named { name: place.name, node, parent: number_of(place.parent) });
         let mut entries: Vec<Named> = named.collect();
         let names = &self.names;
         entries.sort_unstable_by(|a, b| {
