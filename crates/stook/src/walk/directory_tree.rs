@@ -10,7 +10,7 @@
 //! that each entry of a listing is asked for its inode, so listings tell the whole node, and that
 //! the table grows with what was met, by about 120 bytes and its name for each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -48,6 +48,21 @@ use crate::tree::{
 pub struct DirectoryTree {
     path: PathBuf,
     known: Mutex<Known>,
+    /// Listings that ended at a page, the last at the end. One that goes on in the same stream
+    /// neither opens nor seeks, and where offsets are positions (tmpfs before Linux 6.6) it misses
+    /// nothing when others are removed.
+    listings: Mutex<VecDeque<Listing>>,
+}
+
+/// Listings that are kept open.
+const LISTINGS_MAX: usize = 8;
+
+/// A listing that goes on.
+#[derive(Debug)]
+struct Listing {
+    directory: NodeId,
+    offset: u64,
+    stream: Dir,
 }
 
 /// What was met.
@@ -104,7 +119,7 @@ impl DirectoryTree {
             nodes: vec![Met { inode, place: Place::Root, entered: Some(root) }],
             by_inode: HashMap::from([(inode, 0)]),
         };
-        Ok(Self { path: path.to_path_buf(), known: Mutex::new(known) })
+        Ok(Self { path: path.to_path_buf(), known: Mutex::new(known), listings: Mutex::default() })
     }
 
     fn met(&self, id: NodeId) -> Result<Met> {
@@ -202,6 +217,20 @@ impl DirectoryTree {
         FileSource::opened(File::from(opened), &path)
     }
 
+    fn take_listing(&self, directory: NodeId, offset: u64) -> Option<Dir> {
+        let mut kept = lock(&self.listings);
+        let at = kept.iter().position(|kept| kept.directory == directory && kept.offset == offset)?;
+        kept.remove(at).map(|listing| listing.stream)
+    }
+
+    fn keep_listing(&self, listing: Listing) {
+        let mut kept = lock(&self.listings);
+        kept.push_back(listing);
+        if kept.len() > LISTINGS_MAX {
+            kept.pop_front();
+        }
+    }
+
     /// Puts what has a name in a directory on the page; what is gone already is left out.
     fn list_one(&self, directory: &Arc<Directory>, handle: &OwnedFd, name: &CStr, page: &mut Page) {
         let error = match file::status_at(handle, name) {
@@ -264,26 +293,28 @@ impl Tree for DirectoryTree {
 
     fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> Result<Option<Cursor>> {
         page.clear();
-        let directory = self.directory("list", directory)?;
+        let id = directory;
+        let directory = self.directory("list", id)?;
         let failed = |error| Error::io("list", directory.path_of(c""), error);
         let handle = directory.handle().map_err(failed)?;
-        // It has a position of its own.
-        let mut listing = Dir::read_from(&*handle).map_err(|error| failed(error.into()))?;
-        match from {
-            Cursor::Start => {}
-            Cursor::At(offset) => {
-                listing.seek(offset.cast_signed()).map_err(|error| failed(error.into()))?;
-            }
+        let mut stream = match from {
             Cursor::Token(_) => return Err(foreign_cursor(directory.path_of(c""))),
-        }
-        while let Some(entry) = listing.read() {
+            Cursor::Start => open_listing(&handle, 0).map_err(failed)?,
+            Cursor::At(offset) => match self.take_listing(id, *offset) {
+                Some(stream) => stream,
+                None => open_listing(&handle, *offset).map_err(failed)?,
+            },
+        };
+        while let Some(entry) = stream.read() {
             let entry = entry.map_err(|error| failed(error.into()))?;
             if is_dot(entry.file_name()) {
                 continue;
             }
             self.list_one(&directory, &handle, entry.file_name(), page);
             if page.is_full() {
-                return Ok(Some(Cursor::At(entry.offset().cast_unsigned())));
+                let offset = entry.offset().cast_unsigned();
+                self.keep_listing(Listing { directory: id, offset, stream });
+                return Ok(Some(Cursor::At(offset)));
             }
         }
         Ok(None)
@@ -323,6 +354,15 @@ impl Tree for DirectoryTree {
     fn medium_order(&self, id: NodeId) -> u64 {
         self.met(id).map_or(u64::MAX, |met| met.inode.inode)
     }
+}
+
+/// A listing from an offset on that the system gave; it has a position of its own.
+fn open_listing(directory: &OwnedFd, offset: u64) -> io::Result<Dir> {
+    let mut stream = Dir::read_from(directory)?;
+    if offset != 0 {
+        stream.seek(offset.cast_signed())?;
+    }
+    Ok(stream)
 }
 
 /// Whether what was met is the directory it was met in, or one above.
