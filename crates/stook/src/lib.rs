@@ -5,9 +5,9 @@
 //!
 //! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which
 //!   ranges), [`source`] (anything that is read by range), [`storage`] (anything that publishes
-//!   bytes), [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and
-//!   reads their small files), [`names`] (names as text, and patterns on them), [`report`] (numbers
-//!   people can trust);
+//!   bytes), [`engine`] (executes reads and writes at a queue depth), [`tree`] (anything that has
+//!   files below names), [`walk`] (directories on disk), [`names`] (names as text, and patterns on
+//!   them), [`report`] (numbers people can trust);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`]. What knows several of them stands above them: [`ops`].
 //!

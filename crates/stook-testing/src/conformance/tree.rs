@@ -58,7 +58,7 @@ pub fn tree_conformance(features: TreeFeatures, make: &mut Make<'_>, factory: &d
     what_is_not_there_is_not_found(&*tree);
     the_wrong_kind_is_an_error_with_its_path(&*tree);
     a_gather_delivers_each_body_and_each_error(&*tree, &model, factory);
-    a_gather_ends_when_it_is_told_to(&*tree, factory);
+    a_gather_ends_when_its_delivery_breaks(&*tree, factory);
 }
 
 fn plain_files() -> TreeModel {
@@ -144,7 +144,7 @@ fn listed(tree: &dyn Tree, directory: NodeId) -> Vec<(Vec<u8>, NodeId)> {
         for entry in page.iter() {
             let node = tree.node(entry.id).unwrap();
             assert!(entry.kind.is_none_or(|kind| kind == node.kind));
-            assert!(entry.node.is_none_or(|told| told == node));
+            assert!(entry.node.is_none_or(|listed| listed == node));
             all.push((entry.name.to_vec(), entry.id));
         }
         match next {
@@ -366,7 +366,7 @@ fn a_gather_delivers_each_body_and_each_error(
     assert!(gathered(tree, &[], &whole, factory).is_empty());
 }
 
-fn a_gather_ends_when_it_is_told_to(tree: &dyn Tree, factory: &dyn EngineFactory) {
+fn a_gather_ends_when_its_delivery_breaks(tree: &dyn Tree, factory: &dyn EngineFactory) {
     let ids = [id_of(tree, "file"), id_of(tree, "d/page"), id_of(tree, "d/e/large")];
     let mut count = 0;
     let mut take = |_: Gathered| -> ControlFlow<()> {

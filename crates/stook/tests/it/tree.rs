@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::ControlFlow;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
-use stook::Error;
 use stook::engine::{Access, Backend};
 use stook::extent::ByteRange;
-use stook::source::read_range;
-use stook::tree::{Cursor, Kind, NodeId, Page, Tree};
+use stook::source::{Identity, Leaf, Source, read_range};
+use stook::tree::{Cursor, GatherOptions, Gathered, Kind, Node, NodeId, Page, Tree};
 use stook::walk::DirectoryTree;
+use stook::{Error, Result};
 use stook_testing::conformance::{Strange, TreeFeatures, read_all, tree_conformance, tree_matches_model};
 use stook_testing::model::tree::{TreeModel, tree_models};
 use stook_testing::trees::{MemoryTree, make_files};
@@ -208,4 +211,116 @@ fn a_root_that_is_no_directory_or_not_there_is_an_error() {
     symlink(directory.path(), directory.path().join("link")).unwrap();
     let tree = DirectoryTree::open(directory.path().join("link")).unwrap();
     assert!(tree.find(b"file").unwrap().is_some());
+}
+
+/// A tree that counts which of its files are open.
+#[derive(Debug)]
+struct Counting {
+    tree: MemoryTree,
+    open: Arc<AtomicUsize>,
+    most: AtomicUsize,
+}
+
+impl Tree for Counting {
+    fn path(&self) -> &Path {
+        self.tree.path()
+    }
+
+    fn root(&self) -> NodeId {
+        self.tree.root()
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        self.tree.lookup(parent, name)
+    }
+
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> Result<Option<Cursor>> {
+        self.tree.list(directory, from, page)
+    }
+
+    fn node(&self, id: NodeId) -> Result<Node> {
+        self.tree.node(id)
+    }
+
+    fn path_of(&self, id: NodeId) -> PathBuf {
+        self.tree.path_of(id)
+    }
+
+    fn link_target(&self, id: NodeId) -> Result<Vec<u8>> {
+        self.tree.link_target(id)
+    }
+
+    fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
+        let source = self.tree.open(id)?;
+        let open = Arc::clone(&self.open);
+        self.most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Ok(Arc::new(Counted { source, open }))
+    }
+
+    /// The last that was made comes first.
+    fn medium_order(&self, id: NodeId) -> u64 {
+        u64::MAX - id.get()
+    }
+}
+
+#[derive(Debug)]
+struct Counted {
+    source: Arc<dyn Source>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Source for Counted {
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn identity(&self) -> Identity {
+        self.source.identity()
+    }
+
+    fn current_identity(&self) -> Result<Identity> {
+        self.source.current_identity()
+    }
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
+        self.source.resolve(range, leaves)
+    }
+}
+
+#[test]
+fn a_gather_opens_few_files_at_once_and_begins_where_the_medium_does() {
+    let mut model = TreeModel::new();
+    for number in 0..2000 {
+        model = model.file(format!("{number}"), [7; 1000]);
+    }
+    let tree = Counting { tree: MemoryTree::new(&model), open: Arc::default(), most: AtomicUsize::new(0) };
+    let ids: Vec<NodeId> = model.iter().map(|(path, _)| tree.find(path).unwrap().unwrap()).collect();
+    for (memory_bytes, most_open) in [(64 << 20, 200), (10_000, 10), (1, 1)] {
+        tree.most.store(0, Ordering::Relaxed);
+        let options = GatherOptions { piece_bytes: 1000, memory_bytes, ..GatherOptions::default() };
+        let mut arrived = Vec::new();
+        let mut take = |gathered: Gathered| -> ControlFlow<()> {
+            assert!(gathered.result.unwrap().is_whole());
+            arrived.push(gathered.id);
+            ControlFlow::Continue(())
+        };
+        tree.gather(&ids, &Backend::Threads, &options, &mut take).unwrap();
+        assert!(tree.most.load(Ordering::Relaxed) <= most_open, "{:?}", tree.most);
+        assert_eq!(tree.open.load(Ordering::Relaxed), 0);
+        // What is in memory arrives in the order in which it is begun.
+        let mut wanted = ids.clone();
+        wanted.sort_unstable();
+        wanted.reverse();
+        assert_eq!(arrived, wanted);
+    }
 }
