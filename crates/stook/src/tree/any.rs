@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::gather::{Deliver, GatherOptions, gather_by_session};
-use super::node::{Kind, Node, NodeId, Xattr};
+use super::node::{Kind, Node, NodeId};
 use super::page::{Cursor, Page};
 use super::parts;
 use crate::engine::{EngineFactory, File};
@@ -69,12 +69,12 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// `InvalidInput` when it is none; I/O errors.
     fn link_target(&self, id: NodeId) -> Result<Vec<u8>>;
 
-    /// The extended attributes of a node, access control lists among them; none where the tree
-    /// carries none.
+    /// The extended attributes of a node, access control lists among them, as the system keeps
+    /// them: full names (`user.note`) and raw values. None where the tree carries none.
     ///
     /// # Errors
     /// I/O errors.
-    fn xattrs(&self, id: NodeId) -> Result<Vec<Xattr>> {
+    fn xattrs(&self, id: NodeId) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         self.node(id).map(|_| Vec::new())
     }
 

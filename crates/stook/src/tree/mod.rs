@@ -20,7 +20,7 @@ pub(crate) use any::{foreign_cursor, not_a_directory, not_a_file, unknown};
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
 pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};
-pub use node::{Kind, Node, NodeId, Xattr};
+pub use node::{Kind, Node, NodeId};
 pub use page::{Cursor, Entry, PAGE_LEN, Page};
 pub use table::{NodeTable, NodeTableBuilder};
 pub use target::{is_pack, remove_if_empty};

@@ -130,15 +130,6 @@ impl Node {
     }
 }
 
-/// An extended attribute as the system keeps it. Access control lists are among them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Xattr {
-    /// Its full name: `user.note`, `system.posix_acl_access`.
-    pub name: Vec<u8>,
-    /// Its value, raw.
-    pub value: Vec<u8>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
