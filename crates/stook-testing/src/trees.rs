@@ -3,8 +3,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,8 +92,8 @@ impl Tree for MemoryTree {
         match self.node(id)?.kind {
             Kind::Symlink => Ok(self.bytes(id).to_vec()),
             _ => {
-                let no_link = std::io::ErrorKind::InvalidInput.into();
-                Err(Error::io("read the link", self.path_of(id), no_link))
+                let no_link = io::ErrorKind::InvalidInput.into();
+                Err(Error::io("read link", self.path_of(id), no_link))
             }
         }
     }
@@ -106,7 +107,20 @@ impl Tree for MemoryTree {
     }
 }
 
-/// Makes the files of a model below a directory that is there and empty.
+/// Blocks of so many zeros are not written: they are holes, where the file system has holes.
+const HOLE_LEN: usize = 64 << 10;
+
+fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = fs::File::create(path)?;
+    for (block, start) in bytes.chunks(HOLE_LEN).zip((0_u64..).step_by(HOLE_LEN)) {
+        if block.iter().any(|byte| *byte != 0) {
+            file.write_all_at(block, start)?;
+        }
+    }
+    file.set_len(bytes.len() as u64)
+}
+
+/// Makes the files of a model below a directory that is there and empty. Long zeros become holes.
 ///
 /// # Panics
 /// When one cannot be made.
@@ -115,7 +129,7 @@ pub fn make_files(model: &TreeModel, below: &Path) {
     for (path, entry) in model.iter() {
         match entry {
             TreeEntry::Directory => fs::create_dir(path_of(path)),
-            TreeEntry::File(bytes) => fs::write(path_of(path), bytes),
+            TreeEntry::File(bytes) => write_with_holes(&path_of(path), bytes),
             TreeEntry::Symlink(target) => symlink(OsStr::from_bytes(target), path_of(path)),
             TreeEntry::Link(_) => Ok(()),
         }

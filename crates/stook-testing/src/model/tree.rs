@@ -71,11 +71,6 @@ impl TreeModel {
         self.entries.iter().map(|(path, entry)| (path.as_slice(), entry))
     }
 
-    /// What has a path.
-    pub fn get(&self, path: &[u8]) -> Option<&TreeEntry> {
-        self.entries.get(path)
-    }
-
     /// The path of the file that a path stands for: that of another name for a link.
     pub fn file_of<'a>(&'a self, path: &'a [u8]) -> &'a [u8] {
         match self.entries.get(path) {
@@ -90,21 +85,6 @@ impl TreeModel {
             Some(TreeEntry::File(bytes)) => Some(bytes),
             _ => None,
         }
-    }
-
-    /// How many names the file of a path has.
-    pub fn names_of(&self, path: &[u8]) -> usize {
-        let file = self.file_of(path);
-        self.entries.keys().filter(|other| self.file_of(other) == file).count()
-    }
-
-    /// The names in a directory, sorted.
-    pub fn names_in(&self, directory: &[u8]) -> Vec<&[u8]> {
-        let inside = self.entries.keys().filter_map(|path| match directory {
-            b"" => Some(path.as_slice()),
-            _ => path.strip_prefix(directory)?.strip_prefix(b"/"),
-        });
-        inside.filter(|name| !name.contains(&b'/')).collect()
     }
 
     /// How many entries there are.

@@ -45,8 +45,8 @@ pub trait Tree: Send + Sync + fmt::Debug {
     ///
     /// The order is the tree's own. While the directory does not change, every listing has all
     /// entries once and in the same order; of one that does, what is there all the time is listed
-    /// once. Entries that are there and cannot be told are on the page as
-    /// [`failures`](Page::failures), and the listing goes on behind them.
+    /// once. Entries that could not be read are on the page as [`failures`](Page::failures), and
+    /// the listing goes on behind them.
     ///
     /// # Errors
     /// `NotADirectory` when it is none, `InvalidInput` for a cursor that is none of this tree's;

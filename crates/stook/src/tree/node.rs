@@ -103,11 +103,11 @@ pub struct Node {
     /// What it is.
     pub kind: Kind,
     /// Permission bits with set-uid, set-gid and sticky, without the file type (`0o7777` at most),
-    /// if the tree tells.
+    /// where the tree has it.
     pub mode: Option<u32>,
-    /// Modification time, nanoseconds since 1970, if the tree tells.
+    /// Modification time, nanoseconds since 1970, where the tree has it.
     pub mtime_ns: Option<i64>,
-    /// User and group, if the tree tells.
+    /// User and group, where the tree has them.
     pub owner: Option<(u32, u32)>,
     /// Bytes of a file when it is read, of the target of a symbolic link; 0 for all else.
     pub len: u64,

@@ -27,9 +27,9 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
     /// The node that is called so.
     pub id: NodeId,
-    /// What it is, if the listing tells; [`Tree::node`](super::Tree::node) always does.
+    /// What it is, where the listing says; [`Tree::node`](super::Tree::node) always does.
     pub kind: Option<Kind>,
-    /// What [`Tree::node`](super::Tree::node) would say, if the listing tells.
+    /// What [`Tree::node`](super::Tree::node) would say, where the listing says all of it.
     pub node: Option<Node>,
 }
 
@@ -78,7 +78,7 @@ impl Page {
         self.entries.push(Listed { name_end: self.names.len(), id, kind, node });
     }
 
-    /// Adds what is there and cannot be told: the error names its path.
+    /// Adds an entry that could not be read: the error names its path.
     pub fn push_failure(&mut self, error: Error) {
         self.failures.push(error);
     }
@@ -108,7 +108,7 @@ impl Page {
         self.entries.len() + self.failures.len() >= PAGE_LEN
     }
 
-    /// What is there in the directory and could not be told; each error names its path.
+    /// Entries of the directory that could not be read; each error names its path.
     pub fn failures(&self) -> &[Error] {
         &self.failures
     }

@@ -7,7 +7,7 @@
 //! Ids are numbers in a table of what was met, found by device, inode and kind. Those three alone
 //! could not be an id: nobody without privileges opens a file by them. Names alone could not
 //! either: two names of one file would be two nodes, and a renamed file another one. The price is
-//! that each entry of a listing is asked for its inode, so listings tell the whole node, and that
+//! that each entry of a listing is asked for its inode, so listings have the whole node, and that
 //! the table grows with what was met, by about 120 bytes and its name for each.
 
 use std::collections::{HashMap, VecDeque};
@@ -332,7 +332,7 @@ impl Tree for DirectoryTree {
         let met = self.met(id)?;
         let path = || self.path_at(&met.place);
         let (Kind::Symlink, Place::In(_, name)) = (met.inode.kind, &met.place) else {
-            return Err(Error::io("read the link", path(), io::ErrorKind::InvalidInput.into()));
+            return Err(Error::io("read link", path(), io::ErrorKind::InvalidInput.into()));
         };
         let (handle, metadata) = self.status(&met)?;
         file::read_link(&handle, name, &metadata, path)

@@ -301,7 +301,7 @@ impl Source for Counted {
 fn a_gather_opens_few_files_at_once_and_begins_where_the_medium_does() {
     let mut model = TreeModel::new();
     for number in 0..2000 {
-        model = model.file(format!("{number}"), [7; 1000]);
+        model = model.file(format!("{number}"), [7_u8; 1000]);
     }
     let tree = Counting { tree: MemoryTree::new(&model), open: Arc::default(), most: AtomicUsize::new(0) };
     let ids: Vec<NodeId> = model.iter().map(|(path, _)| tree.find(path).unwrap().unwrap()).collect();

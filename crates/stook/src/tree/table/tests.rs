@@ -242,6 +242,27 @@ fn a_large_directory_is_listed_in_pages_and_each_name_found() {
 }
 
 #[test]
+fn a_million_names_are_listed_and_found() {
+    let path = |number: u64| format!("{}/{number}", number % 1000);
+    let mut builder = NodeTableBuilder::new("t");
+    for number in 0..1_000_000 {
+        builder.add(path(number).as_bytes(), Node::file(number)).unwrap();
+    }
+    let table = built(builder);
+    assert_eq!(table.len(), 1_001_000);
+    let directories = names(&table, table.root());
+    assert_eq!(directories.len(), 1000);
+    for name in directories {
+        let directory = table.lookup(table.root(), &name).unwrap().unwrap();
+        assert_eq!(names(&table, directory).len(), 1000);
+    }
+    for number in (0..1_000_000).step_by(997) {
+        let id = find(&table, path(number).as_bytes()).unwrap();
+        assert_eq!(table.node(id).unwrap().len, number);
+    }
+}
+
+#[test]
 fn a_path_of_ten_thousand_levels_is_built_found_and_named() {
     let path = vec![&b"d"[..]; 10_000].join(&b'/');
     let mut builder = NodeTableBuilder::new("t");
