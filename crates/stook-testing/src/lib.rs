@@ -13,4 +13,5 @@ pub mod model;
 pub mod s3;
 pub mod sim;
 pub mod soak;
+pub mod trees;
 pub mod web;

@@ -98,6 +98,14 @@ pub enum Error {
         /// What is there: `a FIFO`, `a symbolic link`.
         found: &'static str,
     },
+    /// An entry that no tree can have: its path leads out of it, or another entry is in the way.
+    #[error("{} cannot be in a tree of files: {what}", path.display())]
+    Entry {
+        /// The path of the tree, and behind it what the entry is called.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// The file system cannot do what writing needs.
     #[error("{} is on {file_system}, whose locks do not keep a second writer out; packs there can be read. \
              Write the pack on a local file system, and copy it when it is finished", path.display())]
@@ -139,7 +147,7 @@ impl Error {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
             Self::Remote(error) => error.kind.io_kind(),
-            Self::NotARegularFile { .. } => Some(io::ErrorKind::InvalidInput),
+            Self::NotARegularFile { .. } | Self::Entry { .. } => Some(io::ErrorKind::InvalidInput),
             Self::NoLocks { .. } => Some(io::ErrorKind::Unsupported),
             _ => None,
         }

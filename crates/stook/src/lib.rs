@@ -5,10 +5,10 @@
 //!
 //! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which
 //!   ranges), [`engine`] (executes reads and writes at a queue depth), [`source`] (anything that is
-//!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (writes files below a
-//!   directory that nothing leads out of), [`walk`] (lists trees and reads their small files),
-//!   [`names`] (names as text, and patterns on them), [`report`] (numbers people can trust),
-//!   [`mod@error`] (the error of the core);
+//!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (anything that has files
+//!   below names; writes files below a directory that nothing leads out of), [`walk`] (directories
+//!   on disk, walked with many threads or as a tree), [`names`] (names as text, and patterns on
+//!   them), [`report`] (numbers people can trust), [`mod@error`] (the error of the core);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
 //!   [`mod@bench`], [`sparse`];
 //! - **operations**, which may know several capabilities: [`ops`], one call for each thing that the

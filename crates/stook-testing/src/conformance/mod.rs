@@ -7,6 +7,7 @@ mod page;
 mod source;
 mod storage;
 mod strange;
+mod tree;
 
 pub use engine::{engine_conformance, read, run_all, write};
 pub use model::{FileOperation, engine_matches_model, file_operations};
@@ -15,3 +16,4 @@ pub use page::page_conformance;
 pub use source::source_conformance;
 pub use storage::{contents, pattern, read_all, storage_conformance};
 pub use strange::Strange;
+pub use tree::{TreeFeatures, tree_conformance, tree_matches_model};

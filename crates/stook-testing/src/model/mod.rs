@@ -6,3 +6,4 @@ pub mod extent;
 pub mod pack;
 pub mod plan;
 pub mod sparse;
+pub mod tree;

@@ -38,17 +38,25 @@ impl FileSource {
             io::ErrorKind::NotFound => misspelt(path).unwrap_or_else(|| Error::io("open", path, error)),
             _ => Error::io("open", path, error),
         })?;
-        let opened = |error: io::Error| Error::io("open", path, error);
         // It can be opened and has a length, and only a read would be refused.
-        if file.metadata().map_err(opened)?.is_dir() {
-            return Err(opened(Errno::ISDIR.into()));
+        if file.metadata().map_err(|error| Error::io("open", path, error))?.is_dir() {
+            return Err(Error::io("open", path, Errno::ISDIR.into()));
         }
-        let handle = file.try_clone().map_err(opened)?;
+        Self::opened(file, path)
+    }
+
+    /// What was opened for reading without waiting (`O_NONBLOCK`), with the length it has now.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn opened(file: fs::File, path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| Error::io("open", path, error);
+        let handle = file.try_clone().map_err(failed)?;
         let source = Self::new(Arc::new(File::from_std(file, path, false)))?;
         let source = if source.is_empty() { source.checked_empty()? } else { source };
         // Reads are to wait: engines pass on that a device was not ready.
-        let flags = fcntl_getfl(&handle).map_err(|error| opened(error.into()))?;
-        fcntl_setfl(&handle, flags.difference(OFlags::NONBLOCK)).map_err(|error| opened(error.into()))?;
+        let flags = fcntl_getfl(&handle).map_err(|error| failed(error.into()))?;
+        fcntl_setfl(&handle, flags.difference(OFlags::NONBLOCK)).map_err(|error| failed(error.into()))?;
         Ok(source)
     }
 

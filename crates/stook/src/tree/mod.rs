@@ -1,14 +1,28 @@
-//! Trees of files that come out of something else: a directory out of which nothing can lead, and
-//! files that get their names when they are whole.
+//! Trees of files: what they are to everything that lists, copies or reads them ([`Tree`]), the
+//! names and nodes of those that are known as a whole ([`NodeTable`]), and what comes out of one: a
+//! directory out of which nothing can lead ([`Folder`]), and files that get their names when they
+//! are whole.
 
+mod any;
 mod draft;
 pub(crate) mod existing;
+mod gather;
+mod node;
+mod page;
+pub(crate) mod parts;
 pub(crate) mod room;
+mod table;
 pub(crate) mod target;
 mod unpacked;
 
+pub use any::Tree;
+pub(crate) use any::{foreign_cursor, not_a_directory, not_a_file, unknown};
 pub use draft::{Draft, Folder, Refused};
 pub use existing::Overwrite;
+pub use gather::{BodyPiece, Deliver, GatherOptions, Gathered};
+pub use node::{Kind, Node, NodeId};
+pub use page::{Cursor, Entry, PAGE_LEN, Page};
+pub use table::{NodeTable, NodeTableBuilder};
 pub use target::{is_pack, remove_if_empty};
 pub(crate) use unpacked::SelectKeys;
 pub use unpacked::{Failure, UnpackSummary};

@@ -86,7 +86,7 @@ impl Directory {
     }
 
     /// Whether this directory or one above it is that inode.
-    fn is_inside(&self, device: u64, inode: u64) -> bool {
+    pub(super) fn is_inside(&self, device: u64, inode: u64) -> bool {
         self.upwards().any(|d| (d.device, d.inode) == (device, inode))
     }
 

@@ -17,60 +17,8 @@ use super::directory::Directory;
 use super::file;
 use crate::error::{Error, Result};
 use crate::source::Identity;
-
-/// What an entry of a directory is. Links are links: they are never followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// A directory.
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Symlink,
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A block device.
-    BlockDevice,
-    /// A character device.
-    CharDevice,
-}
-
-impl Kind {
-    /// Neither a directory nor a file nor a link: nothing that has bytes to read.
-    pub const fn is_special(self) -> bool {
-        matches!(self, Self::Fifo | Self::Socket | Self::BlockDevice | Self::CharDevice)
-    }
-
-    /// `None` where the file system does not say.
-    pub(super) fn from_type(file_type: FileType) -> Option<Self> {
-        match file_type {
-            FileType::Directory => Some(Self::Directory),
-            FileType::RegularFile => Some(Self::File),
-            FileType::Symlink => Some(Self::Symlink),
-            FileType::Fifo => Some(Self::Fifo),
-            FileType::Socket => Some(Self::Socket),
-            FileType::BlockDevice => Some(Self::BlockDevice),
-            FileType::CharacterDevice => Some(Self::CharDevice),
-            FileType::Unknown => None,
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Directory => "directory",
-            Self::File => "file",
-            Self::Symlink => "symbolic link",
-            Self::Fifo => "named pipe",
-            Self::Socket => "socket",
-            Self::BlockDevice => "block device",
-            Self::CharDevice => "character device",
-        })
-    }
-}
+pub use crate::tree::Kind;
+use crate::tree::Node;
 
 /// What the inode of an entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +58,25 @@ impl Metadata {
             mtime_ns: self.mtime_ns,
             ctime_ns: self.ctime_ns,
             ..Identity::default()
+        }
+    }
+
+    /// What a tree says of it.
+    pub fn node(&self) -> Node {
+        Node {
+            kind: self.kind,
+            mode: Some(self.mode),
+            mtime_ns: Some(self.mtime_ns),
+            owner: Some((self.uid, self.gid)),
+            len: if matches!(self.kind, Kind::File | Kind::Symlink) { self.len } else { 0 },
+            links: match self.kind {
+                Kind::Directory => 1,
+                _ => u32::try_from(self.links).unwrap_or(u32::MAX).max(1),
+            },
+            device: match self.kind {
+                Kind::BlockDevice | Kind::CharDevice => self.special_device,
+                _ => 0,
+            },
         }
     }
 

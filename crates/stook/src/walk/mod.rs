@@ -17,11 +17,15 @@
 //!
 //! The order is: a directory before its entries; siblings roughly by name; nothing more.
 //!
+//! A [`DirectoryTree`] is a directory as a [`Tree`](crate::tree::Tree): for those who ask for one
+//! thing after another instead of taking all as it comes.
+//!
 //! This module never writes, and it never resolves hard links: it tells device, inode and the
 //! number of names, and the consumer decides.
 
 mod buffers;
 mod directory;
+mod directory_tree;
 mod entry;
 mod file;
 mod handover;
@@ -37,6 +41,7 @@ use std::sync::Mutex;
 use std::thread;
 
 pub use buffers::FileBytes;
+pub use directory_tree::DirectoryTree;
 pub use entry::{
     Candidate, Content, Decision, Kind, LargeFile, Metadata, WalkError, WalkEvent, WalkItem, WalkSummary,
 };

@@ -89,6 +89,11 @@ fn open_one(path: &Path, prefix: &[u8], open: &Arc<OpenDirectories>) -> Result<T
     Ok(Task::RootFile { directory: open_directory(parent, &[], open)?, name, key })
 }
 
+/// The root of a tree of its own, which keeps its own number of directories open.
+pub(super) fn open_alone(path: &Path) -> Result<Arc<Directory>> {
+    open_directory(path, &[], &Arc::new(OpenDirectories::with_limit(open_directories_max())))
+}
+
 fn open_directory(path: &Path, prefix: &[u8], open: &Arc<OpenDirectories>) -> Result<Arc<Directory>> {
     let handle = open_root(path).map_err(|e| Error::io("open", path, e))?;
     let metadata: Metadata = file::status(&handle).map_err(|e| Error::io("stat", path, e))?;

@@ -16,4 +16,6 @@ mod storage;
 mod storage_faults;
 mod storage_model;
 #[cfg(unix)]
+mod tree;
+#[cfg(unix)]
 mod walk;

@@ -1,0 +1,143 @@
+//! Trees made of a [`TreeModel`]: in memory, and as files on disk.
+#![expect(clippy::unwrap_used, reason = "a tree that cannot be made ends the test on the spot")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use stook::error::{Error, Result};
+use stook::source::{MemorySource, Source};
+use stook::tree::{Cursor, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree};
+
+use crate::model::tree::{TreeEntry, TreeModel};
+
+/// A tree in memory: names and nodes in a table, the bytes of each node beside it.
+#[derive(Debug)]
+pub struct MemoryTree {
+    table: NodeTable,
+    /// By number of node: the bytes of a file, the target of a link.
+    bytes: Vec<Bytes>,
+}
+
+impl MemoryTree {
+    /// The tree of a model. Entries are added from the last to the first, so that directories come
+    /// behind what is in them.
+    ///
+    /// # Panics
+    /// When the table refuses something.
+    pub fn new(model: &TreeModel) -> Self {
+        let mut builder = NodeTableBuilder::new("memory");
+        // Of the root.
+        let mut all_bytes = vec![Bytes::new()];
+        let entries: Vec<_> = model.iter().collect();
+        for (path, entry) in entries.iter().rev() {
+            let (kind, bytes) = match entry {
+                TreeEntry::Directory => (Kind::Directory, Bytes::new()),
+                TreeEntry::File(bytes) => (Kind::File, Bytes::copy_from_slice(bytes)),
+                TreeEntry::Symlink(target) => (Kind::Symlink, Bytes::copy_from_slice(target)),
+                TreeEntry::Link(_) => continue,
+            };
+            let node = Node { len: bytes.len() as u64, ..Node::new(kind) };
+            let id = builder.add(path, node).unwrap();
+            assert_eq!(id.get(), all_bytes.len() as u64);
+            all_bytes.push(bytes);
+        }
+        for (path, entry) in entries {
+            if let TreeEntry::Link(to) = entry {
+                let file = builder.find(to).unwrap();
+                builder.link(path, file).unwrap();
+            }
+        }
+        let (table, refused) = builder.finish();
+        assert!(refused.is_empty(), "{refused:?}");
+        Self { table, bytes: all_bytes }
+    }
+
+    fn bytes(&self, id: NodeId) -> Bytes {
+        self.bytes.get(id.get() as usize).cloned().unwrap_or_default()
+    }
+}
+
+impl Tree for MemoryTree {
+    fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    fn root(&self) -> NodeId {
+        self.table.root()
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        self.table.lookup(parent, name)
+    }
+
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> Result<Option<Cursor>> {
+        self.table.list(directory, from, page)
+    }
+
+    fn node(&self, id: NodeId) -> Result<Node> {
+        self.table.node(id)
+    }
+
+    fn path_of(&self, id: NodeId) -> PathBuf {
+        self.table.path_of(id)
+    }
+
+    fn link_target(&self, id: NodeId) -> Result<Vec<u8>> {
+        match self.node(id)?.kind {
+            Kind::Symlink => Ok(self.bytes(id).to_vec()),
+            _ => {
+                let no_link = io::ErrorKind::InvalidInput.into();
+                Err(Error::io("read link", self.path_of(id), no_link))
+            }
+        }
+    }
+
+    fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
+        let path = self.path_of(id);
+        match self.node(id)?.kind {
+            Kind::File => Ok(Arc::new(MemorySource::new(path, self.bytes(id)))),
+            kind => Err(Error::NotARegularFile { path, found: kind.noun() }),
+        }
+    }
+}
+
+/// Blocks of so many zeros are not written: they are holes, where the file system has holes.
+const HOLE_LEN: usize = 64 << 10;
+
+fn write_with_holes(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = fs::File::create(path)?;
+    for (block, start) in bytes.chunks(HOLE_LEN).zip((0_u64..).step_by(HOLE_LEN)) {
+        if block.iter().any(|byte| *byte != 0) {
+            file.write_all_at(block, start)?;
+        }
+    }
+    file.set_len(bytes.len() as u64)
+}
+
+/// Makes the files of a model below a directory that is there and empty. Long zeros become holes.
+///
+/// # Panics
+/// When one cannot be made.
+pub fn make_files(model: &TreeModel, below: &Path) {
+    let path_of = |path: &[u8]| below.join(OsStr::from_bytes(path));
+    for (path, entry) in model.iter() {
+        match entry {
+            TreeEntry::Directory => fs::create_dir(path_of(path)),
+            TreeEntry::File(bytes) => write_with_holes(&path_of(path), bytes),
+            TreeEntry::Symlink(target) => symlink(OsStr::from_bytes(target), path_of(path)),
+            TreeEntry::Link(_) => Ok(()),
+        }
+        .unwrap();
+    }
+    for (path, entry) in model.iter() {
+        if let TreeEntry::Link(to) = entry {
+            fs::hard_link(path_of(to), path_of(path)).unwrap();
+        }
+    }
+}

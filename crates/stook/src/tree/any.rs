@@ -1,0 +1,165 @@
+//! [`Tree`]: files and directories that can be listed, asked and read, whatever they are made of.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::gather::{Deliver, GatherOptions, gather_by_session};
+use super::node::{Kind, Node, NodeId};
+use super::page::{Cursor, Page};
+use super::parts;
+use crate::engine::{EngineFactory, File};
+use crate::error::{Error, Result};
+use crate::source::Source;
+
+/// A tree of files: a directory on disk, an archive, a pack at one generation.
+///
+/// What callers may rely on:
+/// - ids are those of this tree, and stable for its life: the same node has the same id whenever it
+///   is met, under all of its names;
+/// - nothing is followed: a link is a node with a target, and `..` is no name;
+/// - errors are the core's and name the path of the node that was asked for. An id that the tree
+///   never gave is [`NotFound`](io::ErrorKind::NotFound), the wrong kind of node
+///   [`NotADirectory`](io::ErrorKind::NotADirectory), [`Error::NotARegularFile`] or
+///   [`InvalidInput`](io::ErrorKind::InvalidInput), as each method says;
+/// - a tree may change where its medium does (a directory on disk). What was opened before is held
+///   against the state it had then; what no longer is what it was is an error.
+pub trait Tree: Send + Sync + fmt::Debug {
+    /// What to call the tree in messages: a path, or an address without secrets.
+    fn path(&self) -> &Path;
+
+    /// The directory that all else is below.
+    fn root(&self) -> NodeId;
+
+    /// What has this name in a directory; `None` where nothing has, or nothing could have (`..`, a
+    /// name with a slash).
+    ///
+    /// # Errors
+    /// `NotADirectory` when the parent is none; I/O errors.
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>>;
+
+    /// Clears `page` and puts the next entries of a directory on it, at most
+    /// [`PAGE_LEN`](super::PAGE_LEN). Says where the page after it begins; `None` at the end. A
+    /// page may be empty and yet not the last.
+    ///
+    /// The order is the tree's own. While the directory does not change, every listing has all
+    /// entries once and in the same order; of one that does, what is there all the time is listed
+    /// once. Entries that could not be read are on the page as [`failures`](Page::failures), and
+    /// the listing goes on behind them.
+    ///
+    /// # Errors
+    /// `NotADirectory` when it is none, `InvalidInput` for a cursor that is none of this tree's;
+    /// I/O errors.
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> Result<Option<Cursor>>;
+
+    /// What a node is.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn node(&self, id: NodeId) -> Result<Node>;
+
+    /// Where a node is, for messages: one of its names, below [`path`](Self::path). Of an id that
+    /// the tree never gave, the path of the tree.
+    fn path_of(&self, id: NodeId) -> PathBuf;
+
+    /// The target of a symbolic link, as it is stored: any bytes, which may lead anywhere.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is none; I/O errors.
+    fn link_target(&self, id: NodeId) -> Result<Vec<u8>>;
+
+    /// The extended attributes of a node, access control lists among them, as the system keeps
+    /// them: full names (`user.note`) and raw values. None where the tree carries none.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn xattrs(&self, id: NodeId) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.node(id).map(|_| Vec::new())
+    }
+
+    /// The bytes of a regular file, to be read by range.
+    ///
+    /// # Errors
+    /// [`Error::NotARegularFile`] when it is none; I/O errors.
+    fn open(&self, id: NodeId) -> Result<Arc<dyn Source>>;
+
+    /// The file on disk that holds the bytes of a node and nothing else, where there is one: what
+    /// can be cloned, or handed to the kernel as it is. `None` for all else.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn whole_file(&self, id: NodeId) -> Result<Option<Arc<File>>> {
+        self.node(id).map(|_| None)
+    }
+
+    /// Where the bytes of a node lie among those of the others: who reads many begins with the
+    /// lowest. It is only a hint, and made without I/O.
+    fn medium_order(&self, id: NodeId) -> u64 {
+        id.get()
+    }
+
+    /// The node of a path of names with `/` between them, relative to the root; the empty path is
+    /// the root. No link is followed. `None` where nothing has this path, or nothing could have it.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn find(&self, path: &[u8]) -> Result<Option<NodeId>> {
+        let Ok(names) = parts::split(path) else { return Ok(None) };
+        let mut at = self.root();
+        for name in names {
+            match self.lookup(at, name) {
+                Ok(Some(id)) => at = id,
+                Ok(None) => return Ok(None),
+                Err(error) if error.io_kind() == Some(io::ErrorKind::NotADirectory) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// Reads the bodies of many files in one pass, in the order of the medium, at the depth of one
+    /// engine. Each arrives as soon as it is read, or its error does: nothing is swallowed, and one
+    /// that fails stops no other. [`GatherOptions`] bound the memory. It ends early when `deliver`
+    /// breaks.
+    ///
+    /// The same id may stand there twice. Bytes that are delivered are of the state that the file
+    /// had when it was opened during the pass.
+    ///
+    /// This one opens each file by itself. Trees whose bodies lie side by side in few files read
+    /// over the gaps instead.
+    ///
+    /// # Errors
+    /// When the engine cannot be made. What a body meets is delivered.
+    fn gather(
+        &self,
+        ids: &[NodeId],
+        factory: &dyn EngineFactory,
+        options: &GatherOptions,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<()> {
+        gather_by_session(self, ids, factory, options, deliver)
+    }
+}
+
+/// For a node that was to be listed, or looked into, and is no directory.
+pub(crate) fn not_a_directory(operation: &'static str, path: PathBuf) -> Error {
+    Error::io(operation, path, io::ErrorKind::NotADirectory.into())
+}
+
+/// For a node that was to be opened, and is no file.
+pub(crate) fn not_a_file(kind: Kind, path: PathBuf) -> Error {
+    Error::NotARegularFile { path, found: kind.noun() }
+}
+
+/// For a cursor that some other tree gave.
+pub(crate) fn foreign_cursor(path: PathBuf) -> Error {
+    let what = io::Error::new(io::ErrorKind::InvalidInput, "the listing was not begun in this tree");
+    Error::io("list", path, what)
+}
+
+/// For an id that the tree did not give.
+pub(crate) fn unknown(tree: &Path, id: NodeId) -> Error {
+    let what = io::Error::new(io::ErrorKind::NotFound, format!("it has no node {}", id.get()));
+    Error::io("look into", tree, what)
+}

@@ -1,0 +1,380 @@
+//! [`DirectoryTree`]: a directory on disk as a [`Tree`].
+//!
+//! Everything is opened below one descriptor, name by name, and no link is followed (but for the
+//! root, which the caller named): whatever happens to the directory meanwhile, nothing leads out
+//! of it. It never writes.
+//!
+//! Ids are numbers in a table of what was met, found by device, inode and kind. Those three alone
+//! could not be an id: nobody without privileges opens a file by them. Names alone could not
+//! either: two names of one file would be two nodes, and a renamed file another one. The price is
+//! that each entry of a listing is asked for its inode, so listings have the whole node, and that
+//! the table grows with what was met, by about 120 bytes and its name for each.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::Dir;
+
+use super::directory::{Directory, is_dot, lock};
+use super::entry::Metadata;
+use super::{file, roots};
+use crate::engine;
+use crate::error::{Error, Result};
+use crate::source::{FileSource, Source};
+use crate::tree::parts::check_name;
+use crate::tree::target::NAME_ON_DISK_MAX;
+use crate::tree::{
+    Cursor, Kind, Node, NodeId, Page, Tree, foreign_cursor, not_a_directory, not_a_file, unknown,
+};
+
+/// A directory on disk.
+///
+/// Beside what [`Tree`] says:
+/// - listings have the order of the file system, which is the same while nothing is added or
+///   removed, and skip what is removed meanwhile;
+/// - a name that stands for another file than it did when its id was given is an error with the
+///   path for that id; looked up or listed again, the name has another id. A file that was renamed
+///   keeps its id, and is found again when it is met under its new name;
+/// - where the system gives the inode of a removed file to a new one of the same kind, the new one
+///   has the id of the old: what is open is told apart all the same, by its
+///   [`Identity`](crate::source::Identity);
+/// - a mount point that leads back to a directory above it is not entered.
+#[derive(Debug)]
+pub struct DirectoryTree {
+    path: PathBuf,
+    known: Mutex<Known>,
+    /// Listings that ended at a page, the last at the end. One that goes on in the same stream
+    /// neither opens nor seeks, and where offsets are positions (tmpfs before Linux 6.6) it misses
+    /// nothing when others are removed.
+    listings: Mutex<VecDeque<Listing>>,
+}
+
+/// Listings that are kept open.
+const LISTINGS_MAX: usize = 8;
+
+/// A listing that goes on.
+#[derive(Debug)]
+struct Listing {
+    directory: NodeId,
+    offset: u64,
+    stream: Dir,
+}
+
+/// What was met.
+#[derive(Debug, Default)]
+struct Known {
+    /// By id. The first is the root.
+    nodes: Vec<Met>,
+    by_inode: HashMap<Inode, u64>,
+}
+
+/// What a node is known by. The kind counts, so that no file becomes a directory where an inode is
+/// used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Inode {
+    device: u64,
+    inode: u64,
+    kind: Kind,
+}
+
+impl Inode {
+    fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.device, inode: metadata.inode, kind: metadata.kind }
+    }
+}
+
+/// A node, and where it was met last.
+#[derive(Debug, Clone)]
+struct Met {
+    inode: Inode,
+    place: Place,
+    /// Of a directory: it itself, once it was entered.
+    entered: Option<Arc<Directory>>,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Root,
+    In(Arc<Directory>, CString),
+}
+
+impl DirectoryTree {
+    /// The tree below a directory. A link is followed here, because the caller named it, and
+    /// nowhere else.
+    ///
+    /// # Errors
+    /// I/O errors; that it is no directory.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let root = roots::open_alone(path)?;
+        let stat_failed = |error| Error::io("stat", path, error);
+        let handle = root.handle().map_err(stat_failed)?;
+        let inode = Inode::of(&file::status(&*handle).map_err(stat_failed)?);
+        let known = Known {
+            nodes: vec![Met { inode, place: Place::Root, entered: Some(root) }],
+            by_inode: HashMap::from([(inode, 0)]),
+        };
+        Ok(Self { path: path.to_path_buf(), known: Mutex::new(known), listings: Mutex::default() })
+    }
+
+    fn met(&self, id: NodeId) -> Result<Met> {
+        let number = usize::try_from(id.get()).unwrap_or(usize::MAX);
+        let met = lock(&self.known).nodes.get(number).cloned();
+        met.ok_or_else(|| unknown(&self.path, id))
+    }
+
+    /// The id of what was met under a name just now.
+    fn meet(&self, directory: &Arc<Directory>, name: &CStr, metadata: &Metadata) -> NodeId {
+        let inode = Inode::of(metadata);
+        let mut known = lock(&self.known);
+        let Known { nodes, by_inode } = &mut *known;
+        let number = *by_inode.entry(inode).or_insert(nodes.len() as u64);
+        match nodes.get_mut(number as usize) {
+            Some(met) => met.moved_to(directory, name),
+            None => {
+                let place = Place::In(Arc::clone(directory), name.to_owned());
+                nodes.push(Met { inode, place, entered: None });
+            }
+        }
+        NodeId::new(number)
+    }
+
+    fn path_at(&self, place: &Place) -> PathBuf {
+        match place {
+            Place::Root => self.path.clone(),
+            Place::In(directory, name) => directory.path_of(name),
+        }
+    }
+
+    /// A directory, entered. `operation` is what it is entered for.
+    fn directory(&self, operation: &'static str, id: NodeId) -> Result<Arc<Directory>> {
+        let met = self.met(id)?;
+        if met.inode.kind != Kind::Directory {
+            return Err(not_a_directory(operation, self.path_at(&met.place)));
+        }
+        let (parent, name) = match (met.entered, &met.place) {
+            (Some(directory), _) => return Ok(directory),
+            (None, Place::In(parent, name)) => (parent, name),
+            (None, Place::Root) => return Err(unknown(&self.path, id)),
+        };
+        let failed = |error| Error::io("open", parent.path_of(name), error);
+        let (directory, metadata) = Directory::enter(parent, name).map_err(failed)?;
+        if Inode::of(&metadata) != met.inode {
+            return Err(replaced(parent.path_of(name)));
+        }
+        let mut known = lock(&self.known);
+        let still_there = known.nodes.get_mut(id.get() as usize).filter(|known| known.place.is(parent, name));
+        if let Some(known) = still_there {
+            known.entered = Some(Arc::clone(&directory));
+        }
+        Ok(directory)
+    }
+
+    /// What a node is now, with the open directory it is in; of the root, itself. An error where
+    /// its name stands for another.
+    fn status(&self, met: &Met) -> Result<(Arc<OwnedFd>, Metadata)> {
+        let failed = |error| Error::io("stat", self.path_at(&met.place), error);
+        let (handle, status) = match (&met.place, &met.entered) {
+            (Place::In(directory, name), _) => {
+                let handle = directory.handle().map_err(failed)?;
+                let status = file::status_at(&handle, name);
+                (handle, status)
+            }
+            (Place::Root, Some(root)) => {
+                let handle = root.handle().map_err(failed)?;
+                let status = file::status(&*handle);
+                (handle, status)
+            }
+            // The root was entered when the tree was opened.
+            (Place::Root, None) => return Err(failed(io::ErrorKind::NotFound.into())),
+        };
+        let metadata = status.map_err(failed)?;
+        if Inode::of(&metadata) != met.inode {
+            return Err(replaced(self.path_at(&met.place)));
+        }
+        Ok((handle, metadata))
+    }
+
+    fn open_file(&self, id: NodeId) -> Result<FileSource> {
+        let met = self.met(id)?;
+        let path = self.path_at(&met.place);
+        if met.inode.kind != Kind::File {
+            return Err(not_a_file(met.inode.kind, path));
+        }
+        let (handle, metadata) = self.status(&met)?;
+        let Place::In(_, name) = &met.place else { return Err(unknown(&self.path, id)) };
+        let failed = |error| Error::io("open", &path, error);
+        let opened = file::open_regular(&handle, name, &metadata).map_err(failed)?;
+        // Another may have got the name since.
+        if Inode::of(&file::status(&opened).map_err(failed)?) != met.inode {
+            return Err(replaced(path));
+        }
+        FileSource::opened(File::from(opened), &path)
+    }
+
+    fn take_listing(&self, directory: NodeId, offset: u64) -> Option<Dir> {
+        let mut kept = lock(&self.listings);
+        let at = kept.iter().position(|kept| kept.directory == directory && kept.offset == offset)?;
+        kept.remove(at).map(|listing| listing.stream)
+    }
+
+    fn keep_listing(&self, listing: Listing) {
+        let mut kept = lock(&self.listings);
+        kept.push_back(listing);
+        if kept.len() > LISTINGS_MAX {
+            kept.pop_front();
+        }
+    }
+
+    /// Puts what has a name in a directory on the page; what is gone already is left out.
+    fn list_one(&self, directory: &Arc<Directory>, handle: &OwnedFd, name: &CStr, page: &mut Page) {
+        let error = match file::status_at(handle, name) {
+            Ok(metadata) if leads_back(directory, &metadata) => leads_back_error(),
+            Ok(metadata) => {
+                let id = self.meet(directory, name, &metadata);
+                return page.push(name.to_bytes(), id, metadata.node());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => error,
+        };
+        page.push_failure(Error::io("stat", directory.path_of(name), error));
+    }
+}
+
+impl Place {
+    /// Whether it is this name in this directory.
+    fn is(&self, directory: &Arc<Directory>, name: &CStr) -> bool {
+        matches!(self, Self::In(here, called) if Arc::ptr_eq(here, directory) && called.as_c_str() == name)
+    }
+}
+
+impl Met {
+    /// Names of files may be several, of which any leads to it: the one it was met under last is
+    /// the one that is there.
+    fn moved_to(&mut self, directory: &Arc<Directory>, name: &CStr) {
+        if matches!(self.place, Place::Root) || self.place.is(directory, name) {
+            return;
+        }
+        self.place = Place::In(Arc::clone(directory), name.to_owned());
+        // It is entered again from where it is now.
+        self.entered = None;
+    }
+}
+
+impl Tree for DirectoryTree {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn root(&self) -> NodeId {
+        NodeId::new(0)
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        let directory = self.directory("look into", parent)?;
+        if check_name(name).is_err() || name.len() > NAME_ON_DISK_MAX {
+            return Ok(None);
+        }
+        let Ok(name) = CString::new(name) else { return Ok(None) };
+        let failed = |error| Error::io("stat", directory.path_of(&name), error);
+        let handle = directory.handle().map_err(failed)?;
+        match file::status_at(&handle, &name) {
+            Ok(metadata) if leads_back(&directory, &metadata) => Err(failed(leads_back_error())),
+            Ok(metadata) => Ok(Some(self.meet(&directory, &name, &metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> Result<Option<Cursor>> {
+        page.clear();
+        let id = directory;
+        let directory = self.directory("list", id)?;
+        let failed = |error| Error::io("list", directory.path_of(c""), error);
+        let handle = directory.handle().map_err(failed)?;
+        let mut stream = match from {
+            Cursor::Token(_) => return Err(foreign_cursor(directory.path_of(c""))),
+            Cursor::Start => open_listing(&handle, 0).map_err(failed)?,
+            Cursor::At(offset) => match self.take_listing(id, *offset) {
+                Some(stream) => stream,
+                None => open_listing(&handle, *offset).map_err(failed)?,
+            },
+        };
+        while let Some(entry) = stream.read() {
+            let entry = entry.map_err(|error| failed(error.into()))?;
+            if is_dot(entry.file_name()) {
+                continue;
+            }
+            self.list_one(&directory, &handle, entry.file_name(), page);
+            if page.is_full() {
+                let offset = entry.offset().cast_unsigned();
+                self.keep_listing(Listing { directory: id, offset, stream });
+                return Ok(Some(Cursor::At(offset)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn node(&self, id: NodeId) -> Result<Node> {
+        Ok(self.status(&self.met(id)?)?.1.node())
+    }
+
+    fn path_of(&self, id: NodeId) -> PathBuf {
+        self.met(id).map_or_else(|_| self.path.clone(), |met| self.path_at(&met.place))
+    }
+
+    fn link_target(&self, id: NodeId) -> Result<Vec<u8>> {
+        let met = self.met(id)?;
+        let path = || self.path_at(&met.place);
+        let (Kind::Symlink, Place::In(_, name)) = (met.inode.kind, &met.place) else {
+            return Err(Error::io("read link", path(), io::ErrorKind::InvalidInput.into()));
+        };
+        let (handle, metadata) = self.status(&met)?;
+        file::read_link(&handle, name, &metadata, path)
+    }
+
+    fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(self.open_file(id)?))
+    }
+
+    fn whole_file(&self, id: NodeId) -> Result<Option<Arc<engine::File>>> {
+        if self.met(id)?.inode.kind != Kind::File {
+            return Ok(None);
+        }
+        Ok(Some(Arc::clone(self.open_file(id)?.file())))
+    }
+
+    /// The number of the inode: most file systems give neighbours to files that are made one after
+    /// another, and lay both out in that order.
+    fn medium_order(&self, id: NodeId) -> u64 {
+        self.met(id).map_or(u64::MAX, |met| met.inode.inode)
+    }
+}
+
+/// A listing from an offset on that the system gave; it has a position of its own.
+fn open_listing(directory: &OwnedFd, offset: u64) -> io::Result<Dir> {
+    let mut stream = Dir::read_from(directory)?;
+    if offset != 0 {
+        stream.seek(offset.cast_signed())?;
+    }
+    Ok(stream)
+}
+
+/// Whether what was met is the directory it was met in, or one above.
+fn leads_back(directory: &Directory, metadata: &Metadata) -> bool {
+    metadata.kind == Kind::Directory && directory.is_inside(metadata.device, metadata.inode)
+}
+
+fn leads_back_error() -> io::Error {
+    io::Error::other("it is one of its own ancestors; it is not entered again")
+}
+
+fn replaced(path: PathBuf) -> Error {
+    let what = "it was replaced by another while the tree was in use; look it up again";
+    Error::io("find", path, io::Error::other(what))
+}
