@@ -30,10 +30,13 @@ pub trait Check: Send + Sync + fmt::Debug {
 /// The `len` bytes of a checked leaf, out of what its leaves gave.
 pub(crate) fn verified(check: &dyn Check, read: Bytes, len: u64) -> Result<Bytes> {
     let bytes = check.verify(read)?;
-    let (path, got) = (check.path(), bytes.len() as u64);
-    match got {
-        _ if got == len => Ok(bytes),
-        _ if got < len => Err(Error::ShortRead { path: path.to_path_buf(), offset: 0, wanted: len, got }),
-        _ => Err(Error::LongRead { path: path.to_path_buf(), offset: 0, wanted: len, got }),
+    let got = bytes.len() as u64;
+    if got == len {
+        return Ok(bytes);
     }
+    let path = check.path().to_path_buf();
+    Err(match got < len {
+        true => Error::ShortRead { path, offset: 0, wanted: len, got },
+        false => Error::LongRead { path, offset: 0, wanted: len, got },
+    })
 }

@@ -67,6 +67,7 @@ impl Source for Composite {
                     }
                     Leaf::Bytes(bytes) => Leaf::Bytes(bytes.slice(start as usize..(start + len) as usize)),
                     Leaf::Fill { byte, .. } => Leaf::Fill { byte: *byte, len },
+                    Leaf::Checked { .. } => panic!("none is among them"),
                 });
             }
             at += leaf.len();
