@@ -256,14 +256,7 @@ impl Pack {
             ));
         }
         pack.state()?;
-        let options = PyDict::new(py);
-        options.set_item("at", pack.settings.at_ns)?;
-        options.set_item("generation", pack.settings.generation)?;
-        options.set_item("map", pack.settings.map)?;
-        options.set_item("access", name_of(&pack.settings.access, &ACCESS))?;
-        let path = std::path::absolute(&pack.settings.path)?;
-        let open = (slf.get_type(), path.into_os_string(), "r");
-        Ok((py.import("functools")?.getattr("partial")?.call(open, Some(&options))?, ()))
+        Ok((pack.settings.recipe(py)?, ()))
     }
 }
 
