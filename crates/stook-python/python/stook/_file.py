@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 
 from stook._errors import ClosedError, InvalidError, OutOfBoundsError
 from stook._progress import callback
@@ -215,7 +215,7 @@ class File(io.BufferedIOBase):
     @property
     def name(self) -> str:
         """Its path, or its address without secrets."""
-        return os.fspath(self._base.name)
+        return self._base.name
 
     @property
     def mode(self) -> str:
@@ -402,11 +402,7 @@ def _open_again(pack: Callable[[], Pack], key: Key) -> RecordFile:
 
 
 def _base_of(pack: Pack, key: Key) -> RecordFile:
-    from stook._stook import RecordFile
-
-    base = pack.open(key).base
-    assert isinstance(base, RecordFile)
-    return base
+    return cast("RecordFile", pack.open(key).base)
 
 
 class _Record:

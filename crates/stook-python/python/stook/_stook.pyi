@@ -8,6 +8,8 @@ from typing import Final, Literal, TypeVar, Union, final, overload
 from typing_extensions import Self
 
 from ._errors import DamagedError
+from ._file import File
+from ._sparse import Identity, SparseStatistics
 from ._stook_ops import *
 from ._stook_sparse import *
 from ._types import CheckReport, CompactReport, PackInfo
@@ -23,6 +25,7 @@ from ._typing import (
     OnDamage,
     Path,
     Progress,
+    Ranges,
     ScanOrder,
     SimpleProgress,
 )
@@ -81,6 +84,50 @@ class Record:
         """Where in the segment, in bytes."""
     def __len__(self) -> int: ...
     def __bytes__(self) -> bytes: ...
+
+@final
+class RecordFile:
+    """A record of a pack, read by range: of a record of any length only the chunks are read that a
+    range touches, and what is given was verified.
+
+    What `Pack.open` reads from. It shows the state that it was opened in, also once the pack is
+    closed; it may be used by any number of threads.
+    """
+    @property
+    def key(self) -> Union[str, int]:
+        """The key of the record; of a further name of a file (a hard link) that of the file."""
+    @property
+    def size(self) -> int:
+        """The length of the record, in bytes."""
+    @property
+    def identity(self) -> Identity:
+        """What tells this record from what may have its key later."""
+    @property
+    def name(self) -> str:
+        """The path of the pack, and behind two slashes the key."""
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+    def read(self, position: int, length: int) -> bytes:
+        """
+        """
+    def readinto(self, position: int, out: AnyBuffer) -> int:
+        """
+        """
+    def read_many(self, ranges: Ranges) -> list[bytes]:
+        """
+        """
+    def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
+        """
+        """
+    def statistics(self) -> SparseStatistics:
+        """
+        """
+    def close(self) -> None:
+        """
+        """
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 @final
 class Keys:
@@ -350,6 +397,9 @@ class Pack:
 
         Raises:
             stook.DamagedError: A record is not what was written.
+        """
+    def open(self, key: Key) -> File:
+        """
         """
     def stat(self, key: Key) -> Union[Stat, None]:
         """What is known of a record without reading its value.

@@ -1,6 +1,5 @@
 //! `stook.RecordFile`: a record of a pack that is read by range.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
@@ -81,7 +80,7 @@ getters! { RecordFile {
     /// What tells this record from what may have its key later.
     identity: PyResult<Bound<'_, PyAny>> = |this, py| reports::identity(py, &this.record()?.identity());
     /// The path of the pack, and behind two slashes the key.
-    name: PyResult<PathBuf> = |this| Ok(this.record()?.path().to_path_buf());
+    name: PyResult<String> = |this| Ok(this.record()?.path().to_string_lossy().into_owned());
     /// Whether it was closed.
     closed: bool = |this| read(&this.record).is_none();
 }}
@@ -252,8 +251,8 @@ impl Pack {
     ///     ...         file.read()
     ///     7
     ///     b'789'
-    #[pyo3(signature = (key))]
-    fn open<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(name = "open", signature = (key))]
+    fn open_file<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (wanted, reader) = (key::from_python(key)?, self.reader(py)?);
         let record = py.detach(|| reader.open_source(&wanted)).or_raise()?;
         let record = record.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))?;
