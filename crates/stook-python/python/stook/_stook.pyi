@@ -109,23 +109,47 @@ class RecordFile:
     def closed(self) -> bool:
         """Whether it was closed."""
     def read(self, position: int, length: int) -> bytes:
-        """
+        """The ``length`` bytes at ``position``; fewer only where the record ends.
+
+        Raises:
+            stook.DamagedError: A chunk in which some of them are is not what was written.
+            stook.ClosedError: The file is closed.
         """
     def readinto(self, position: int, out: AnyBuffer) -> int:
-        """
+        """Reads bytes at ``position`` into ``out``.
+
+        Args:
+            position: Where the first one is.
+            out: A writable bytes-like object: ``bytearray``, ``memoryview``, an array.
+
+        Returns:
+            How many: fewer than ``out`` has room for only where the record ends.
         """
     def read_many(self, ranges: Ranges) -> list[bytes]:
-        """
+        """The bytes of many ranges, in their order, read together.
+
+        Args:
+            ranges: An iterable of ``(start, end)``.
+
+        Raises:
+            stook.OutOfBoundsError: A range reaches past the end.
         """
     def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
-        """
+        """Reads these ranges and verifies them, so that they are in the page cache where half of the
+        free memory holds the pack.
+
+        Args:
+            ranges: An iterable of ``(start, end)``.
+            progress: Called now and then with the bytes that were read and all that are wanted.
+                ``True`` shows a bar with tqdm.
+
+        Raises:
+            stook.OutOfBoundsError: A range reaches past the end.
         """
     def statistics(self) -> SparseStatistics:
-        """
-        """
+        """What was asked for. There are no requests, and nothing is ever missed."""
     def close(self) -> None:
-        """
-        """
+        """Closes it. May be called again."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
@@ -399,7 +423,30 @@ class Pack:
             stook.DamagedError: A record is not what was written.
         """
     def open(self, key: Key) -> File:
-        """
+        """Opens a record as a file, seekable and read-only, for records of any length: what is read of
+        it is verified, and no more is read than the chunks that it is in. It shows the record as it
+        is now, also once the pack is closed.
+
+        Args:
+            key: The key.
+
+        Returns:
+            A `File`.
+
+        Raises:
+            KeyError: There is no such record.
+            IsADirectoryError: It is a directory.
+            stook.DamagedError: Its head is not what was written; from reads, what they touch.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     pack["digits"] = b"0123456789"
+            ...     with pack.open("digits") as file:
+            ...         file.seek(-3, 2)
+            ...         file.read()
+            7
+            b'789'
         """
     def stat(self, key: Key) -> Union[Stat, None]:
         """What is known of a record without reading its value.

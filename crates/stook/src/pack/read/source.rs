@@ -571,3 +571,37 @@ fn damaged(segment: &Segment, offset: u64, what: &str) -> Error {
     let file = segment.source.path().to_path_buf();
     Error::Damaged(Damage { file, offset, key: None, what: what.into(), cause: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::{Attributes, OpenOptions, PackWriter, WriterOptions};
+    use crate::storage::{LocalStorage, LocalStorageOptions};
+
+    #[test]
+    fn the_end_of_a_framed_body_is_found_where_the_index_does_not_say_how_long_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(directory.path(), LocalStorageOptions::default()).unwrap();
+        let options = WriterOptions { chunk_log2: 12, ..WriterOptions::default() };
+        let mut writer = PackWriter::create(Arc::new(storage), options).unwrap();
+        let lens = [0, 1, 4096, 4097, 5000 * 4096 + 9];
+        for (len, id) in lens.into_iter().zip(0..) {
+            let mut record = writer.begin("", &Key::id(id), &Attributes::new(), None).unwrap();
+            record.write(&vec![7; len]).unwrap();
+            record.finish().unwrap();
+        }
+        writer.put("", &Key::id(99), &Attributes::new(), b"behind them").unwrap();
+        writer.finish(true).unwrap();
+        let pack = Pack::open_path(directory.path(), OpenOptions::default()).unwrap();
+        for (len, id) in lens.into_iter().zip(0..) {
+            let found = pack.find(&Key::id(id)).unwrap().unwrap();
+            let unsaid = Found { place: Place { len: None, ..found.place }, ..found };
+            for found in [found, unsaid] {
+                let record = pack.record_source(&Key::id(id), found).unwrap();
+                assert_eq!(record.len(), len as u64);
+                let last = ByteRange::new(record.len().saturating_sub(10), record.len()).unwrap();
+                assert!(record.read(last).unwrap() == vec![7; len.min(10)]);
+            }
+        }
+    }
+}
