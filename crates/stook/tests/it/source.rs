@@ -232,7 +232,9 @@ impl Source for Joined {
     fn check_ranges(&self, ranges: &[ByteRange]) -> Result<()> {
         for range in ranges {
             let touched = range.start() / 4096..range.end().div_ceil(4096);
-            touched.for_each(|member| drop(self.asked[member as usize].fetch_add(1, Ordering::Relaxed)));
+            for member in touched {
+                self.asked[member as usize].fetch_add(1, Ordering::Relaxed);
+            }
         }
         Ok(())
     }
