@@ -192,9 +192,10 @@ impl Session {
         let (mut leaves, access) = (check.leaves().to_vec(), *access);
         let len = leaves.iter().map(Leaf::len).fold(0, u64::saturating_add);
         match disassemble(0, &mut leaves, len, self.limits(access)) {
-            Ok((assembly, pieces)) => {
+            Ok((mut assembly, pieces)) => {
+                assembly.above = Some(piece);
                 self.below += 1;
-                self.begin(Assembly { above: Some(piece), ..assembly }, pieces);
+                self.begin(assembly, pieces);
             }
             Err(error) => {
                 if let Some(assembly) = self.assemblies.get_mut(piece.request) {
