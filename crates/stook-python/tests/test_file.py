@@ -314,10 +314,28 @@ def test_a_record_is_a_file_of_its_pack(tmp_path: Path) -> None:
     assert called == [(len(DATA), len(DATA))]
     with pytest.raises(stook.OutOfBoundsError):
         file.prefetch([(0, len(DATA) + 1)])
+    # Another process finds the newest state.
+    assert pickle.loads(pickle.dumps(base)).read(0, 4) == b"anot"
     file.close()
     assert base.closed
     with pytest.raises(ValueError, match="closed"):
         base.read(0, 1)
+
+
+def test_what_an_address_names_is_open_as_long_as_its_file(tmp_path: Path) -> None:
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack["lines"] = DATA
+        with stook.RecordFile(pack, "lines") as record:
+            assert record.read(0, 4) == b"line"
+        with pytest.raises(KeyError):
+            stook.RecordFile(pack, "nothing")
+    with stook.open(f"{tmp_path}/data.stook//lines") as file:
+        base = file.base
+        assert isinstance(base, stook.RecordFile) and not base.closed
+        assert file.read_at(700, 7) == DATA[700:707]
+    assert base.closed
+    with stook.open(f"{tmp_path}/data.stook//lines", memory_bytes=1 << 20) as file:
+        assert isinstance(file.base, SparseFile) and file.read_at(700, 7) == DATA[700:707]
 
 
 def test_damage_of_a_record_costs_the_reads_that_touch_it(tmp_path: Path) -> None:

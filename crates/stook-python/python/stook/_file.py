@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from stook._errors import ClosedError, InvalidError, OutOfBoundsError
 from stook._progress import callback
@@ -378,7 +378,7 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
 
 def _open_record(address: str) -> RecordFile:
     """The record of a pack that an address names. Digits are an id where no such text is a key."""
-    from stook._stook import Pack
+    from stook._stook import Pack, RecordFile
 
     at = address.index(".stook//") + len(".stook")
     key = address[at + 2 :]
@@ -389,7 +389,7 @@ def _open_record(address: str) -> RecordFile:
         for one in keys:
             if one in pack:
                 try:
-                    return _base_of(pack, one)
+                    return RecordFile(pack, one)
                 except IsADirectoryError:
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), address) from None
     raise FileNotFoundError(errno.ENOENT, "the pack has no such record", address)
@@ -397,12 +397,10 @@ def _open_record(address: str) -> RecordFile:
 
 def _open_again(pack: Callable[[], Pack], key: Key) -> RecordFile:
     """A record that was given to another process."""
+    from stook._stook import RecordFile
+
     with pack() as opened:
-        return _base_of(opened, key)
-
-
-def _base_of(pack: Pack, key: Key) -> RecordFile:
-    return cast("RecordFile", pack.open(key).base)
+        return RecordFile(opened, key)
 
 
 class _Record:

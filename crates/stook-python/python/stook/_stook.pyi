@@ -9,7 +9,6 @@ from typing_extensions import Self
 
 from ._errors import DamagedError
 from ._file import File
-from ._sparse import Identity, SparseStatistics
 from ._stook_ops import *
 from ._stook_sparse import *
 from ._types import CheckReport, CompactReport, PackInfo
@@ -25,7 +24,6 @@ from ._typing import (
     OnDamage,
     Path,
     Progress,
-    Ranges,
     ScanOrder,
     SimpleProgress,
 )
@@ -84,74 +82,6 @@ class Record:
         """Where in the segment, in bytes."""
     def __len__(self) -> int: ...
     def __bytes__(self) -> bytes: ...
-
-@final
-class RecordFile:
-    """A record of a pack, read by range: of a record of any length only the chunks are read that a
-    range touches, and what is given was verified.
-
-    What `Pack.open` reads from. It shows the state that it was opened in, also once the pack is
-    closed; it may be used by any number of threads.
-    """
-    @property
-    def key(self) -> Union[str, int]:
-        """The key of the record; of a further name of a file (a hard link) that of the file."""
-    @property
-    def size(self) -> int:
-        """The length of the record, in bytes."""
-    @property
-    def identity(self) -> Identity:
-        """What tells this record from what may have its key later."""
-    @property
-    def name(self) -> str:
-        """The path of the pack, and behind two slashes the key."""
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-    def read(self, position: int, length: int) -> bytes:
-        """The ``length`` bytes at ``position``; fewer only where the record ends.
-
-        Raises:
-            stook.DamagedError: A chunk in which some of them are is not what was written.
-            stook.ClosedError: The file is closed.
-        """
-    def readinto(self, position: int, out: AnyBuffer) -> int:
-        """Reads bytes at ``position`` into ``out``.
-
-        Args:
-            position: Where the first one is.
-            out: A writable bytes-like object: ``bytearray``, ``memoryview``, an array.
-
-        Returns:
-            How many: fewer than ``out`` has room for only where the record ends.
-        """
-    def read_many(self, ranges: Ranges) -> list[bytes]:
-        """The bytes of many ranges, in their order, read together.
-
-        Args:
-            ranges: An iterable of ``(start, end)``.
-
-        Raises:
-            stook.OutOfBoundsError: A range reaches past the end.
-        """
-    def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
-        """Reads these ranges and verifies them, so that they are in the page cache where half of the
-        free memory holds the pack.
-
-        Args:
-            ranges: An iterable of ``(start, end)``.
-            progress: Called now and then with the bytes that were read and all that are wanted.
-                ``True`` shows a bar with tqdm.
-
-        Raises:
-            stook.OutOfBoundsError: A range reaches past the end.
-        """
-    def statistics(self) -> SparseStatistics:
-        """What was asked for. There are no requests, and nothing is ever missed."""
-    def close(self) -> None:
-        """Closes it. May be called again."""
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 @final
 class Keys:

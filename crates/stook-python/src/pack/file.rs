@@ -32,6 +32,15 @@ const PREFETCH_LEN: usize = 32 << 20;
 ///
 /// What `Pack.open` reads from. It shows the state that it was opened in, also once the pack is
 /// closed; it may be used by any number of threads.
+///
+/// Args:
+///     pack: The pack.
+///     key: The key of the record.
+///
+/// Raises:
+///     KeyError: There is no such record.
+///     IsADirectoryError: It is a directory.
+///     stook.DamagedError: Its head is not what was written.
 #[pyclass(module = "stook", frozen, weakref)]
 pub(crate) struct RecordFile {
     record: RwLock<Option<Arc<RecordSource>>>,
@@ -73,7 +82,7 @@ impl RecordFile {
 }
 
 getters! { RecordFile {
-    /// The key of the record; of a further name of a file (a hard link) that of the file.
+    /// The key of the record; of a hard link that of its file.
     key: PyResult<Bound<'_, PyAny>> = |this, py| key::to_python(py, &this.record()?.head().key);
     /// The length of the record, in bytes.
     size: PyResult<u64> = |this| Ok(this.record()?.len());
@@ -87,6 +96,25 @@ getters! { RecordFile {
 
 #[pymethods]
 impl RecordFile {
+    #[new]
+    fn new(pack: &Bound<'_, Pack>, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, pack, wanted) = (pack.py(), pack.get(), key::from_python(key)?);
+        let reader = pack.reader(py)?;
+        let record = py.detach(|| reader.open_source(&wanted)).or_raise()?;
+        let record = record.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))?;
+        if record.head().attributes.file_kind() == Some(FileKind::Directory) {
+            let name = record.path().as_os_str().to_owned();
+            let error = (Errno::ISDIR.raw_os_error(), "Is a directory", name);
+            return Err(PyIsADirectoryError::new_err(error));
+        }
+        Ok(Self {
+            record: RwLock::new(Some(record)),
+            settings: pack.settings.clone(),
+            reads: AtomicU64::new(0),
+            asked_bytes: AtomicU64::new(0),
+        })
+    }
+
     /// The ``length`` bytes at ``position``; fewer only where the record ends.
     ///
     /// Raises:
@@ -252,21 +280,8 @@ impl Pack {
     ///     7
     ///     b'789'
     #[pyo3(name = "open", signature = (key))]
-    fn open_file<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (wanted, reader) = (key::from_python(key)?, self.reader(py)?);
-        let record = py.detach(|| reader.open_source(&wanted)).or_raise()?;
-        let record = record.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))?;
-        if record.head().attributes.file_kind() == Some(FileKind::Directory) {
-            let name = record.path().as_os_str().to_owned();
-            let error = (Errno::ISDIR.raw_os_error(), "Is a directory", name);
-            return Err(PyIsADirectoryError::new_err(error));
-        }
-        let file = RecordFile {
-            record: RwLock::new(Some(record)),
-            settings: self.settings.clone(),
-            reads: AtomicU64::new(0),
-            asked_bytes: AtomicU64::new(0),
-        };
-        py.import("stook._file")?.getattr("File")?.call1((Bound::new(py, file)?,))
+    fn open_file<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let file = Bound::new(slf.py(), RecordFile::new(slf, key)?)?;
+        slf.py().import("stook._file")?.getattr("File")?.call1((file,))
     }
 }
