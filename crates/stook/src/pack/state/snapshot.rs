@@ -42,8 +42,8 @@ pub(crate) struct Snapshot {
     pub(crate) at_ns: Option<i64>,
     /// The sequence number that the generation says comes next: those behind it were found.
     pub(crate) sequence_committed: u64,
-    /// Keeps its manifest, and with it all files that the manifest names, for it and for the records
-    /// that were opened of it; a salvaged one has none to keep.
+    /// Keeps its manifest, and with it all files that the manifest names, for it and for the
+    /// records that were opened of it; a salvaged one has none to keep.
     pub(crate) hold: Option<Arc<dyn Lock>>,
 }
 

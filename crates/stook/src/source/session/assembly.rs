@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Access, Arena, Buffer, File};
+use crate::engine::{Access, Arena, Buffer, BufferPool, File};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Check, Leaf, Object, verified};
@@ -181,6 +181,7 @@ pub(super) fn disassemble(
     leaves: &mut Vec<Leaf>,
     len: u64,
     limits: Limits,
+    pool: &BufferPool,
 ) -> Result<(Assembly, Pieces)> {
     let Limits { max_read, max_request, access } = limits;
     debug_assert_eq!(leaves.iter().map(Leaf::len).sum::<u64>(), len, "leaves make up their range");
@@ -206,7 +207,7 @@ pub(super) fn disassemble(
         }
         (Some(last), _) => {
             leaves.push(last);
-            let (target, pieces) = copied(leaves, len, limits)?;
+            let (target, pieces) = copied(leaves, len, limits, pool)?;
             (target, Pieces::Many(pieces))
         }
     };
@@ -256,9 +257,17 @@ fn beside(
 
 /// A range of several leaves, of a fill, or a long one of an object: what is here is copied now,
 /// the rest when it is read. A checked leaf is never cut: what is verified as one is read as one.
-fn copied(leaves: &mut Vec<Leaf>, len: u64, limits: Limits) -> Result<(Target, Vec<Piece>)> {
+fn copied(
+    leaves: &mut Vec<Leaf>,
+    len: u64,
+    limits: Limits,
+    pool: &BufferPool,
+) -> Result<(Target, Vec<Piece>)> {
     let len = usize::try_from(len).map_err(|_| too_long())?;
-    let mut buffer = Buffer::with_capacity(len);
+    // Memory of the pool holds what was read before; fresh memory holds zeros, which nobody has to
+    // write.
+    let has_zeros = leaves.iter().any(|leaf| matches!(leaf, Leaf::Fill { byte: 0, .. }));
+    let mut buffer = if has_zeros { Buffer::with_capacity(len) } else { pool.take(len) };
     buffer.set_data_range(0..len);
     let (mut pieces, mut at) = (Vec::new(), 0);
     for leaf in leaves.drain(..) {

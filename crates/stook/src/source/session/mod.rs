@@ -139,8 +139,8 @@ impl Session {
         }
         let mut leaves = std::mem::take(&mut self.leaves);
         let resolved = source.resolve(range, &mut leaves);
-        let limits = self.limits(access);
-        let taken = resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), limits));
+        let (limits, pool) = (self.limits(access), &self.pool);
+        let taken = resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), limits, pool));
         leaves.clear();
         self.leaves = leaves;
         let (assembly, pieces) = taken?;
@@ -191,7 +191,7 @@ impl Session {
         let PieceOrigin::Checked(check, access) = &piece.origin else { return };
         let (mut leaves, access) = (check.leaves().to_vec(), *access);
         let len = leaves.iter().map(Leaf::len).fold(0, u64::saturating_add);
-        match disassemble(0, &mut leaves, len, self.limits(access)) {
+        match disassemble(0, &mut leaves, len, self.limits(access), &self.pool) {
             Ok((mut assembly, pieces)) => {
                 assembly.above = Some(piece);
                 self.below += 1;

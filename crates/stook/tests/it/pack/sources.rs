@@ -32,7 +32,8 @@ fn put(writer: &mut PackWriter, id: u64, body: &[u8]) {
     record.finish().unwrap();
 }
 
-/// A pack with each of these bodies in both forms: of number `n` as records `2 * n` and `2 * n + 1`.
+/// A pack with each of these bodies in both forms: of number `n` as records `2 * n` and
+/// `2 * n + 1`.
 fn filled(path: &Path, bodies: &[Vec<u8>]) {
     let mut writer = PackWriter::create(local(path), WriterOptions::default()).unwrap();
     for (body, id) in bodies.iter().zip((0..).step_by(2)) {
