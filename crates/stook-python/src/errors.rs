@@ -101,6 +101,10 @@ impl Raise for stook::Error {
             E::Io { path, source, .. } => system(self, source, Some(path)),
             E::SourceChanged { .. } => plain("SourceChangedError", chain(self)),
             E::ShortRead { .. } => plain("ShortReadError", chain(self)),
+            E::Damaged { path, offset, what } => {
+                let (file, what) = (path.clone(), what.clone());
+                damaged(&pack::Damage { file, offset: *offset, key: None, what, cause: None }, chain(self))
+            }
             E::Remote(error) if error.kind == RemoteErrorKind::NoRanges => {
                 plain("RemoteError", format!("{self}: whole_file=True does that"))
             }

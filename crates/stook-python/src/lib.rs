@@ -26,8 +26,8 @@ mod _stook {
     use super::memory::Buffer;
     #[pymodule_export]
     use super::pack::{
-        batch::Batch, follow::Follow, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan,
-        split::Split, stat::Stat,
+        batch::Batch, file::RecordFile, follow::Follow, keys::Items, keys::Keys, pack::Pack, record::Record,
+        scan::Scan, split::Split, stat::Stat,
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};

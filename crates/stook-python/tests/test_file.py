@@ -290,3 +290,65 @@ def test_it_does_what_bytesio_does(steps: list[tuple[Any, ...]]) -> None:
         else:
             assert getattr(file, name)(*arguments) == getattr(model, name)(*arguments)
         assert file.tell() == model.tell()
+
+
+def test_a_record_is_a_file_of_its_pack(tmp_path: Path) -> None:
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack["lines"] = DATA
+        file = pack.open("lines")
+        pack["lines"] = b"another"
+        assert pack.open("lines").read() == b"another"
+        with pytest.raises(KeyError):
+            pack.open("nothing")
+    # The pack is closed and the record replaced: the file shows what it was opened over.
+    base = file.base
+    assert isinstance(base, stook.RecordFile)
+    assert (base.key, base.size, base.name.endswith("data.stook//lines")) == ("lines", len(DATA), True)
+    for start in (0, 1, 65_535, 65_536, 65_537, len(DATA) - 5):
+        assert file.seek(start) == start and file.read(70_000) == DATA[start : start + 70_000]
+    out = bytearray(10)
+    assert file.seek(-4, os.SEEK_END) and file.readinto(out) == 4 and out[:4] == DATA[-4:]
+    assert base.read_many([(0, 4), (500_000, 500_004), (7, 7)]) == [b"line", DATA[500_000:500_004], b""]
+    called: list[tuple[int, int]] = []
+    file.prefetch([(0, len(DATA))], progress=lambda done, total: called.append((done, total)))
+    assert called == [(len(DATA), len(DATA))]
+    with pytest.raises(stook.OutOfBoundsError):
+        file.prefetch([(0, len(DATA) + 1)])
+    # Another process finds the newest state.
+    assert pickle.loads(pickle.dumps(base)).read(0, 4) == b"anot"
+    file.close()
+    assert base.closed
+    with pytest.raises(ValueError, match="closed"):
+        base.read(0, 1)
+
+
+def test_what_an_address_names_is_open_as_long_as_its_file(tmp_path: Path) -> None:
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack["lines"] = DATA
+        with stook.RecordFile(pack, "lines") as record:
+            assert record.read(0, 4) == b"line"
+        with pytest.raises(KeyError):
+            stook.RecordFile(pack, "nothing")
+    with stook.open(f"{tmp_path}/data.stook//lines") as file:
+        base = file.base
+        assert isinstance(base, stook.RecordFile)
+        assert file.read_at(700, 7) == DATA[700:707]
+    assert base.closed
+    with stook.open(f"{tmp_path}/data.stook//lines", memory_bytes=1 << 20) as file:
+        assert isinstance(file.base, SparseFile) and file.read_at(700, 7) == DATA[700:707]
+
+
+def test_damage_of_a_record_costs_the_reads_that_touch_it(tmp_path: Path) -> None:
+    with stook.Pack(tmp_path / "data.stook", "x") as pack:
+        pack["lines"] = DATA
+    (segment,) = (tmp_path / "data.stook").glob("segment-*")
+    content = bytearray(segment.read_bytes())
+    content[content.index(DATA) + 300_000] ^= 1
+    segment.write_bytes(content)
+    with stook.Pack(tmp_path / "data.stook") as pack, pack.open("lines") as file:
+        chunk = 300_000 // 65_536 * 65_536
+        assert file.read_at(0, chunk) == DATA[:chunk]
+        assert file.read_at(chunk + 65_536, 1 << 30) == DATA[chunk + 65_536 :]
+        with pytest.raises(stook.DamagedError) as raised:
+            file.read_at(chunk, 1)
+        assert (raised.value.key, raised.value.file, raised.value.offset > chunk) == ("lines", str(segment), True)

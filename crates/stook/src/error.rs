@@ -53,6 +53,16 @@ pub enum Error {
         /// Bytes that came.
         got: u64,
     },
+    /// Bytes that are verified on their way are not what was written.
+    #[error("{} is damaged at offset {offset}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What was found and what was expected.
+        what: String,
+    },
     /// A source is no longer what it was when it was opened.
     #[error("{} changed while it was in use: it was {before}, it is now {after}; open it again", path.display())]
     SourceChanged {

@@ -200,11 +200,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let args = Arc::new(args);
     let asked = Arc::clone(&args);
     let file = Arc::new(interrupt::wait_for(move || open(&asked))??);
-    let ranges = within(&args.ranges, &file)?;
+    let ranges = within(&args.ranges, file.source().path(), file.len())?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();
-    for batch in batches(&ranges) {
+    for batch in batches(&ranges, BLOCK_LEN) {
         let reader = Arc::clone(&file);
         for bytes in interrupt::wait_for(move || reader.read_many(&batch))?? {
             output.bytes(&bytes)?;
@@ -266,19 +266,21 @@ fn advised(error: stook::Error) -> anyhow::Error {
     }
 }
 
-/// What is wanted, all of it within the source: checked before a byte is written.
-fn within(spans: &[Span], file: &SparseFile) -> anyhow::Result<Vec<ByteRange>> {
+/// What is wanted, all of it within the `len` bytes of the source: checked before a byte is
+/// written.
+fn within(spans: &[Span], path: impl AsRef<Path>, len: u64) -> anyhow::Result<Vec<ByteRange>> {
     if spans.is_empty() {
-        return Ok(vec![ByteRange::to(file.len())]);
+        return Ok(vec![ByteRange::to(len)]);
     }
-    spans.iter().map(|span| span.within(file.source().path(), file.len())).collect()
+    spans.iter().map(|span| span.within(&path, len)).collect()
 }
 
-/// Ranges in pieces of bounded length, as many together as are held in memory at once.
-fn batches(ranges: &[ByteRange]) -> impl Iterator<Item = Vec<ByteRange>> + '_ {
-    let blocks = ranges.iter().flat_map(|range| {
-        let starts = (range.start()..range.end()).step_by(BLOCK_LEN as usize);
-        starts.filter_map(|start| ByteRange::new(start, start.saturating_add(BLOCK_LEN).min(range.end())))
+/// Ranges, cut at the multiples of a length, as many together as are held in memory at once.
+fn batches(ranges: &[ByteRange], block_len: u64) -> impl Iterator<Item = Vec<ByteRange>> + '_ {
+    let blocks = ranges.iter().flat_map(move |range| {
+        let starts = (range.start() / block_len * block_len..range.end()).step_by(block_len as usize);
+        let block = move |start: u64| ByteRange::at(start, block_len)?.intersection(range);
+        starts.filter_map(block)
     });
     let mut blocks = blocks.peekable();
     std::iter::from_fn(move || {
@@ -312,7 +314,7 @@ mod tests {
     fn batches_hold_everything_in_order_and_are_bounded() {
         let range = |start, end| ByteRange::new(start, end).unwrap();
         let ranges = [range(5, 100 << 20), range(0, 0), range(3, 4), range(0, 40 << 20)];
-        let all: Vec<_> = batches(&ranges).collect();
+        let all: Vec<_> = batches(&ranges, BLOCK_LEN).collect();
         assert!(all.iter().all(|batch| batch.iter().map(ByteRange::len).sum::<u64>() <= BATCH_LEN));
         let blocks: Vec<_> = all.concat();
         assert!(blocks.iter().all(|block| !block.is_empty() && block.len() <= BLOCK_LEN));

@@ -301,11 +301,19 @@ fn files(spans: &[SourceSpan]) -> anyhow::Result<Vec<(Arc<File>, ByteRange)>> {
     for (source, range) in spans {
         source.resolve(*range, &mut leaves)?;
     }
-    let file = |leaf| match leaf {
-        Leaf::File { file, range } => Some((file, range)),
-        Leaf::Object { .. } | Leaf::Bytes(_) | Leaf::Fill { .. } => None,
-    };
-    Ok(leaves.into_iter().filter_map(file).collect())
+    let mut files = Vec::with_capacity(leaves.len());
+    add_files(&leaves, &mut files);
+    Ok(files)
+}
+
+fn add_files(leaves: &[Leaf], files: &mut Vec<(Arc<File>, ByteRange)>) {
+    for leaf in leaves {
+        match leaf {
+            Leaf::File { file, range } => files.push((Arc::clone(file), *range)),
+            Leaf::Checked { check, .. } => add_files(check.leaves(), files),
+            Leaf::Object { .. } | Leaf::Bytes(_) | Leaf::Fill { .. } => {}
+        }
+    }
 }
 
 fn cached_share(spans: &[SourceSpan]) -> anyhow::Result<Option<f64>> {

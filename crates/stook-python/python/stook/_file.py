@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from stook._errors import ClosedError, InvalidError, OutOfBoundsError
 from stook._progress import callback
@@ -17,8 +17,8 @@ from stook._sparse import Identity, SparseStatistics
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from stook._stook import SparseFile
-    from stook._typing import Address, Progress, Ranges
+    from stook._stook import Pack, RecordFile, SparseFile
+    from stook._typing import Address, Key, Progress, Ranges
 
 #: What `peek` shows, which is what lines are looked for in.
 _PEEK_BYTES = 8192
@@ -183,12 +183,12 @@ class LocalFile:
 class File(io.BufferedIOBase):
     """A file for reading, wherever it is: seekable, buffered by its cache, for any number of threads.
 
-    What :func:`stook.open` gives. Whatever reads files of the standard library reads it: ``h5py``, ``pyarrow``,
+    What :func:`stook.open` and :meth:`Pack.open` give. Whatever reads files of the standard library reads it: ``h5py``, ``pyarrow``,
     ``tifffile``, ``zipfile``, ``numpy``, ``pandas``. Threads that use ``read`` and ``seek`` share one position;
     :meth:`read_at` has none, and its callers do not wait for one another.
     """
 
-    def __init__(self, base: Union[SparseFile, LocalFile]) -> None:
+    def __init__(self, base: Union[SparseFile, LocalFile, RecordFile]) -> None:
         """A file over something that is read by range.
 
         Args:
@@ -203,7 +203,7 @@ class File(io.BufferedIOBase):
         _files.add(self)
 
     @property
-    def base(self) -> Union[SparseFile, LocalFile]:
+    def base(self) -> Union[SparseFile, LocalFile, RecordFile]:
         """What is read."""
         return self._base
 
@@ -341,7 +341,7 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
 
     Args:
         address: A path, or ``https://``, ``http://``, ``s3://bucket/key``, ``gs://bucket/key``, ``az://container/key``;
-            or ``data.stook//key``, a record of a pack, which is read into memory.
+            or ``data.stook//key``, a record of a pack, as :meth:`Pack.open` reads it.
         mode: ``"rb"`` or ``"r"``; nothing can be written.
         **options: ``cache=`` and all others of :class:`SparseFile`. A local path without any is read as it is.
 
@@ -369,32 +369,50 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
     given = {name: value for name, value in options.items() if value is not None}
     path = local_path(address) if isinstance(address, str) and address else address
     if path == address and isinstance(address, str) and ".stook//" in address:
+        if not given:
+            return File(_open_record(address))
         record = _Record(address)
-        return File(SparseFile.from_fetch(record, len(record.value), name=address, **given))
+        return File(SparseFile.from_fetch(record, record.file.size, name=address, **given))
     return File(SparseFile(address, **given) if given or path is None else LocalFile(path))
+
+
+def _open_record(address: str) -> RecordFile:
+    """The record of a pack that an address names. Digits are an id where no such text is a key."""
+    from stook._stook import Pack, RecordFile
+
+    at = address.index(".stook//") + len(".stook")
+    key = address[at + 2 :]
+    keys: list[Key] = [key]
+    if key.isdecimal() and int(key) < 1 << 64:
+        keys.append(int(key))
+    with Pack(address[:at]) as pack:
+        for one in keys:
+            if one in pack:
+                try:
+                    return RecordFile(pack, one)
+                except IsADirectoryError:
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), address) from None
+    raise FileNotFoundError(errno.ENOENT, "the pack has no such record", address)
+
+
+def _open_again(pack: Callable[[], Pack], key: Key) -> RecordFile:
+    """A record that was given to another process."""
+    from stook._stook import RecordFile
+
+    with pack() as opened:
+        return RecordFile(opened, key)
 
 
 class _Record:
     """Gives ranges of a record of a pack; is pickled by its address."""
 
     def __init__(self, address: str) -> None:
-        from stook._stook import Pack
-
         at = address.index(".stook//") + len(".stook")
         self.address = os.path.abspath(address[:at]) + address[at:]
-        key = address[at + 2 :]
-        with Pack(address[:at]) as pack:
-            record = pack.record(key)
-            if record is None and key.isdecimal() and int(key) < 1 << 64:
-                record = pack.record(int(key))
-        if record is None:
-            raise FileNotFoundError(errno.ENOENT, "the pack has no such record", address)
-        if record.attributes.get("kind") == "directory":
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), address)
-        self.value = memoryview(bytes(record))
+        self.file = _open_record(address)
 
-    def __call__(self, start: int, end: int) -> memoryview:
-        return self.value[start:end]
+    def __call__(self, start: int, end: int) -> bytes:
+        return self.file.read(start, end - start)
 
     def __reduce__(self) -> tuple[type[_Record], tuple[str]]:
         return _Record, (self.address,)

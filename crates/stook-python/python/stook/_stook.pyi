@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeVar, Union, final, overload
 from typing_extensions import Self
 
 from ._errors import DamagedError
+from ._file import File
 from ._stook_ops import *
 from ._stook_sparse import *
 from ._types import CheckReport, CompactReport, PackInfo
@@ -351,6 +352,32 @@ class Pack:
 
         Raises:
             stook.DamagedError: A record is not what was written.
+        """
+    def open(self, key: Key) -> File:
+        """Opens a record as a file, seekable and read-only, for records of any length: what is read of
+        it is verified, and no more is read than the chunks that it is in. It shows the record as it
+        is now, also once the pack is closed.
+
+        Args:
+            key: The key.
+
+        Returns:
+            A `File`.
+
+        Raises:
+            KeyError: There is no such record.
+            IsADirectoryError: It is a directory.
+            stook.DamagedError: Its head is not what was written; from reads, what they touch.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     pack["digits"] = b"0123456789"
+            ...     with pack.open("digits") as file:
+            ...         file.seek(-3, 2)
+            ...         file.read()
+            7
+            b'789'
         """
     def stat(self, key: Key) -> Union[Stat, None]:
         """What is known of a record without reading its value.

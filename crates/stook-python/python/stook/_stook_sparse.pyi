@@ -1,4 +1,4 @@
-# The types of the sparse classes of the native half. The documentation is copied from it by `scripts/python stubs`.
+# The types of the native half that hold ranges of files, or read them. The documentation is copied from it by `scripts/python stubs`.
 import pathlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
@@ -7,7 +7,8 @@ from typing import Any, Optional, TypeVar, Union, final, overload
 from typing_extensions import Self, Unpack
 
 from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
-from ._typing import Address, AnyBuffer, OnDifference, Path, Progress, Ranges, SparseFileOptions
+from ._stook import Pack
+from ._typing import Address, AnyBuffer, Key, OnDifference, Path, Progress, Ranges, SparseFileOptions
 
 _Default = TypeVar("_Default")
 @final
@@ -553,6 +554,84 @@ class SparseFile:
     @property
     def buffer(self) -> SparseBuffer:
         """What is held in memory. What is written there is taken for bytes of the file."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+
+@final
+class RecordFile:
+    """A record of a pack, read by range: of a record of any length only the chunks are read that a
+    range touches, and what is given was verified.
+
+    What `Pack.open` reads from. It shows the state that it was opened in, also once the pack is
+    closed; it may be used by any number of threads.
+
+    Args:
+        pack: The pack.
+        key: The key of the record.
+
+    Raises:
+        KeyError: There is no such record.
+        IsADirectoryError: It is a directory.
+        stook.DamagedError: Its head is not what was written.
+    """
+    def __new__(cls, pack: Pack, key: Key) -> Self: ...
+    @property
+    def key(self) -> Union[str, int]:
+        """The key of the record; of a hard link that of its file."""
+    @property
+    def size(self) -> int:
+        """The length of the record, in bytes."""
+    @property
+    def identity(self) -> Identity:
+        """What tells this record from what may have its key later."""
+    @property
+    def name(self) -> str:
+        """The path of the pack, and behind two slashes the key."""
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+    def read(self, position: int, length: int) -> bytes:
+        """The ``length`` bytes at ``position``; fewer only where the record ends.
+
+        Raises:
+            stook.DamagedError: A chunk in which some of them are is not what was written.
+            stook.ClosedError: The file is closed.
+        """
+    def readinto(self, position: int, out: AnyBuffer) -> int:
+        """Reads bytes at ``position`` into ``out``.
+
+        Args:
+            position: Where the first one is.
+            out: A writable bytes-like object: ``bytearray``, ``memoryview``, an array.
+
+        Returns:
+            How many: fewer than ``out`` has room for only where the record ends.
+        """
+    def read_many(self, ranges: Ranges) -> list[bytes]:
+        """The bytes of many ranges, in their order, read together.
+
+        Args:
+            ranges: An iterable of ``(start, end)``.
+
+        Raises:
+            stook.OutOfBoundsError: A range reaches past the end.
+        """
+    def prefetch(self, ranges: Ranges, *, progress: Progress = None) -> None:
+        """Reads these ranges and verifies them, so that they are in the page cache where half of the
+        free memory holds the pack.
+
+        Args:
+            ranges: An iterable of ``(start, end)``.
+            progress: Called now and then with the bytes that were read and all that are wanted.
+                ``True`` shows a bar with tqdm.
+
+        Raises:
+            stook.OutOfBoundsError: A range reaches past the end.
+        """
+    def statistics(self) -> SparseStatistics:
+        """What was asked for. There are no requests, and nothing is ever missed."""
+    def close(self) -> None:
+        """Closes it. May be called again."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 

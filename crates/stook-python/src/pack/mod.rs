@@ -4,6 +4,7 @@ pub(crate) mod attributes;
 pub(crate) mod batch;
 mod begun;
 pub(crate) mod check;
+pub(crate) mod file;
 pub(crate) mod follow;
 pub(crate) mod info;
 pub(crate) mod keys;

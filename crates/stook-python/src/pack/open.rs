@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat};
+use pyo3::types::{PyBool, PyDict, PyFloat};
 use stook::ops::directory::open_pack;
 use stook::ops::pack::{Making, open_writer};
 use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter, WriterOptions};
 use stook::report::time::parse_time;
 use stook::storage::Storage;
 
+use super::pack::Pack;
 use crate::choices::{chosen, name_of};
 use crate::errors::{OrRaise as _, invalid, plain};
 
@@ -122,6 +123,19 @@ fn whole_ns(at: &Bound<'_, PyAny>) -> PyResult<i64> {
 }
 
 impl Settings {
+    /// A function without arguments that opens the pack for reading, in another process, too: its
+    /// newest state, unless an earlier one was asked for.
+    pub(crate) fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let options = PyDict::new(py);
+        options.set_item("at", self.at_ns)?;
+        options.set_item("generation", self.generation)?;
+        options.set_item("map", self.map)?;
+        options.set_item("access", name_of(&self.access, &ACCESS))?;
+        let path = std::path::absolute(&self.path)?;
+        let open = (py.get_type::<Pack>(), path.into_os_string(), "r");
+        py.import("functools")?.getattr("partial")?.call(open, Some(&options))
+    }
+
     /// Opens the pack for reading.
     pub(crate) fn open_reader(&self) -> pack::Result<pack::Pack> {
         let options = OpenOptions {

@@ -6,13 +6,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pyo3::exceptions::{PyResourceWarning, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 use stook::pack;
 
 use super::info;
 use super::open::{ACCESS, Mode, Settings, durability_of, time_ns_of, with_time_hint};
 use super::writer::Writer;
-use crate::choices::{chosen, name_of};
+use crate::choices::chosen;
 use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
 use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
@@ -254,14 +254,7 @@ impl Pack {
             ));
         }
         pack.state()?;
-        let options = PyDict::new(py);
-        options.set_item("at", pack.settings.at_ns)?;
-        options.set_item("generation", pack.settings.generation)?;
-        options.set_item("map", pack.settings.map)?;
-        options.set_item("access", name_of(&pack.settings.access, &ACCESS))?;
-        let path = std::path::absolute(&pack.settings.path)?;
-        let open = (slf.get_type(), path.into_os_string(), "r");
-        Ok((py.import("functools")?.getattr("partial")?.call(open, Some(&options))?, ()))
+        Ok((pack.settings.recipe(py)?, ()))
     }
 }
 

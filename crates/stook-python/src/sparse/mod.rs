@@ -1,7 +1,7 @@
 //! `stook.SparseBuffer`, `stook.SparseStore`, `stook.SparseFile` and what belongs to them.
 
 pub(crate) mod buffer;
-mod copies;
+pub(crate) mod copies;
 pub(crate) mod disk;
 mod fetch;
 pub(crate) mod file;
@@ -9,7 +9,7 @@ pub(crate) mod fork;
 pub(crate) mod fsspec;
 mod options;
 pub(crate) mod pin;
-mod ranges;
-mod reports;
+pub(crate) mod ranges;
+pub(crate) mod reports;
 pub(crate) mod store;
 mod zero_copy;

@@ -19,18 +19,27 @@ use stook::storage::Storage;
 pub fn read_all(source: &dyn Source) -> Vec<u8> {
     let mut leaves = Vec::new();
     source.resolve(ByteRange::to(source.len()), &mut leaves).expect("the whole source resolves");
+    read_leaves(&leaves)
+}
+
+fn read_leaves(leaves: &[Leaf]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for leaf in leaves {
         match leaf {
-            Leaf::Bytes(part) => bytes.extend_from_slice(&part),
-            Leaf::Fill { byte, len } => bytes.resize(bytes.len() + len as usize, byte),
+            Leaf::Bytes(part) => bytes.extend_from_slice(part),
+            Leaf::Fill { byte, len } => bytes.resize(bytes.len() + *len as usize, *byte),
             Leaf::Object { object, range } => {
-                bytes.extend_from_slice(&read_object(&object, range).expect("the object is read"));
+                bytes.extend_from_slice(&read_object(object, *range).expect("the object is read"));
             }
-            Leaf::File { range, .. } => {
+            Leaf::Checked { check, len } => {
+                let part = check.verify(read_leaves(check.leaves()).into()).expect("the bytes verify");
+                assert_eq!(part.len() as u64, *len, "a checked leaf is as long as it says");
+                bytes.extend_from_slice(&part);
+            }
+            Leaf::File { file, range } => {
                 let start = bytes.len();
                 bytes.resize(start + range.len() as usize, 0);
-                let file = fs::File::open(source.path()).expect("the file is there");
+                let file = fs::File::open(file.path()).expect("the file is there");
                 file.read_exact_at(&mut bytes[start..], range.start()).expect("the file is long enough");
             }
         }

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use stook::engine::{Completion, Engine, EngineFactory, Request};
+use stook::extent::ByteRange;
 use stook::pack::{
     Error, Host, Key, KeyRange, MapRule, OnDamage, OpenOptions, Pack, Scan, ScanOptions, ScanOrder,
     WriterOptions,
 };
+use stook::source::Source as _;
 use stook::storage::Storage;
 
 use crate::conformance::pattern;
@@ -246,10 +248,10 @@ pub struct Told {
 }
 
 /// In how many ways [`read_in_every_way`] gives each record.
-pub const WAYS: usize = 6;
+pub const WAYS: usize = 7;
 
-/// Reads all it can of a pack in every way: `keys` one by one and as a batch, the list of keys,
-/// scans on disk, by key and by splits and a load that skip damage, a check.
+/// Reads all it can of a pack in every way: `keys` one by one, as a batch and by range, the list of
+/// keys, scans on disk, by key and by splits and a load that skip damage, a check.
 pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
     let mut reported = Told::default();
     reported.complaints.extend(pack.damages().iter().map(ToString::to_string));
@@ -273,6 +275,12 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
             }
         }
     }
+    for key in keys {
+        match read_by_range(pack, key) {
+            Ok(record) => reported.given.extend(record),
+            Err(error) => reported.complaints.push(format!("by range: {error}")),
+        }
+    }
     match pack.keys(&[]) {
         Err(error) => reported.complaints.push(format!("keys: {error}")),
         Ok(all) => {
@@ -289,6 +297,18 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> Told {
         }
     }
     reported
+}
+
+/// A record in ranges that are no chunks.
+fn read_by_range(pack: &Pack, key: &Key) -> Result<Option<(Key, Vec<u8>)>, Error> {
+    let Some(record) = pack.open_source(key)? else { return Ok(None) };
+    let len = record.len();
+    let ranges = (0..len).step_by(3000).filter_map(|at| ByteRange::new(at, (at + 3000).min(len)));
+    let mut body = Vec::new();
+    for bytes in record.read_many(&ranges.collect::<Vec<_>>())? {
+        body.extend_from_slice(&bytes?);
+    }
+    Ok(Some((record.head().key.clone(), body)))
 }
 
 fn scan_what_is_whole(pack: &Pack, reported: &mut Told) {

@@ -236,6 +236,9 @@ impl Error {
             Self::Damaged(damage) if damage.key.is_none() => {
                 Self::Damaged(Damage { key: Some(key.clone()), ..damage })
             }
+            Self::Core(crate::Error::Damaged { path, offset, what }) => {
+                Self::Damaged(Damage { file: path, offset, key: Some(key.clone()), what, cause: None })
+            }
             other => other,
         }
     }

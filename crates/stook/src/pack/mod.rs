@@ -31,6 +31,7 @@ pub use maintain::repair::{Quarantine, Quarantined, RepairOptions, Repaired, rep
 pub use read::load::{Loaded, LoadedRecord};
 pub use read::mapped::{MapRule, RecordView};
 pub use read::record::{Record, RecordHead};
+pub use read::source::RecordSource;
 pub use read::stream::{BodyComparison, RecordReader};
 pub use scan::{Cursor, KeyRange, OnDamage, Scan, ScanOptions, ScanOrder, ScanRecord, Split, Stop};
 pub use state::open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo, is_in_groups};

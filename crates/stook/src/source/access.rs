@@ -51,16 +51,30 @@ impl AccessRule {
         for range in ranges.iter().step_by(ranges.len().div_ceil(SAMPLED_RANGES).max(1)) {
             leaves.clear();
             // Whoever reads will meet the error and tell it.
-            let resolved = source.resolve(*range, &mut leaves);
-            let (Ok(()), [Leaf::File { file, range }]) = (resolved, leaves.as_slice()) else {
-                return Access::Cached;
-            };
-            let Some(share) = CacheResidency::of(file, *range).cached_share(range.len()) else {
-                return Access::Cached;
-            };
-            asked += range.len();
-            cached += share * range.len() as f64;
+            let Ok(()) = source.resolve(*range, &mut leaves) else { return Access::Cached };
+            for leaf in leaves.iter().step_by(leaves.len().div_ceil(SAMPLED_RANGES).max(1)) {
+                let Some((len, held)) = residency(leaf) else { return Access::Cached };
+                asked += len;
+                cached += held;
+            }
         }
         if asked > 0 && cached < asked as f64 / 2.0 { Access::Direct } else { Access::Cached }
+    }
+}
+
+/// How many bytes of a leaf are read from files, and how many of those are in the page cache;
+/// `None` where that cannot be told.
+fn residency(leaf: &Leaf) -> Option<(u64, f64)> {
+    match leaf {
+        Leaf::Bytes(_) | Leaf::Fill { .. } => Some((0, 0.0)),
+        Leaf::Object { .. } => None,
+        Leaf::File { file, range } => {
+            let share = CacheResidency::of(file, *range).cached_share(range.len())?;
+            Some((range.len(), share * range.len() as f64))
+        }
+        Leaf::Checked { check, .. } => {
+            let each = check.leaves().iter().map(residency);
+            each.reduce(|sum, leaf| sum.zip(leaf).map(|(sum, leaf)| (sum.0 + leaf.0, sum.1 + leaf.1)))?
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Anything that can be read by range.
 //!
 //! A [`Source`] does not read. It knows its length and its [`Identity`], and it flattens a range to
-//! [`Leaf`]s: ranges of files and of objects, bytes that are already in memory, fills. A
-//! [`Session`] runs the leaves of any number of sources through one engine, so that the queue stays
-//! full across all of them.
+//! [`Leaf`]s: ranges of files and of objects, bytes that are already in memory, fills, bytes that
+//! are verified on their way. A [`Session`] runs the leaves of any number of sources through one
+//! engine, so that the queue stays full across all of them.
 
 mod access;
 mod address;
+mod check;
 mod described;
 mod etag;
 mod file;
@@ -31,6 +32,8 @@ pub(crate) use access::SAMPLED_RANGES;
 #[cfg(feature = "remote")]
 pub use address::open_with;
 pub use address::{is_remote, local_path, open};
+pub use check::Check;
+pub(crate) use check::verified;
 pub use described::{Described, SETTLING_MAX, who_asks};
 pub use file::FileSource;
 pub use identity::Identity;
@@ -70,6 +73,13 @@ pub enum Leaf {
         /// How often.
         len: u64,
     },
+    /// Bytes that are verified before they are handed out.
+    Checked {
+        /// What is read for them, and what verifies that.
+        check: Arc<dyn Check>,
+        /// How many.
+        len: u64,
+    },
 }
 
 impl Leaf {
@@ -78,7 +88,7 @@ impl Leaf {
         match self {
             Self::File { range, .. } | Self::Object { range, .. } => range.len(),
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Fill { len, .. } => *len,
+            Self::Fill { len, .. } | Self::Checked { len, .. } => *len,
         }
     }
 
@@ -137,6 +147,16 @@ pub trait Source: Send + Sync + fmt::Debug {
             return Ok(());
         }
         Err(crate::Error::changed(self.path(), before, after))
+    }
+
+    /// The same of what these ranges are made of. A source that is made of many others asks for
+    /// the identities of those among them that the ranges touch; each other one asks for its own,
+    /// once.
+    ///
+    /// # Errors
+    /// Those of [`check_unchanged`](Self::check_unchanged).
+    fn check_ranges(&self, _ranges: &[ByteRange]) -> Result<()> {
+        self.check_unchanged()
     }
 
     /// Whose bytes it gives: what a cache that outlives it tells it from others by.

@@ -114,11 +114,11 @@ struct Body {
 
 impl Body {
     /// What came of a range: its bytes, if the source still is what it was.
-    fn checked(&self, read: Result<Bytes>) -> Result<Bytes> {
+    fn checked(&self, range: ByteRange, read: Result<Bytes>) -> Result<Bytes> {
         if self.source.checks_reads() {
             return read;
         }
-        match (read, self.source.check_unchanged()) {
+        match (read, self.source.check_ranges(&[range])) {
             // That the source has changed explains whatever else was met.
             (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => Err(changed),
             (read, _) => read,
@@ -229,7 +229,7 @@ impl<T: Tree + ?Sized> Pass<'_, T> {
         if body.failed.get() {
             return None;
         }
-        Some(match body.checked(read) {
+        Some(match body.checked(range, read) {
             Ok(bytes) => {
                 let piece = BodyPiece { offset: range.start(), body_len: body.source.len(), bytes };
                 Gathered { index: body.index, id: body.id, result: Ok(piece) }

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use stook::engine::{Access, Backend, File};
 use stook::extent::ByteRange;
 use stook::source::{
-    FileSource, Identity, Leaf, MemorySource, Session, SessionOptions, Source, check_bounds, read_batch,
-    read_range,
+    Check, FileSource, Identity, Leaf, MemorySource, Session, SessionOptions, Source, check_bounds,
+    read_batch, read_range,
 };
 use stook::{Error, Result, source};
 use stook_testing::conformance::{noise, source_conformance};
@@ -17,6 +18,7 @@ use stook_testing::fault::{
     EngineCall, EngineFault, FaultEngineFactory, FaultSource, ObjectFault, ObjectSource, SourceFault,
     TestObject,
 };
+use stook_testing::forward_source;
 
 const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Threads];
 
@@ -67,6 +69,7 @@ impl Source for Composite {
                     }
                     Leaf::Bytes(bytes) => Leaf::Bytes(bytes.slice(start as usize..(start + len) as usize)),
                     Leaf::Fill { byte, .. } => Leaf::Fill { byte: *byte, len },
+                    Leaf::Checked { .. } => panic!("none is among them"),
                 });
             }
             at += leaf.len();
@@ -199,6 +202,159 @@ fn composites_are_read_as_one() {
     let source: Arc<dyn Source> = Arc::new(Composite { leaves });
     for backend in BACKENDS {
         source_conformance(&source, &contents, &backend);
+    }
+}
+
+/// Members of 4 KiB, one behind another, which count how often they are asked what they are.
+#[derive(Debug)]
+struct Joined {
+    asked: Vec<AtomicUsize>,
+}
+
+impl Source for Joined {
+    fn path(&self) -> &Path {
+        Path::new("joined")
+    }
+
+    fn len(&self) -> u64 {
+        self.asked.len() as u64 * 4096
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { len: self.len(), ..Identity::default() }
+    }
+
+    fn current_identity(&self) -> Result<Identity> {
+        self.check_ranges(&[ByteRange::to(self.len())])?;
+        Ok(self.identity())
+    }
+
+    fn check_ranges(&self, ranges: &[ByteRange]) -> Result<()> {
+        for range in ranges {
+            let touched = range.start() / 4096..range.end().div_ceil(4096);
+            for member in touched {
+                self.asked[member as usize].fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
+        check_bounds(self, range)?;
+        leaves.push(Leaf::Fill { byte: 3, len: range.len() });
+        Ok(())
+    }
+}
+
+#[test]
+fn of_a_source_of_many_members_those_are_asked_that_a_read_touches() {
+    let source = Joined { asked: (0..65_536).map(|_| AtomicUsize::new(0)).collect() };
+    let range = ByteRange::at(30_000 * 4096, 4096).unwrap();
+    let read = read_range(&Backend::Threads, &source, range, Access::Cached).unwrap();
+    assert!(read.len() == 4096 && read.iter().all(|&byte| byte == 3));
+    let asked: usize = source.asked.iter().map(|asked| asked.load(Ordering::Relaxed)).sum();
+    assert_eq!((asked, source.asked[30_000].load(Ordering::Relaxed)), (2, 2), "before and after");
+    source.check_unchanged().unwrap();
+    assert!(source.asked.iter().all(|asked| asked.load(Ordering::Relaxed) > 0));
+}
+
+/// Blocks of 1000 bytes of another source, each of which may be the damaged one; and what is below
+/// a leaf may be checked, too.
+#[derive(Debug)]
+struct Blocks {
+    inner: Arc<dyn Source>,
+    damaged: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Block {
+    leaves: Vec<Leaf>,
+    part: std::ops::Range<usize>,
+    is_damaged: bool,
+}
+
+impl Check for Block {
+    fn path(&self) -> &Path {
+        Path::new("blocks")
+    }
+
+    fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    fn verify(&self, read: Bytes) -> Result<Bytes> {
+        if self.is_damaged {
+            return Err(Error::Damaged { path: self.path().into(), offset: 7, what: "it was hit".into() });
+        }
+        Ok(read.slice(self.part.clone()))
+    }
+}
+
+impl Source for Blocks {
+    forward_source!(inner: path len identity current_identity);
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
+        check_bounds(self, range)?;
+        let mut at = range.start();
+        while at < range.end() {
+            let start = at / 1000 * 1000;
+            let whole = ByteRange::new(start, (start + 1000).min(self.len())).unwrap();
+            let end = whole.end().min(range.end());
+            let mut below = Vec::new();
+            self.inner.resolve(whole, &mut below)?;
+            let part = (at - start) as usize..(end - start) as usize;
+            let is_damaged = self.damaged == Some(start / 1000);
+            let check = Arc::new(Block { leaves: below, part, is_damaged });
+            leaves.push(Leaf::Checked { check, len: end - at });
+            at = end;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn checked_leaves_keep_every_promise_of_a_source() {
+    let directory = tempfile::tempdir().unwrap();
+    for len in [0, 1, 1000, 70_001] {
+        let bytes = noise(len as u64, len);
+        let file = file_source(directory.path(), &bytes);
+        let object: Arc<dyn Source> = Arc::new(ObjectSource(TestObject::new(bytes.clone(), None)));
+        for inner in [file, object] {
+            let blocks: Arc<dyn Source> = Arc::new(Blocks { inner, damaged: None });
+            let twice: Arc<dyn Source> = Arc::new(Blocks { inner: Arc::clone(&blocks), damaged: None });
+            for (source, backend) in [(&blocks, BACKENDS[0]), (&blocks, BACKENDS[1]), (&twice, BACKENDS[1])] {
+                source_conformance(source, &bytes, &backend);
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_of_a_checked_leaf_fails_its_ranges_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = noise(14, 50_000);
+    let inner = file_source(directory.path(), &bytes);
+    let source = Blocks { inner, damaged: Some(20) };
+    for backend in BACKENDS {
+        let options = SessionOptions { depth: 2, ..SessionOptions::default() };
+        let mut session = Session::new(&backend, options).unwrap();
+        let ranges = [(0, 20_000), (19_999, 20_001), (21_000, 50_000), (0, 50_000), (20_500, 20_501)];
+        for ((start, end), token) in ranges.into_iter().zip(0..) {
+            session.submit(token, &source, ByteRange::new(start, end).unwrap(), Access::Cached).unwrap();
+        }
+        let mut failed = Vec::new();
+        while let Some((token, result)) = session.next() {
+            let (start, end) = ranges[token as usize];
+            match result {
+                Ok(read) => assert!(read == bytes[start as usize..end as usize], "{token}"),
+                Err(error) => {
+                    assert_eq!(error.to_string(), "blocks is damaged at offset 7: it was hit");
+                    failed.push(token);
+                }
+            }
+        }
+        failed.sort_unstable();
+        assert_eq!((failed.as_slice(), session.pending()), ([1, 3, 4].as_slice(), 0));
     }
 }
 

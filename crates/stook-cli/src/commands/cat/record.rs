@@ -1,21 +1,24 @@
 //! `stook cat PACK//KEY`: one record of a pack, or ranges of it, to stdout. No byte is written
-//! whose checksum did not match.
+//! whose checksum did not match, and of a record only the chunks are read that a range touches.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use stook::extent::ByteRange;
-use stook::pack::{FileKind, Key, Pack, RecordReader};
+use stook::pack::FileKind;
+use stook::source::Source as _;
 
-use super::{Args, Span};
+use super::{Args, batches, within};
 use crate::commands::get::files;
 use crate::context::Context;
 use crate::exit::UsageError;
-use crate::output::Output;
-use crate::progress::{Progress, Unit};
+use crate::progress::Unit;
 use crate::{contents, interrupt, packs};
+
+/// What is read as one: where a chunk is damaged, no more than this is missing before it.
+const BLOCK_LEN: u64 = 1 << 20;
 
 /// Runs it.
 ///
@@ -34,84 +37,24 @@ pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> a
         let hint = format!("a member of an archive is read with `stook get {path} {key}`");
         return Err(UsageError::new(hint).into());
     };
-    let record = Record { pack, path, key: &packs::parse_key(key)?, address: &args.source };
-    let ranges = record.within(&args.ranges)?;
+    let key = packs::parse_key(key)?;
+    let missing = || anyhow!("{} names no record of this pack", args.source.display());
+    let record = pack.open_source(&key)?.ok_or_else(missing)?;
+    if record.head().attributes.file_kind() == Some(FileKind::Directory) {
+        return Err(files::is_directory(path, &key));
+    }
+    let ranges = within(&args.ranges, &args.source, record.len())?;
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
-    let bar = context.progress("reading", Unit::Bytes, (!args.ranges.is_empty()).then_some(total));
+    let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();
-    // A record is read from its beginning: ranges that ascend take one pass together.
-    for ascending in ranges.chunk_by(|one, next| one.end() <= next.start()) {
-        record.write(ascending, &mut output, &bar)?;
+    for batch in batches(&ranges, BLOCK_LEN) {
+        interrupt::check()?;
+        for bytes in record.read_many(&batch)? {
+            let bytes = bytes?;
+            output.bytes(&bytes)?;
+            bar.add(bytes.len() as u64);
+        }
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)
-}
-
-struct Record<'a> {
-    pack: &'a Pack,
-    path: &'a Path,
-    key: &'a Key,
-    address: &'a OsString,
-}
-
-impl<'a> Record<'a> {
-    fn open(&self) -> anyhow::Result<RecordReader<'a>> {
-        let missing = || anyhow!("{} names no record of this pack", self.address.display());
-        let reader = self.pack.open_file(self.key)?.ok_or_else(missing)?;
-        match reader.head().attributes.file_kind() {
-            Some(FileKind::Directory) => Err(files::is_directory(self.path, self.key)),
-            _ => Ok(reader),
-        }
-    }
-
-    /// How long the body is; where that was not known when it was written, all of it is read to
-    /// find out.
-    fn len(&self) -> anyhow::Result<u64> {
-        let mut reader = self.open()?;
-        if let Some(len) = reader.head().body_len {
-            return Ok(len);
-        }
-        let mut len = 0;
-        while let Some(chunk) = reader.next_chunk()? {
-            interrupt::check()?;
-            len += chunk.len() as u64;
-        }
-        Ok(len)
-    }
-
-    /// What is wanted and not empty, all of it within the record: checked before a byte is written.
-    fn within(&self, spans: &[Span]) -> anyhow::Result<Vec<ByteRange>> {
-        if spans.is_empty() {
-            return Ok(vec![ByteRange::to(u64::MAX)]);
-        }
-        let len = self.len()?;
-        let ranges = spans.iter().map(|span| span.within(self.address, len));
-        let mut ranges = ranges.collect::<anyhow::Result<Vec<ByteRange>>>()?;
-        ranges.retain(|range| !range.is_empty());
-        Ok(ranges)
-    }
-
-    /// Writes ranges that ascend and do not overlap, in one pass.
-    fn write(&self, mut wanted: &[ByteRange], output: &mut Output, bar: &Progress) -> anyhow::Result<()> {
-        let (mut reader, mut at) = (self.open()?, 0_u64);
-        loop {
-            while let [first, rest @ ..] = wanted
-                && first.end() <= at
-            {
-                wanted = rest;
-            }
-            if wanted.is_empty() {
-                return Ok(());
-            }
-            interrupt::check()?;
-            let Some(chunk) = reader.next_chunk()? else { return Ok(()) };
-            let piece = ByteRange::at(at, chunk.len() as u64).unwrap_or_default();
-            for common in wanted.iter().map_while(|range| piece.intersection(range)) {
-                let from = (common.start() - at) as usize;
-                output.bytes(chunk.get(from..from + common.len() as usize).unwrap_or_default())?;
-                bar.add(common.len());
-            }
-            at = piece.end();
-        }
-    }
 }

@@ -1,15 +1,20 @@
 //! What the further names of a file lead to: a hard link is a record whose body is the key of
 //! another.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::read::record::{Record, RecordHead};
+use crate::pack::read::source::RecordSource;
 use crate::pack::read::stream::RecordReader;
 use crate::pack::state::names::PackFile;
 use crate::pack::state::open::{KeyEntry, Pack};
+use crate::source::Source as _;
 
 /// Links that are followed to a file. A pack of ours has one, or two after a name was replaced by a
 /// link and that was packed again.
@@ -39,6 +44,10 @@ fn absent(key: &Key, first: &Key) -> Error {
     Error::Invalid(format!("{key} is a hard link to {first}, and there is no such file"))
 }
 
+fn too_long(key: &Key) -> Error {
+    Error::Invalid(format!("what the link {key} leads to is too long"))
+}
+
 fn endless(key: &Key) -> Error {
     Error::Invalid(format!("{key} is a hard link to a hard link, without end"))
 }
@@ -47,6 +56,16 @@ impl RecordHead {
     /// Whether it is a further name of a file: its body is the key of that file.
     pub fn is_hard_link(&self) -> bool {
         self.attributes.file_kind() == Some(FileKind::HardLink)
+    }
+}
+
+impl RecordSource {
+    /// What a link leads to: the body of its record.
+    fn link_target(&self) -> Result<Bytes> {
+        if self.len() > KEY_LEN_MAX as u64 {
+            return Err(too_long(&self.head().key));
+        }
+        self.read(ByteRange::to(self.len()))
     }
 }
 
@@ -61,10 +80,7 @@ impl RecordReader<'_> {
         while let Some(chunk) = self.next_chunk()? {
             target.extend_from_slice(chunk);
             if target.len() > KEY_LEN_MAX {
-                return Err(Error::Invalid(format!(
-                    "what the link {} leads to is too long",
-                    self.head().key
-                )));
+                return Err(too_long(&self.head().key));
             }
         }
         Ok(target)
@@ -87,6 +103,30 @@ impl Pack {
     /// As [`open_file`](Self::open_file).
     pub fn open_located_file(&self, entry: &KeyEntry) -> Result<RecordReader<'_>> {
         self.open_named(&entry.key, self.open_located(entry)?)
+    }
+
+    /// The same to be read by range, for bodies of any length, as long as anybody holds it: also
+    /// when this pack is gone. What is read is verified, and only its chunks are read.
+    ///
+    /// # Errors
+    /// As [`open_file`](Self::open_file).
+    pub fn open_source(&self, key: &Key) -> Result<Option<Arc<RecordSource>>> {
+        let mut at = key.clone();
+        for _ in 0..HOPS_MAX {
+            let Some(found) = self.find(&at)? else {
+                return if at == *key { Ok(None) } else { Err(absent(key, &at)) };
+            };
+            let record = self.record_source(&at, found).map_err(|error| error.of(&at))?;
+            let head = record.head();
+            if !head.is_hard_link() {
+                return match head.key == *key || is_file(head) {
+                    true => Ok(Some(Arc::new(record))),
+                    false => Err(no_file(key, &head.key)),
+                };
+            }
+            at = Key::bytes(record.link_target()?)?;
+        }
+        Err(endless(key))
     }
 
     /// Goes from the record of a key to that of its file.

@@ -126,9 +126,12 @@ impl<'p> Gets<'p> {
 impl Pack {
     /// Which way records of a segment are read that somebody gets by their keys.
     fn access_of_gets(&self, segment: &Segment, ranges: &[ByteRange]) -> Access {
-        self.access.decide_for_gets(segment.source.as_ref(), ranges, || {
-            *self.fits.get_or_init(|| self.fits_in(available_memory()))
-        })
+        self.access.decide_for_gets(segment.source.as_ref(), ranges, || self.fits_into_memory())
+    }
+
+    /// Whether what is got of it is best left in the page cache.
+    pub(crate) fn fits_into_memory(&self) -> bool {
+        *self.fits.get_or_init(|| self.fits_in(available_memory()))
     }
 
     /// Whether half of this memory holds all segments: the other half is for whoever works with

@@ -14,6 +14,7 @@ pub(crate) mod place;
 pub(crate) mod reader;
 pub(crate) mod record;
 pub(crate) mod route;
+pub(crate) mod source;
 pub(crate) mod stream;
 pub(crate) mod walker;
 pub(crate) mod window;

@@ -10,7 +10,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::read::around::{Holes, read_again, read_around};
 use crate::pack::read::route::Route;
 use crate::pack::read::window::{Window, WindowOptions};
-use crate::source::{Leaf, Session, SessionOptions, Source, read_object};
+use crate::source::{Leaf, Session, SessionOptions, Source, read_object, verified};
 
 /// Depth at which batches and scans run.
 pub(crate) const DEPTH: usize = 32;
@@ -222,12 +222,24 @@ pub(crate) fn read_if_cached(source: &dyn Source, range: ByteRange, access: Acce
     let mut leaves = Vec::with_capacity(1);
     // Whatever goes wrong here goes wrong again on the long way, and is reported there.
     source.resolve(range, &mut leaves).ok()?;
-    let [Leaf::File { file, range }] = leaves.as_slice() else { return None };
-    let mut bytes = vec![0; range.len() as usize];
-    file.read_if_cached(&mut bytes, range.start()).then(|| bytes.into())
+    leaves_if_cached(&leaves)
 }
 
-/// The bytes of leaves, read at once where they are in files.
+fn leaves_if_cached(leaves: &[Leaf]) -> Option<Bytes> {
+    match leaves {
+        [Leaf::Bytes(bytes)] => Some(bytes.clone()),
+        [Leaf::File { file, range }] if range.len() <= AT_ONCE_LEN_MAX => {
+            let mut bytes = vec![0; range.len() as usize];
+            file.read_if_cached(&mut bytes, range.start()).then(|| bytes.into())
+        }
+        [Leaf::Checked { check, len }] => {
+            verified(check.as_ref(), leaves_if_cached(check.leaves())?, *len).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The bytes of leaves, read at once where they are in files, and verified where they are checked.
 pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
     let mut bytes = Vec::new();
     for leaf in leaves {
@@ -242,6 +254,10 @@ pub(crate) fn read_leaves(leaves: &[Leaf]) -> crate::Result<Bytes> {
                 }
             }
             Leaf::Object { object, range } => bytes.extend_from_slice(&read_object(object, *range)?),
+            Leaf::Checked { check, len } => {
+                let read = read_leaves(check.leaves())?;
+                bytes.extend_from_slice(&verified(check.as_ref(), read, *len)?);
+            }
         }
     }
     Ok(bytes.into())

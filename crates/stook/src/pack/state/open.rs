@@ -26,7 +26,10 @@ use crate::source::AccessRule;
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
 /// Read of a record when only its head is wanted, in bytes.
-const HEAD_READ_LEN: u64 = 512;
+pub(crate) const HEAD_READ_LEN: u64 = 512;
+
+/// The same where key and attributes turn out to be longer.
+pub(crate) const LONG_HEAD_READ_LEN: u64 = 256 * 1024;
 
 /// How to open a pack.
 #[derive(Debug, Clone)]
@@ -61,7 +64,7 @@ impl Default for OpenOptions {
 #[derive(Debug)]
 pub struct Pack {
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) reader: Reader,
+    pub(crate) reader: Arc<Reader>,
     pub(crate) snapshot: Snapshot,
     pub(crate) access: AccessRule,
     /// Whether its segments fit into memory, once a get has asked.
@@ -132,7 +135,7 @@ impl Pack {
     /// [`Error::NotAPack`], [`Error::Unsupported`] when the manifest is of a newer version,
     /// [`Error::Damaged`] when it was hit, [`Error::NoSuchState`], or what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
-        let reader = Reader::new(options.engines);
+        let reader = Arc::new(Reader::new(options.engines));
         let view = WantedState { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
@@ -313,7 +316,8 @@ impl Pack {
         self.open_found(key, found)?.map(RecordReader::into_record).transpose()
     }
 
-    /// The record with this key, its body to be read in verified pieces: for bodies of any length.
+    /// The record with this key, its body to be read from its beginning in verified pieces: for
+    /// bodies of any length. [`open_source`](Self::open_source) reads any range of it.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -401,7 +405,7 @@ impl Pack {
             Ok((header, head)) => self.with_length(segment, place, &header, head),
             // Key and attributes may be longer than what was read.
             Err(_) if bytes.len() as u64 >= HEAD_READ_LEN => {
-                let len = place.len_min().min(256 * 1024);
+                let len = place.len_min().min(LONG_HEAD_READ_LEN);
                 let range = ByteRange::at(place.offset, len).unwrap_or_default();
                 let (bytes, holes) = self.reader.read_around(source, range)?;
                 let head = parse_head(segment, place, &bytes);

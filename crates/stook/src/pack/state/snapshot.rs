@@ -1,5 +1,7 @@
 //! The state of a pack at one generation, with what was found behind it.
 
+use std::sync::Arc;
+
 use crate::pack::damages::DamageLog;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::Invalid;
@@ -40,10 +42,9 @@ pub(crate) struct Snapshot {
     pub(crate) at_ns: Option<i64>,
     /// The sequence number that the generation says comes next: those behind it were found.
     pub(crate) sequence_committed: u64,
-    /// Keeps its manifest, and with it all files that the manifest names; a salvaged one has none
-    /// to keep.
-    #[expect(dead_code, reason = "it is there to be dropped")]
-    pub(crate) hold: Option<Box<dyn Lock>>,
+    /// Keeps its manifest, and with it all files that the manifest names, for it and for the
+    /// records that were opened of it; a salvaged one has none to keep.
+    pub(crate) hold: Option<Arc<dyn Lock>>,
 }
 
 /// Which state to open.
@@ -140,7 +141,7 @@ impl Snapshot {
         log.note(damages);
         let at_ns = view.at_ns;
         let sequence_committed = manifest.sequence_next;
-        let hold = Some(hold);
+        let hold = Some(Arc::from(hold));
         let mut snapshot = Self {
             manifest,
             segments,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Access, Arena, Buffer, File};
+use crate::engine::{Access, Arena, Buffer, BufferPool, File};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
-use crate::source::{Leaf, Object};
+use crate::source::{Check, Leaf, Object, verified};
 
 /// A read that the engine, or a request, is to do for a range.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Piece {
 pub(super) enum PieceOrigin {
     File(Arc<File>, Access),
     Object(Arc<dyn Object>),
+    /// The leaves below it are a range of their own, which is read this way.
+    Checked(Arc<dyn Check>, Access),
 }
 
 impl PieceOrigin {
@@ -36,6 +38,7 @@ impl PieceOrigin {
         match self {
             Self::File(file, _) => file.path(),
             Self::Object(object) => object.path(),
+            Self::Checked(check, _) => check.path(),
         }
     }
 }
@@ -45,7 +48,15 @@ impl Piece {
     pub(super) fn object(&self) -> Option<(&Arc<dyn Object>, ByteRange)> {
         match &self.origin {
             PieceOrigin::Object(object) => Some((object, ByteRange::at(self.offset, self.len as u64)?)),
-            PieceOrigin::File(..) => None,
+            PieceOrigin::File(..) | PieceOrigin::Checked(..) => None,
+        }
+    }
+
+    /// Its bytes, if it is a checked leaf, out of what became of reading the leaves below it.
+    pub(super) fn verified(&self, read: Result<Bytes>) -> Result<Bytes> {
+        match &self.origin {
+            PieceOrigin::Checked(check, _) => verified(check.as_ref(), read?, self.len as u64),
+            PieceOrigin::File(..) | PieceOrigin::Object(_) => read,
         }
     }
 }
@@ -77,6 +88,9 @@ pub(super) struct Assembly {
     pub(super) missing: usize,
     /// The first error that a piece met.
     pub(super) failure: Option<Error>,
+    /// The checked leaf that it is read for: a piece of another assembly. `None` where it is handed
+    /// out itself.
+    pub(super) above: Option<Piece>,
     target: Target,
 }
 
@@ -96,7 +110,7 @@ impl Assembly {
         }
     }
 
-    /// Takes the bytes of a piece that a request brought.
+    /// Takes the bytes of a piece that a request brought, or that were verified.
     pub(super) fn place_bytes(&mut self, place: &Place, bytes: Bytes) {
         match (&mut self.target, place) {
             (Target::Whole(whole), _) => *whole = bytes,
@@ -167,6 +181,7 @@ pub(super) fn disassemble(
     leaves: &mut Vec<Leaf>,
     len: u64,
     limits: Limits,
+    pool: &BufferPool,
 ) -> Result<(Assembly, Pieces)> {
     let Limits { max_read, max_request, access } = limits;
     debug_assert_eq!(leaves.iter().map(Leaf::len).sum::<u64>(), len, "leaves make up their range");
@@ -181,13 +196,18 @@ pub(super) fn disassemble(
             let piece = alone(PieceOrigin::Object(object), range);
             (Target::Whole(Bytes::new()), Pieces::One(piece))
         }
+        (Some(Leaf::Checked { check, len }), true) => {
+            let range = ByteRange::to(len);
+            let piece = alone(PieceOrigin::Checked(check, access), range);
+            (Target::Whole(Bytes::new()), Pieces::One(piece))
+        }
         (Some(Leaf::File { file, range }), true) => {
             let (target, pieces) = beside(&file, range.start()..range.end(), max_read, access)?;
             (target, Pieces::Many(pieces))
         }
         (Some(last), _) => {
             leaves.push(last);
-            let (target, pieces) = copied(leaves, len, limits)?;
+            let (target, pieces) = copied(leaves, len, limits, pool)?;
             (target, Pieces::Many(pieces))
         }
     };
@@ -196,7 +216,7 @@ pub(super) fn disassemble(
         Pieces::One(_) => 1,
         Pieces::Many(pieces) => pieces.len(),
     };
-    Ok((Assembly { token, missing, failure: None, target }, pieces))
+    Ok((Assembly { token, missing, failure: None, above: None, target }, pieces))
 }
 
 /// A range that one read or request brings.
@@ -236,10 +256,18 @@ fn beside(
 }
 
 /// A range of several leaves, of a fill, or a long one of an object: what is here is copied now,
-/// the rest when it is read.
-fn copied(leaves: &mut Vec<Leaf>, len: u64, limits: Limits) -> Result<(Target, Vec<Piece>)> {
+/// the rest when it is read. A checked leaf is never cut: what is verified as one is read as one.
+fn copied(
+    leaves: &mut Vec<Leaf>,
+    len: u64,
+    limits: Limits,
+    pool: &BufferPool,
+) -> Result<(Target, Vec<Piece>)> {
     let len = usize::try_from(len).map_err(|_| too_long())?;
-    let mut buffer = Buffer::with_capacity(len);
+    // Memory of the pool holds what was read before; fresh memory holds zeros, which nobody has to
+    // write.
+    let has_zeros = leaves.iter().any(|leaf| matches!(leaf, Leaf::Fill { byte: 0, .. }));
+    let mut buffer = if has_zeros { Buffer::with_capacity(len) } else { pool.take(len) };
     buffer.set_data_range(0..len);
     let (mut pieces, mut at) = (Vec::new(), 0);
     for leaf in leaves.drain(..) {
@@ -254,6 +282,10 @@ fn copied(leaves: &mut Vec<Leaf>, len: u64, limits: Limits) -> Result<(Target, V
             }
             Leaf::Object { object, range } => {
                 pieces.extend(cut(&PieceOrigin::Object(object), range, limits.max_request, at));
+            }
+            Leaf::Checked { check, .. } => {
+                let origin = PieceOrigin::Checked(check, limits.access);
+                pieces.push(Piece { request: 0, origin, offset: 0, len: leaf_len, place: Place::Copied(at) });
             }
         }
         at += leaf_len;

@@ -4,7 +4,8 @@
 //! what is long, keeps the engine's queue full across ranges and sources, and reuses aligned
 //! memory. A range that is one piece of one file is handed out in the very memory the engine read
 //! it into; a long one is read in place, piece beside piece; only ranges made of several leaves are
-//! put together by copying.
+//! put together by copying. A checked leaf is read as a range of its own, and verified before it is
+//! handed out; what is wrong with it fails the ranges that it is in, and no other.
 //!
 //! It does not merge or sort what it is given; that is the planner's work. It never hands out fewer
 //! bytes than were asked for.
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use self::assembly::{Assembly, Limits, Piece, PieceOrigin, Place, disassemble};
+use self::assembly::{Assembly, Limits, Piece, PieceOrigin, Pieces, Place, disassemble};
 use self::requests::Requests;
 use self::slab::Slab;
 use super::{Leaf, Source};
@@ -70,6 +71,10 @@ pub struct Session {
     /// Pieces in the engine, by the token of their request.
     flights: Slab<Piece>,
     requests: Requests,
+    /// Checked leaves of which nothing is asked for yet.
+    checks: VecDeque<Piece>,
+    /// How many of the assemblies are read for a checked leaf of another one.
+    below: usize,
     ready: VecDeque<(u64, Result<Bytes>)>,
     is_broken: bool,
     // Emptied and filled again, so that reading does not allocate them.
@@ -95,6 +100,8 @@ impl Session {
             queue: VecDeque::new(),
             flights: Slab::new(),
             requests: Requests::new(options.requests),
+            checks: VecDeque::new(),
+            below: 0,
             ready: VecDeque::new(),
             is_broken: false,
             leaves: Vec::new(),
@@ -105,12 +112,15 @@ impl Session {
     /// Whether there is enough to do: a caller with more should take results first. Asking for more
     /// nevertheless is allowed, and costs memory only.
     pub fn is_full(&self) -> bool {
-        self.queue.len() >= self.depth || self.requests.is_full() || self.ready.len() >= 2 * self.depth
+        self.queue.len() >= self.depth
+            || self.requests.is_full()
+            || self.checks.len() >= self.depth
+            || self.ready.len() >= 2 * self.depth
     }
 
     /// Ranges whose results have not been handed out.
     pub fn pending(&self) -> usize {
-        self.assemblies.len() + self.ready.len()
+        self.assemblies.len() - self.below + self.ready.len()
     }
 
     /// Asks for a range of a source; its bytes come from [`next`](Self::next) with this token.
@@ -129,27 +139,71 @@ impl Session {
         }
         let mut leaves = std::mem::take(&mut self.leaves);
         let resolved = source.resolve(range, &mut leaves);
-        let (max_read, max_request) = (self.max_read_bytes, self.max_request_bytes);
-        let limits = Limits { max_read, max_request, access };
-        let taken = resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), limits));
+        let (limits, pool) = (self.limits(access), &self.pool);
+        let taken = resolved.and_then(|()| disassemble(token, &mut leaves, range.len(), limits, pool));
         leaves.clear();
         self.leaves = leaves;
         let (assembly, pieces) = taken?;
+        self.begin(assembly, pieces);
+        self.fill_engine(usize::MAX);
+        self.begin_requests();
+        Ok(())
+    }
+
+    fn limits(&self, access: Access) -> Limits {
+        Limits { max_read: self.max_read_bytes, max_request: self.max_request_bytes, access }
+    }
+
+    /// Queues the pieces of a range. One without any is read already.
+    fn begin(&mut self, assembly: Assembly, pieces: Pieces) {
         if assembly.missing == 0 {
-            self.ready.push_back(assembly.finish());
-            return Ok(());
+            if let Some(above) = self.hand_on(assembly) {
+                self.finish_piece(above);
+            }
+            return;
         }
         let request = self.assemblies.insert(assembly);
         for piece in pieces {
             let queue = match piece.origin {
                 PieceOrigin::File(..) => &mut self.queue,
                 PieceOrigin::Object(_) => &mut self.requests.queue,
+                PieceOrigin::Checked(..) => &mut self.checks,
             };
             queue.push_back(Piece { request, ..piece });
         }
-        self.fill_engine(usize::MAX);
-        self.begin_requests();
-        Ok(())
+    }
+
+    /// Begins with checked leaves while less is queued than can be asked for at once: what is read
+    /// of each is memory beside that of its range.
+    fn begin_checks(&mut self) {
+        while self.queue.len() < self.depth && !self.requests.is_full() {
+            let Some(piece) = self.checks.pop_front() else { return };
+            match self.assemblies.get_mut(piece.request) {
+                Some(assembly) if assembly.failure.is_none() => self.begin_check(piece),
+                Some(_) => self.finish_piece(piece.request),
+                None => {}
+            }
+        }
+    }
+
+    /// Queues the reads of what is below a checked leaf.
+    fn begin_check(&mut self, piece: Piece) {
+        let PieceOrigin::Checked(check, access) = &piece.origin else { return };
+        let (mut leaves, access) = (check.leaves().to_vec(), *access);
+        let len = leaves.iter().map(Leaf::len).fold(0, u64::saturating_add);
+        match disassemble(0, &mut leaves, len, self.limits(access), &self.pool) {
+            Ok((mut assembly, pieces)) => {
+                assembly.above = Some(piece);
+                self.below += 1;
+                self.begin(assembly, pieces);
+            }
+            Err(error) => {
+                if let Some(assembly) = self.assemblies.get_mut(piece.request) {
+                    assembly.fail(error);
+                }
+                self.finish_piece(piece.request);
+            }
+        }
     }
 
     /// Waits for the next range that is read; `None` when nothing was asked for any more.
@@ -208,6 +262,7 @@ impl Session {
 
     /// Asks for queued pieces of objects while there is room.
     fn begin_requests(&mut self) {
+        self.begin_checks();
         while self.requests.has_room() {
             let Some(piece) = self.requests.queue.pop_front() else { return };
             match self.assemblies.get_mut(piece.request) {
@@ -229,8 +284,8 @@ impl Session {
         reaped
     }
 
-    /// Reads ranges of one source, in the order given, having checked before and after that it is
-    /// the same as when it was opened.
+    /// Reads ranges of one source, in the order given, having checked before and after that what
+    /// they are made of is the same as when it was opened.
     ///
     /// # Errors
     /// [`Error::SourceChanged`], or the first error met.
@@ -247,9 +302,9 @@ impl Session {
         if source.checks_reads() {
             return self.read_all(source, ranges, access);
         }
-        source.check_unchanged()?;
+        source.check_ranges(ranges)?;
         let read = self.read_all(source, ranges, access);
-        match (read, source.check_unchanged()) {
+        match (read, source.check_ranges(ranges)) {
             // That the source has changed explains whatever else was met.
             (_, Err(changed @ Error::SourceChanged { .. })) | (Ok(_), Err(changed)) => Err(changed),
             (read, _) => read,
@@ -293,6 +348,7 @@ impl Session {
     /// Moves pieces from the queue to the engine while there is room, at most so many; how many it
     /// moved.
     fn fill_engine(&mut self, most: usize) -> usize {
+        self.begin_checks();
         let mut moved = 0;
         while moved < most && self.engine.in_flight() < self.depth {
             let Some(piece) = self.queue.pop_front() else { break };
@@ -333,13 +389,36 @@ impl Session {
 
     /// One piece less to wait for.
     fn finish_piece(&mut self, request: usize) {
-        let Some(assembly) = self.assemblies.get_mut(request) else { return };
-        assembly.missing -= 1;
-        if assembly.missing == 0
-            && let Some(assembly) = self.assemblies.remove(request)
-        {
-            self.ready.push_back(assembly.finish());
+        let mut finished = Some(request);
+        while let Some(request) = finished.take() {
+            let Some(assembly) = self.assemblies.get_mut(request) else { return };
+            assembly.missing -= 1;
+            if assembly.missing == 0
+                && let Some(assembly) = self.assemblies.remove(request)
+            {
+                finished = self.hand_on(assembly);
+            }
         }
+    }
+
+    /// Hands out what has come; or, where it was read for a checked leaf, verifies it and puts it
+    /// into its place, and gives the range that then has a piece less to wait for.
+    fn hand_on(&mut self, mut assembly: Assembly) -> Option<usize> {
+        let Some(piece) = assembly.above.take() else {
+            self.ready.push_back(assembly.finish());
+            return None;
+        };
+        self.below -= 1;
+        let (_, read) = assembly.finish();
+        // Where the range has failed already, nobody looks at its other bytes.
+        let above = self.assemblies.get_mut(piece.request).filter(|above| above.failure.is_none());
+        if let Some(above) = above {
+            match piece.verified(read) {
+                Ok(bytes) => above.place_bytes(&piece.place, bytes),
+                Err(error) => above.fail(error),
+            }
+        }
+        Some(piece.request)
     }
 
     /// The engine cannot go on: every range that is not read has failed.
@@ -348,7 +427,10 @@ impl Session {
         self.queue.clear();
         self.flights = Slab::new();
         self.requests.clear();
-        for assembly in std::mem::take(&mut self.assemblies).into_values() {
+        self.checks.clear();
+        self.below = 0;
+        let assemblies = std::mem::take(&mut self.assemblies).into_values();
+        for assembly in assemblies.filter(|assembly| assembly.above.is_none()) {
             self.ready.push_back((assembly.token, Err(again(error))));
         }
     }

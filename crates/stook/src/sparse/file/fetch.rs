@@ -60,13 +60,13 @@ impl Fetcher {
         ranges: &[ByteRange],
         each: &mut dyn FnMut(usize, Bytes, Duration) -> Result<()>,
     ) -> Result<()> {
-        self.source.check_unchanged()?;
+        self.source.check_ranges(ranges)?;
         let mut all = Vec::with_capacity(ranges.len());
         let read = self.read(session, ranges, &mut |number, bytes, took| {
             all.push((number, bytes, took));
             Ok(())
         });
-        match self.source.check_unchanged() {
+        match self.source.check_ranges(ranges) {
             // That the source has changed explains whatever else was met.
             Err(changed @ Error::SourceChanged { .. }) => return Err(changed),
             Err(error) => return Err(read.err().unwrap_or(error)),

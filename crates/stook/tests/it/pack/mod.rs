@@ -30,6 +30,7 @@ mod scans;
 mod shapes;
 mod shared;
 mod snapshots;
+mod sources;
 mod stopping;
 mod strays;
 mod takeover;

@@ -1,0 +1,42 @@
+//! [`Check`]: bytes that are verified on their way.
+
+use std::fmt;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::Leaf;
+use crate::error::{Error, Result};
+
+/// What stands behind a [`Leaf::Checked`]: bytes that nobody sees before they are verified.
+///
+/// Whoever reads such a leaf reads all of [`leaves`](Self::leaves), puts their bytes one behind
+/// another, and gives them to [`verify`](Self::verify). A source keeps each leaf as short as it is
+/// to be read: a session reads it as a whole.
+pub trait Check: Send + Sync + fmt::Debug {
+    /// What to call it in messages.
+    fn path(&self) -> &Path;
+
+    /// What is read: whole chunks, and the checksums that are not known yet.
+    fn leaves(&self) -> &[Leaf];
+
+    /// Verifies what these leaves gave, and cuts out of it what is wanted.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when it is not what was written.
+    fn verify(&self, read: Bytes) -> Result<Bytes>;
+}
+
+/// The `len` bytes of a checked leaf, out of what its leaves gave.
+pub(crate) fn verified(check: &dyn Check, read: Bytes, len: u64) -> Result<Bytes> {
+    let bytes = check.verify(read)?;
+    let got = bytes.len() as u64;
+    if got == len {
+        return Ok(bytes);
+    }
+    let path = check.path().to_path_buf();
+    Err(match got < len {
+        true => Error::ShortRead { path, offset: 0, wanted: len, got },
+        false => Error::LongRead { path, offset: 0, wanted: len, got },
+    })
+}
