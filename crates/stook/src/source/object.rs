@@ -26,10 +26,20 @@ pub type Pending = Box<dyn Send>;
 
 /// Where the answer of one request goes. One that is dropped unused counts as a failure, so that
 /// nobody waits for ever.
-#[derive(Debug)]
 pub struct Answer {
     token: usize,
     to: Option<Sender<Answered>>,
+    notes: Vec<Note>,
+}
+
+/// Who takes notice of an answer on its way.
+type Note = Box<dyn FnOnce(&Result<Bytes>) + Send>;
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (token, notes) = (self.token, self.notes.len());
+        f.debug_struct("Answer").field("token", &token).field("notes", &notes).finish_non_exhaustive()
+    }
 }
 
 /// The token of a request, and its answer; `None` when whoever had to answer gave up.
@@ -37,11 +47,24 @@ pub(super) type Answered = (usize, Option<Result<Bytes>>);
 
 impl Answer {
     pub(super) fn new(token: usize, to: Sender<Answered>) -> Self {
-        Self { token, to: Some(to) }
+        Self { token, to: Some(to), notes: Vec::new() }
+    }
+
+    /// The same, and `note` is called with what is given before whoever waits gets it: on the thread
+    /// of the one who answers, which must not be kept long. Where nothing is given, it is not
+    /// called.
+    #[must_use]
+    pub fn noted_by(mut self, note: impl FnOnce(&Result<Bytes>) + Send + 'static) -> Self {
+        self.notes.push(Box::new(note));
+        self
     }
 
     /// Gives it.
     pub fn give(mut self, result: Result<Bytes>) {
+        // Who was added last is the nearest to the one who answers.
+        while let Some(note) = self.notes.pop() {
+            note(&result);
+        }
         self.send(Some(result));
     }
 
