@@ -359,12 +359,12 @@ impl<'a> Random<'a> {
         }
         self.asked = self.asked.saturating_add(members);
         let Some(together) = together else { return Ok(members > 0) };
+        self.ahead.push(&*self.archive.file(), together)?;
         for (number, part) in parts.iter().enumerate() {
             let at = part.start().saturating_sub(together.start());
             let brought = Brought::Shared { at, is_first: number == 0 };
             self.pieces.push_back(Planned { len: part.len(), brought });
         }
-        self.ahead.push(&*self.archive.file(), together)?;
         Ok(true)
     }
 
