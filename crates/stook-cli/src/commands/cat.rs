@@ -1,5 +1,6 @@
 //! `stook cat`: bytes of a file, an object or a record, wherever it is, to stdout.
 
+mod member;
 mod record;
 
 use std::ffi::OsString;
@@ -11,7 +12,6 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use serde::Serialize;
-use stook::error::RemoteErrorKind;
 use stook::extent::ByteRange;
 use stook::report::json::Document;
 use stook::report::units;
@@ -21,6 +21,7 @@ use stook::sparse::{
 };
 
 use crate::context::Context;
+use crate::fetch::{self, FetchArgs};
 use crate::progress::Unit;
 use crate::{interrupt, packs};
 
@@ -36,6 +37,7 @@ Examples:
   stook cat s3://bucket/table.parquet --range 120MB.. --stats > tail
   stook cat file --range 0..4KiB --range 1GiB..1028MiB > parts
   stook cat photos.stook//2024/cat.jpg --range 0..64KiB > head
+  stook cat s3://bucket/train.tar//000117.jpg > cat.jpg
   stook cat s3://bucket/key --range 0..1MiB --cache-dir ~/.cache/stook/sparse > head
 
 Credentials and addresses of object stores come from the environment, as other
@@ -49,7 +51,8 @@ const BLOCK_LEN: u64 = 8 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A path, PACK//KEY, s3://bucket/key, gs://, az:// or https://
+    /// A path, PACK//KEY, s3://bucket/key, gs://, az:// or https://, or one of these that is an
+    /// archive, with //MEMBER
     source: OsString,
     /// Only these bytes; may be given more than once
     #[arg(long = "range", value_name = "A..B", value_parser = parse_range)]
@@ -231,6 +234,14 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+impl Args {
+    /// How the archive is fetched that a member is in.
+    fn fetch(&self) -> FetchArgs {
+        let (cache_dir, cache_size) = (self.cache_dir.clone(), self.cache_size);
+        FetchArgs { cache_dir, cache_size, whole_file: self.whole_file }
+    }
+}
+
 /// Opens what is to be read, with its caches. Servers, and others that use the same directory, may
 /// keep it waiting.
 fn open(args: &Args) -> anyhow::Result<SparseFile> {
@@ -250,10 +261,10 @@ fn open(args: &Args) -> anyhow::Result<SparseFile> {
 
 /// An error with what can be done about it here.
 fn advised(error: stook::Error) -> anyhow::Error {
+    if let Some(advised) = fetch::advised(&error) {
+        return advised;
+    }
     match &error {
-        stook::Error::Remote(remote) if remote.kind == RemoteErrorKind::NoRanges => {
-            anyhow!("{error}: --whole-file does that")
-        }
         stook::Error::Io { path, .. }
             if error.io_kind() == Some(io::ErrorKind::IsADirectory)
                 && stook::tree::is_pack(path).unwrap_or(false) =>

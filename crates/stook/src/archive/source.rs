@@ -60,6 +60,14 @@ impl Source for MemberSource {
         self.archive.is_proven()
     }
 
+    fn checks_reads(&self) -> bool {
+        self.archive.checks_reads()
+    }
+
+    fn reads_by_request(&self) -> bool {
+        self.archive.reads_by_request()
+    }
+
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         check_bounds(self, range)?;
         let mut at = range.start();

@@ -7,15 +7,16 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use stook::extent::ByteRange;
+use stook::ops::contents::Opened;
 use stook::pack::{FileKind, Key, Pack, RecordReader};
 
-use super::{Args, Span};
+use super::{Args, Span, member};
 use crate::commands::get::files;
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
-use crate::{contents, interrupt, packs};
+use crate::{contents, fetch, interrupt, packs};
 
 /// Runs it.
 ///
@@ -23,16 +24,17 @@ use crate::{contents, interrupt, packs};
 /// When there is no such record, it is a directory or damaged, a range begins past its end, or
 /// stdout cannot be written.
 pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.stats || args.whole_file || args.cache_dir.is_some() {
+    let is_fetched = fetch::is_object(path);
+    if args.stats || !is_fetched && (args.whole_file || args.cache_dir.is_some()) {
         let text =
             "--stats, --whole-file and --cache-dir are for what is fetched: a record is read from its pack";
+        let text = if is_fetched { "--stats is for objects, and not for members of one" } else { text };
         return Err(UsageError::new(text).into());
     }
-    let opened = contents::open(path, None, context)?;
-    let Some(pack) = opened.pack() else {
-        let (path, key) = (path.display(), key.display());
-        let hint = format!("a member of an archive is read with `stook get {path} {key}`");
-        return Err(UsageError::new(hint).into());
+    let opened = contents::open(path, None, &args.fetch(), context)?;
+    let pack = match &opened {
+        Opened::Pack(contents) => contents.pack(),
+        Opened::Archive(archive) => return member::run(archive, key, args, context),
     };
     let record = Record { pack, path, key: &packs::parse_key(key)?, address: &args.source };
     let ranges = record.within(&args.ranges)?;

@@ -21,8 +21,8 @@
 //! # Ok(()) }
 //! ```
 
+mod address;
 mod archives;
-mod bytes;
 mod error;
 mod get;
 mod list;
@@ -34,8 +34,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use address::split_member;
 pub use archives::MemberCounts;
-pub use bytes::{MemberBytes, member_bytes};
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};
