@@ -3,6 +3,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PosixPath
 from typing import Union
 
+from ._stook_sparse import DiskCache
 from ._types import CheckReport, PackTreeReport, RepairReport, UnpackReport
 from ._typing import Attributes, Path, Progress
 
@@ -105,13 +106,18 @@ def unpack(
     threads: int = 4,
     force: bool = False,
     tar: Union[Path, None] = None,
+    cache: Union[Path, DiskCache, None] = None,
+    whole_file: bool = False,
+    settings: Union[dict[str, str], None] = None,
+    headers: Union[dict[str, str], None] = None,
     progress: Progress = None,
 ) -> UnpackReport:
     """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
     nothing leads out of it.
 
     Args:
-        pack: The pack, or the archive.
+        pack: The pack, or the archive, which may be at an address: ``https://…/x.zip``,
+            ``s3://bucket/x.tar``.
         target: The directory: made if it is not there.
         overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
             those whose content is ``"different"``, or ``"always"`` all. What stays with other
@@ -127,6 +133,12 @@ def unpack(
         threads: Threads that write small files of a pack.
         force: Write what fits, even where there is less room than all of it needs.
         tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
+        cache: Of an archive that is an object: a directory in which what was fetched is kept for the next
+            time, or a :class:`DiskCache`.
+        whole_file: Whether an object whose server cannot send parts is read as a whole.
+        settings: Settings of the object store by their names in the environment (``AWS_REGION``), which
+            they override.
+        headers: Further headers of requests to ``http://`` and ``https://`` addresses.
         progress: Called now and then with the records and bytes so far, on another thread. ``True``
             shows a bar with tqdm.
 

@@ -7,6 +7,7 @@ use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
 use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, Unpack, Unpacked};
 use stook::pack::Damage;
+use stook::source::{is_remote, shown};
 use stook::tree::Overwrite;
 
 use super::info;
@@ -16,13 +17,15 @@ use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
 use crate::paths;
+use crate::sparse::Fetching;
 use crate::wait::with_progress;
 
 /// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
 /// nothing leads out of it.
 ///
 /// Args:
-///     pack: The pack, or the archive.
+///     pack: The pack, or the archive, which may be at an address: ``https://…/x.zip``,
+///         ``s3://bucket/x.tar``.
 ///     target: The directory: made if it is not there.
 ///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
 ///         those whose content is ``"different"``, or ``"always"`` all. What stays with other
@@ -38,6 +41,12 @@ use crate::wait::with_progress;
 ///     threads: Threads that write small files of a pack.
 ///     force: Write what fits, even where there is less room than all of it needs.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
+///     cache: Of an archive that is an object: a directory in which what was fetched is kept for the next
+///         time, or a :class:`DiskCache`.
+///     whole_file: Whether an object whose server cannot send parts is read as a whole.
+///     settings: Settings of the object store by their names in the environment (``AWS_REGION``), which
+///         they override.
+///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
 ///     progress: Called now and then with the records and bytes so far, on another thread. ``True``
 ///         shows a bar with tqdm.
 ///
@@ -58,7 +67,7 @@ use crate::wait::with_progress;
 ///     >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
 ///     1
 #[pyfunction]
-#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=4, force=false, tar=None, progress=None))]
+#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=4, force=false, tar=None, cache=None, whole_file=false, settings=None, headers=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
@@ -73,6 +82,10 @@ pub(crate) fn unpack<'py>(
     #[pyo3(from_py_with = numbers::threads)] threads: usize,
     force: bool,
     tar: Option<&Bound<'py, PyAny>>,
+    cache: Option<&Bound<'py, PyAny>>,
+    whole_file: bool,
+    settings: Option<&Bound<'py, PyAny>>,
+    headers: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if !(1..=1024).contains(&threads) {
@@ -81,9 +94,10 @@ pub(crate) fn unpack<'py>(
     let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
     let (groups, has_select) = (groups_of(group)?, select.is_some());
     let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
+    let fetching = Fetching::new(cache, whole_file, settings, headers)?;
     let to = To::new(target, tar, filter, overwrite_of(overwrite)?, threads, force)?;
     let (unpacked, damages, pack) = with_progress(py, progress, ["records", "bytes"], move |go_on| {
-        let written = to.write(&pack, &mut |entries, bytes| go_on([entries, bytes]));
+        let written = to.write(&pack, &fetching, &mut |entries, bytes| go_on([entries, bytes]));
         let (unpacked, damages) = raised.take().map_or_else(|| written.or_raise(), Err)?;
         Ok((unpacked, damages, pack))
     })?;
@@ -93,9 +107,18 @@ pub(crate) fn unpack<'py>(
             true => "select took none of the keys of",
             false => "nothing that was asked for is in",
         };
-        return Err(invalid(format!("{why} {}", pack.display())));
+        // Without what may be a secret in an address.
+        return Err(invalid(format!("{why} {}", shown_path(&pack))));
     }
     info::unpack_report(py, &unpacked, &damages)
+}
+
+/// What a path is called in messages, or an address.
+fn shown_path(path: &Path) -> String {
+    match is_remote(path) {
+        true => shown(&path.to_string_lossy()),
+        false => path.display().to_string(),
+    }
 }
 
 fn overwrite_of(text: &str) -> PyResult<Overwrite> {
@@ -145,9 +168,10 @@ impl To {
     fn write(
         &self,
         path: &Path,
+        fetching: &Fetching,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<(Unpacked, Vec<Damage>), Error> {
-        let opened = contents::open(path, contents::OpenOptions::default(), &mut |_| progress(0, 0))?;
+        let opened = contents::open(path, fetching.options()?, &mut |_| progress(0, 0))?;
         let damages = opened.pack().map(|pack| pack.damages().to_vec()).unwrap_or_default();
         let unpacked = match (self, &opened) {
             (Self::Directory(unpack), _) => {

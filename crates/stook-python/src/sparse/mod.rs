@@ -13,3 +13,5 @@ mod ranges;
 mod reports;
 pub(crate) mod store;
 mod zero_copy;
+
+pub(crate) use options::Fetching;
