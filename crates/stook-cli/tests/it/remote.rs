@@ -107,8 +107,8 @@ fn a_member_of_an_archive_goes_to_stdout_whole_or_in_ranges() {
             }
             for (member, ranges, said) in [
                 ("gone", &[][..], "has no member gone"),
-                ("d", &[], "is a directory"),
-                ("a", &["6.."], "begins past the end (5 bytes)"),
+                ("d", &[][..], "is a directory"),
+                ("a", &["6.."][..], "begins past the end (5 bytes)"),
             ] {
                 let (code, stdout, stderr) = cat(member, ranges);
                 assert!(code == Some(1) && stdout.is_empty() && stderr.contains(said), "{archive}: {stderr}");
