@@ -16,7 +16,7 @@ use crate::progress::Unit;
 /// what is to be known of it. Damage of a pack is noted from now on.
 ///
 /// # Errors
-/// When it is neither, or cannot be read; when an archive has no such state; when it is asked how to
+/// When it is neither, or cannot be read; when an archive has no such state; when it is said how to
 /// fetch what is not fetched.
 pub(crate) fn open(
     path: &Path,

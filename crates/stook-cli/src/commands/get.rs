@@ -50,8 +50,8 @@ still got.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack, or a tar or zip archive, which may be at an address (https://…, s3://bucket/key), or
-    /// PACK//KEY
+    /// The pack, or a tar or zip archive, which may be at an address (https://…, s3://bucket/key),
+    /// or PACK//KEY
     pack: OsString,
     /// Keys of records
     #[arg(value_name = "KEY")]

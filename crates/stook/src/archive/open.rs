@@ -37,8 +37,8 @@ pub struct OpenOptions {
     pub engines: Arc<dyn EngineFactory>,
     /// Which way bytes take into memory.
     pub access: AccessRule,
-    /// Whether an index beside the archive is used and made; else it is only held in memory, as that
-    /// of an archive that is no file always is.
+    /// Whether an index beside the archive is used and made; else it is only held in memory, as
+    /// that of an archive that is no file always is.
     pub sidecar: bool,
     /// The longest index in bytes. A member takes 104 and its name.
     pub max_index_bytes: u64,

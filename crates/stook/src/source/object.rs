@@ -50,9 +50,9 @@ impl Answer {
         Self { token, to: Some(to), notes: Vec::new() }
     }
 
-    /// The same, and `note` is called with what is given before whoever waits gets it: on the thread
-    /// of the one who answers, which must not be kept long. Where nothing is given, it is not
-    /// called.
+    /// The same, and `note` is called with what is given before whoever waits gets it: on the
+    /// thread of the one who answers, which must not be kept long. Where nothing is given, it is
+    /// not called.
     #[must_use]
     pub fn noted_by(mut self, note: impl FnOnce(&Result<Bytes>) + Send + 'static) -> Self {
         self.notes.push(Box::new(note));

@@ -376,8 +376,8 @@ impl<'a> Random<'a> {
     }
 }
 
-/// A range that has both, where the second begins in the first or close behind it, and together they
-/// are not too long for one request.
+/// A range that has both, where the second begins in the first or close behind it, and together
+/// they are not too long for one request.
 fn joined(before: ByteRange, next: ByteRange) -> Option<ByteRange> {
     let is_close = next.start() >= before.start() && next.start() <= before.end().saturating_add(GAP_MAX);
     let joined = ByteRange::new(before.start(), before.end().max(next.end()))?;

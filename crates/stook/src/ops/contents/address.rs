@@ -9,9 +9,9 @@ use crate::source;
 /// The address of an object and the key of what is in it, where an address has two slashes behind
 /// that of the object; `None` where it is no such address, or that of an object as a whole.
 ///
-/// Keys in object stores have no two slashes in a row that could be named. On the web they may have,
-/// so there the address before them has to be called an archive (`.zip`, `.tar`, …). Behind a `?`
-/// there may be anything: a key that belongs to such an address is given beside it.
+/// Keys in object stores have no two slashes in a row that could be named. On the web they may
+/// have, so there the address before them has to be called an archive (`.zip`, `.tar`, …). Behind a
+/// `?` there may be anything: a key that belongs to such an address is given beside it.
 pub fn split_member(address: impl AsRef<OsStr>) -> Option<(OsString, OsString)> {
     let address = address.as_ref();
     let (scheme, rest) = address.to_str().filter(|_| source::is_remote(address))?.split_once("://")?;

@@ -52,7 +52,8 @@ use crate::sparse::{DiskCache, SparseBuffer, SparseFile, SparseFileOptions, Spar
 /// Keys that are looked up together.
 const KEYS_PER_GET: usize = 4096;
 
-/// What is held in memory of an object that is kept in a cache on disk: what is under way, and more.
+/// What is held in memory of an object that is kept in a cache on disk: what is under way, and
+/// more.
 const HELD_BYTES: u64 = 128 << 20;
 
 /// Something whose entries are listed and read by key.

@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::{Answer, Identity, Leaf, Object, Origin, Pending, Source, WholeRead, check_bounds};
 
-/// What is taken from the cache on disk for one range, at most: who asks where a longer one lies may
-/// not want its bytes at all.
+/// What is taken from the cache on disk for one range, at most: who asks where a longer one lies
+/// may not want its bytes at all.
 const LOADED_MAX: u64 = 64 << 20;
 
-/// Reads go to the source below: its identity, its checks and its origin are those of the file. What
-/// requests bring is kept in memory, and on disk, as if the file had asked for it; what engines read
-/// of files is not. Nothing is read ahead.
+/// Reads go to the source below: its identity, its checks and its origin are those of the file.
+/// What requests bring is kept in memory, and on disk, as if the file had asked for it; what
+/// engines read of files is not. Nothing is read ahead.
 impl Source for SparseFile {
     fn path(&self) -> &Path {
         self.source().path()
