@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use stook::archive::{Archive, Origin};
-use stook::ops::contents::{Error, Feature, OpenOptions, Opened, Unsupported, open as open_contents};
+use stook::ops::contents::{
+    Error, Feature, OpenOptions, Opened, Unsupported, is_object, open as open_contents,
+};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -26,7 +28,7 @@ pub(crate) fn open(
 ) -> anyhow::Result<Opened> {
     let mut options = OpenOptions::default();
     options.pack.at_ns = at_ns;
-    let opened = if fetch::is_object(path) {
+    let opened = if is_object(path) {
         let (path, fetch) = (path.to_path_buf(), fetch.clone());
         wait_for(move || {
             fetch.set(&mut options)?;

@@ -1,13 +1,12 @@
-//! `--cache-dir`, `--cache-size` and `--whole-file`: how archives are read that are objects on
-//! servers.
+//! `--cache-dir`, `--cache-size` and `--whole-file`: how objects are fetched from servers.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use stook::error::RemoteErrorKind;
 use stook::ops::contents::OpenOptions;
 use stook::report::units;
-use stook::source;
 use stook::sparse::{DiskCache, DiskCacheOptions};
 
 use crate::exit::UsageError;
@@ -27,12 +26,17 @@ pub(crate) struct FetchArgs {
 }
 
 impl FetchArgs {
+    /// Whether anything is asked for that means something only for objects.
+    pub(crate) fn is_given(&self) -> bool {
+        self.whole_file || self.cache_dir.is_some()
+    }
+
     /// Checks that nothing is asked for that means nothing for a path.
     ///
     /// # Errors
     /// A [`UsageError`] where it is.
     pub(crate) fn refuse(&self, path: &Path) -> Result<(), UsageError> {
-        if self.cache_dir.is_none() && !self.whole_file {
+        if !self.is_given() {
             return Ok(());
         }
         Err(UsageError::new(format!(
@@ -41,25 +45,24 @@ impl FetchArgs {
         )))
     }
 
-    /// Opens an object with them.
+    /// The cache in the directory that is given, if one is.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) fn cache(&self) -> stook::Result<Option<Arc<DiskCache>>> {
+        let options = DiskCacheOptions { budget_bytes: self.cache_size };
+        self.cache_dir.as_ref().map(|directory| DiskCache::open(directory, options)).transpose()
+    }
+
+    /// Sets what they say for an archive that is an object.
     ///
     /// # Errors
     /// When the cache cannot be opened.
-    pub(crate) fn set(&self, options: &mut OpenOptions) -> anyhow::Result<()> {
+    pub(crate) fn set(&self, options: &mut OpenOptions) -> stook::Result<()> {
         options.remote.whole_file = self.whole_file;
-        options.cache = match &self.cache_dir {
-            Some(directory) => {
-                Some(DiskCache::open(directory, DiskCacheOptions { budget_bytes: self.cache_size })?)
-            }
-            None => None,
-        };
+        options.cache = self.cache()?;
         Ok(())
     }
-}
-
-/// Whether what was given is an object; a path that is there is meant as it stands.
-pub(crate) fn is_object(given: &Path) -> bool {
-    given.symlink_metadata().is_err() && source::is_remote(given)
 }
 
 /// What helps against an error of opening an object here, if anything does.
@@ -72,6 +75,7 @@ pub(crate) fn advised(error: &stook::Error) -> Option<anyhow::Error> {
     }
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
+/// A length in bytes, as it is typed.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     units::parse_size(text).map_err(|error| crate::exit::chain(&error))
 }

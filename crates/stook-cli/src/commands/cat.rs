@@ -6,7 +6,7 @@ mod record;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -16,12 +16,10 @@ use stook::extent::ByteRange;
 use stook::report::json::Document;
 use stook::report::units;
 use stook::source::remote::RemoteOptions;
-use stook::sparse::{
-    DiskCache, DiskCacheOptions, SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics,
-};
+use stook::sparse::{SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics};
 
 use crate::context::Context;
-use crate::fetch::{self, FetchArgs};
+use crate::fetch::{self, FetchArgs, parse_size};
 use crate::progress::Unit;
 use crate::{interrupt, packs};
 
@@ -30,7 +28,8 @@ A range is A..B in bytes, B not included; A.. goes to the end, ..B begins at 0.
 What of a range lies past the end is left out: one that begins at the end is
 empty. One that begins past the end is refused.
 Sizes as everywhere: 4096, 4KiB, 1MB. Ranges are fetched together, in few
-requests, and written in the order in which they were given.
+requests, and written in the order in which they were given. Without --range an
+object whose server cannot send parts is read as a whole anyway.
 
 Examples:
   stook cat https://host/picture.tif --range 0..16 | xxd
@@ -57,15 +56,8 @@ pub struct Args {
     /// Only these bytes; may be given more than once
     #[arg(long = "range", value_name = "A..B", value_parser = parse_range)]
     ranges: Vec<Span>,
-    /// Keep what is fetched in this directory, and look there first
-    #[arg(long, value_name = "DIR")]
-    cache_dir: Option<PathBuf>,
-    /// What all that is kept there may take; what was used longest ago goes
-    #[arg(long, value_name = "SIZE", default_value = "10GiB", requires = "cache_dir", value_parser = parse_size)]
-    cache_size: u64,
-    /// Read it as a whole where its server cannot send parts; without --range that is done anyway
-    #[arg(long)]
-    whole_file: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
     /// Tell on stderr what was asked for and fetched (as JSON with --json)
     #[arg(long)]
     stats: bool,
@@ -99,10 +91,6 @@ impl fmt::Display for Span {
         write!(f, "{}..", self.start)?;
         self.end.map_or(Ok(()), |end| write!(f, "{end}"))
     }
-}
-
-fn parse_size(text: &str) -> Result<u64, String> {
-    units::parse_size(text).map_err(|error| crate::exit::chain(&error))
 }
 
 fn parse_range(text: &str) -> Result<Span, String> {
@@ -234,28 +222,15 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Args {
-    /// How the archive is fetched that a member is in.
-    fn fetch(&self) -> FetchArgs {
-        let (cache_dir, cache_size) = (self.cache_dir.clone(), self.cache_size);
-        FetchArgs { cache_dir, cache_size, whole_file: self.whole_file }
-    }
-}
-
 /// Opens what is to be read, with its caches. Servers, and others that use the same directory, may
 /// keep it waiting.
 fn open(args: &Args) -> anyhow::Result<SparseFile> {
-    let remote =
-        RemoteOptions { whole_file: args.whole_file || args.ranges.is_empty(), ..Default::default() };
+    let whole_file = args.fetch.whole_file || args.ranges.is_empty();
+    let remote = RemoteOptions { whole_file, ..Default::default() };
     let source = stook::source::open_with(&args.source, &remote).map_err(advised)?;
     let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
     let buffer = Arc::new(SparseBuffer::with_options(budget)?);
-    let disk = match &args.cache_dir {
-        Some(directory) => {
-            Some(DiskCache::open(directory, DiskCacheOptions { budget_bytes: args.cache_size })?)
-        }
-        None => None,
-    };
+    let disk = args.fetch.cache()?;
     Ok(SparseFile::with_options(source, buffer, SparseFileOptions { disk, ..Default::default() }))
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
 use stook::extent::ByteRange;
-use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Opened, Part};
+use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Opened, Part, is_object};
 use stook::pack::{Pack, Stop};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
@@ -22,7 +22,7 @@ use stook::source::{Leaf, Source};
 
 use crate::context::Context;
 use crate::exit::UsageError;
-use crate::fetch::{self, FetchArgs};
+use crate::fetch::FetchArgs;
 use crate::keys::{KeyArgs, Order};
 use crate::output::printable;
 use crate::progress::{Progress, Unit};
@@ -121,7 +121,7 @@ type SourceSpan = (Arc<dyn Source>, ByteRange);
 /// # Errors
 /// When the pack or the archive cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.device_share && fetch::is_object(&args.pack) {
+    if args.device_share && is_object(&args.pack) {
         return Err(UsageError::new(
             "--device-share is for files: below an object there is no device to measure",
         )

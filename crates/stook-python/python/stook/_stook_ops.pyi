@@ -141,11 +141,11 @@ def unpack(
             A file that is there is replaced only by a tar of all that was asked for; else it stays,
             and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
         at: The state of a pack at this time rather than the newest, as for `Pack`.
-        cache: Of an archive that is an object: a directory in which what was fetched is kept for the next
-            time, or a :class:`DiskCache`.
+        cache: Of an archive that is an object: a directory in which what was fetched is kept for
+            the next time, or a :class:`DiskCache`.
         whole_file: Whether an object whose server cannot send parts is read as a whole.
-        settings: Settings of the object store by their names in the environment (``AWS_REGION``), which
-            they override.
+        settings: Settings of the object store by their names in the environment
+            (``AWS_REGION``), which they override.
         headers: Further headers of requests to ``http://`` and ``https://`` addresses.
         progress: Called now and then with the records and bytes so far, on another thread. ``True``
             shows a bar with tqdm.
@@ -156,6 +156,7 @@ def unpack(
     Raises:
         OSError: The target cannot be made, or reading the pack fails.
         stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
+        stook.RemoteError: An archive that is an object cannot be fetched.
         stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
             is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
             ``at``.

@@ -7,7 +7,7 @@ use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
 use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, THREADS, THREADS_MAX, Unpack, Unpacked};
 use stook::pack::{self, Damage};
-use stook::source::{is_remote, shown};
+use stook::source::shown;
 use stook::tree::Overwrite;
 
 use super::info;
@@ -48,11 +48,11 @@ use crate::wait::with_progress;
 ///         A file that is there is replaced only by a tar of all that was asked for; else it stays,
 ///         and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
-///     cache: Of an archive that is an object: a directory in which what was fetched is kept for the next
-///         time, or a :class:`DiskCache`.
+///     cache: Of an archive that is an object: a directory in which what was fetched is kept for
+///         the next time, or a :class:`DiskCache`.
 ///     whole_file: Whether an object whose server cannot send parts is read as a whole.
-///     settings: Settings of the object store by their names in the environment (``AWS_REGION``), which
-///         they override.
+///     settings: Settings of the object store by their names in the environment
+///         (``AWS_REGION``), which they override.
 ///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
 ///     progress: Called now and then with the records and bytes so far, on another thread. ``True``
 ///         shows a bar with tqdm.
@@ -63,6 +63,7 @@ use crate::wait::with_progress;
 /// Raises:
 ///     OSError: The target cannot be made, or reading the pack fails.
 ///     stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
+///     stook.RemoteError: An archive that is an object cannot be fetched.
 ///     stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
 ///         is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
 ///         ``at``.
@@ -122,17 +123,9 @@ pub(crate) fn unpack<'py>(
             false => "nothing that was asked for is in",
         };
         // Without what may be a secret in an address.
-        return Err(invalid(format!("{why} {}", shown_path(&pack))));
+        return Err(invalid(format!("{why} {}", shown(&pack.to_string_lossy()))));
     }
     info::unpack_report(py, &unpacked, &damages)
-}
-
-/// What a path is called in messages, or an address.
-fn shown_path(path: &Path) -> String {
-    match is_remote(path) {
-        true => shown(&path.to_string_lossy()),
-        false => path.display().to_string(),
-    }
 }
 
 /// Which files that are there are replaced.

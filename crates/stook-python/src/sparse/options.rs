@@ -177,7 +177,6 @@ impl Options {
 }
 
 /// How an archive is fetched that is an object.
-#[derive(Default)]
 pub(crate) struct Fetching {
     cache: Option<(PathBuf, u64)>,
     shared: Shared,
@@ -193,14 +192,13 @@ impl Fetching {
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let (cache, shared) = cache.map(cache_of).transpose()?.unwrap_or_default();
-        let all =
-            |given: Option<&Bound<'_, PyAny>>| given.map(pairs).transpose().map(Option::unwrap_or_default);
-        let (settings, headers) = (all(settings)?, all(headers)?);
-        Ok(Self {
-            cache,
-            shared,
-            remote: RemoteOptions { whole_file, settings, headers, ..Default::default() },
-        })
+        let all = |name: &str, given: Option<&Bound<'_, PyAny>>| {
+            let Some(given) = given else { return Ok(Vec::new()) };
+            pairs(given).map_err(|error| named(given.py(), name, error))
+        };
+        let (settings, headers) = (all("settings", settings)?, all("headers", headers)?);
+        let remote = RemoteOptions { whole_file, settings, headers, ..Default::default() };
+        Ok(Self { cache, shared, remote })
     }
 
     /// The options that say so.

@@ -32,7 +32,7 @@ pub struct Answer {
     notes: Vec<Note>,
 }
 
-/// Who takes notice of an answer on its way.
+/// Who takes notice of an answer before whoever waits gets it.
 type Note = Box<dyn FnOnce(&Result<Bytes>) + Send>;
 
 impl fmt::Debug for Answer {
@@ -42,17 +42,35 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// The token of a request, and its answer; `None` when whoever had to answer gave up.
-pub(super) type Answered = (usize, Option<Result<Bytes>>);
+/// What came of a request.
+pub(super) struct Answered {
+    /// The token of the request.
+    pub(super) token: usize,
+    /// `None` when whoever had to answer gave up.
+    result: Option<Result<Bytes>>,
+    notes: Vec<Note>,
+}
+
+impl Answered {
+    /// The bytes, as many as were asked for, or an error; those who take notice of it have done so.
+    pub(super) fn checked(self, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
+        let checked = checked(self.result, object, range);
+        // Who was added last is the nearest to the object.
+        for note in self.notes.into_iter().rev() {
+            note(&checked);
+        }
+        checked
+    }
+}
 
 impl Answer {
     pub(super) fn new(token: usize, to: Sender<Answered>) -> Self {
         Self { token, to: Some(to), notes: Vec::new() }
     }
 
-    /// The same, and `note` is called with what is given before whoever waits gets it: on the
-    /// thread of the one who answers, which must not be kept long. Where nothing is given, it is
-    /// not called.
+    /// The same, and `note` is called with what came of it before whoever waits gets that, on the
+    /// thread of that one: a note that is long in coming keeps no other request waiting. Where
+    /// nobody waits any more, it is not called.
     #[must_use]
     pub fn noted_by(mut self, note: impl FnOnce(&Result<Bytes>) + Send + 'static) -> Self {
         self.notes.push(Box::new(note));
@@ -61,17 +79,14 @@ impl Answer {
 
     /// Gives it.
     pub fn give(mut self, result: Result<Bytes>) {
-        // Who was added last is the nearest to the one who answers.
-        while let Some(note) = self.notes.pop() {
-            note(&result);
-        }
         self.send(Some(result));
     }
 
     fn send(&mut self, result: Option<Result<Bytes>>) {
         if let Some(to) = self.to.take() {
+            let notes = std::mem::take(&mut self.notes);
             // Nobody waits any more: the session is gone.
-            let _ = to.send((self.token, result));
+            let _ = to.send(Answered { token: self.token, result, notes });
         }
     }
 }
@@ -89,12 +104,14 @@ impl Drop for Answer {
 pub fn read_object(object: &Arc<dyn Object>, range: ByteRange) -> Result<Bytes> {
     let (sender, receiver) = channel();
     let _pending = object.begin(range, Answer::new(0, sender));
-    let answer = receiver.recv().ok().and_then(|(_, answer)| answer);
-    checked(answer, object.as_ref(), range)
+    match receiver.recv() {
+        Ok(answered) => answered.checked(object.as_ref(), range),
+        Err(_) => checked(None, object.as_ref(), range),
+    }
 }
 
 /// An answer of the length that was asked for, or an error.
-pub(super) fn checked(answer: Option<Result<Bytes>>, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
+fn checked(answer: Option<Result<Bytes>>, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
     match answer {
         Some(Ok(bytes)) if bytes.len() as u64 != range.len() => {
             let (path, offset) = (object.path().to_path_buf(), range.start());

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use stook::extent::ByteRange;
-use stook::ops::contents::Opened;
+use stook::ops::contents::{Opened, is_object};
 use stook::pack::{FileKind, Key, Pack, RecordReader};
 
 use super::{Args, Span, member};
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::UsageError;
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
-use crate::{contents, fetch, interrupt, packs};
+use crate::{contents, interrupt, packs};
 
 /// Runs it.
 ///
@@ -24,14 +24,14 @@ use crate::{contents, fetch, interrupt, packs};
 /// When there is no such record, it is a directory or damaged, a range begins past its end, or
 /// stdout cannot be written.
 pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let is_fetched = fetch::is_object(path);
-    if args.stats || !is_fetched && (args.whole_file || args.cache_dir.is_some()) {
+    let is_fetched = is_object(path);
+    if args.stats || !is_fetched && args.fetch.is_given() {
         let text =
             "--stats, --whole-file and --cache-dir are for what is fetched: a record is read from its pack";
         let text = if is_fetched { "--stats is for objects, and not for members of one" } else { text };
         return Err(UsageError::new(text).into());
     }
-    let opened = contents::open(path, None, &args.fetch(), context)?;
+    let opened = contents::open(path, None, &args.fetch, context)?;
     let pack = match &opened {
         Opened::Pack(contents) => contents.pack(),
         Opened::Archive(archive) => return member::run(archive, key, args, context),

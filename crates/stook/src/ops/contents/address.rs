@@ -1,10 +1,37 @@
-//! Addresses of members: `s3://bucket/x.tar//KEY`.
+//! What is given to be opened: a path, or the address of an object or of a member of one
+//! (`s3://bucket/x.tar//KEY`).
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::error::Result;
 use crate::ops::import::is_called_archive;
 use crate::source;
+
+/// Where what was given is.
+pub(super) enum Place {
+    /// In a file or a directory.
+    Path(PathBuf),
+    /// On a server.
+    Object(PathBuf),
+}
+
+/// Where what was given is: a path that is there is meant as it stands, whatever it looks like.
+///
+/// # Errors
+/// [`Error::Address`](crate::Error::Address) when it means nothing.
+pub(super) fn place_of(given: PathBuf) -> Result<Place> {
+    if given.as_os_str().is_empty() || given.symlink_metadata().is_ok() {
+        return Ok(Place::Path(given));
+    }
+    let local = source::local_path(&given)?;
+    Ok(local.map_or(Place::Object(given), Place::Path))
+}
+
+/// Whether what was given is opened as an object rather than as a path.
+pub fn is_object(given: impl AsRef<Path>) -> bool {
+    matches!(place_of(given.as_ref().to_path_buf()), Ok(Place::Object(_)))
+}
 
 /// The address of an object and the key of what is in it, where an address has two slashes behind
 /// that of the object; `None` where it is no such address, or that of an object as a whole.
@@ -27,6 +54,17 @@ pub fn split_member(address: impl AsRef<OsStr>) -> Option<(OsString, OsString)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_are_told_from_paths() {
+        assert!(is_object("s3://bucket/x.tar") && is_object("HTTPS://host/x.zip"));
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path().join("s3://bucket");
+        std::fs::create_dir_all(&there).unwrap();
+        for path in ["", "x.tar", "file:///x.tar", "ftp://host/x.tar", there.to_str().unwrap()] {
+            assert!(!is_object(path), "{path}");
+        }
+    }
 
     #[test]
     fn members_are_told_from_objects() {

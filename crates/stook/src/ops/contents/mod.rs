@@ -34,7 +34,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use address::split_member;
+use address::{Place, place_of};
+pub use address::{is_object, split_member};
 pub use archives::MemberCounts;
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
@@ -163,15 +164,14 @@ impl Opened {
 ///
 /// # Errors
 /// What opening either meets; [`Unsupported`] where an earlier state of an archive is asked for,
-/// and
-/// [`Error::Interrupted`].
+/// and [`Error::Interrupted`].
 pub fn open(
     path: impl Into<PathBuf>,
     options: OpenOptions,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Opened> {
     let wants_state = options.pack.at_ns.is_some() || options.pack.generation.is_some();
-    let archive = match place_of(path.into())? {
+    let archive = match place_of(path.into()).map_err(archive::Error::Core)? {
         Place::Object(address) => {
             let object = open_object(&address, &options)?;
             Archive::from_source_with(object, options.archive, progress)?
@@ -187,21 +187,6 @@ pub fn open(
         archive.check_features(&[Feature::EarlierStates])?;
     }
     Ok(Opened::Archive(Box::new(archive)))
-}
-
-/// Where what was given is.
-enum Place {
-    Path(PathBuf),
-    Object(PathBuf),
-}
-
-/// A path that is there is meant as it stands, whatever it looks like.
-fn place_of(given: PathBuf) -> Result<Place> {
-    if given.as_os_str().is_empty() || given.symlink_metadata().is_ok() {
-        return Ok(Place::Path(given));
-    }
-    let local = source::local_path(&given).map_err(archive::Error::Core)?;
-    Ok(local.map_or(Place::Object(given), Place::Path))
 }
 
 /// An object, read through a cache on disk where there is one.
