@@ -57,10 +57,10 @@ impl Kept {
         is_proven
     }
 
-    /// Takes the answer to a request for a range that somebody else made.
+    /// Takes the answer, of the right length, to a request for a range that somebody else made.
     pub(super) fn take(&self, range: ByteRange, answer: &Result<Bytes>, is_proven: bool, took: Duration) {
         match answer {
-            Ok(bytes) if bytes.len() as u64 == range.len() => {
+            Ok(bytes) => {
                 self.counted.request(range.len(), took);
                 let held = self.buffer.adopt(range.start(), bytes.clone(), OnDifference::Error);
                 self.keep(range, bytes, held.is_ok(), is_proven);
@@ -70,7 +70,7 @@ impl Kept {
                 self.note_changed(&error.into());
             }
             // Whoever asked meets it, too.
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
         }
     }
 
