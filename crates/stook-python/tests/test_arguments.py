@@ -242,26 +242,49 @@ def test_what_raises_while_it_selects_leaves_no_pack_that_was_made_for_it(argume
     assert stook.pack_tree("tree", "new.stook").files == 50
 
 
-def test_a_pack_that_was_there_stays_and_is_not_called_complete_when_its_selection_raises() -> None:
+def test_a_pack_that_was_there_is_what_it_was_when_a_callback_raises_before_anything_is_changed() -> None:
+    # Before: it was called incomplete, or was not where room was scarce and all was counted first.
     Path("tree").mkdir()
     Path("tree/old").write_bytes(b"old")
     stook.pack_tree("tree", "data.stook")
-    Path("tree/new").write_bytes(b"new")
+    Path("tree/old").write_bytes(b"another")
 
     def fails(path: str) -> bool:
-        # Where room is scarce all is counted first, which changes nothing.
-        with stook.Pack("data.stook") as pack:
-            if path == "new" and not pack.info().complete:
-                raise KeyError(path)
-        return True
+        raise KeyError(path)
 
-    with pytest.raises(KeyError, match="new"):
-        stook.pack_tree("tree", "data.stook", select=fails)
-    with stook.Pack("data.stook") as pack:
-        assert pack["old"] == b"old" and not pack.info().complete
+    callbacks: list[dict[str, Any]] = [{"select": fails}, {"exclude": fails}, {"attributes": fails}]
+    for callback in callbacks:
+        with pytest.raises(KeyError, match="old"):
+            stook.pack_tree("tree", "data.stook", **callback)
+        with stook.Pack("data.stook") as pack:
+            assert pack["old"] == b"old" and pack.info().complete
     stook.pack_tree("tree", "data.stook")
     with stook.Pack("data.stook") as pack:
-        assert pack["new"] == b"new" and pack.info().complete
+        assert pack["old"] == b"another" and pack.info().complete
+
+
+def test_a_pack_that_was_there_stays_and_is_not_called_complete_when_a_callback_raises_after_a_change() -> None:
+    Path("tree").mkdir()
+    for name in ("a", "b"):
+        Path(f"tree/{name}").write_bytes(b"old")
+    stook.pack_tree("tree", "data.stook")
+    for name in ("a", "b"):
+        Path(f"tree/{name}").write_bytes(b"another")
+    asked: list[str] = []
+
+    def fails(path: str) -> None:
+        asked.append(path)
+        # What was asked about first is packed by then.
+        if len(asked) == 2:
+            raise KeyError(path)
+
+    with pytest.raises(KeyError):
+        stook.pack_tree("tree", "data.stook", attributes=fails)
+    with stook.Pack("data.stook") as pack:
+        assert [pack[asked[0]], pack[asked[1]]] == [b"another", b"old"] and not pack.info().complete
+    stook.pack_tree("tree", "data.stook")
+    with stook.Pack("data.stook") as pack:
+        assert [pack["a"], pack["b"]] == [b"another"] * 2 and pack.info().complete
 
 
 def test_what_cannot_be_read_as_an_archive_or_is_a_pack_is_not_packed_as_a_file_by_a_slip(tmp_path: Path) -> None:

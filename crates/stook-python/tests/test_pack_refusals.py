@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import re
+import tarfile
 import warnings
 from pathlib import Path
 from typing import Any, Callable
@@ -51,6 +52,23 @@ def test_places_where_no_pack_is(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "folder").iterdir() if path.name != "writer.lock") == ["file"]
     with pytest.raises(NotADirectoryError):
         stook.Pack(tmp_path / "folder" / "file")
+
+
+def test_an_archive_in_the_place_of_a_pack_is_called_so_with_what_takes_archives(tmp_path: Path) -> None:
+    # Before: reading said that it is no directory; a repair said the same.
+    archive = tmp_path / "t.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.addfile(tarfile.TarInfo("a"))
+    calls: list[Callable[[], object]] = [
+        lambda: stook.Pack(archive),
+        lambda: stook.Pack(archive, "r+"),
+        lambda: stook.check(archive),
+        lambda: stook.repair(archive, tmp_path / "new.stook"),
+    ]
+    for call in calls:
+        with pytest.raises(stook.NotAPackError, match=r"it is an archive \(tar\).*stook\.unpack.*stook\.pack_tree"):
+            call()
+    assert [path.name for path in tmp_path.iterdir()] == ["t.tar"]
 
 
 @pytest.mark.parametrize("key", [1.5, None, ("a",), [1]])

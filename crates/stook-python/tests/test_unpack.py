@@ -291,15 +291,18 @@ def test_damage_of_an_archive_is_a_failure_of_one_file(sources: dict[str, Path])
 
 
 def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
-    def refuse(_path: str) -> bool:
-        # Where room is scarce all is counted first, which changes nothing.
-        with stook.Pack("tree.stook") as pack:
-            if pack.info().complete:
-                return True
-        raise RuntimeError("enough")
+    for year in ("2023", "2024"):
+        (Path("tree") / year / "cat.jpg").write_bytes(b"another " + year.encode())
+    asked: list[str] = []
+
+    def refuse(path: str) -> None:
+        asked.append(path)
+        # What was asked about first is packed by then.
+        if len(asked) == 2:
+            raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        stook.pack_tree("tree", "tree.stook", select=refuse)
+        stook.pack_tree("tree", "tree.stook", attributes=refuse)
     report = stook.unpack("tree.stook", "out")
     assert not report.complete and report.files == 6
     # Without the blocks of zeroes at its end.

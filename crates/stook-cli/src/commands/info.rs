@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use stook::ops::contents::Opened;
 use stook::pack::format::manifest::SegmentState;
-use stook::pack::{Damage, Pack, SegmentInfo, TornTail};
+use stook::pack::{Damage, Pack, SegmentInfo, TornTail, is_in_groups};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count, count_of, percent, significant};
 
@@ -166,7 +166,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 
 fn gather<'a>(pack: &'a Pack, only: &[String], damages: &'a [Damage]) -> Info<'a> {
     let mut segments = pack.segments();
-    segments.retain(|segment| only.is_empty() || only.contains(&segment.group));
+    segments.retain(|segment| is_in_groups(only, &segment.group));
     let mut total = Sums::default();
     let mut groups: BTreeMap<&str, (u64, Sums)> = BTreeMap::new();
     for segment in &segments {
@@ -226,6 +226,13 @@ fn recommend(pack: &Pack, total: &Sums) -> (&'static str, String) {
             denied.file.display()
         );
         return ("permit", text);
+    }
+    if let Some(newer) = damages.first().filter(|_| damages.iter().all(Damage::is_of_newer)) {
+        let text = format!(
+            "{} needs a newer version of stook: that reads all of the pack, and can write to it",
+            newer.file.display()
+        );
+        return ("update", text);
     }
     if !damages.is_empty() {
         let text =

@@ -116,6 +116,7 @@ fn a_file_that_is_no_archive_is_called_so() {
     place.tar(&["cf", "x.tar", "-C", "t", "a"]);
     for args in [
         &["check", "x.tar"][..],
+        &["check", "x.tar", "--repair", "new.stook"],
         &["compact", "x.tar"],
         &["put", "x.tar", "k", "t/a"],
         &["rm", "x.tar", "a"],

@@ -82,8 +82,8 @@ fn whoever_writes_a_tar_to_stdin_gets_rid_of_all_of_it() {
     assert!(child.wait().unwrap().success());
 }
 
-/// The checksum of an index.
-fn crc32c(bytes: &[u8]) -> u32 {
+/// The checksum of an index, and of a header.
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum: u32, byte| {
         let step = |sum: u32, _| (sum >> 1) ^ (0x82f6_3b78 * (sum & 1));
         (0..8).fold(sum ^ u32::from(*byte), step)

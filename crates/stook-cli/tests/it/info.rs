@@ -2,6 +2,7 @@
 
 use stook::pack::Attributes;
 
+use super::archive_checksums::crc32c;
 use super::packs::{Place, documented, key, refuses_what_is_no_pack};
 
 #[test]
@@ -66,6 +67,41 @@ fn an_unfinished_pack_says_so_and_how_it_goes_on() {
     let (_, info) = place.json("info", &[]);
     documented("info", &info);
     assert_eq!((&info["complete"], &info["action"]), (&false.into(), &"finish".into()));
+}
+
+/// Before: no command but `check` opened such a pack.
+#[test]
+fn a_segment_that_a_newer_version_wrote_costs_itself_and_nothing_is_written_beside_it() {
+    let place = Place::filled();
+    let segment = place.pack.join("segment-0000000000000001");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    // The version of its header, and the checksum that vouches for it.
+    bytes[8] = 2;
+    let sum = crc32c(&bytes[..4092]);
+    bytes[4092..4096].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(&segment, bytes).unwrap();
+    let (code, info) = place.json("info", &[]);
+    documented("info", &info);
+    assert_eq!((code, &info["action"]), (1, &"update".into()), "{info}");
+    assert!(info["action_text"].as_str().unwrap().contains("segment-0000000000000001"), "{info}");
+    let (code, stdout, stderr) = place.run("get", &["id:7"]);
+    assert_eq!((code, stdout.as_str()), (1, "seven"), "{stderr}");
+    assert!(stderr.contains("needs a newer version of stook"), "{stderr}");
+    assert_eq!(place.run("get", &["a/one"]).0, 1, "it may be in there");
+    std::fs::write(place.path("file"), "x").unwrap();
+    for (command, args) in [
+        ("put", &["k", "file"][..]),
+        ("rm", &["id:7"]),
+        ("rm", &["id:7", "--dry-run"]),
+        ("compact", &[]),
+        ("compact", &["--dry-run"]),
+    ] {
+        let (code, _, stderr) = place.run(command, args);
+        let refused = "needs a newer version of stook: this one can neither index nor compact";
+        assert!(code == 1 && stderr.contains(refused), "{command} {args:?}: {stderr}");
+    }
+    let (code, stdout, _) = place.run("check", &[]);
+    assert!(code == 1 && stdout.contains("newer version") && !stdout.contains("pack --checksum"), "{stdout}");
 }
 
 #[test]

@@ -73,8 +73,8 @@ impl Drop for Quota {
     }
 }
 
-/// Where groups with this controller are made, where control groups are of version 2; version 1 has a
-/// tree of its own for each controller.
+/// Where groups with this controller are made, where control groups are of version 2; version 1 has
+/// a tree of its own for each controller.
 fn controller(name: &str) -> Option<PathBuf> {
     let root = Path::new("/sys/fs/cgroup");
     let controllers = fs::read_to_string(root.join("cgroup.controllers")).ok()?;

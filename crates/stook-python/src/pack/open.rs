@@ -7,6 +7,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat};
+use stook::ops::directory::open_pack;
 use stook::ops::pack::{Making, open_writer};
 use stook::pack::{self, AccessRule, Durability, MapRule, OpenOptions, PackWriter, WriterOptions};
 use stook::report::time::parse_time;
@@ -133,7 +134,7 @@ impl Settings {
         match &self.written {
             // The same directory as the writer's, whatever has its path by now.
             Some(storage) => pack::Pack::open(storage.clone(), options),
-            None => pack::Pack::open_path(&self.path, options),
+            None => open_pack(&self.path, options),
         }
     }
 

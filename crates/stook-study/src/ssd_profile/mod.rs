@@ -70,6 +70,7 @@ pub struct Findings {
     /// What was measured.
     pub profile: Profile,
     /// The published tables.
+    #[serde(serialize_with = "published::serialize")]
     pub published: Profile,
     /// What the device does, in few numbers.
     pub fits: Fits,

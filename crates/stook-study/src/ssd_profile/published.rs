@@ -6,6 +6,7 @@
 //!
 //! Sums over reads and writes, products and what is fitted follow from these figures.
 
+use serde::{Serialize, Serializer};
 use stook::bench::gates::State;
 use stook::report::least_squares::Estimate;
 
@@ -81,6 +82,42 @@ fn cell(block_bytes: u64, depth: u64, read_share: u8, read: Option<Row>, write: 
     }
 }
 
+/// A cell as JSON has it: with the names of the figures that were not printed, but computed.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    cell: &'a Cell,
+    computed: &'static [&'static str],
+}
+
+impl<'a> Printed<'a> {
+    fn of(cell: &'a Cell) -> Self {
+        let computed: &[&str] = match (cell.read, cell.write) {
+            (Some(_), Some(_)) => &["rate_per_s", "bandwidth_bytes_per_s", "latency_mean_s", "little_ratio"],
+            _ => &["little_ratio"],
+        };
+        Self { cell, computed }
+    }
+}
+
+/// The tables, each cell with what of it was computed.
+pub(super) fn serialize<S: Serializer>(profile: &Profile, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Tables<'a> {
+        blocks: Vec<Printed<'a>>,
+        mixes: Vec<Printed<'a>>,
+        depths: Vec<Printed<'a>>,
+        small_writes: Option<Printed<'a>>,
+    }
+    let tables = Tables {
+        blocks: profile.blocks.iter().map(Printed::of).collect(),
+        mixes: profile.mixes.iter().map(Printed::of).collect(),
+        depths: profile.depths.iter().map(Printed::of).collect(),
+        small_writes: profile.small_writes.as_ref().map(Printed::of),
+    };
+    tables.serialize(serializer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +179,18 @@ seeing an IOPS of 37.6k and a latency of 25.63us.";
         let ratios: Vec<String> =
             profile().depths.iter().map(|cell| format!("{:.2}", cell.little_ratio)).collect();
         assert_eq!(ratios, ["0.96", "0.74", "0.53", "0.50", "0.49"]);
+    }
+
+    /// Before: sums over reads and writes stood among the printed figures without a mark.
+    #[test]
+    fn what_is_computed_from_published_figures_is_named() {
+        let tables = serialize(&profile(), serde_json::value::Serializer).unwrap();
+        let computed = |cell: &serde_json::Value| cell["computed"].as_array().unwrap().len();
+        let all = |name: &str| tables[name].as_array().unwrap().iter().map(computed).collect::<Vec<_>>();
+        assert_eq!((all("blocks"), all("mixes")), (vec![1; 5], vec![1, 4, 4, 4, 1]));
+        assert_eq!((all("depths"), computed(&tables["small_writes"])), (vec![1; 5], 1));
+        let mix = &tables["mixes"][1];
+        let names = mix["computed"].as_array().unwrap();
+        assert!(names.iter().all(|name| mix[name.as_str().unwrap()] != serde_json::Value::Null), "{mix}");
     }
 }

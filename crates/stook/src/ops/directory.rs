@@ -33,7 +33,8 @@ pub(super) fn explained(path: &Path, error: crate::Error) -> pack::Error {
     let format = is_file.then(|| recognise(path).ok().flatten()).flatten();
     let Some(format) = format else { return error.into() };
     let why = format!(
-        "it is an archive ({format}), and this is for packs; `stook pack {} NEW` makes one of it",
+        "it is an archive ({format}), and this is for packs; `stook ls`, `get`, `load` and `unpack` take archives \
+         (in Python `stook.unpack`), and `stook pack {} NEW` (`stook.pack_tree`) makes a pack of it",
         path.display()
     );
     pack::Error::NotAPack { path: path.to_path_buf(), why }
@@ -54,6 +55,7 @@ mod tests {
         {
             assert!(matches!(error, pack::Error::NotAPack { .. }), "{error}");
             assert!(error.to_string().contains("it is an archive (tar)"), "{error}");
+            assert!(error.to_string().contains("`stook.unpack`"), "{error}");
         }
         assert!(matches!(open_directory(&text), Err(pack::Error::Core(_))));
         assert!(matches!(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::directory::open_directory;
 use super::json::JsonDamage;
 use crate::pack::{self, Repaired, WriterOptions};
 use crate::report::json::{Document, TextOrBytes};
@@ -115,7 +116,7 @@ pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> boo
             return Err(Error::Exists { path: path.to_path_buf() });
         }
     }
-    let from = LocalStorage::open(pack, LocalStorageOptions::default())?;
+    let from = open_directory(pack)?;
     let total = from.list()?.iter().map(|file| file.len * 2).sum();
     let to = Arc::new(LocalStorage::create(new, LocalStorageOptions::default())?);
     let (mut quarantine, mut is_stopped) = (None, false);

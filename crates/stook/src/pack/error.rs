@@ -23,7 +23,8 @@ pub struct Damage {
     pub key: Option<Key>,
     /// What was found and what was expected.
     pub what: String,
-    /// What kind of error opening the file met, where that is what is wrong.
+    /// What kind of error opening the file met, where that is what is wrong; `Unsupported` where a
+    /// newer version wrote it.
     pub cause: Option<ErrorKind>,
 }
 
@@ -65,7 +66,12 @@ impl Damage {
     /// The damage that a file of a newer version is to whoever goes on without it.
     pub(crate) fn of_newer(file: PathBuf, what: &str) -> Self {
         let what = format!("it needs a newer version of stook: {what}");
-        Self { file, offset: 0, key: None, what, cause: None }
+        Self { file, offset: 0, key: None, what, cause: Some(ErrorKind::Unsupported) }
+    }
+
+    /// Whether nothing is known to be wrong but that a newer version wrote the file.
+    pub fn is_of_newer(&self) -> bool {
+        self.cause == Some(ErrorKind::Unsupported)
     }
 
     /// Whether nothing is known to be wrong but that the file may not be read.

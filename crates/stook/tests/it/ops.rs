@@ -41,22 +41,23 @@ impl Place {
     }
 }
 
-/// Answers the same in one stage, and notes which there are.
+/// Answers the same in one stage, from so many entries on, and notes which stages there are.
 struct Answers {
     stage: Stage,
+    from: u64,
     answer: Answer,
     stages: Vec<Stage>,
 }
 
 impl Answers {
     fn new(stage: Stage, answer: Answer) -> Self {
-        Self { stage, answer, stages: Vec::new() }
+        Self { stage, from: 0, answer, stages: Vec::new() }
     }
 }
 
 impl Hooks for Answers {
-    fn progress(&mut self, stage: Stage, _entries: u64, _bytes: u64) -> Answer {
-        if stage == self.stage { self.answer } else { Answer::GoOn }
+    fn progress(&mut self, stage: Stage, entries: u64, _bytes: u64) -> Answer {
+        if stage == self.stage && entries >= self.from { self.answer } else { Answer::GoOn }
     }
 
     fn finished(&mut self, stage: Stage) -> Answer {
@@ -81,12 +82,39 @@ fn a_run_that_is_given_up_takes_back_what_it_made_and_nothing_else() {
     fs::create_dir(place.path("p.stook")).unwrap();
     assert!(matches!(place.packing().run(&mut give_up()), Err(Error::Abandoned)));
     assert_eq!(place.names_in("p.stook"), [""; 0]);
-    // A pack that was there stays with what is in it, and is no longer complete.
+    // A pack that was there stays with what is in it, and is no longer complete once it was changed.
     assert!(place.packing().run(&mut ()).unwrap().complete && place.open().is_complete());
     fs::write(place.path("tree/c"), "c").unwrap();
-    assert!(matches!(place.packing().run(&mut give_up()), Err(Error::Abandoned)));
-    let pack = place.open();
-    assert!(!pack.is_complete() && pack.contains(&Key::bytes("deep/b").unwrap()).unwrap());
+    let mut at_the_end = Answers { from: 5, ..give_up() };
+    assert!(matches!(place.packing().run(&mut at_the_end), Err(Error::Abandoned)));
+    let (pack, key) = (place.open(), |path: &str| Key::bytes(path).unwrap());
+    assert!(!pack.is_complete() && pack.contains(&key("deep/b")).unwrap());
+    assert!(pack.contains(&key("c")).unwrap());
+}
+
+/// Before: it was called incomplete, unless room was scarce and the end came as all was counted.
+#[test]
+fn a_run_that_is_ended_before_it_changes_anything_leaves_a_complete_pack_complete() {
+    let place = Place::new();
+    assert!(place.packing().run(&mut ()).unwrap().complete);
+    let before = place.open().generation();
+    let is_as_it_was = || place.open().is_complete() && place.open().generation() == before;
+    let stopped = place.packing().run(&mut Answers::new(Stage::Packing, Answer::Stop)).unwrap();
+    assert!(stopped.summary.interrupted && !stopped.complete && is_as_it_was());
+    // All of it is unchanged, however far the run came.
+    let mut at_the_end = Answers { from: 4, ..Answers::new(Stage::Packing, Answer::Abandon) };
+    assert!(matches!(place.packing().run(&mut at_the_end), Err(Error::Abandoned)) && is_as_it_was());
+    fs::write(place.path("tree/a"), "another").unwrap();
+    let fails = [
+        PackSources { select: Some(Box::new(|_| None)), ..place.packing() },
+        PackSources { exclude: Some(Box::new(|_| None)), ..place.packing() },
+        PackSources { attributes: Some(Box::new(|_| None)), ..place.packing() },
+    ];
+    for packing in fails {
+        assert!(matches!(packing.run(&mut ()), Err(Error::Abandoned)) && is_as_it_was());
+    }
+    // What comes to its end says what it found, also where it changed nothing but that.
+    assert!(place.packing().run(&mut ()).unwrap().complete && place.open().generation() > before);
 }
 
 #[test]

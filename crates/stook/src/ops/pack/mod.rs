@@ -90,7 +90,7 @@ pub struct PackReport {
     pub left_out: Vec<Vec<u8>>,
     /// What was removed, if that was asked for and packing came to its end.
     pub moved: Option<MoveSummary>,
-    /// Whether nothing is missing from the pack.
+    /// Whether the run came to its end and nothing is missing from the pack.
     pub complete: bool,
     /// Whether nothing was selected.
     pub nothing: Option<NothingSelected>,
@@ -121,9 +121,11 @@ impl<'a> PackSources<'a> {
 
     /// Packs what is new or changed since the last run into the same pack, if there was one.
     ///
-    /// An entry that cannot be read is a failure of it alone. What ends the run leaves a pack that
-    /// says it is incomplete, and the next run goes on from there. If the pack was made for this
-    /// run, and nothing was selected that was asked for, or the caller failed, it is removed.
+    /// An entry that cannot be read is a failure of it alone. From its first change on, the pack
+    /// says that it is incomplete: what ends the run then leaves it so, and the next run goes on
+    /// from there. A run that is ended before it changes anything leaves the pack what it was. If
+    /// the pack was made for this run, and nothing was selected that was asked for, or the caller
+    /// failed, it is removed.
     ///
     /// # Errors
     /// What was asked for makes no sense ([`Error::is_usage`]), a source cannot be opened, there is

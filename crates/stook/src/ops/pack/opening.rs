@@ -33,7 +33,8 @@ impl OpenedPack {
 }
 
 impl PackSources<'_> {
-    /// Opens the pack, or makes it. One that was there says from then on that it is incomplete.
+    /// Opens the pack, or makes it. One that was there says that it is incomplete from the first
+    /// change on.
     /// A tree is checked against what is in it, and against the room that there is.
     pub(super) fn open(
         &self,
@@ -60,8 +61,7 @@ impl PackSources<'_> {
         check_roots(tree, &before)?;
         // Not earlier: what a run that was cut off left in the pack is known only now.
         self.check_space(tree, Some(&before), reporting)?;
-        writer.set_complete(false);
-        writer.publish()?;
+        writer.set_incomplete_on_change();
         Ok(OpenedPack { writer: Some(writer), before: Some(before), made: None })
     }
 
@@ -137,11 +137,14 @@ impl PackSources<'_> {
             is_packed && !summary.interrupted && summary.failures.is_empty()
         };
         let complete = !is_abandoned && packed.is_some_and(is_whole);
-        match (opened.writer, opened.made) {
-            (Some(writer), Some(made)) if is_in_vain => made.take_back(writer, &self.pack)?,
-            (Some(mut writer), _) if packed.is_some() => {
-                writer.set_complete(complete);
-                if self.move_originals {
+        match (opened.writer, opened.made, packed) {
+            (Some(writer), Some(made), _) if is_in_vain => made.take_back(writer, &self.pack)?,
+            (Some(mut writer), _, Some(summary)) => {
+                let is_cut_off = is_abandoned || summary.interrupted;
+                let is_as_it_was = summary.added() + summary.deleted == 0;
+                // What was cut off before it changed anything found nothing out about the pack.
+                writer.set_complete(complete || (is_cut_off && is_as_it_was && was_complete));
+                if self.move_originals && !is_cut_off {
                     writer.set_moved();
                 }
                 // What a build leaves is sealed; what later runs add stays open for the next.

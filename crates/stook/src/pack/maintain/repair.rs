@@ -201,23 +201,28 @@ pub fn repair(
         let Some(segment) = snapshot.segments.get(number) else { continue };
         repaired.quarantined.push(set_aside(segment, range, &reader, quarantine()?.as_ref())?);
     }
-    // What was not whole before is not made so by saving it.
-    let is_complete = snapshot.manifest.state == PackState::Complete;
+    let (is_complete, note) = new_state(&snapshot, &repaired.damages);
     writer.set_complete(is_complete);
-    repaired.notes.extend(note_of_state(is_complete, &repaired.damages));
+    repaired.notes.extend(note);
     writer.finish(true)?;
     Ok(repaired)
 }
 
-fn note_of_state(is_complete: bool, damages: &Damages) -> Option<String> {
+/// Whether the new pack is complete, and what there is to say about that. What was not whole before
+/// is not made so by saving it, and neither is what nobody knows to have been.
+fn new_state(snapshot: &Snapshot, damages: &Damages) -> (bool, Option<String>) {
+    let is_complete = !snapshot.manifest_lost && snapshot.manifest.state == PackState::Complete;
     let note = match is_complete {
+        _ if snapshot.manifest_lost => {
+            "whether the pack was complete is not known: its manifest is lost; the new one does not say so"
+        }
         false => "the pack was incomplete, and so is the new one",
-        true if damages.is_empty() => return None,
+        true if damages.is_empty() => return (true, None),
         true => {
             "the new pack says that it is complete, as the old one did; what is lost is reported only here"
         }
     };
-    Some(note.into())
+    (is_complete, Some(note.into()))
 }
 
 /// Takes further names out of the new pack that lead to no file, because that could not be saved or

@@ -28,12 +28,6 @@ impl Snapshot {
                 return Err(error.into());
             }
             Err(Error::Damaged(damage)) if !damage.is_denied() => damage,
-            // A manifest of a newer version is refused again.
-            Err(Error::Unsupported { .. }) => {
-                let around = WantedState { around_newer: true, ..WantedState::default() };
-                let note = "what needs a newer version of stook is left out; other commands refuse the pack";
-                return Self::load(storage, reader, around).map(|snapshot| (snapshot, vec![note.into()]));
-            }
             Err(Error::NotAPack { path, why }) => {
                 let has_segments = storage
                     .list()?
@@ -48,7 +42,12 @@ impl Snapshot {
                 let manifest = newest(&storage.list()?).map(|last| PackFile::Manifest(last).to_string());
                 Damage::of_unopened(error, storage.path(&manifest.unwrap_or_default()))?
             }
-            loaded => return loaded.map(|snapshot| (snapshot, Vec::new())),
+            loaded => {
+                let snapshot = loaded?;
+                let note = "what needs a newer version of stook is left out; this one writes nothing to it";
+                let has_newer = snapshot.lost.iter().any(Damage::is_of_newer);
+                return Ok((snapshot, has_newer.then(|| note.to_owned()).into_iter().collect()));
+            }
         };
         let files = storage.list()?;
         let (mut manifest, note) = best_manifest(storage, reader, &files, &damage)?;
@@ -56,14 +55,7 @@ impl Snapshot {
         add_unnamed(storage, reader, &files, &mut manifest, &mut findings.damages)?;
         let mut segments = Vec::new();
         let log = DamageLog::default();
-        let opening = Opening {
-            storage,
-            reader,
-            manifest: &manifest,
-            behind: Behind::All,
-            around_newer: true,
-            log: log.clone(),
-        };
+        let opening = Opening { storage, reader, manifest: &manifest, behind: Behind::All, log: log.clone() };
         let mut lost = Vec::new();
         for number in 0..manifest.segments.len() {
             match Segment::open(&opening, number, &mut findings)? {

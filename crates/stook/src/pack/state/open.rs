@@ -125,16 +125,15 @@ impl Pack {
 
     /// Opens the pack in a storage, at its newest generation. Nothing is changed.
     ///
-    /// Damage that leaves something readable does not keep a pack from opening:
-    /// [`damages`](Self::damages) tells.
+    /// Damage that leaves something readable does not keep a pack from opening, and neither does a
+    /// segment that a newer version wrote: [`damages`](Self::damages) tells.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Unsupported`], [`Error::Damaged`] when the manifest was hit,
-    /// [`Error::NoSuchState`], or what the storage meets.
+    /// [`Error::NotAPack`], [`Error::Unsupported`] when the manifest is of a newer version,
+    /// [`Error::Damaged`] when it was hit, [`Error::NoSuchState`], or what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Reader::new(options.engines);
-        let view =
-            WantedState { generation: options.generation, at_ns: options.at_ns, ..WantedState::default() };
+        let view = WantedState { generation: options.generation, at_ns: options.at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
         let (access, fits) = (options.access, OnceLock::new());

@@ -152,14 +152,15 @@ impl Segment {
     }
 
     /// Opens a segment that a manifest names. Damage that leaves something readable is put into
-    /// `findings`; with `None` the last of them says why there is no segment.
+    /// `findings`; with `None` the last of them says why there is no segment. One that needs a newer
+    /// version costs itself alone, too: what else there is can be read.
     pub(crate) fn open(
         opening: &Opening<'_>,
         number: usize,
         findings: &mut Findings,
     ) -> Result<Option<Self>> {
         match (Self::open_known(opening, number, findings), opening.manifest.segments.get(number)) {
-            (Err(Error::Unsupported { path, what }), Some(entry)) if opening.around_newer => {
+            (Err(Error::Unsupported { path, what }), Some(entry)) => {
                 findings.damages.push(lost(Damage::of_newer(path, &what), entry));
                 Ok(None)
             }

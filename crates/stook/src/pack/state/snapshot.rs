@@ -53,8 +53,6 @@ pub(crate) struct WantedState {
     pub(crate) generation: Option<u64>,
     /// What counted at this time, ns.
     pub(crate) at_ns: Option<i64>,
-    /// Segments that need a newer version are left out, as damage, instead of refusing all.
-    pub(crate) around_newer: bool,
 }
 
 /// What a segment is opened from.
@@ -64,8 +62,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) manifest: &'a Manifest,
     /// What of that which was appended since the generation was published counts.
     pub(crate) behind: Behind,
-    /// As [`WantedState::around_newer`].
-    pub(crate) around_newer: bool,
     pub(crate) log: DamageLog,
 }
 
@@ -122,9 +118,7 @@ impl Snapshot {
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
         let behind = if generation == last { Behind::Own } else { Behind::Nothing };
         let log = DamageLog::default();
-        let WantedState { around_newer, .. } = view;
-        let opening =
-            Opening { storage, reader, manifest: &manifest, behind, around_newer, log: log.clone() };
+        let opening = Opening { storage, reader, manifest: &manifest, behind, log: log.clone() };
         let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };
         let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
         for number in 0..manifest.segments.len() {

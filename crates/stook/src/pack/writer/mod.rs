@@ -213,6 +213,8 @@ pub struct PackWriter {
     synced_at: Instant,
     /// Something the last manifest does not say.
     unpublished: bool,
+    /// Before anything of it changes, the pack is to say that it is incomplete.
+    incomplete_on_change: bool,
     /// A failure after which nothing more may be written.
     stopped: bool,
     /// Whether there may be a generation that this writer does not know to be published.
@@ -274,8 +276,8 @@ impl PackWriter {
     /// Opens a pack to go on with it. Torn tails are cut; [`recovery`](Self::recovery) tells.
     ///
     /// # Errors
-    /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer, what the storage
-    /// meets.
+    /// [`Error::NotAPack`], [`Error::Core`] with `Locked` naming the other writer,
+    /// [`Error::Unsupported`] where a newer version wrote any of it, what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         if newest(&storage.list()?).is_none() {
             return Err(Error::NotAPack { path: storage.path(""), why: "it holds no manifest".into() });
@@ -299,16 +301,16 @@ impl PackWriter {
         writer.recovery.clock = clock_is_behind(writer.options.host.now_ns(), writer.manifest.time_last_ns);
         writer.log = snapshot.log;
         writer.unpublished = !writer.recovery.torn.is_empty();
-        for segment in snapshot.segments {
-            writer.adopt(segment)?;
-        }
-        // Segments that could not be opened stay named, so that nothing of theirs is forgotten.
+        // Segments that could not be opened stay named, so that nothing of theirs is forgotten. What
+        // is refused because of them is refused before anything is cut off or written.
         for entry in &writer.manifest.segments {
-            let known = writer.sealed.contains_key(&entry.id) || writer.dead.contains_key(&entry.id);
-            if !known {
-                refuse_hidden(writer.storage.as_ref(), entry, &snapshot.files)?;
+            if !snapshot.segments.iter().any(|segment| segment.entry.id == entry.id) {
+                refuse_hidden(writer.storage.as_ref(), entry, &snapshot.files, &snapshot.lost)?;
                 writer.sealed.insert(entry.id, Sealed { entry: *entry, segment: None });
             }
+        }
+        for segment in snapshot.segments {
+            writer.adopt(segment)?;
         }
         let committed = Committed {
             segment_next: writer.manifest.segment_next,
@@ -364,6 +366,7 @@ impl PackWriter {
             log: DamageLog::default(),
             synced_at: Instant::now(),
             unpublished: false,
+            incomplete_on_change: false,
             stopped: false,
             in_doubt: false,
             is_publishing: false,
@@ -635,6 +638,7 @@ impl PackWriter {
             self.check_segment("")?;
         }
         self.change(|writer| {
+            writer.announce_change()?;
             if full {
                 writer.seal_group(group)?;
             }

@@ -48,9 +48,27 @@ impl PackWriter {
 
     /// Says in the next generation whether the pack is what it is meant to be.
     pub fn set_complete(&mut self, complete: bool) {
+        self.incomplete_on_change = false;
         let state = if complete { PackState::Complete } else { PackState::Incomplete };
         self.unpublished |= self.manifest.state != state;
         self.manifest.state = state;
+    }
+
+    /// From the first put, deletion or new segment on, the pack says that it is incomplete: the
+    /// generation that says so is published before it. A writer that changes nothing leaves the pack
+    /// called what it is. [`set_complete`](Self::set_complete) ends this.
+    pub fn set_incomplete_on_change(&mut self) {
+        self.incomplete_on_change = true;
+    }
+
+    /// Something of the pack is about to change: where it is to be called incomplete from then on,
+    /// that is made durable first.
+    pub(super) fn announce_change(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.incomplete_on_change) || self.manifest.state == PackState::Incomplete {
+            return Ok(());
+        }
+        self.manifest.state = PackState::Incomplete;
+        self.publish_now()
     }
 
     /// Says in the next generation that files were, or will be, removed from their tree because
@@ -104,7 +122,6 @@ impl PackWriter {
             reader: &self.reader,
             manifest: &self.manifest,
             behind: Behind::Nothing,
-            around_newer: false,
             log: self.log.clone(),
         };
         let segment = Segment::open(&opening, number.unwrap_or(usize::MAX), &mut findings)?;

@@ -1,12 +1,12 @@
 //! What may not be written to, and why.
 
 use super::PackWriter;
-use crate::pack::error::{Error, Result};
+use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::state::names::{self, PackFile};
 use crate::pack::state::open::Pack;
 use crate::pack::state::segment::Segment;
-use crate::pack::state::snapshot::newest;
+use crate::pack::state::snapshot::{Snapshot, newest};
 use crate::storage::{Entry, Storage};
 
 impl Pack {
@@ -19,7 +19,10 @@ impl Pack {
         for entry in &self.snapshot.manifest.segments {
             match self.snapshot.segments.iter().find(|segment| segment.entry.id == entry.id) {
                 Some(segment) => refuse_lost(segment)?,
-                None => refuse_hidden(self.storage.as_ref(), entry, &self.snapshot.files)?,
+                None => {
+                    let Snapshot { files, lost, .. } = &self.snapshot;
+                    refuse_hidden(self.storage.as_ref(), entry, files, lost)?;
+                }
             }
         }
         Ok(())
@@ -48,9 +51,24 @@ pub(super) fn refuse_lost(segment: &Segment) -> Result<()> {
 /// What is behind the committed length of a segment that cannot be opened was put before whatever
 /// is put now, and nobody knows its keys and sequence numbers. And where the file is there and may
 /// be read some other day, its records would then be alive beside those that took their place
-/// meanwhile.
-pub(super) fn refuse_hidden(storage: &dyn Storage, entry: &SegmentEntry, files: &[Entry]) -> Result<()> {
+/// meanwhile. So it is with one that a newer version wrote, which this one can neither index nor
+/// compact. `lost` says why segments cannot be opened.
+pub(super) fn refuse_hidden(
+    storage: &dyn Storage,
+    entry: &SegmentEntry,
+    files: &[Entry],
+    lost: &[Damage],
+) -> Result<()> {
     let name = PackFile::Segment(entry.id).to_string();
+    // The segment itself, or its list of deleted records.
+    let is_its_own = |damage: &&Damage| {
+        let name = damage.file.file_name().and_then(|name| name.to_str()).and_then(PackFile::parse);
+        matches!(name, Some(PackFile::Segment(id) | PackFile::Deletes(id, _)) if id == entry.id)
+    };
+    if let Some(damage) = lost.iter().filter(|damage| damage.is_of_newer()).find(is_its_own) {
+        let what = "this one can neither index nor compact the segment, and so writes nothing to its pack";
+        return Err(Error::Unsupported { path: damage.file.clone(), what: what.into() });
+    }
     if entry.state == SegmentState::Sealed && !files.iter().any(|file| file.name == name) {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! Properties of packs.
 
+mod announced;
 mod bound;
 mod bounds;
 mod children;

@@ -1,11 +1,11 @@
-//! Segments of a newer version: where a checksum vouches for the version, the pack is refused, and
-//! a check and a repair go around that segment alone. Else the version was hit, which is damage.
+//! Segments of a newer version: where a checksum vouches for the version, the segment costs itself
+//! alone, and no writer touches its pack. Else the version was hit, which is damage.
 
-use stook::pack::{Error, Key, OpenOptions, Pack, repair};
+use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, repair};
 use stook_testing::model::pack::{PackModel, open_simulated, read_in_every_way, scanned};
 use stook_testing::sim::SimStorage;
 
-use super::damage::{Small, options, shared, small, storage_with};
+use super::damage::{Small, files_of, options, shared, small, storage_with};
 
 /// Where the header of a segment says its version, and where its checksum is.
 const VERSION_AT: usize = 8;
@@ -65,13 +65,16 @@ fn a_version_that_was_hit_is_damage_of_that_segment_and_costs_no_record() {
 }
 
 #[test]
-fn a_segment_of_a_newer_version_is_refused_and_costs_a_check_and_a_repair_itself_alone() {
+fn a_segment_of_a_newer_version_costs_readers_a_check_and_a_repair_itself_alone() {
     let small = small();
     let mut costs = 0;
     for (name, bytes) in segments(&small) {
         let storage = storage_with(&small.files, name, Some(&of_the_next_version(bytes)));
-        let refused = open_simulated(&storage).unwrap_err();
-        assert!(matches!(&refused, Error::Unsupported { path, .. } if path.ends_with(name)), "{refused}");
+        let pack = open_simulated(&storage).unwrap();
+        let damages = pack.damages();
+        let newer = damages.iter().find(|damage| damage.file.ends_with(name)).unwrap();
+        assert!(newer.is_of_newer() && !newer.is_denied(), "{newer:?}");
+        assert!(newer.what.contains("newer version of stook: segment header version 2"), "{newer}");
         let without = open_simulated(&storage_with(&small.files, name, None)).unwrap();
         let is_left = |key: &&Key| matches!(without.get(key), Ok(Some(_)));
         let left: PackModel = small
@@ -81,6 +84,13 @@ fn a_segment_of_a_newer_version_is_refused_and_costs_a_check_and_a_repair_itself
             .map(|(key, body)| (key.clone(), body.clone()))
             .collect();
         costs += small.model.len() - left.len();
+        // What is there is given, and nothing else is said not to be there.
+        for key in small.model.keys() {
+            let got = |pack: &Pack| pack.get(key).map(|found| found.map(|record| record.body.to_vec()));
+            assert_eq!(got(&pack).ok(), got(&without).ok(), "{name}: {key}");
+            let is_refused = matches!(got(&pack), Err(Error::Damaged(_)));
+            assert!(is_refused != left.contains_key(key), "{name}: {key}");
+        }
 
         let report = what_is_left(&storage).check(|_| {}).unwrap();
         let newer = report.damages.iter().find(|damage| damage.file.ends_with(name)).unwrap();
@@ -92,4 +102,26 @@ fn a_segment_of_a_newer_version_is_refused_and_costs_a_check_and_a_repair_itself
         assert!(damages.iter().any(|damage| damage.contains("newer version")), "{damages:?}");
     }
     assert!(costs > 0, "the segments hold something");
+}
+
+/// Before: a writer was refused because nobody could open the pack.
+#[test]
+fn a_pack_with_a_segment_of_a_newer_version_is_written_to_by_nobody() {
+    let small = small();
+    for (name, bytes) in segments(&small) {
+        let storage = storage_with(&small.files, name, Some(&of_the_next_version(bytes)));
+        let but_the_note = |storage: &SimStorage| {
+            let mut files = files_of(storage);
+            files.retain(|name, _| name != "writer.lock");
+            files
+        };
+        let before = but_the_note(&storage);
+        let is_refused =
+            |error: &Error| matches!(error, Error::Unsupported { path, .. } if path.ends_with(name));
+        let said = open_simulated(&storage).unwrap().check_writable().unwrap_err();
+        assert!(is_refused(&said), "{said}");
+        let refused = PackWriter::open(shared(&storage), options()).unwrap_err();
+        assert!(is_refused(&refused) && refused.to_string() == said.to_string(), "{refused}");
+        assert!(but_the_note(&storage) == before, "{name}: something was cut or written");
+    }
 }

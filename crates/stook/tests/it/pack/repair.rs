@@ -222,6 +222,26 @@ fn further_names_of_what_is_lost_are_left_out_and_reported_where_they_were() {
     assert_eq!((reported.records, &reported.damages[..], &reported.notes[..]), (54, &[][..], &[][..]));
 }
 
+/// Before: the new pack said that it is complete, as an older generation of the old one had.
+#[test]
+fn an_older_manifest_does_not_make_the_new_pack_complete_where_the_newest_is_lost() {
+    let storage = SimStorage::new();
+    let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
+    writer.put("", &Key::bytes("a").unwrap(), &Attributes::new(), b"a").unwrap();
+    writer.set_complete(true);
+    writer.publish().unwrap();
+    writer.put("", &Key::bytes("b").unwrap(), &Attributes::new(), b"b").unwrap();
+    writer.publish().unwrap();
+    drop(writer);
+    let names = storage.list().unwrap().into_iter().map(|file| file.name);
+    let newest = names.filter(|name| name.starts_with("manifest-")).max().unwrap();
+    let hurt = changed(&storage, &newest, |bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x40));
+    let (to, reported, _) = repaired(&hurt);
+    assert!(reported.notes.iter().any(|note| note.contains("complete is not known")), "{reported:?}");
+    let pack = open_simulated(&to).unwrap();
+    assert_eq!((reported.records, pack.len(), pack.is_complete()), (2, 2, false));
+}
+
 #[test]
 fn without_any_manifest_the_segments_tell_what_there_was() {
     let (storage, model) = sample();
@@ -234,6 +254,9 @@ fn without_any_manifest_the_segments_tell_what_there_was() {
     assert!(matches!(open_simulated(&bare), Err(Error::NotAPack { .. })));
     let (to, reported, _) = repaired(&bare);
     assert!(reported.notes.iter().any(|note| note.contains("no manifest")), "{reported:?}");
+    // Before: "the pack was incomplete, and so is the new one".
+    assert!(reported.notes.iter().any(|note| note.contains("complete is not known")), "{reported:?}");
+    assert!(!reported.notes.iter().any(|note| note.contains("so is the new one")), "{reported:?}");
     let held = scanned(&open_simulated(&to).unwrap()).unwrap();
     assert!(model.iter().all(|(key, body)| held.get(key) == Some(body)), "all that counted is there");
 }
