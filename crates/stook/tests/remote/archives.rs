@@ -5,14 +5,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use stook::Error as CoreError;
 use stook::archive::{Archive, Error, Format, MemberKind, OpenOptions, Origin};
 use stook::engine::{Access, Backend};
 use stook::extent::ByteRange;
-use stook::ops::contents::{self, Found, GetOptions, Listed, Piece};
-use stook::ops::unpack::{PathFilter, Unpack};
+use stook::ops::contents::{self, Found, GetOptions, Listed, LoadEvents, LoadOptions, Piece};
+use stook::ops::unpack::{self, PathFilter, Unpack};
 use stook::pack::Key;
 use stook::source::remote::{RemoteOptions, RemoteSource};
 use stook::source::{Source as _, read_range};
@@ -20,7 +21,7 @@ use stook::sparse::{DiskCache, DiskCacheOptions};
 use stook::tree::Overwrite;
 use stook_testing::conformance::noise;
 use stook_testing::s3::S3Server;
-use stook_testing::web::{Page, WebServer};
+use stook_testing::web::{Page, Reply, WebServer};
 
 use super::quick;
 
@@ -298,7 +299,7 @@ fn listed(opened: &contents::Opened) -> Vec<(Key, Vec<u8>)> {
     all
 }
 
-fn unpacked(opened: &contents::Opened, target: &Path) {
+fn unpack(opened: &contents::Opened, target: &Path) -> unpack::Result<unpack::Unpacked> {
     let unpack = Unpack {
         target: target.to_path_buf(),
         filter: PathFilter::default(),
@@ -307,8 +308,54 @@ fn unpacked(opened: &contents::Opened, target: &Path) {
         threads: 1,
         force: false,
     };
-    let done = unpack.run(opened.into(), &mut |_| true).unwrap();
-    assert!(done.summary.failures.is_empty(), "{:?}", done.summary.failures);
+    unpack.run(opened.into(), &mut |_| true)
+}
+
+/// A load of which no member fails alone.
+struct Whole;
+
+impl LoadEvents for Whole {
+    fn total(&self, _bytes: u64) {}
+
+    fn passed(&self, _bytes: u64) {}
+
+    fn failed(&self, key: &[u8], error: &Error) {
+        panic!("{}: {error}", String::from_utf8_lossy(key));
+    }
+}
+
+#[test]
+fn what_goes_through_all_members_ends_where_the_object_changes_or_its_server_refuses() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in tree(directory.path()) {
+        for is_refused in [false, true] {
+            let page = Page::new(fs::read(directory.path().join(name)).unwrap());
+            let then = page.clone().etag(Some("\"second\""));
+            let is_over = Arc::new(AtomicBool::new(false));
+            let asked = Arc::clone(&is_over);
+            let server = WebServer::start(move |request, _| match asked.load(SeqCst) {
+                false => page.reply(request),
+                true if is_refused => Reply::status(403),
+                true => then.reply(request),
+            });
+            let options = contents::OpenOptions { remote: quick(), ..contents::OpenOptions::default() };
+            let opened = contents::open(server.url("/x"), options, &mut |_| true).unwrap();
+            is_over.store(true, SeqCst);
+            let is_meant = |error: &Error| match error {
+                Error::Core(CoreError::SourceChanged { .. }) => !is_refused,
+                Error::Core(CoreError::Remote(_)) => is_refused,
+                _ => false,
+            };
+            let loaded = opened.contents().load(&LoadOptions::default(), &Whole).unwrap_err();
+            let is_it = matches!(&loaded, contents::Error::Archive(error) if is_meant(error));
+            assert!(is_it, "{name}: {loaded:?}");
+            let target = directory.path().join(format!("{name}-{is_refused}"));
+            let unpacked = unpack(&opened, &target).unwrap_err();
+            let is_it = matches!(&unpacked, unpack::Error::Archive(error) if is_meant(error));
+            assert!(is_it, "{name}: {unpacked:?}");
+            assert!(!target.join("a").exists(), "{name}");
+        }
+    }
 }
 
 #[test]
@@ -328,7 +375,8 @@ fn archives_in_s3_are_listed_got_and_unpacked_as_files_are() {
         let opened = server.requests();
         assert_eq!(listed(&here), listed(&there), "{name}");
         let target = directory.path().join(format!("{name}-out"));
-        unpacked(&there, &target);
+        let done = unpack(&there, &target).unwrap();
+        assert!(done.summary.failures.is_empty(), "{name}: {:?}", done.summary.failures);
         run("diff", &["-r", "--no-dereference", "t", target.to_str().unwrap()], directory.path());
         let all = server.take_log();
         assert!(all.iter().all(|request| request.status == 206), "{name}: {all:?}");
