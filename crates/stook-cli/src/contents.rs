@@ -4,29 +4,47 @@
 use std::path::Path;
 
 use stook::archive::{Archive, Origin};
-use stook::ops::contents::{Error, Feature, OpenOptions, Opened, Unsupported, open as open_contents};
+use stook::ops::contents::{
+    Error, Feature, OpenOptions, Opened, Unsupported, is_object, open as open_contents,
+};
 
 use crate::context::Context;
 use crate::exit::UsageError;
-use crate::interrupt::interrupted;
+use crate::fetch::{self, FetchArgs};
+use crate::interrupt::{interrupted, wait_for};
 use crate::progress::Unit;
 
-/// Opens what a path is, at its state of a time (in ns) if one is given, and notes what is to be
-/// known of it. Damage of a pack is noted from now on.
+/// Opens what a path or an address is, at its state of a time (in ns) if one is given, and notes
+/// what is to be known of it. Damage of a pack is noted from now on.
 ///
 /// # Errors
-/// When it is neither, or cannot be read; when an archive has no such state.
-pub(crate) fn open(path: &Path, at_ns: Option<i64>, context: &Context) -> anyhow::Result<Opened> {
+/// When it is neither, or cannot be read; when an archive has no such state; when it is said how to
+/// fetch what is not fetched.
+pub(crate) fn open(
+    path: &Path,
+    at_ns: Option<i64>,
+    fetch: &FetchArgs,
+    context: &Context,
+) -> anyhow::Result<Opened> {
     let mut options = OpenOptions::default();
     options.pack.at_ns = at_ns;
-    let len = std::fs::metadata(path).map_or(0, |found| found.len());
-    let bar = context.progress("indexing", Unit::Bytes, Some(len));
-    let opened = open_contents(path, options, &mut |bytes| {
-        bar.add(bytes.saturating_sub(bar.done()));
-        !interrupted()
-    });
-    drop(bar);
-    let opened = opened.map_err(by_option)?;
+    let opened = if is_object(path) {
+        let (path, fetch) = (path.to_path_buf(), fetch.clone());
+        wait_for(move || {
+            fetch.set(&mut options)?;
+            open_contents(path, options, &mut |_| !interrupted()).map_err(by_option)
+        })??
+    } else {
+        fetch.refuse(path)?;
+        let len = std::fs::metadata(path).map_or(0, |found| found.len());
+        let bar = context.progress("indexing", Unit::Bytes, Some(len));
+        let opened = open_contents(path, options, &mut |bytes| {
+            bar.add(bytes.saturating_sub(bar.done()));
+            !interrupted()
+        });
+        drop(bar);
+        opened.map_err(by_option)?
+    };
     match &opened {
         Opened::Pack(contents) => context.watch(contents.pack().damage_log()),
         Opened::Archive(archive) => note_index(archive, context),
@@ -36,8 +54,8 @@ pub(crate) fn open(path: &Path, at_ns: Option<i64>, context: &Context) -> anyhow
 
 /// Notes what is to be said of the index of an archive that was opened.
 pub(crate) fn note_index(archive: &Archive, context: &Context) {
-    let index = archive.index_path();
-    if let Origin::Made { useless, not_kept } = archive.origin() {
+    // Where there is no place for an index, nothing is to be said of it.
+    if let (Origin::Made { useless, not_kept }, Some(index)) = (archive.origin(), archive.index_path()) {
         if let Some(why) = useless {
             context.note(format_args!("{} was not used, and made anew: {why}.", index.display()));
         }
@@ -74,8 +92,13 @@ pub(crate) fn note_if_sequential(opened: &Opened, context: &Context) {
     }
 }
 
-/// The error, with the option by which a feature was asked for.
+/// The error, with the option by which a feature was asked for, or the one that helps.
 fn by_option(error: Error) -> anyhow::Error {
+    if let Error::Archive(stook::archive::Error::Core(core)) = &error
+        && let Some(advised) = fetch::advised(core)
+    {
+        return advised;
+    }
     let Error::Unsupported(Unsupported { feature, path, format }) = error else { return error.into() };
     let option = match feature {
         Feature::EarlierStates => {

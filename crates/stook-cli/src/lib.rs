@@ -3,8 +3,8 @@
 //! Each subcommand is one file under [`commands`]: an `Args` for clap and a `run(args, &Context)`.
 //! What they share is here: [`cli`] (the table of commands), [`context`] (global flags), [`output`]
 //! (tables and JSON on stdout), [`packs`] (opening packs, keys as JSON), `contents` (opening packs
-//! or archives), [`progress`] (a bar on stderr), [`interrupt`] (Ctrl-C as a flag to poll), [`exit`]
-//! (exit codes and error messages).
+//! or archives), `fetch` (objects on servers), [`progress`] (a bar on stderr), [`interrupt`]
+//! (Ctrl-C as a flag to poll), [`exit`] (exit codes and error messages).
 //!
 //! It is a library so that the help pages and completions can be made from the same definitions.
 //! It holds no capability of its own: what is worth calling from a program is in the `stook` crate.
@@ -15,6 +15,7 @@ mod contents;
 pub mod context;
 pub mod exit;
 pub mod failures;
+mod fetch;
 pub mod interrupt;
 mod keys;
 pub mod output;

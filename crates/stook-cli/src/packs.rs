@@ -136,17 +136,28 @@ pub fn check_groups(pack: &Pack, path: &Path, groups: &[String]) -> anyhow::Resu
     pack.check_groups(groups).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The pack (or archive) and the key of an address `PACK//KEY`; no key in a plain path.
+/// The pack (or archive, which may be an object or a `file://…`) and the key of an address
+/// `PACK//KEY`; no key in a plain path.
 pub fn split_address(address: &OsStr) -> (PathBuf, Option<OsString>) {
-    let bytes = address.as_bytes();
     // A path that is there is meant as it stands, however many slashes it has.
     if Path::new(address).exists() {
         return (PathBuf::from(address), None);
     }
+    if let Ok(Some(path)) = stook::source::local_path(address)
+        && path.as_os_str() != address
+    {
+        return split_address(path.as_os_str());
+    }
+    let bytes = address.as_bytes();
     let split = bytes.windows(2).enumerate().skip(1).find_map(|(at, two)| {
         let pack = OsStr::from_bytes(bytes.get(..at)?);
         (two == b"//" && Path::new(pack).exists()).then_some(at)
     });
+    if split.is_none()
+        && let Some((object, key)) = stook::ops::contents::split_member(address)
+    {
+        return (PathBuf::from(object), Some(key));
+    }
     match split {
         Some(at) => {
             let (pack, key) = bytes.split_at(at);

@@ -177,7 +177,7 @@ def test_what_cannot_be_opened(servers: Servers, tmp_path: Path) -> None:
             with pytest.raises(stook.Error) as refused:
                 read(address, tries=1) if address.startswith("HTTP") else read(address)
             assert "word" not in str(refused.value) and "hidden" not in str(refused.value)
-    signed = "https://me:word@host/x.stook?sig=hidden"
+    signed = servers.web.replace("://", "://me:word@") + "/ok/bucket/nothing?sig=hidden"
     makes: list[Callable[[], object]] = [
         lambda: stook.Pack(signed),
         lambda: stook.unpack(signed, tmp_path / "tree"),

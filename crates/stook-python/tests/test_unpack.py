@@ -14,6 +14,7 @@ from typing import Any, Callable, Union
 import pytest
 
 import stook
+from servers import Servers
 
 #: What a path is, and what is in it or where it leads.
 Tree = dict[str, tuple[str, int, Union[bytes, str]]]
@@ -360,6 +361,25 @@ def test_a_pack_that_cannot_be_opened_is_checked_all_the_same(filled: Path) -> N
     report = stook.check(filled)
     assert report.notes and report.records == 3
     assert stook.repair(filled, "new.stook").records == 3
+
+
+def test_an_archive_on_a_server_is_unpacked_as_the_file_is(sources: dict[str, Path]) -> None:
+    bucket = Path("served/bucket")
+    bucket.mkdir(parents=True)
+    with Servers(Path("served")) as servers:
+        for name in ("tar", "zip"):
+            (bucket / name).write_bytes(sources[name].read_bytes())
+            stook.unpack(sources[name], f"here-{name}")
+            for round_, requests in enumerate((2, 1)):
+                report = stook.unpack(
+                    f"s3://bucket/{name}", f"there-{name}-{round_}", settings=servers.settings, cache=f"cache-{name}"
+                )
+                assert not report.failures
+                assert tree_at(Path(f"there-{name}-{round_}")) == tree_at(Path(f"here-{name}"))
+                assert len(servers.log()[0]) == requests, "its first byte, and all of it, since it is short"
+        with pytest.raises(stook.InvalidError) as refused:
+            stook.unpack("s3://bucket/zip", "none", settings=servers.settings, include=["*.none"])
+        assert "s3://bucket/zip" in str(refused.value) and not Path("none").exists()
 
 
 def test_a_tar_that_is_there_is_kept_where_the_new_one_would_have_less(

@@ -1,27 +1,27 @@
-//! `stook cat`: bytes of a file, an object or a record, wherever it is, to stdout.
+//! `stook cat`: bytes of a file, an object, a record or a member, wherever it is, to stdout.
 
+mod member;
 mod record;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use serde::Serialize;
-use stook::error::RemoteErrorKind;
 use stook::extent::ByteRange;
 use stook::report::json::Document;
 use stook::report::units;
 use stook::source::remote::RemoteOptions;
-use stook::sparse::{
-    DiskCache, DiskCacheOptions, SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics,
-};
+use stook::sparse::{SparseBuffer, SparseFile, SparseFileOptions, SparseOptions, SparseStatistics};
 
 use crate::context::Context;
-use crate::progress::Unit;
+use crate::fetch::{self, FetchArgs, parse_size};
+use crate::output::Output;
+use crate::progress::{Progress, Unit};
 use crate::{interrupt, packs};
 
 const EXAMPLES: &str = "\
@@ -29,13 +29,15 @@ A range is A..B in bytes, B not included; A.. goes to the end, ..B begins at 0.
 What of a range lies past the end is left out: one that begins at the end is
 empty. One that begins past the end is refused.
 Sizes as everywhere: 4096, 4KiB, 1MB. Ranges are fetched together, in few
-requests, and written in the order in which they were given.
+requests, and written in the order in which they were given. Without --range an
+object whose server cannot send parts is read as a whole anyway.
 
 Examples:
   stook cat https://host/picture.tif --range 0..16 | xxd
   stook cat s3://bucket/table.parquet --range 120MB.. --stats > tail
   stook cat file --range 0..4KiB --range 1GiB..1028MiB > parts
   stook cat photos.stook//2024/cat.jpg --range 0..64KiB > head
+  stook cat s3://bucket/train.tar//000117.jpg > cat.jpg
   stook cat s3://bucket/key --range 0..1MiB --cache-dir ~/.cache/stook/sparse > head
 
 Credentials and addresses of object stores come from the environment, as other
@@ -49,20 +51,14 @@ const BLOCK_LEN: u64 = 8 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A path, PACK//KEY, s3://bucket/key, gs://, az:// or https://
+    /// A path, PACK//KEY, s3://bucket/key, gs://, az:// or https://, or one of these that is an
+    /// archive, with //MEMBER
     source: OsString,
     /// Only these bytes; may be given more than once
     #[arg(long = "range", value_name = "A..B", value_parser = parse_range)]
     ranges: Vec<Span>,
-    /// Keep what is fetched in this directory, and look there first
-    #[arg(long, value_name = "DIR")]
-    cache_dir: Option<PathBuf>,
-    /// What all that is kept there may take; what was used longest ago goes
-    #[arg(long, value_name = "SIZE", default_value = "10GiB", requires = "cache_dir", value_parser = parse_size)]
-    cache_size: u64,
-    /// Read it as a whole where its server cannot send parts; without --range that is done anyway
-    #[arg(long)]
-    whole_file: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
     /// Tell on stderr what was asked for and fetched (as JSON with --json)
     #[arg(long)]
     stats: bool,
@@ -96,10 +92,6 @@ impl fmt::Display for Span {
         write!(f, "{}..", self.start)?;
         self.end.map_or(Ok(()), |end| write!(f, "{end}"))
     }
-}
-
-fn parse_size(text: &str) -> Result<u64, String> {
-    units::parse_size(text).map_err(|error| crate::exit::chain(&error))
 }
 
 fn parse_range(text: &str) -> Result<Span, String> {
@@ -204,15 +196,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();
-    for batch in batches(&ranges, BLOCK_LEN) {
+    write(&ranges, BLOCK_LEN, &mut output, &bar, |batch| {
         let reader = Arc::clone(&file);
-        for bytes in interrupt::wait_for(move || reader.read_many(&batch))?? {
-            output.bytes(&bytes)?;
-            bar.add(bytes.len() as u64);
-        }
-        // Whoever interrupts the wait for what follows has got all that came before.
-        output.flush()?;
-    }
+        let read = interrupt::wait_for(move || reader.read_many(&batch))??;
+        Ok(read.into_iter().map(Ok).collect())
+    })?;
     output.finish()?;
     drop(bar);
     let reported = file.statistics();
@@ -234,26 +222,21 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
 /// Opens what is to be read, with its caches. Servers, and others that use the same directory, may
 /// keep it waiting.
 fn open(args: &Args) -> anyhow::Result<SparseFile> {
-    let remote =
-        RemoteOptions { whole_file: args.whole_file || args.ranges.is_empty(), ..Default::default() };
+    let whole_file = args.fetch.whole_file || args.ranges.is_empty();
+    let remote = RemoteOptions { whole_file, ..Default::default() };
     let source = stook::source::open_with(&args.source, &remote).map_err(advised)?;
     let budget = SparseOptions { budget_bytes: 4 * BATCH_LEN, ..SparseOptions::default() };
     let buffer = Arc::new(SparseBuffer::with_options(budget)?);
-    let disk = match &args.cache_dir {
-        Some(directory) => {
-            Some(DiskCache::open(directory, DiskCacheOptions { budget_bytes: args.cache_size })?)
-        }
-        None => None,
-    };
+    let disk = args.fetch.cache()?;
     Ok(SparseFile::with_options(source, buffer, SparseFileOptions { disk, ..Default::default() }))
 }
 
 /// An error with what can be done about it here.
 fn advised(error: stook::Error) -> anyhow::Error {
+    if let Some(advised) = fetch::advised(&error) {
+        return advised;
+    }
     match &error {
-        stook::Error::Remote(remote) if remote.kind == RemoteErrorKind::NoRanges => {
-            anyhow!("{error}: --whole-file does that")
-        }
         stook::Error::Io { path, .. }
             if error.io_kind() == Some(io::ErrorKind::IsADirectory)
                 && stook::tree::is_pack(path).unwrap_or(false) =>
@@ -273,6 +256,26 @@ fn within(spans: &[Span], path: impl AsRef<Path>, len: u64) -> anyhow::Result<Ve
         return Ok(vec![ByteRange::to(len)]);
     }
     spans.iter().map(|span| span.within(&path, len)).collect()
+}
+
+/// Writes ranges in their order. They are read in batches; what came before an error is written.
+fn write<B: AsRef<[u8]>>(
+    ranges: &[ByteRange],
+    block_len: u64,
+    output: &mut Output,
+    bar: &Progress,
+    read: impl Fn(Vec<ByteRange>) -> anyhow::Result<Vec<anyhow::Result<B>>>,
+) -> anyhow::Result<()> {
+    for batch in batches(ranges, block_len) {
+        for bytes in read(batch)? {
+            let bytes = bytes?;
+            output.bytes(bytes.as_ref())?;
+            bar.add(bytes.as_ref().len() as u64);
+        }
+        // Whoever interrupts the wait for what follows has got all that came before.
+        output.flush()?;
+    }
+    Ok(())
 }
 
 /// Ranges, cut at the multiples of a length, as many together as are held in memory at once.

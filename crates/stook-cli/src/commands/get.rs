@@ -16,6 +16,7 @@ use stook::report::units::{bytes_decimal, count_of};
 
 use crate::context::Context;
 use crate::exit::UsageError;
+use crate::fetch::FetchArgs;
 use crate::keys::{self, KeyList};
 use crate::output::Output;
 use crate::progress::{Progress, Unit};
@@ -37,6 +38,7 @@ Examples:
   stook get photos.stook 2024/cat.jpg > cat.jpg
   stook get photos.stook//2024/cat.jpg --output cat.jpg
   stook get train.tar 000017.jpg > cat.jpg
+  stook get https://host/train.zip 000017.jpg > cat.jpg
   stook get photos.stook id:1 id:2 id:3 --output out
   stook ls photos.stook '*.txt' -0 |
     stook get photos.stook --from-file - -0 --concat
@@ -48,7 +50,8 @@ still got.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack, or a tar or zip archive, or PACK//KEY
+    /// The pack, or a tar or zip archive, which may be at an address (https://…, s3://bucket/key),
+    /// or PACK//KEY
     pack: OsString,
     /// Keys of records
     #[arg(value_name = "KEY")]
@@ -70,6 +73,8 @@ pub struct Args {
     groups: Vec<String>,
     #[command(flatten)]
     view: packs::View,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -96,7 +101,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let many = typed.len() > 1 || args.from_file.is_some();
     let mut keys = KeyList::new(&typed, args.from_file.as_deref(), args.null)?;
     let target = target(&args, many, context)?;
-    let opened = contents::open(&path, args.view.at_ns(), context)?;
+    let opened = contents::open(&path, args.view.at_ns(), &args.fetch, context)?;
     contents::check(&opened, &[], &args.groups)?;
     contents::note_if_sequential(&opened, context);
     let options = GetOptions {

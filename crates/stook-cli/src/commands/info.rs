@@ -17,6 +17,7 @@ use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::{bytes_decimal, count, count_of, percent, significant};
 
 use crate::context::Context;
+use crate::fetch::FetchArgs;
 use crate::output::{Align, Output, Table, printable};
 use crate::{contents, failures, packs};
 
@@ -36,7 +37,7 @@ const SEGMENTS_SHOWN_MAX: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack, or a tar or zip archive
+    /// The pack, or a tar or zip archive, which may be at an address: https://…, s3://bucket/key
     pack: PathBuf,
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
@@ -45,6 +46,8 @@ pub struct Args {
     /// not the first ten
     #[arg(long)]
     verbose: bool,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,7 +145,7 @@ impl Sums {
 /// # Errors
 /// When the pack cannot be opened.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let opened = contents::open(&args.pack, None, context)?;
+    let opened = contents::open(&args.pack, None, &args.fetch, context)?;
     contents::check(&opened, &[], &args.groups)?;
     let pack = match &opened {
         Opened::Pack(contents) => contents.pack(),

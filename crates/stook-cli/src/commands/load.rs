@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stook::engine::{Access, Backend, Buffer, CacheResidency, EngineFactory as _, File, Operation, Request};
 use stook::extent::ByteRange;
-use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Opened, Part};
+use stook::ops::contents::{Contents, Error, LoadEvents, LoadOptions, LoadReport, Opened, Part, is_object};
 use stook::pack::{Pack, Stop};
 use stook::report::json::Document;
 use stook::report::units::{bytes_decimal, count_of, duration, percent, rate_of};
@@ -22,6 +22,7 @@ use stook::source::{Leaf, Source};
 
 use crate::context::Context;
 use crate::exit::UsageError;
+use crate::fetch::FetchArgs;
 use crate::keys::{KeyArgs, Order};
 use crate::output::printable;
 use crate::progress::{Progress, Unit};
@@ -58,7 +59,7 @@ const READ_DEPTH: usize = 16;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack, or a tar or zip archive
+    /// The pack, or a tar or zip archive, which may be at an address: https://…, s3://bucket/key
     pack: PathBuf,
     /// Keep all records in memory at once, rather than one after another
     #[arg(long)]
@@ -89,6 +90,8 @@ pub struct Args {
     device_share: bool,
     #[command(flatten)]
     view: packs::View,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,8 +121,14 @@ type SourceSpan = (Arc<dyn Source>, ByteRange);
 /// # Errors
 /// When the pack or the archive cannot be opened or read.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.device_share && is_object(&args.pack) {
+        return Err(UsageError::new(
+            "--device-share is for files: below an object there is no device to measure",
+        )
+        .into());
+    }
     let mut options = options(&args)?;
-    let opened = contents::open(&args.pack, args.view.at_ns(), context)?;
+    let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
     contents::check(&opened, &options.features(), &args.groups)?;
     if args.threads > 1 && args.order == Order::Key {
         return Err(UsageError::new(

@@ -13,6 +13,7 @@ use stook::report::units::count_of;
 use time::OffsetDateTime;
 
 use crate::context::{Context, SHOWN_MAX};
+use crate::fetch::FetchArgs;
 use crate::keys::{self, Asked, KeyArgs, Order};
 use crate::output::Output;
 use crate::{contents, exit, interrupt, packs};
@@ -33,6 +34,7 @@ Examples:
   stook ls photos.stook 2024/              the directory, and what is below
   stook ls photos.stook --from 2024/06 --to 2024/09 --order disk
   stook ls train.tar --long
+  stook ls s3://bucket/train.tar --prefix 0001
   stook ls logs.stook --follow --json
   stook ls photos.stook '*.jpg' -0 |
     stook get photos.stook --from-file - -0 --output out";
@@ -41,7 +43,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The pack, or a tar or zip archive
+    /// The pack, or a tar or zip archive, which may be at an address: https://…, s3://bucket/key
     pack: PathBuf,
     /// Only keys that match one of these patterns
     #[arg(value_name = "GLOB")]
@@ -65,6 +67,8 @@ pub struct Args {
     follow: bool,
     #[command(flatten)]
     view: packs::View,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,7 +108,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         details: args.long,
         stop: Stop(interrupt::interrupted),
     };
-    let opened = contents::open(&args.pack, args.view.at_ns(), context)?;
+    let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
     let mut features = options.features();
     features.extend(args.follow.then_some(Feature::Follow));
     contents::check(&opened, &features, &args.groups)?;

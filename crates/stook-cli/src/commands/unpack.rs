@@ -18,6 +18,7 @@ use stook::tree::Overwrite;
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
 use crate::failures::{self, Failed};
+use crate::fetch::FetchArgs;
 use crate::interrupt::Interrupted;
 use crate::keys::{self, Asked};
 use crate::output::{OutputError, printable};
@@ -36,6 +37,7 @@ Examples:
                                                      replace files that are there and differ
   stook unpack photos.stook --tar photos.tar         a tar, byte for byte the same each time
   stook unpack train.tar train                       an archive, as safely as a pack
+  stook unpack s3://bucket/train.tar train           the same of an object
 
 Files appear when they are whole and verified; at the end everything is synced. Files that are there are compared;
 those with other content are kept and named (exit code 1), unless --overwrite says which are replaced. Directories that
@@ -43,7 +45,7 @@ are there keep mode and time unless that is `always`. Long zeroes become holes. 
 restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
 dropped. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
-    /// The pack, or a tar or zip archive
+    /// The pack, or a tar or zip archive, which may be at an address: https://…, s3://bucket/key
     #[arg(value_name = "PACK")]
     pack: PathBuf,
     /// Where to; made if it is not there
@@ -80,6 +82,8 @@ pub struct Args {
     threads: usize,
     #[command(flatten)]
     view: packs::View,
+    #[command(flatten)]
+    fetch: FetchArgs,
 }
 
 /// Which files that are there are replaced.
@@ -127,7 +131,7 @@ struct Report<'a> {
 /// A pack that cannot be opened, a target that cannot be made, arguments that make no sense.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let filter = args.filter()?;
-    let opened = contents::open(&args.pack, args.view.at_ns(), context)?;
+    let opened = contents::open(&args.pack, args.view.at_ns(), &args.fetch, context)?;
     if args.tar.is_some() && opened.pack().is_none() {
         return Err(UsageError::new("--tar is for packs").into());
     }
@@ -144,9 +148,11 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     keys::note_unmatched(&filter.patterns, context);
+    // Without what may be a secret in an address.
+    let path = opened.contents().path();
     Ok(match unpacked.nothing {
         None => code_for(unpacked.undone),
-        Some(_) => code_for(args.asked().report_nothing_to("unpack", &filter.patterns, &args.pack, context)),
+        Some(_) => code_for(args.asked().report_nothing_to("unpack", &filter.patterns, path, context)),
     })
 }
 

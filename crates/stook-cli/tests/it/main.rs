@@ -19,6 +19,7 @@ mod options;
 mod pack;
 mod packs;
 mod put;
+mod remote;
 mod rm;
 mod roundtrip;
 mod shell;

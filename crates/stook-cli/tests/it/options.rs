@@ -43,9 +43,14 @@ const RUNS: [(&str, &str); 19] = [
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 11] = [
+const BESIDE: [(&str, &str); 16] = [
     ("pack --max-delete", "--delete"),
     ("cat --cache-size", "--cache-dir cache"),
+    ("ls --cache-size", "--cache-dir cache"),
+    ("get --cache-size", "--cache-dir cache"),
+    ("load --cache-size", "--cache-dir cache"),
+    ("unpack --cache-size", "--cache-dir cache"),
+    ("info --cache-size", "--cache-dir cache"),
     ("bench --arrival", "--rate 1000"),
     ("bench --read-share", "--rw randrw"),
     ("bench --fsync-every", "--rw randwrite"),

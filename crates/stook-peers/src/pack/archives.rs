@@ -69,7 +69,7 @@ pub(super) fn run(bench: &mut Bench) -> anyhow::Result<()> {
 
 fn one(bench: &mut Bench, kind: &str, path: &Path, members: u64) -> anyhow::Result<()> {
     let section = format!("archive {kind}");
-    let index = opened(path)?.index_path();
+    let index = opened(path)?.index_path().unwrap_or_default();
     // The directory of a zip is its index; a tar gets one beside it.
     let has_index = index.exists();
     let mut both = vec![path.to_path_buf()];

@@ -4,6 +4,7 @@ from datetime import datetime
 from pathlib import PosixPath
 from typing import Union
 
+from ._stook_sparse import DiskCache
 from ._types import CheckReport, PackTreeReport, RepairReport, UnpackReport
 from ._typing import Attributes, Overwrite, Path, Progress
 
@@ -108,13 +109,18 @@ def unpack(
     with_owner: bool = True,
     tar: Union[Path, None] = None,
     at: Union[datetime, str, float, int, None] = None,
+    cache: Union[Path, DiskCache, None] = None,
+    whole_file: bool = False,
+    settings: Union[dict[str, str], None] = None,
+    headers: Union[dict[str, str], None] = None,
     progress: Progress = None,
 ) -> UnpackReport:
     """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
     nothing leads out of it.
 
     Args:
-        pack: The pack, or the archive.
+        pack: The pack, or the archive, which may be at an address: ``https://…/x.zip``,
+            ``s3://bucket/x.tar``.
         target: The directory: made if it is not there.
         overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
             those whose content is ``"different"``, or ``"always"`` all. What stays with other
@@ -135,6 +141,12 @@ def unpack(
             A file that is there is replaced only by a tar of all that was asked for; else it stays,
             and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
         at: The state of a pack at this time rather than the newest, as for `Pack`.
+        cache: Of an archive that is an object: a directory in which what was fetched is kept for
+            the next time, or a :class:`DiskCache`.
+        whole_file: Whether an object whose server cannot send parts is read as a whole.
+        settings: Settings of the object store by their names in the environment
+            (``AWS_REGION``), which they override.
+        headers: Further headers of requests to ``http://`` and ``https://`` addresses.
         progress: Called now and then with the records and bytes so far, on another thread. ``True``
             shows a bar with tqdm.
 
@@ -144,6 +156,7 @@ def unpack(
     Raises:
         OSError: The target cannot be made, or reading the pack fails.
         stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
+        stook.RemoteError: An archive that is an object cannot be fetched.
         stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
             is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
             ``at``.

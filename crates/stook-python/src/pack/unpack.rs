@@ -7,6 +7,7 @@ use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
 use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, THREADS, THREADS_MAX, Unpack, Unpacked};
 use stook::pack::{self, Damage};
+use stook::source::shown;
 use stook::tree::Overwrite;
 
 use super::info;
@@ -18,13 +19,15 @@ use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
 use crate::paths;
+use crate::sparse::Fetching;
 use crate::wait::with_progress;
 
 /// Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
 /// nothing leads out of it.
 ///
 /// Args:
-///     pack: The pack, or the archive.
+///     pack: The pack, or the archive, which may be at an address: ``https://…/x.zip``,
+///         ``s3://bucket/x.tar``.
 ///     target: The directory: made if it is not there.
 ///     overwrite: Which files that are there are replaced: ``"never"``, those that are ``"older"``,
 ///         those whose content is ``"different"``, or ``"always"`` all. What stays with other
@@ -45,6 +48,12 @@ use crate::wait::with_progress;
 ///         A file that is there is replaced only by a tar of all that was asked for; else it stays,
 ///         and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
 ///     at: The state of a pack at this time rather than the newest, as for `Pack`.
+///     cache: Of an archive that is an object: a directory in which what was fetched is kept for
+///         the next time, or a :class:`DiskCache`.
+///     whole_file: Whether an object whose server cannot send parts is read as a whole.
+///     settings: Settings of the object store by their names in the environment
+///         (``AWS_REGION``), which they override.
+///     headers: Further headers of requests to ``http://`` and ``https://`` addresses.
 ///     progress: Called now and then with the records and bytes so far, on another thread. ``True``
 ///         shows a bar with tqdm.
 ///
@@ -54,6 +63,7 @@ use crate::wait::with_progress;
 /// Raises:
 ///     OSError: The target cannot be made, or reading the pack fails.
 ///     stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
+///     stook.RemoteError: An archive that is an object cannot be fetched.
 ///     stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
 ///         is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
 ///         ``at``.
@@ -70,7 +80,7 @@ use crate::wait::with_progress;
 ///     >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
 ///     1
 #[pyfunction]
-#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=None, force=false, with_owner=true, tar=None, at=None, progress=None))]
+#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=None, force=false, with_owner=true, tar=None, at=None, cache=None, whole_file=false, settings=None, headers=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
@@ -87,6 +97,10 @@ pub(crate) fn unpack<'py>(
     with_owner: bool,
     tar: Option<&Bound<'py, PyAny>>,
     at: Option<&Bound<'py, PyAny>>,
+    cache: Option<&Bound<'py, PyAny>>,
+    whole_file: bool,
+    settings: Option<&Bound<'py, PyAny>>,
+    headers: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
@@ -94,9 +108,10 @@ pub(crate) fn unpack<'py>(
     let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
     let overwrite = chosen("overwrite", overwrite, &OVERWRITE)?;
     let to = To::new(target, tar, filter, ForTarget { overwrite, threads, force, with_owner })?;
+    let fetching = Fetching::new(cache, whole_file, settings, headers)?;
     let at_ns = at.map(time_ns_of).transpose()?;
     let done = with_progress(py, progress, ["records", "bytes"], move |go_on| {
-        let written = to.write(&pack, at_ns, &mut |entries, bytes| go_on([entries, bytes]));
+        let written = to.write(&pack, &fetching, at_ns, &mut |entries, bytes| go_on([entries, bytes]));
         let (unpacked, damages) = raised.take().map_or_else(|| written.or_raise(), Err)?;
         Ok((unpacked, damages, pack))
     });
@@ -107,7 +122,8 @@ pub(crate) fn unpack<'py>(
             true => "select took none of the keys of",
             false => "nothing that was asked for is in",
         };
-        return Err(invalid(format!("{why} {}", pack.display())));
+        // Without what may be a secret in an address.
+        return Err(invalid(format!("{why} {}", shown(&pack.to_string_lossy()))));
     }
     info::unpack_report(py, &unpacked, &damages)
 }
@@ -178,13 +194,12 @@ impl To {
     fn write(
         &self,
         path: &Path,
+        fetching: &Fetching,
         at_ns: Option<i64>,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<(Unpacked, Vec<Damage>), Error> {
-        let options = contents::OpenOptions {
-            pack: pack::OpenOptions { at_ns, ..pack::OpenOptions::default() },
-            ..contents::OpenOptions::default()
-        };
+        let pack = pack::OpenOptions { at_ns, ..pack::OpenOptions::default() };
+        let options = contents::OpenOptions { pack, ..fetching.options()? };
         let opened = contents::open(path, options, &mut |_| progress(0, 0))?;
         let unpacked = match (self, &opened) {
             (Self::Directory(unpack), _) => {

@@ -13,3 +13,5 @@ pub(crate) mod ranges;
 pub(crate) mod reports;
 pub(crate) mod store;
 mod zero_copy;
+
+pub(crate) use options::Fetching;

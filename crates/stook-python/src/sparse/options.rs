@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use stook::ops::contents::OpenOptions;
 use stook::source::remote::RemoteOptions;
 use stook::source::{FileSource, SessionOptions, Source};
 use stook::sparse::{
@@ -152,12 +153,7 @@ impl Options {
         source: Arc<dyn Source>,
         shared: Shared,
     ) -> Result<sparse::SparseFile, SparseFileError> {
-        let disk = match (shared, &self.cache) {
-            (None, Some((directory, budget_bytes))) => {
-                Some(sparse::DiskCache::open(directory, DiskCacheOptions { budget_bytes: *budget_bytes })?)
-            }
-            (shared, _) => shared,
-        };
+        let disk = opened_cache(shared, self.cache.as_ref())?;
         let options = SparseFileOptions {
             ahead: self.ahead,
             session: self.session,
@@ -177,6 +173,51 @@ impl Options {
     /// Without what belongs to the process that made it.
     pub(super) fn after_fork(&self) -> Self {
         Self { store: None, ..self.clone() }
+    }
+}
+
+/// How an archive is fetched that is an object.
+pub(crate) struct Fetching {
+    cache: Option<(PathBuf, u64)>,
+    shared: Shared,
+    remote: RemoteOptions,
+}
+
+impl Fetching {
+    /// What the arguments of these names say.
+    pub(crate) fn new(
+        cache: Option<&Bound<'_, PyAny>>,
+        whole_file: bool,
+        settings: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let (cache, shared) = cache.map(cache_of).transpose()?.unwrap_or_default();
+        let all = |name: &str, given: Option<&Bound<'_, PyAny>>| {
+            let Some(given) = given else { return Ok(Vec::new()) };
+            pairs(given).map_err(|error| named(given.py(), name, error))
+        };
+        let (settings, headers) = (all("settings", settings)?, all("headers", headers)?);
+        let remote = RemoteOptions { whole_file, settings, headers, ..Default::default() };
+        Ok(Self { cache, shared, remote })
+    }
+
+    /// The options that say so.
+    ///
+    /// # Errors
+    /// When the cache cannot be opened.
+    pub(crate) fn options(&self) -> stook::Result<OpenOptions> {
+        let cache = opened_cache(self.shared.clone(), self.cache.as_ref())?;
+        Ok(OpenOptions { remote: self.remote.clone(), cache, ..OpenOptions::default() })
+    }
+}
+
+/// The cache on disk that was made already, or one that is opened now.
+fn opened_cache(shared: Shared, cache: Option<&(PathBuf, u64)>) -> stook::Result<Shared> {
+    match (shared, cache) {
+        (None, Some((directory, budget_bytes))) => {
+            Ok(Some(sparse::DiskCache::open(directory, DiskCacheOptions { budget_bytes: *budget_bytes })?))
+        }
+        (shared, _) => Ok(shared),
     }
 }
 

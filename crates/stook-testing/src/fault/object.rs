@@ -126,6 +126,10 @@ impl Source for ObjectSource {
         Ok(self.identity())
     }
 
+    fn reads_by_request(&self) -> bool {
+        true
+    }
+
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         check_bounds(self, range)?;
         if !range.is_empty() {

@@ -48,6 +48,14 @@ pub enum Error {
     Invalid(String),
 }
 
+impl Error {
+    /// Whether no other member can be read either: the archive has changed, or the server that it
+    /// is on does not give it.
+    pub(crate) fn is_of_all_members(&self) -> bool {
+        matches!(self, Self::Core(crate::Error::SourceChanged { .. } | crate::Error::Remote(_)))
+    }
+}
+
 /// Why bytes were refused, before it is known which archive they are of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {

@@ -12,11 +12,24 @@ use crate::engine::{Access, EngineFactory};
 use crate::extent::ByteRange;
 use crate::source::Source;
 
-/// The first read after a jump, in bytes. It doubles with each that follows, up to the longest.
-const FIRST_LEN: u64 = 16 << 10;
-const LONGEST_LEN: u64 = 1 << 20;
-/// Bytes read ahead at most.
-const AHEAD_MAX: u64 = 8 << 20;
+/// How long reads are, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    /// The first read after a jump. It doubles with each that follows, up to the longest.
+    first: u64,
+    /// What is further away than this is jumped to.
+    longest: u64,
+    /// Bytes read ahead at most.
+    ahead: u64,
+    /// How many reads after a jump come before any is made ahead.
+    alone: u32,
+}
+
+/// Of what is near.
+const READS: Steps = Steps { first: 16 << 10, longest: 1 << 20, ahead: 8 << 20, alone: 0 };
+/// Of what comes by requests, each of which takes as long as some megabytes. After a jump, one
+/// request most often has all that is wanted before the next jump.
+const REQUESTS: Steps = Steps { first: 256 << 10, longest: 8 << 20, ahead: 32 << 20, alone: 1 };
 
 /// Bytes from front to back.
 pub trait Input {
@@ -78,32 +91,57 @@ pub trait Input {
     }
 }
 
-/// A file, read ahead as long as it is read in order.
+/// A source, read ahead as long as it is read in order.
 #[derive(Debug)]
-pub(super) struct FileInput {
+pub(super) struct SourceInput {
     source: Arc<dyn Source>,
     ahead: Ahead,
     here: Bytes,
     position: u64,
-    /// Where the next read begins, how long it is.
+    /// Where reads end.
+    end: u64,
+    steps: Steps,
+    /// Where the next read begins, how long it is, and how many there were since the last jump.
     next: u64,
     step: u64,
+    reads: u32,
     ahead_max: u64,
 }
 
-impl FileInput {
+impl SourceInput {
+    /// All of a source.
     pub(super) fn new(source: Arc<dyn Source>, engines: &dyn EngineFactory, access: Access) -> Result<Self> {
+        let whole = ByteRange::to(source.len());
+        Self::within(source, whole, engines, access)
+    }
+
+    /// A range of a source. Positions are those of the source.
+    pub(super) fn within(
+        source: Arc<dyn Source>,
+        range: ByteRange,
+        engines: &dyn EngineFactory,
+        access: Access,
+    ) -> Result<Self> {
         let ahead = Ahead::new(engines, access)?;
-        Ok(Self { source, ahead, here: Bytes::new(), position: 0, next: 0, step: FIRST_LEN, ahead_max: 0 })
+        let is_asked = source.reads_by_request();
+        let steps = if is_asked { REQUESTS } else { READS };
+        let (next, end) = (range.start(), range.end());
+        let step = match is_asked && end < source.len() {
+            // One request may be all that is wanted.
+            true => range.len().clamp(steps.first, steps.longest),
+            false => steps.first,
+        };
+        let here = Bytes::new();
+        Ok(Self { source, ahead, here, position: next, end, steps, next, step, reads: 0, ahead_max: 0 })
     }
 
     /// Keeps the queue full.
     fn read_ahead(&mut self) -> Result<()> {
-        let end = self.source.len();
+        let (end, longest) = (self.end, self.steps.longest);
         while self.next < end && (self.ahead.len() == 0 || self.ahead.bytes() < self.ahead_max) {
             // Later reads begin where they need no widening.
             let to = self.next.saturating_add(self.step);
-            let to = if self.step == LONGEST_LEN { to / LONGEST_LEN * LONGEST_LEN } else { to };
+            let to = if self.step == longest { to / longest * longest } else { to };
             let to = to.min(end).max(self.next.saturating_add(1));
             let Some(range) = ByteRange::new(self.next, to) else { break };
             self.ahead.push(self.source.as_ref(), range)?;
@@ -113,7 +151,7 @@ impl FileInput {
     }
 }
 
-impl Input for FileInput {
+impl Input for SourceInput {
     fn path(&self) -> &Path {
         self.source.path()
     }
@@ -123,7 +161,7 @@ impl Input for FileInput {
     }
 
     fn total(&self) -> Option<u64> {
-        Some(self.source.len())
+        Some(self.end)
     }
 
     fn fill(&mut self) -> Result<&[u8]> {
@@ -132,9 +170,12 @@ impl Input for FileInput {
             if let Some(bytes) = self.ahead.pop()? {
                 self.here = bytes;
             }
-            self.step = self.step.saturating_mul(2).min(LONGEST_LEN);
-            self.ahead_max = self.step.saturating_mul(8).min(AHEAD_MAX);
-            self.read_ahead()?;
+            self.step = self.step.saturating_mul(2).min(self.steps.longest);
+            self.reads = self.reads.saturating_add(1);
+            if self.reads > self.steps.alone {
+                self.ahead_max = self.step.saturating_mul(8).min(self.steps.ahead);
+                self.read_ahead()?;
+            }
         }
         Ok(&self.here)
     }
@@ -146,13 +187,14 @@ impl Input for FileInput {
     }
 
     fn skip(&mut self, len: u64) -> Result<u64> {
-        let len = len.min(self.source.len().saturating_sub(self.position));
+        let len = len.min(self.end.saturating_sub(self.position));
         let to = self.position.saturating_add(len);
-        if to.saturating_sub(self.next) > LONGEST_LEN {
+        if to.saturating_sub(self.next) > self.steps.longest {
             // What lies between is worth more than what is on its way.
             self.ahead.clear();
             self.here = Bytes::new();
-            (self.position, self.next, self.step, self.ahead_max) = (to, to, FIRST_LEN, 0);
+            (self.position, self.next, self.step) = (to, to, self.steps.first);
+            (self.reads, self.ahead_max) = (0, 0);
             return Ok(len);
         }
         while self.position < to {

@@ -4,7 +4,9 @@
 //! plain tar through an index that is made in one pass and kept beside it (`NAME.stook-index`, laid
 //! down in `docs/formats/archive-index-v1.md`). A member whose bytes lie in the file as they are is
 //! a [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
-//! reads running ahead.
+//! reads running ahead. [`Archive::from_source`] opens one that is no file: of an object on a
+//! server the directory, or the headers, and members that lie beside each other come by few long
+//! requests.
 //!
 //! Of members with one key the last one counts, as when an archive is unpacked from its front.
 //!
@@ -14,6 +16,7 @@
 mod ahead;
 mod bytes;
 mod compressed;
+mod ends;
 mod error;
 mod format;
 mod index;

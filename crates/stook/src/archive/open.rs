@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::compressed::{self, AsReader};
+use super::ends::{Ends, look};
 use super::error::{Error, Fault, Result};
 use super::format::Format;
 use super::index::{Index, Summary};
-use super::input::{FileInput, Input as _, StreamInput};
+use super::input::{Input as _, SourceInput, StreamInput};
 use super::member::{Extent, Member, MemberKind, Method};
 use super::reading::Reading;
 use super::scan;
@@ -19,7 +20,7 @@ use super::source::MemberSource;
 use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
 use super::zip;
 use super::zip::directory::{LOCAL, LOCAL_LEN, local_len};
-use crate::engine::{Backend, EngineFactory, File};
+use crate::engine::{Access, Backend, EngineFactory, File};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
 
@@ -36,7 +37,8 @@ pub struct OpenOptions {
     pub engines: Arc<dyn EngineFactory>,
     /// Which way bytes take into memory.
     pub access: AccessRule,
-    /// Whether an index beside the archive is used and made; else it is only held in memory.
+    /// Whether an index beside the archive is used and made; else it is only held in memory, as
+    /// that of an archive that is no file always is.
     pub sidecar: bool,
     /// The longest index in bytes. A member takes 104 and its name.
     pub max_index_bytes: u64,
@@ -72,10 +74,11 @@ pub enum Origin {
 /// An open archive.
 #[derive(Debug)]
 pub struct Archive {
-    file: Arc<FileSource>,
+    source: Arc<dyn Source>,
     index: Index,
     origin: Origin,
     options: OpenOptions,
+    is_file: bool,
 }
 
 impl Archive {
@@ -107,41 +110,83 @@ impl Archive {
         if options.sidecar {
             wait_for_the_clock(&file.identity()?);
         }
-        let file = Arc::new(FileSource::new(file)?);
-        let recognised = recognise_file(&file)?;
-        let format = recognised.format();
-        let identity = file.identity();
-        // The directory of a zip is an index already.
-        let has_sidecar = options.sidecar && format != Format::Zip;
-        let look = |options: &OpenOptions| match has_sidecar {
-            true => sidecar::look(path, format, &identity, options.max_index_bytes, &*options.engines),
-            false => Found::Nothing,
+        let file: Arc<dyn Source> = Arc::new(FileSource::new(file)?);
+        Self::open_source(file, Some(path), options, progress)
+    }
+
+    /// Opens an archive from a source, whatever that is made of. Its index is held in memory.
+    ///
+    /// What comes by requests is asked for in few long ones: both ends, the headers of a tar, of
+    /// which members longer than 8 MiB are jumped over, or the directory of a zip, most often with
+    /// the end. All of them are of one state of the source, else it is an error.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn from_source(source: Arc<dyn Source>, options: OpenOptions) -> Result<Self> {
+        Self::from_source_with(source, options, &mut |_| true)
+    }
+
+    /// The same with progress, as [`open_with`](Self::open_with) has it.
+    ///
+    /// # Errors
+    /// Those, and [`Error::Interrupted`].
+    pub fn from_source_with(
+        source: Arc<dyn Source>,
+        options: OpenOptions,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Self> {
+        let source: Arc<dyn Source> = match source.reads_by_request() {
+            true => Arc::new(Ends::read(source, &*options.engines)?),
+            false => source,
         };
-        let useless = match look(&options) {
-            Found::Index(index) => return Ok(Self { file, index, origin: Origin::Sidecar, options }),
+        Self::open_source(source, None, options, progress)
+    }
+
+    /// Opens an archive; `file` is where it is, if it is a file of which the index may lie beside
+    /// it.
+    fn open_source(
+        source: Arc<dyn Source>,
+        file: Option<&Path>,
+        options: OpenOptions,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Self> {
+        let recognised = recognise_source(&*source, &*options.engines)?;
+        let (format, identity, is_file) = (recognised.format(), source.identity(), file.is_some());
+        // The directory of a zip is an index already.
+        let beside = file.filter(|_| options.sidecar && format != Format::Zip);
+        let found = match beside {
+            Some(path) => sidecar::look(path, format, &identity, options.max_index_bytes, &*options.engines),
+            None => Found::Nothing,
+        };
+        let useless = match found {
+            Found::Index(index) => {
+                return Ok(Self { source, index, origin: Origin::Sidecar, options, is_file });
+            }
             Found::Useless(why) => Some(why),
             Found::Nothing => None,
         };
-        let index = make(&file, &recognised, &options, progress)?;
-        file.check_unchanged()?;
-        if format == Format::Zip {
-            return Ok(Self { file, index, origin: Origin::Directory, options });
-        }
-        let not_kept = match has_sidecar {
-            true => sidecar::publish(path, &index).err(),
-            false => Some("it was not wanted".into()),
+        let index = make(&source, &recognised, &options, progress)?;
+        check_state(&*source)?;
+        let not_kept = match beside {
+            Some(path) => sidecar::publish(path, &index).err(),
+            None if is_file => Some("it was not wanted".into()),
+            None => Some("an index lies beside a file, and this is none".into()),
         };
-        Ok(Self { file, index, origin: Origin::Made { useless, not_kept }, options })
+        let origin = match format {
+            Format::Zip => Origin::Directory,
+            _ => Origin::Made { useless, not_kept },
+        };
+        Ok(Self { source, index, origin, options, is_file })
     }
 
-    /// The file.
+    /// The file, or what else it is read from.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        self.source.path()
     }
 
-    /// Where its index is, or would be.
-    pub fn index_path(&self) -> PathBuf {
-        sidecar::path_of(self.path())
+    /// Where its index is, or would be; `None` where it is no file.
+    pub fn index_path(&self) -> Option<PathBuf> {
+        self.is_file.then(|| sidecar::path_of(self.path()))
     }
 
     /// What it is.
@@ -151,12 +196,18 @@ impl Archive {
 
     /// Its length in bytes.
     pub fn file_bytes(&self) -> u64 {
-        self.file.len()
+        self.source.len()
     }
 
-    /// The file as a whole.
+    /// The file as a whole, or what else it is read from.
     pub fn file(&self) -> Arc<dyn Source> {
-        self.file.clone()
+        Arc::clone(&self.source)
+    }
+
+    /// Whether its bytes come by requests: members that lie beside each other are best read
+    /// together, in the order in which they lie.
+    pub fn reads_by_request(&self) -> bool {
+        self.source.reads_by_request()
     }
 
     /// Its index.
@@ -237,10 +288,10 @@ impl Archive {
                 Some(self.piece(member, member.len, self.stored(member)))
             }
             Format::Zip if is_plain => {
-                let mut header = [0; LOCAL_LEN];
-                let got = self.file.file().read_at(&mut header, member.data_at)?;
-                let header = header.get(..got).unwrap_or_default();
-                let len = local_len(header).map_err(|fault| fault.of(self.path(), member.data_at))? as u64;
+                // The directory, which is longer, stands behind every member.
+                let range = ByteRange::at(member.data_at, LOCAL_LEN as u64).unwrap_or_default();
+                let header = look(&*self.source, range, &*self.options.engines)?;
+                let len = local_len(&header).map_err(|fault| fault.of(self.path(), member.data_at))? as u64;
                 let stored_at = member.data_at.saturating_add(len);
                 Some(self.piece(member, member.len, vec![Extent { at: 0, stored_at, len: member.len }]))
             }
@@ -253,7 +304,7 @@ impl Archive {
         let mut path = self.path().as_os_str().to_os_string();
         path.push("//");
         path.push(String::from_utf8_lossy(member.key).as_ref());
-        MemberSource::new(self.file.clone(), PathBuf::from(path), len, extents)
+        MemberSource::new(Arc::clone(&self.source), PathBuf::from(path), len, extents)
     }
 
     /// What is stored of a member, and where.
@@ -270,20 +321,30 @@ impl Archive {
     /// # Errors
     /// When the file is no longer what it was, or the engine cannot be made.
     pub fn read(&self, numbers: Vec<u64>) -> Result<Reading<'_>> {
-        self.file.check_unchanged()?;
+        self.check_unchanged()?;
         Reading::new(self, numbers)
+    }
+
+    /// Which way bytes of these ranges take into memory.
+    pub(super) fn access(&self, ranges: &[ByteRange]) -> Access {
+        match self.reads_by_request() {
+            // Whoever asks where its bytes are may wait for them.
+            true => Access::Cached,
+            false => self.options.access.decide_for(&*self.source, ranges),
+        }
     }
 
     pub(super) fn options(&self) -> &OpenOptions {
         &self.options
     }
 
-    /// Whether the file is still what it was.
+    /// Whether the file is still what it was. Nobody is asked where every read is held against that
+    /// anyway.
     ///
     /// # Errors
     /// When it is not.
     pub fn check_unchanged(&self) -> Result<()> {
-        Ok(self.file.check_unchanged()?)
+        check_state(&*self.source)
     }
 }
 
@@ -315,6 +376,13 @@ fn wait_for_the_clock(identity: &Identity) {
     }
 }
 
+fn check_state(source: &dyn Source) -> Result<()> {
+    match source.checks_reads() {
+        true => Ok(()),
+        false => Ok(source.check_unchanged()?),
+    }
+}
+
 fn not_one(path: &Path, what: impl Into<String>) -> Error {
     Error::NotAnArchive { path: path.to_path_buf(), what: what.into() }
 }
@@ -326,34 +394,31 @@ fn not_one(path: &Path, what: impl Into<String>) -> Error {
 /// When it cannot be read, or begins as an archive does that was cut off or is damaged.
 pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Format>> {
     let file = FileSource::open(path)?;
-    match recognise_file(&file) {
+    match recognise_source(&file, &Backend::Auto) {
         Ok(recognised) => Ok(Some(recognised.format())),
         Err(Error::NotAnArchive { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// What a file is, by its first bytes.
-fn recognise_file(file: &FileSource) -> Result<Recognised> {
-    let path = file.path();
-    let mut block = [0; BLOCK_LEN];
-    let got = file.file().read_at(&mut block, 0)?;
-    if got == BLOCK_LEN && has_checksum(&block) {
+/// What a source is, by its first bytes and its last.
+fn recognise_source(source: &dyn Source, engines: &dyn EngineFactory) -> Result<Recognised> {
+    let path = source.path();
+    let first = look(source, ByteRange::to(source.len().min(BLOCK_LEN as u64)), engines)?;
+    if let Some(block) = first.first_chunk::<BLOCK_LEN>()
+        && (has_checksum(block) || is_empty_tar(source, engines)?)
+    {
         return Ok(Recognised::Tar(Format::Tar));
     }
-    if got == BLOCK_LEN && is_empty_tar(file)? {
-        return Ok(Recognised::Tar(Format::Tar));
-    }
-    let first = block.get(..got).unwrap_or_default();
-    if let Some(format) = compressed::format_of(first) {
+    if let Some(format) = compressed::format_of(&first) {
         return Ok(Recognised::Tar(format));
     }
-    if let Some(directory) = zip::scan::find(file)? {
+    if let Some(directory) = zip::scan::find(source, engines)? {
         return Ok(Recognised::Zip(directory));
     }
     let begun = if first.starts_with(&LOCAL.to_le_bytes()) {
         "it begins as a zip does, and does not end as one: it was cut off, or its end is damaged"
-    } else if has_magic(first) {
+    } else if has_magic(&first) {
         "it begins as a tar does, and its first header is cut off, or damaged"
     } else {
         return Err(not_one(path, "it is not a tar, tar.gz, tar.zst or zip"));
@@ -376,32 +441,34 @@ impl Recognised {
     }
 }
 
-/// Whether a short file of whole blocks holds nothing but zeroes.
-fn is_empty_tar(file: &FileSource) -> Result<bool> {
-    let len = file.len();
+/// Whether a short source of whole blocks holds nothing but zeroes.
+fn is_empty_tar(source: &dyn Source, engines: &dyn EngineFactory) -> Result<bool> {
+    let len = source.len();
     if len > EMPTY_TAR_MAX || !len.is_multiple_of(BLOCK_LEN as u64) {
         return Ok(false);
     }
-    let mut bytes = vec![0; len as usize];
-    file.file().read_exact_at(&mut bytes, 0)?;
+    let bytes = look(source, ByteRange::to(len), engines)?;
     Ok(bytes.iter().all(|byte| *byte == 0))
 }
 
 fn make(
-    file: &Arc<FileSource>,
+    source: &Arc<dyn Source>,
     recognised: &Recognised,
     options: &OpenOptions,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Index> {
-    let identity = sidecar::without_device(&file.identity());
+    let identity = sidecar::without_device(&source.identity());
     let format = recognised.format();
     let summary = Summary { format, identity, has_end: true, replaced: 0 };
     let (engines, max) = (&*options.engines, options.max_index_bytes);
     if let Recognised::Zip(directory) = recognised {
-        return zip::scan::index(file, *directory, engines, summary, max, progress);
+        return zip::scan::index(source, *directory, engines, summary, max, progress);
     }
-    let access = options.access.decide(&**file, ByteRange::to(file.len()));
-    let input = FileInput::new(file.clone(), engines, access)?;
+    let access = match source.reads_by_request() {
+        true => Access::Cached,
+        false => options.access.decide(&**source, ByteRange::to(source.len())),
+    };
+    let input = SourceInput::new(Arc::clone(source), engines, access)?;
     match format.is_sequential() {
         false => scan::tar(input, summary, max, progress),
         true => scan::tar(from_front(input, format)?, summary, max, progress),
@@ -409,7 +476,7 @@ fn make(
 }
 
 /// The tar in a compressed file.
-pub(super) fn from_front(input: FileInput, format: Format) -> Result<StreamInput<Box<dyn Read + Send>>> {
+pub(super) fn from_front(input: SourceInput, format: Format) -> Result<StreamInput<Box<dyn Read + Send>>> {
     let path = input.path().to_path_buf();
     let opened = compressed::decompress(AsReader(input), format);
     let reader = opened.map_err(|error| crate::Error::io("decompress", &path, error))?;

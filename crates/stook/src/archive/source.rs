@@ -23,6 +23,20 @@ impl MemberSource {
     pub(super) fn new(archive: Arc<dyn Source>, path: PathBuf, len: u64, extents: Vec<Extent>) -> Self {
         Self { archive, path, len, extents }
     }
+
+    /// What of a range is stored: where it begins in the member, and where it is in the archive.
+    fn stored(&self, range: ByteRange) -> impl Iterator<Item = (u64, ByteRange)> {
+        let begin = range.start();
+        let first = self.extents.partition_point(|extent| extent.at.saturating_add(extent.len) <= begin);
+        let touched = self.extents.iter().skip(first).take_while(move |extent| extent.at < range.end());
+        touched.map(move |extent| {
+            let from = begin.max(extent.at);
+            let to = extent.at.saturating_add(extent.len).min(range.end());
+            // Both lie within the extent, whose place in the archive was checked.
+            let stored = ByteRange::at(extent.stored_at.saturating_add(from - extent.at), to - from);
+            (from, stored.unwrap_or(ByteRange::to(u64::MAX)))
+        })
+    }
 }
 
 impl Source for MemberSource {
@@ -60,26 +74,32 @@ impl Source for MemberSource {
         self.archive.is_proven()
     }
 
+    fn checks_reads(&self) -> bool {
+        self.archive.checks_reads()
+    }
+
+    fn reads_by_request(&self) -> bool {
+        self.archive.reads_by_request()
+    }
+
+    /// What is asked is what the archive is made of: the error is one of the archive.
+    fn check_ranges(&self, ranges: &[ByteRange]) -> Result<()> {
+        let stored = ranges.iter().flat_map(|range| self.stored(*range));
+        self.archive.check_ranges(&stored.map(|(_, stored)| stored).collect::<Vec<_>>())
+    }
+
     fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
         check_bounds(self, range)?;
         let mut at = range.start();
-        let first = self.extents.partition_point(|extent| extent.at.saturating_add(extent.len) <= at);
         let fill = |at: u64, to: u64, leaves: &mut Vec<Leaf>| {
             if to > at {
                 leaves.push(Leaf::Fill { byte: 0, len: to - at });
             }
         };
-        for extent in self.extents.iter().skip(first) {
-            if extent.at >= range.end() {
-                break;
-            }
-            fill(at, extent.at, leaves);
-            let from = at.max(extent.at);
-            let to = extent.at.saturating_add(extent.len).min(range.end());
-            // Both lie within the extent, whose place in the archive was checked.
-            let stored = ByteRange::at(extent.stored_at.saturating_add(from - extent.at), to - from);
-            self.archive.resolve(stored.unwrap_or(ByteRange::to(u64::MAX)), leaves)?;
-            at = to;
+        for (from, stored) in self.stored(range) {
+            fill(at, from, leaves);
+            self.archive.resolve(stored, leaves)?;
+            at = from.saturating_add(stored.len());
         }
         fill(at, range.end(), leaves);
         Ok(())

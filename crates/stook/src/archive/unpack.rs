@@ -63,7 +63,8 @@ impl Unpack<'_> {
     /// [failures](UnpackSummary::failures); the rest goes on.
     ///
     /// # Errors
-    /// That the target cannot be made or synced, or that the archive changed meanwhile.
+    /// That the target cannot be made or synced, that the archive changed meanwhile, or that the
+    /// server that it is on does not give it.
     pub fn run(
         &self,
         archive: &Archive,
@@ -151,8 +152,10 @@ impl Unpacking<'_> {
                 true => self.link(&member, &mut reading),
                 false => self.member(&member, &mut reading),
             };
-            if let Err(error) = done {
-                self.summary.failures.push(Failure { key: member.key.to_vec(), error });
+            match done {
+                Ok(()) => {}
+                Err(error) if error.is_of_all_members() => return Err(error),
+                Err(error) => self.summary.failures.push(Failure { key: member.key.to_vec(), error }),
             }
         }
         loop {
@@ -162,6 +165,7 @@ impl Unpacking<'_> {
             match reading.verify() {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
+                Err(error) if error.is_of_all_members() => return Err(error),
                 Err(error) => {
                     let key = archive.path().as_os_str().as_bytes().to_vec();
                     self.summary.failures.push(Failure { key, error });

@@ -177,6 +177,12 @@ pub trait Source: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether bytes of it come by requests, each of which takes its time however short it is: such
+    /// a source is best read in few long ranges.
+    fn reads_by_request(&self) -> bool {
+        false
+    }
+
     /// What it took to read all of it when it was opened, if that was done: reads bring nothing
     /// more then, and whoever counts what was brought counts this.
     fn whole_read(&self) -> Option<WholeRead> {

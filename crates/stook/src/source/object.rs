@@ -26,18 +26,55 @@ pub type Pending = Box<dyn Send>;
 
 /// Where the answer of one request goes. One that is dropped unused counts as a failure, so that
 /// nobody waits for ever.
-#[derive(Debug)]
 pub struct Answer {
     token: usize,
     to: Option<Sender<Answered>>,
+    notes: Vec<Note>,
 }
 
-/// The token of a request, and its answer; `None` when whoever had to answer gave up.
-pub(super) type Answered = (usize, Option<Result<Bytes>>);
+/// Who takes notice of an answer before whoever waits gets it.
+type Note = Box<dyn FnOnce(&Result<Bytes>) + Send>;
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (token, notes) = (self.token, self.notes.len());
+        f.debug_struct("Answer").field("token", &token).field("notes", &notes).finish_non_exhaustive()
+    }
+}
+
+/// What came of a request.
+pub(super) struct Answered {
+    /// The token of the request.
+    pub(super) token: usize,
+    /// `None` when whoever had to answer gave up.
+    result: Option<Result<Bytes>>,
+    notes: Vec<Note>,
+}
+
+impl Answered {
+    /// The bytes, as many as were asked for, or an error; those who take notice of it have done so.
+    pub(super) fn checked(self, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
+        let checked = checked(self.result, object, range);
+        // Who was added last is the nearest to the object.
+        for note in self.notes.into_iter().rev() {
+            note(&checked);
+        }
+        checked
+    }
+}
 
 impl Answer {
     pub(super) fn new(token: usize, to: Sender<Answered>) -> Self {
-        Self { token, to: Some(to) }
+        Self { token, to: Some(to), notes: Vec::new() }
+    }
+
+    /// The same, and `note` is called with what came of it before whoever waits gets that, on the
+    /// thread of that one: a note that is long in coming keeps no other request waiting. Where
+    /// nobody waits any more, it is not called.
+    #[must_use]
+    pub fn noted_by(mut self, note: impl FnOnce(&Result<Bytes>) + Send + 'static) -> Self {
+        self.notes.push(Box::new(note));
+        self
     }
 
     /// Gives it.
@@ -47,8 +84,9 @@ impl Answer {
 
     fn send(&mut self, result: Option<Result<Bytes>>) {
         if let Some(to) = self.to.take() {
+            let notes = std::mem::take(&mut self.notes);
             // Nobody waits any more: the session is gone.
-            let _ = to.send((self.token, result));
+            let _ = to.send(Answered { token: self.token, result, notes });
         }
     }
 }
@@ -66,12 +104,14 @@ impl Drop for Answer {
 pub fn read_object(object: &Arc<dyn Object>, range: ByteRange) -> Result<Bytes> {
     let (sender, receiver) = channel();
     let _pending = object.begin(range, Answer::new(0, sender));
-    let answer = receiver.recv().ok().and_then(|(_, answer)| answer);
-    checked(answer, object.as_ref(), range)
+    match receiver.recv() {
+        Ok(answered) => answered.checked(object.as_ref(), range),
+        Err(_) => checked(None, object.as_ref(), range),
+    }
 }
 
 /// An answer of the length that was asked for, or an error.
-pub(super) fn checked(answer: Option<Result<Bytes>>, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
+fn checked(answer: Option<Result<Bytes>>, object: &dyn Object, range: ByteRange) -> Result<Bytes> {
     match answer {
         Some(Ok(bytes)) if bytes.len() as u64 != range.len() => {
             let (path, offset) = (object.path().to_path_buf(), range.start());

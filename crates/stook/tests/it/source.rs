@@ -12,6 +12,7 @@ use stook::source::{
     Check, FileSource, Identity, Leaf, MemorySource, Session, SessionOptions, Source, check_bounds,
     read_batch, read_range,
 };
+use stook::sparse::SparseFile;
 use stook::{Error, Result, source};
 use stook_testing::conformance::{noise, source_conformance};
 use stook_testing::fault::{
@@ -109,6 +110,27 @@ fn memory_keeps_every_promise_of_a_source() {
         let bytes = noise(2, len);
         let source: Arc<dyn Source> = Arc::new(MemorySource::new("memory", bytes.clone()));
         source_conformance(&source, &bytes, &Backend::Threads);
+    }
+}
+
+#[test]
+fn sparse_files_keep_every_promise_of_a_source() {
+    let directory = tempfile::tempdir().unwrap();
+    for len in [0, 1, 20_000, 200_000] {
+        let bytes = noise(11, len);
+        let below: [Arc<dyn Source>; 3] = [
+            file_source(directory.path(), &bytes),
+            Arc::new(MemorySource::new("memory", bytes.clone())),
+            Arc::new(ObjectSource(TestObject::new(bytes.clone(), None))),
+        ];
+        for below in below {
+            let file = Arc::new(SparseFile::new(below));
+            if len > 10_000 {
+                let part = ByteRange::new(4000, 5000).unwrap();
+                assert!(file.read(part).unwrap() == bytes[4000..5000], "something is held");
+            }
+            source_conformance(&(file as Arc<dyn Source>), &bytes, &Backend::Threads);
+        }
     }
 }
 

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use stook::source::Source;
+use stook::Error;
+use stook::engine::{Access, Backend};
 use stook::source::remote::{RemoteOptions, RemoteSource};
+use stook::source::{Source, read_range};
 use stook::sparse::{DiskCache, DiskCacheOptions, SparseFile, SparseFileOptions, SparseStatistics};
 use stook_testing::conformance::noise;
 use stook_testing::web::{End, Page, Reply, WebRequest, WebServer};
@@ -71,6 +73,48 @@ fn have_their_own(a: (&str, &RemoteOptions, &[u8]), b: (&str, &RemoteOptions, &[
             assert_eq!(reported.from_disk_bytes, LEN * round, "{address}, round {round}");
         }
     }
+}
+
+#[test]
+fn what_a_session_reads_of_a_file_is_kept_as_if_the_file_had_asked_for_it() {
+    let page = Page::new(noise(230, LEN as usize));
+    let bytes = page.bytes.clone();
+    let server = WebServer::start(move |request, _| page.reply(request));
+    let directory = tempfile::tempdir().unwrap();
+    let first = file(&server.url("/k"), &quick(), &cache(directory.path()));
+    let read = |file: &SparseFile, from, to| {
+        read_range(&Backend::Auto, file, range(from, to), Access::Cached).unwrap()
+    };
+    assert!(read(&first, 1000, 4000) == bytes[1000..4000]);
+    assert!(read(&first, 0, LEN) == bytes, "what is held, between what is not");
+    assert!(read(&first, 500, 8000) == bytes[500..8000]);
+    let mut four = [0; 4];
+    assert_eq!(first.read_at_once(2000, &mut four), Some(4));
+    assert_eq!(server.requests().len(), 4, "its first byte, and what was missing");
+    let reported = first.statistics();
+    assert_eq!((reported.requests, reported.fetched_bytes), (3, LEN));
+    drop(first);
+    let (read, reported) = all(&server.url("/k"), &quick(), directory.path());
+    assert!(read == bytes);
+    assert_eq!((reported.from_disk_bytes, server.requests().len()), (LEN, 5));
+}
+
+#[test]
+fn a_file_that_a_session_finds_changed_gives_nothing_more() {
+    let first = Page::new(noise(232, LEN as usize));
+    let then = Page::new(noise(233, LEN as usize)).etag(Some("\"second\""));
+    let server = WebServer::start(
+        move |request, nth| if nth < 2 { first.reply(request) } else { then.reply(request) },
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let file = file(&server.url("/k"), &quick(), &cache(directory.path()));
+    let read = |from, to| read_range(&Backend::Auto, &file, range(from, to), Access::Cached);
+    read(0, 1000).unwrap();
+    for (from, to) in [(500, 2000), (0, 1000)] {
+        let error = read(from, to).unwrap_err();
+        assert!(matches!(error, Error::SourceChanged { .. }), "{error:?}");
+    }
+    assert!(file.read(range(0, 1000)).unwrap_err().is_changed_source());
 }
 
 #[test]

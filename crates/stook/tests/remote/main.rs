@@ -1,6 +1,7 @@
 //! Sources on web servers and in object stores.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod archives;
 mod cached;
 mod callers;
 mod changes;

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use stook::extent::ByteRange;
+use stook::ops::contents::{Opened, is_object};
 use stook::pack::FileKind;
 use stook::source::Source as _;
 
-use super::{Args, batches, within};
+use super::{Args, member, within, write};
 use crate::commands::get::files;
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -26,16 +27,17 @@ const BLOCK_LEN: u64 = 1 << 20;
 /// When there is no such record, it is a directory or damaged, a range begins past its end, or
 /// stdout cannot be written.
 pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.stats || args.whole_file || args.cache_dir.is_some() {
+    let is_fetched = is_object(path);
+    if args.stats || !is_fetched && args.fetch.is_given() {
         let text =
             "--stats, --whole-file and --cache-dir are for what is fetched: a record is read from its pack";
+        let text = if is_fetched { "--stats is for objects, and not for members of one" } else { text };
         return Err(UsageError::new(text).into());
     }
-    let opened = contents::open(path, None, context)?;
-    let Some(pack) = opened.pack() else {
-        let (path, key) = (path.display(), key.display());
-        let hint = format!("a member of an archive is read with `stook get {path} {key}`");
-        return Err(UsageError::new(hint).into());
+    let opened = contents::open(path, None, &args.fetch, context)?;
+    let pack = match &opened {
+        Opened::Pack(contents) => contents.pack(),
+        Opened::Archive(archive) => return member::run(archive, key, args, context),
     };
     let key = packs::parse_key(key)?;
     let missing = || anyhow!("{} names no record of this pack", args.source.display());
@@ -47,14 +49,11 @@ pub(super) fn run(path: &Path, key: &OsStr, args: &Args, context: &Context) -> a
     let total: u64 = ranges.iter().map(ByteRange::len).sum();
     let bar = context.progress("reading", Unit::Bytes, Some(total));
     let mut output = context.output();
-    for batch in batches(&ranges, BLOCK_LEN) {
+    write(&ranges, BLOCK_LEN, &mut output, &bar, |batch| {
         interrupt::check()?;
-        for bytes in record.read_many(&batch)? {
-            let bytes = bytes?;
-            output.bytes(&bytes)?;
-            bar.add(bytes.len() as u64);
-        }
-    }
+        let read = record.read_many(&batch)?;
+        Ok(read.into_iter().map(|bytes| bytes.map_err(anyhow::Error::from)).collect())
+    })?;
     output.finish()?;
     Ok(ExitCode::SUCCESS)
 }

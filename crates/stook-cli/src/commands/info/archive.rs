@@ -30,7 +30,7 @@ struct Info<'a> {
     replaced: u64,
     index: &'static str,
     #[serde(flatten)]
-    index_path: TextOrBytes<'a>,
+    index_path: Option<TextOrBytes<'a>>,
     index_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ struct Info<'a> {
 /// When stdout cannot be written.
 pub(super) fn run(archive: &Archive, context: &Context) -> anyhow::Result<ExitCode> {
     let path = archive.index_path();
-    let info = gather(archive, packs::json_path("index_path", &path));
+    let info = gather(archive, path.as_deref().map(|path| packs::json_path("index_path", path)));
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("archive_info", info))?;
@@ -79,7 +79,7 @@ pub(super) fn run(archive: &Archive, context: &Context) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-fn gather<'a>(archive: &Archive, index_path: TextOrBytes<'a>) -> Info<'a> {
+fn gather<'a>(archive: &Archive, index_path: Option<TextOrBytes<'a>>) -> Info<'a> {
     let (summary, counts) = (archive.index().summary(), MemberCounts::of(archive));
     Info {
         format: archive.format().to_string(),
@@ -108,13 +108,11 @@ fn gather<'a>(archive: &Archive, index_path: TextOrBytes<'a>) -> Info<'a> {
 }
 
 fn index_text(archive: &Archive, len: u64) -> String {
-    let path = archive.index_path();
+    let (path, len) = (archive.index_path().unwrap_or_default(), bytes_decimal(len));
     match archive.origin() {
-        Origin::Directory => format!("the directory of the zip ({} in memory)", bytes_decimal(len)),
-        Origin::Sidecar => format!("{} ({})", path.display(), bytes_decimal(len)),
-        Origin::Made { not_kept: None, .. } => {
-            format!("{} ({}), made just now", path.display(), bytes_decimal(len))
-        }
-        Origin::Made { .. } => format!("in memory only ({})", bytes_decimal(len)),
+        Origin::Directory => format!("the directory of the zip ({len} in memory)"),
+        Origin::Sidecar => format!("{} ({len})", path.display()),
+        Origin::Made { not_kept: None, .. } => format!("{} ({len}), made just now", path.display()),
+        Origin::Made { .. } => format!("in memory only ({len})"),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::Read;
 
 use super::super::error::{Error, Fault, Result};
-use super::super::input::{FileInput, Input as _, StreamInput};
+use super::super::input::{Input as _, SourceInput, StreamInput};
 use super::super::member::Extent;
 use super::super::open::{Archive, from_front};
 use super::{PASS_MAX, Stepped, is_read};
@@ -129,8 +129,8 @@ impl<'a> Front<'a> {
     fn go_to(&mut self, to: u64) -> Result<bool> {
         if self.input.as_ref().is_none_or(|input| input.position() > to) {
             let (archive, options) = (self.archive, self.archive.options());
-            let access = options.access.decide(&*archive.file(), ByteRange::to(archive.file_bytes()));
-            let input = FileInput::new(archive.file(), &*options.engines, access)?;
+            let access = archive.access(&[ByteRange::to(archive.file_bytes())]);
+            let input = SourceInput::new(archive.file(), &*options.engines, access)?;
             self.input = Some(from_front(input, archive.format())?);
         }
         let Some(input) = &mut self.input else { return Ok(true) };

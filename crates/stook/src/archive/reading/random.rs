@@ -23,6 +23,12 @@ const AHEAD_PIECES: usize = 256;
 /// One read, in bytes.
 const PIECE_LEN: u64 = 1 << 20;
 
+/// One request, in bytes, which may bring many members; what may lie between two of them that is
+/// read over; and pieces at most, which are but places in what a request brings.
+const REQUEST_LEN: u64 = 8 << 20;
+const GAP_MAX: u64 = 256 << 10;
+const PIECES_MAX: usize = 64 << 10;
+
 /// Holes that are at least this long are reported, not read as zeroes.
 const HOLE_LEN: u64 = 64 << 10;
 
@@ -42,15 +48,38 @@ pub(super) struct Random<'a> {
     /// Which of `wanted` is asked for next, and what is left of the one before.
     asked: usize,
     rest: Option<Rest>,
-    /// The pieces that were asked for, in their order: how long they are, and whether they are
-    /// holes, which are not read.
-    pieces: VecDeque<(u64, bool)>,
+    /// The pieces that were asked for, in their order.
+    pieces: VecDeque<Planned>,
+    /// Of what comes by requests: what one that is for several members brought last, if it came.
+    shared: Option<Bytes>,
+    /// How much is asked for at once.
+    piece_len: u64,
+    pieces_max: usize,
     /// Bytes of the current member, as they lie in the file, that did not come yet.
     left: u64,
     /// Where in the file the next of them is, and the body that they are of.
     at: u64,
     zip: Option<ZipBody>,
     held: Bytes,
+}
+
+/// A piece of a member that was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    len: u64,
+    brought: Brought,
+}
+
+/// Where a piece comes from.
+#[derive(Debug, Clone, Copy)]
+enum Brought {
+    /// It is a hole, which is not read.
+    Hole,
+    /// A read of its own.
+    Read,
+    /// A read for several members: where in that it begins, and whether it is the first piece of
+    /// it.
+    Shared { at: u64, is_first: bool },
 }
 
 /// What of a member was not asked for yet.
@@ -60,10 +89,11 @@ struct Rest {
     at: u64,
     /// Its long holes from there on.
     holes: VecDeque<ByteRange>,
+    piece_len: u64,
 }
 
 impl Rest {
-    fn new(source: MemberSource, extents: &[Extent]) -> Self {
+    fn new(source: MemberSource, extents: &[Extent], piece_len: u64) -> Self {
         let (mut holes, mut end) = (VecDeque::new(), 0);
         let ends = extents.iter().map(|extent| (extent.at, extent.at.saturating_add(extent.len)));
         for (at, next) in ends.chain([(source.len(), source.len())]) {
@@ -71,7 +101,7 @@ impl Rest {
             holes.extend(hole);
             end = next;
         }
-        Self { source, at: 0, holes }
+        Self { source, at: 0, holes, piece_len }
     }
 
     /// What comes next, and whether it is a hole.
@@ -84,7 +114,7 @@ impl Rest {
             }
             _ => {
                 let end = hole.map_or(self.source.len(), |hole| hole.start());
-                (ByteRange::at(self.at, PIECE_LEN.min(end.saturating_sub(self.at)))?, false)
+                (ByteRange::at(self.at, self.piece_len.min(end.saturating_sub(self.at)))?, false)
             }
         };
         self.at = range.end();
@@ -106,15 +136,20 @@ impl<'a> Random<'a> {
             ranges.extend(member.and_then(|member| ByteRange::at(member.data_at, member.stored_len)));
         }
         ranges.retain(|range| !range.is_empty());
-        let options = archive.options();
-        let access = options.access.decide_for(&*archive.file(), &ranges);
+        let (piece_len, pieces_max) = match archive.reads_by_request() {
+            true => (REQUEST_LEN, PIECES_MAX),
+            false => (PIECE_LEN, AHEAD_PIECES),
+        };
         Ok(Self {
             archive,
             wanted: numbers.into(),
-            ahead: Ahead::new(&*options.engines, access)?,
+            ahead: Ahead::new(&*archive.options().engines, archive.access(&ranges))?,
             asked: 0,
             rest: None,
             pieces: VecDeque::new(),
+            shared: None,
+            piece_len,
+            pieces_max,
             left: 0,
             at: 0,
             zip: None,
@@ -141,12 +176,15 @@ impl<'a> Random<'a> {
     fn pass(&mut self) {
         let is_last_asked = self.asked == 0;
         while self.left > 0 {
-            let Some((len, is_hole)) = self.pieces.pop_front() else { break };
-            if !is_hole {
+            let Some(planned) = self.pieces.pop_front() else { break };
+            match planned.brought {
+                Brought::Hole | Brought::Shared { is_first: false, .. } => {}
                 // A read that failed belongs to the member that is passed over.
-                self.ahead.pop().ok();
+                Brought::Read => drop(self.ahead.pop()),
+                // Others read their part again.
+                Brought::Shared { is_first: true, .. } => self.shared = self.ahead.pop().ok().flatten(),
             }
-            self.left = self.left.saturating_sub(len);
+            self.left = self.left.saturating_sub(planned.len);
         }
         if is_last_asked {
             self.rest = None;
@@ -206,32 +244,55 @@ impl<'a> Random<'a> {
             };
         }
         let end = self.archive.file_bytes();
-        let len = zip.wanted().unwrap_or(0).min(PIECE_LEN).min(end.saturating_sub(self.at));
+        let len = zip.wanted().unwrap_or(0).min(self.piece_len).min(end.saturating_sub(self.at));
         let Some(range) = ByteRange::at(self.at, len).filter(|range| !range.is_empty()) else {
             return Ok(Bytes::new());
         };
         self.at = range.end();
-        let options = self.archive.options();
-        let file = self.archive.file();
-        let access = options.access.decide(&*file, range);
-        Ok(read_range(&*options.engines, &*file, range, access)?)
+        self.read_now(range)
+    }
+
+    /// A range that nobody asked for before.
+    fn read_now(&self, range: ByteRange) -> Result<Bytes> {
+        let (archive, file) = (self.archive, self.archive.file());
+        Ok(read_range(&*archive.options().engines, &*file, range, archive.access(&[range]))?)
     }
 
     /// The next of the pieces that were asked for.
     fn piece(&mut self) -> Result<Came> {
         self.read_ahead()?;
-        let Some((len, is_hole)) = self.pieces.pop_front() else {
+        let Some(Planned { len, brought }) = self.pieces.pop_front() else {
             self.left = 0;
             return Err(Error::Invalid("bytes of a member are wanted that were not asked for".into()));
         };
         self.left = self.left.saturating_sub(len);
+        let place = ByteRange::at(self.at, len);
         self.at = self.at.saturating_add(len);
-        if is_hole {
-            return Ok(Came::Hole(len));
-        }
-        let bytes = self.ahead.pop()?.unwrap_or_default();
+        let bytes = match brought {
+            Brought::Hole => return Ok(Came::Hole(len)),
+            Brought::Read => self.ahead.pop()?.unwrap_or_default(),
+            Brought::Shared { at, is_first } => {
+                if is_first {
+                    self.shared = None;
+                    self.shared = self.ahead.pop()?;
+                }
+                match (self.shared_part(at, len), place) {
+                    (Some(part), _) => part,
+                    // It failed, which the member met that it was read for first.
+                    (None, Some(place)) => self.read_now(place)?,
+                    (None, None) => Bytes::new(),
+                }
+            }
+        };
         debug_assert_eq!(bytes.len() as u64, len, "pieces come in their order");
         Ok(Came::Bytes(bytes))
+    }
+
+    /// A part of what was read for several members.
+    fn shared_part(&self, at: u64, len: u64) -> Option<Bytes> {
+        let shared = self.shared.as_ref()?;
+        let (from, to) = (usize::try_from(at).ok()?, usize::try_from(at.checked_add(len)?).ok()?);
+        (to <= shared.len()).then(|| shared.slice(from..to))
     }
 
     /// How much is asked for of a member: in a zip its header too, whose length is not known.
@@ -250,21 +311,25 @@ impl<'a> Random<'a> {
             Format::Zip => vec![Extent { at: 0, stored_at: member.data_at, len }],
             _ => self.archive.stored(member),
         };
-        Rest::new(self.archive.piece(member, len, extents.clone()), &extents)
+        Rest::new(self.archive.piece(member, len, extents.clone()), &extents, self.piece_len)
     }
 
     /// Asks for pieces of this member and of those that follow.
     fn read_ahead(&mut self) -> Result<()> {
-        while self.ahead.bytes() < AHEAD_BYTES && self.pieces.len() < AHEAD_PIECES {
+        while self.ahead.bytes() < AHEAD_BYTES && self.pieces.len() < self.pieces_max {
             if let Some(rest) = &mut self.rest {
                 if let Some((range, is_hole)) = rest.next() {
                     if !is_hole {
                         self.ahead.push(&rest.source, range)?;
                     }
-                    self.pieces.push_back((range.len(), is_hole));
+                    let brought = if is_hole { Brought::Hole } else { Brought::Read };
+                    self.pieces.push_back(Planned { len: range.len(), brought });
                     continue;
                 }
                 self.rest = None;
+            }
+            if self.archive.reads_by_request() && self.ask_together()? {
+                continue;
             }
             let Some(number) = self.wanted.get(self.asked) else { break };
             let member = self.archive.index().member(*number).filter(is_read);
@@ -272,5 +337,65 @@ impl<'a> Random<'a> {
             self.rest = member.map(|member| self.raw(&member));
         }
         Ok(())
+    }
+
+    /// Asks by one request for the next members that lie close behind each other, in the order in
+    /// which they are wanted; whether there are any that can be asked for so.
+    fn ask_together(&mut self) -> Result<bool> {
+        let (mut together, mut members) = (None::<ByteRange>, 0_usize);
+        let mut parts: Vec<ByteRange> = Vec::new();
+        for number in self.wanted.iter().skip(self.asked).take(PIECES_MAX) {
+            // Of one that is not read nothing has to be asked for.
+            if let Some(member) = self.archive.index().member(*number).filter(is_read) {
+                let Some(part) = self.part(&member) else { break };
+                if !part.is_empty() {
+                    let all = together.map_or(Some(part), |before| joined(before, part));
+                    let Some(all) = all else { break };
+                    together = Some(all);
+                    parts.push(part);
+                }
+            }
+            members = members.saturating_add(1);
+        }
+        self.asked = self.asked.saturating_add(members);
+        let Some(together) = together else { return Ok(members > 0) };
+        self.ahead.push(&*self.archive.file(), together)?;
+        for (number, part) in parts.iter().enumerate() {
+            let at = part.start().saturating_sub(together.start());
+            let brought = Brought::Shared { at, is_first: number == 0 };
+            self.pieces.push_back(Planned { len: part.len(), brought });
+        }
+        Ok(true)
+    }
+
+    /// Where all that is read of a member is, if that is one range that is not long.
+    fn part(&self, member: &Member<'_>) -> Option<ByteRange> {
+        let len = self.raw_len(member);
+        let part = ByteRange::at(member.data_at, len).filter(|_| !member.is_sparse)?;
+        (len < REQUEST_LEN).then_some(part)
+    }
+}
+
+/// A range that has both, where the second begins in the first or close behind it, and together
+/// they are not too long for one request.
+fn joined(before: ByteRange, next: ByteRange) -> Option<ByteRange> {
+    let is_close = next.start() >= before.start() && next.start() <= before.end().saturating_add(GAP_MAX);
+    let joined = ByteRange::new(before.start(), before.end().max(next.end()))?;
+    (is_close && joined.len() <= REQUEST_LEN).then_some(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_close_behind_each_other_is_joined() {
+        let range = |start, end| ByteRange::new(start, end).unwrap();
+        assert_eq!(joined(range(10, 20), range(20, 30)), Some(range(10, 30)));
+        assert_eq!(joined(range(10, 20), range(12, 15)), Some(range(10, 20)), "within the first");
+        assert_eq!(joined(range(10, 20), range(20 + GAP_MAX, 21 + GAP_MAX)), Some(range(10, 21 + GAP_MAX)));
+        assert_eq!(joined(range(10, 20), range(21 + GAP_MAX, 22 + GAP_MAX)), None, "too far");
+        assert_eq!(joined(range(10, 20), range(9, 30)), None, "backwards");
+        assert_eq!(joined(range(0, REQUEST_LEN), range(REQUEST_LEN, REQUEST_LEN + 1)), None, "too long");
     }
 }

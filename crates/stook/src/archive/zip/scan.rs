@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use super::super::ends::look;
 use super::super::error::{Error, Fault, Result};
 use super::super::index::{Builder, Index, Seen, Summary};
-use super::super::input::{FileInput, Input};
+use super::super::input::{Input, SourceInput};
 use super::super::member::{MemberKind, key_of};
 use super::directory::{
     END_LEN_MAX, END64_LEN, ENTRY_LEN, End, Entry, Fixed, LOCAL_LEN, LOCATOR_LEN, end64, entry, find_end,
 };
 use crate::engine::{Access, EngineFactory};
-use crate::source::{FileSource, Source as _};
+use crate::extent::ByteRange;
+use crate::source::Source;
 
 /// Members between two reports of progress.
 const PROGRESS_EVERY: u64 = 256;
@@ -24,57 +26,55 @@ pub(in super::super) struct Directory {
     base: u64,
 }
 
-/// Looks for the directory of a zip at the end of a file; `None` where there is no such end.
-pub(in super::super) fn find(file: &FileSource) -> Result<Option<Directory>> {
-    let fault = |fault: Fault, at| fault.of(file.path(), at);
-    let len = file.len();
+/// Looks for the directory of a zip at the end of a source; `None` where there is no such end.
+pub(in super::super) fn find(source: &dyn Source, engines: &dyn EngineFactory) -> Result<Option<Directory>> {
+    let fault = |fault: Fault, at| fault.of(source.path(), at);
+    let len = source.len();
     let tail_at = len.saturating_sub(END_LEN_MAX as u64);
-    let mut tail = vec![0; usize::try_from(len.saturating_sub(tail_at)).unwrap_or(END_LEN_MAX)];
-    file.file().read_exact_at(&mut tail, tail_at)?;
+    let tail = look(source, ByteRange::new(tail_at, len).unwrap_or_default(), engines)?;
     let Some((at, end, wide)) = find_end(&tail).map_err(|found| fault(found, tail_at))? else {
         return Ok(None);
     };
     let end_at = tail_at.saturating_add(at as u64);
-    let Some(wide) = wide else { return place(file, end, end_at).map(Some) };
+    let Some(wide) = wide else { return place(source, end, end_at).map(Some) };
     // What stands before the zip moves it, and the locator does not know: it lies right before
     // that, usually.
     let before = end_at.saturating_sub((LOCATOR_LEN + END64_LEN) as u64);
     for at in [before, wide] {
-        let mut bytes = [0; END64_LEN];
-        let is_there = at.checked_add(END64_LEN as u64).is_some_and(|to| to <= end_at);
-        if is_there
-            && file.file().read_at(&mut bytes, at)? == END64_LEN
-            && let Ok(end) = end64(&bytes)
+        let range = ByteRange::at(at, END64_LEN as u64).filter(|range| range.end() <= end_at);
+        if let Some(range) = range
+            && let Ok(end) = end64(&look(source, range, engines)?)
         {
-            return place(file, end, at).map(Some);
+            return place(source, end, at).map(Some);
         }
     }
     Err(fault(Fault::damaged(0, "the end of the directory (zip64) is not where it should be"), wide))
 }
 
 /// Whatever stands before the zip moves all of it.
-fn place(file: &FileSource, end: End, end_at: u64) -> Result<Directory> {
+fn place(source: &dyn Source, end: End, end_at: u64) -> Result<Directory> {
     let base = end.at.checked_add(end.len).and_then(|to| end_at.checked_sub(to));
     let Some(base) = base else {
         let what = format!("a directory of {} bytes at {} reaches past its own end", end.len, end.at);
-        return Err(Fault::damaged(0, what).of(file.path(), end_at));
+        return Err(Fault::damaged(0, what).of(source.path(), end_at));
     };
     Ok(Directory { end, at: base.saturating_add(end.at), base })
 }
 
 /// The index of a zip.
 pub(in super::super) fn index(
-    file: &Arc<FileSource>,
+    source: &Arc<dyn Source>,
     directory: Directory,
     engines: &dyn EngineFactory,
     summary: Summary,
     max_bytes: u64,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Index> {
-    let path = file.path().to_path_buf();
-    let mut input = FileInput::new(file.clone(), engines, Access::Cached)?;
-    input.skip(directory.at)?;
+    let path = source.path().to_path_buf();
     let to = directory.at.saturating_add(directory.end.len);
+    // It ends before the end of the zip does.
+    let range = ByteRange::new(directory.at, to.min(source.len())).unwrap_or_default();
+    let mut input = SourceInput::within(Arc::clone(source), range, engines, Access::Cached)?;
     let mut builder = Builder::new(max_bytes);
     let mut places = Vec::new();
     let mut count = 0_u64;

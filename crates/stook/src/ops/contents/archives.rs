@@ -73,8 +73,8 @@ impl Contents for Archive {
             KeyValue::Id(_) => (key, None),
         };
         let mut found: Vec<(&Key, Option<Member<'_>>)> = keys.iter().map(find).collect();
-        // In the order of the archive one pass is enough for all.
-        if options.any_order && self.is_sequential() {
+        // In the order of the archive one pass is enough for all, and neighbours are one request.
+        if options.any_order && (self.is_sequential() || self.reads_by_request()) {
             found.sort_by_key(|(_, member)| member.map(|member| member.data_at));
         }
         let numbers = found.iter().filter_map(|(_, member)| member.map(|member| member.number)).collect();

@@ -296,6 +296,7 @@ pub(super) fn load_archive(
                 report.hole_bytes += hole_bytes;
             }
             Err(archive::Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) if error.is_of_all_members() => return Err(error.into()),
             Err(error) => {
                 report.failures += 1;
                 events.failed(member.key, &error);

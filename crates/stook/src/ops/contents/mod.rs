@@ -1,6 +1,7 @@
 //! What is in a pack or an archive: listed, got by key and loaded in one way.
 //!
-//! [`open`] decides which of the two a path is, and nothing behind it decides again. [`Contents`]
+//! [`open`] decides which of the two a path or an address is, and nothing behind it decides again:
+//! an archive may also be an object on a server (`https://…/x.zip`, `s3://…/x.tar`). [`Contents`]
 //! is what both can do; what an archive lacks is a [`Feature`], and asking for it is an error.
 //! Lists and bodies are pulled: callers keep their own errors, and stop between two of anything.
 //!
@@ -20,6 +21,7 @@
 //! # Ok(()) }
 //! ```
 
+mod address;
 mod archives;
 mod error;
 mod get;
@@ -32,6 +34,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use address::{Place, place_of};
+pub use address::{is_object, split_member};
 pub use archives::MemberCounts;
 pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece};
@@ -43,10 +47,15 @@ pub use patterns::KeyPatterns;
 use crate::archive::{self, Archive};
 use crate::extent::ByteRange;
 use crate::pack::{self, Key, Pack};
-use crate::source::Source;
+use crate::source::{self, Source};
+use crate::sparse::{DiskCache, SparseBuffer, SparseFile, SparseFileOptions, SparseOptions};
 
 /// Keys that are looked up together.
 const KEYS_PER_GET: usize = 4096;
+
+/// What is held in memory of an object that is kept in a cache on disk: what is under way, and
+/// more.
+const HELD_BYTES: u64 = 128 << 20;
 
 /// Something whose entries are listed and read by key.
 pub trait Contents: fmt::Debug + Sync {
@@ -107,13 +116,18 @@ pub trait Contents: fmt::Debug + Sync {
     fn load(&self, options: &LoadOptions, events: &dyn LoadEvents) -> Result<LoadReport>;
 }
 
-/// How a path is opened, whatever it is.
+/// How a path or an address is opened, whatever it is.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     /// For a pack.
     pub pack: pack::OpenOptions,
     /// For an archive.
     pub archive: archive::OpenOptions,
+    /// For an object.
+    #[cfg(feature = "remote")]
+    pub remote: source::remote::RemoteOptions,
+    /// Where what is fetched of an object is kept for the next time, if anywhere.
+    pub cache: Option<Arc<DiskCache>>,
 }
 
 /// What a path turned out to be.
@@ -143,29 +157,51 @@ impl Opened {
     }
 }
 
-/// Opens a pack, or what is no directory as an archive. `progress` is called with the bytes passed
-/// so far while an index is made of an archive; that ends where it returns `false`.
+/// Opens a pack, or what is no directory as an archive, by its path or its address: `file://…`, or
+/// an archive that is an object. A path that is there is meant as it stands. `progress` is called
+/// with the bytes passed so far while an index is made of an archive; that ends where it returns
+/// `false`.
 ///
 /// # Errors
 /// What opening either meets; [`Unsupported`] where an earlier state of an archive is asked for,
-/// and
-/// [`Error::Interrupted`].
+/// and [`Error::Interrupted`].
 pub fn open(
     path: impl Into<PathBuf>,
     options: OpenOptions,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Opened> {
-    let path = path.into();
-    // Whoever looks for a pack says that nothing is there.
-    if !std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) {
-        let pack = Pack::open_path(&path, options.pack)?;
-        return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
-    }
-    let archive = Archive::open_with(&path, options.archive, progress)?;
-    if options.pack.at_ns.is_some() || options.pack.generation.is_some() {
+    let wants_state = options.pack.at_ns.is_some() || options.pack.generation.is_some();
+    let archive = match place_of(path.into()).map_err(archive::Error::Core)? {
+        Place::Object(address) => {
+            let object = open_object(&address, &options)?;
+            Archive::from_source_with(object, options.archive, progress)?
+        }
+        // Whoever looks for a pack says that nothing is there.
+        Place::Path(path) if !std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) => {
+            let pack = Pack::open_path(&path, options.pack)?;
+            return Ok(Opened::Pack(Box::new(PackContents::new(pack, path))));
+        }
+        Place::Path(path) => Archive::open_with(&path, options.archive, progress)?,
+    };
+    if wants_state {
         archive.check_features(&[Feature::EarlierStates])?;
     }
     Ok(Opened::Archive(Box::new(archive)))
+}
+
+/// An object, read through a cache on disk where there is one.
+fn open_object(address: &Path, options: &OpenOptions) -> Result<Arc<dyn Source>> {
+    #[cfg(feature = "remote")]
+    let opened = source::open_with(address, &options.remote);
+    #[cfg(not(feature = "remote"))]
+    let opened = source::open(address);
+    let object = opened.map_err(archive::Error::Core)?;
+    let Some(cache) = &options.cache else { return Ok(object) };
+    let held = SparseOptions { budget_bytes: HELD_BYTES, ..SparseOptions::default() };
+    // These options are valid.
+    let buffer = SparseBuffer::with_options(held).unwrap_or_default();
+    let through = SparseFileOptions { disk: Some(Arc::clone(cache)), ..SparseFileOptions::default() };
+    Ok(Arc::new(SparseFile::with_options(object, Arc::new(buffer), through)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod run;
 
 pub use members::{attributes, head, kind};
 pub use names::are_archives;
+pub(crate) use names::is_called_archive;
 
 use crate::archive::{self, Archive, TarStream};
 use crate::ops::pack::{Error, Result};

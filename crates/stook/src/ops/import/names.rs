@@ -47,6 +47,11 @@ pub fn are_archives(sources: &[PathBuf]) -> Result<bool> {
     Ok(archives > 0)
 }
 
+/// Whether a path ends as those of archives do that are read here.
+pub(crate) fn is_called_archive(path: &Path) -> bool {
+    ends_in(path, &NAMES)
+}
+
 /// Whether a file is called an archive. Much else is one inside (`.jar`, `.docx`, `.whl`) and meant
 /// as a file.
 fn ends_in(path: &Path, endings: &[&[u8]]) -> bool {

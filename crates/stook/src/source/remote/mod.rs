@@ -160,6 +160,10 @@ impl Source for RemoteSource {
         true
     }
 
+    fn reads_by_request(&self) -> bool {
+        self.held.is_none()
+    }
+
     fn whole_read(&self) -> Option<WholeRead> {
         self.held.as_ref().map(|(_, took)| *took)
     }

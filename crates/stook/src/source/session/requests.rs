@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::assembly::Piece;
 use super::slab::Slab;
 use crate::error::Result;
-use crate::source::object::{Answer, Answered, Pending, checked};
+use crate::source::object::{Answer, Answered, Pending};
 
 /// Requests that wait, and those that are under way.
 pub(super) struct Requests {
@@ -64,10 +64,10 @@ impl Requests {
     pub(super) fn answer(&mut self, wait: bool) -> Option<(Piece, Result<Bytes>)> {
         while self.flights.len() > 0 {
             let answered = if wait { self.receiver.recv().ok() } else { self.receiver.try_recv().ok() };
-            let (token, answer) = answered?;
-            let Some((piece, _)) = self.flights.remove(token) else { continue };
+            let answered = answered?;
+            let Some((piece, _)) = self.flights.remove(answered.token) else { continue };
             let Some((object, range)) = piece.object() else { continue };
-            let answer = checked(answer, object.as_ref(), range);
+            let answer = answered.checked(object.as_ref(), range);
             return Some((piece, answer));
         }
         None

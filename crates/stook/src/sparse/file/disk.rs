@@ -20,12 +20,12 @@ pub(super) fn entry_of(cache: &Arc<DiskCache>, source: &dyn Source) -> DiskEntry
 impl SparseFile {
     /// Takes into memory what the disk has of what is missing of a range.
     pub(super) fn load(&self, range: ByteRange) -> Result<(), SparseFileError> {
-        let Some(disk) = self.disk.as_ref().filter(|_| self.source().is_proven()) else { return Ok(()) };
-        for gap in self.buffer.gaps(range).into_iter().flat_map(steps) {
+        let Some(disk) = self.kept.disk.as_ref().filter(|_| self.source().is_proven()) else { return Ok(()) };
+        for gap in self.kept.buffer.gaps(range).into_iter().flat_map(steps) {
             for (start, bytes) in disk.read(gap) {
-                self.counted.read_from_disk(bytes.len() as u64);
+                self.kept.counted.read_from_disk(bytes.len() as u64);
                 // What is in memory is the same, and need not be compared.
-                self.buffer.adopt(start, bytes, OnDifference::Keep)?;
+                self.kept.buffer.adopt(start, bytes, OnDifference::Keep)?;
             }
         }
         Ok(())
@@ -34,8 +34,8 @@ impl SparseFile {
     /// What is missing of a part of the file: neither in memory nor on disk. What the disk has of
     /// what is `wanted` was loaded before; what of it is missing now, the disk cannot give.
     pub(super) fn missing(&self, part: ByteRange, wanted: ByteRange) -> Vec<ByteRange> {
-        let gaps = self.buffer.gaps(part);
-        let Some(disk) = &self.disk else { return gaps };
+        let gaps = self.kept.buffer.gaps(part);
+        let Some(disk) = &self.kept.disk else { return gaps };
         let mut missing: Vec<ByteRange> = Vec::with_capacity(gaps.len());
         let mut add = |range: ByteRange| match missing.last_mut() {
             Some(last) if last.end() == range.start() => {
@@ -57,21 +57,10 @@ impl SparseFile {
         missing
     }
 
-    /// Keeps on disk what was fetched, if the identity of the source was a proof before.
-    pub(super) fn keep(&self, range: ByteRange, bytes: &[u8], is_held: bool, is_proven: bool) {
-        match &self.disk {
-            Some(_) if is_held && !is_proven => self.counted.unproven(range.len()),
-            Some(disk) if is_held => disk.write(range.start(), bytes),
-            // What was fetched is not what was held, and nobody knows which of both is right.
-            Some(disk) => disk.discard(),
-            None => {}
-        }
-    }
-
     /// Why the disk is of less use than whoever gave it expects, if it is.
     pub(super) fn disk_remark(&self) -> Option<Arc<str>> {
-        let cache = self.disk.as_ref()?.cache();
-        let unproven = self.counted.unproven_bytes();
+        let cache = self.kept.disk.as_ref()?.cache();
+        let unproven = self.kept.counted.unproven_bytes();
         if unproven > 0 {
             return Some(
                 "nothing proves that the source will be the same the next time (no strong ETag, and no time of \
@@ -92,13 +81,6 @@ impl SparseFile {
             let (budget, unkept) = (bytes(budget), bytes(statistics.unkept_bytes));
             format!("its budget of {budget} had no room for {unkept} of what was fetched").into()
         })
-    }
-
-    /// Throws away what is on disk: the source has changed.
-    pub(super) fn discard(&self) {
-        if let Some(disk) = &self.disk {
-            disk.discard();
-        }
     }
 }
 

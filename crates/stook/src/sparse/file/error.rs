@@ -21,7 +21,15 @@ pub enum SparseFileError {
 impl SparseFileError {
     /// Whether the source is no longer what it was when it was opened.
     pub fn is_changed_source(&self) -> bool {
-        matches!(self, Self::Source(error) if matches!(**error, Error::SourceChanged { .. }))
+        matches!(self.source_error(), Some(Error::SourceChanged { .. }))
+    }
+
+    /// What the source met, if it was the source.
+    pub(super) fn source_error(&self) -> Option<&Error> {
+        match self {
+            Self::Source(error) => Some(error),
+            Self::Cache(_) => None,
+        }
     }
 }
 

@@ -5,9 +5,10 @@ mod disk;
 mod error;
 mod fetch;
 mod flights;
+mod kept;
+mod source;
 mod statistics;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -15,9 +16,10 @@ use bytes::Bytes;
 use self::ahead::{Ahead, Missing};
 use self::fetch::Fetcher;
 use self::flights::{Flight, Flights};
+use self::kept::Kept;
 use self::statistics::FileCounters;
 use super::lease::Lease;
-use super::{DiskCache, DiskEntry, OnDifference, SparseBuffer, SparseError, SparseStore};
+use super::{DiskCache, OnDifference, SparseBuffer, SparseError, SparseStore};
 use crate::engine::{Backend, EngineFactory};
 use crate::error::Error;
 use crate::extent::ByteRange;
@@ -75,16 +77,11 @@ impl Default for SparseFileOptions {
 #[derive(Debug)]
 pub struct SparseFile {
     fetcher: Fetcher,
-    buffer: Arc<SparseBuffer>,
-    /// Where the buffer is that of a store.
-    lease: Option<Arc<Lease>>,
-    disk: Option<DiskEntry>,
+    kept: Arc<Kept>,
     /// The longest range of one flight.
     max_request_bytes: u64,
     state: Mutex<FileState>,
     landed: Condvar,
-    is_changed: AtomicBool,
-    counted: FileCounters,
 }
 
 /// Decides what to fetch.
@@ -95,8 +92,6 @@ type Planner<'a> = dyn FnMut(&mut FileState, &Missing<'_>) -> Vec<ByteRange> + '
 struct FileState {
     ahead: Ahead,
     flights: Flights,
-    /// Why nothing can be read any more.
-    changed: Option<SparseFileError>,
 }
 
 impl SparseFile {
@@ -123,8 +118,7 @@ impl SparseFile {
         options: SparseFileOptions,
     ) -> Result<Self, SparseError> {
         let lease = store.lease(name, source.as_ref())?;
-        let file = Self::with_options(source, Arc::clone(lease.buffer()), options);
-        Ok(Self { lease: Some(lease), ..file })
+        Ok(Self::over(source, Arc::clone(lease.buffer()), Some(lease), options))
     }
 
     /// A source whose bytes are held in `buffer`, which must hold nothing that is not of it.
@@ -133,20 +127,25 @@ impl SparseFile {
         buffer: Arc<SparseBuffer>,
         options: SparseFileOptions,
     ) -> Self {
+        Self::over(source, buffer, None, options)
+    }
+
+    fn over(
+        source: Arc<dyn Source>,
+        buffer: Arc<SparseBuffer>,
+        lease: Option<Arc<Lease>>,
+        options: SparseFileOptions,
+    ) -> Self {
         let ahead = Ahead::new(options.ahead, source.len());
         let max_request_bytes = options.session.max_request_bytes.max(1) as u64;
         let disk = options.disk.map(|cache| disk::entry_of(&cache, source.as_ref()));
         let counted = FileCounters::new(source.whole_read());
         Self {
             fetcher: Fetcher::new(source, options.engines, options.session),
-            buffer,
-            lease: None,
-            disk,
+            kept: Arc::new(Kept::new(buffer, lease, disk, counted)),
             max_request_bytes,
-            state: Mutex::new(FileState { ahead, flights: Flights::default(), changed: None }),
+            state: Mutex::new(FileState { ahead, flights: Flights::default() }),
             landed: Condvar::new(),
-            is_changed: AtomicBool::new(false),
-            counted,
         }
     }
 
@@ -172,13 +171,13 @@ impl SparseFile {
 
     /// What is held in memory.
     pub fn buffer(&self) -> &Arc<SparseBuffer> {
-        &self.buffer
+        &self.kept.buffer
     }
 
     /// What was asked for and what that cost, since it was made.
     pub fn statistics(&self) -> SparseStatistics {
-        let disk = self.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
-        let counted = self.counted.snapshot(self.buffer.counters().evicted_bytes, disk);
+        let disk = self.kept.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
+        let counted = self.kept.counted.snapshot(self.kept.buffer.counters().evicted_bytes, disk);
         SparseStatistics { disk_remark: self.disk_remark(), ..counted }
     }
 
@@ -227,7 +226,7 @@ impl SparseFile {
     /// # Errors
     /// Those of [`read`](Self::read).
     pub fn read_many(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>, SparseFileError> {
-        let _pins: Vec<_> = ranges.iter().map(|&range| self.buffer.pin(range)).collect();
+        let _pins: Vec<_> = ranges.iter().map(|&range| self.kept.buffer.pin(range)).collect();
         self.prefetch(ranges)?;
         ranges.iter().map(|&range| self.read(range)).collect()
     }
@@ -247,12 +246,12 @@ impl SparseFile {
         let plan = Plan::new(ranges, &options).map_err(SparseError::from)?;
         plan.reads().iter().try_for_each(|&range| self.load(range))?;
         let mut state = self.state();
-        if let Some(changed) = &state.changed {
+        if let Some(changed) = self.kept.changed() {
             return Err(changed.clone());
         }
         let (mut missing, mut others) = (Vec::new(), Vec::new());
         for &range in plan.reads() {
-            let gaps = self.buffer.gaps(range);
+            let gaps = self.kept.buffer.gaps(range);
             others.extend(gaps.iter().flat_map(|&gap| state.flights.within(gap)));
             missing.append(&mut state.flights.missing_of(gaps));
         }
@@ -283,11 +282,11 @@ impl SparseFile {
         range: ByteRange,
         read: &mut dyn FnMut(&SparseBuffer) -> Result<T, SparseError>,
     ) -> Option<T> {
-        if self.is_changed.load(Ordering::Acquire) {
+        if self.kept.changed().is_some() {
             return None;
         }
-        let found = read(&self.buffer).ok()?;
-        self.counted.read(true, range.len());
+        let found = read(&self.kept.buffer).ok()?;
+        self.kept.counted.read(true, range.len());
         // A pattern may be learned from most reads as well as from all: nobody waits to tell.
         if let Ok(mut state) = self.state.try_lock() {
             state.ahead.note_hit(range);
@@ -304,8 +303,8 @@ impl SparseFile {
         if let Some(found) = self.at_once(range, read) {
             return Ok(found);
         }
-        self.counted.read(false, range.len());
-        let _pinned = self.buffer.pin(range);
+        self.kept.counted.read(false, range.len());
+        let _pinned = self.kept.buffer.pin(range);
         let mut is_planned = false;
         self.fill(range, &mut |state, missing| {
             if std::mem::replace(&mut is_planned, true) {
@@ -318,7 +317,7 @@ impl SparseFile {
             self.state().ahead.note_hit(range);
         }
         // Pinned, it can only be missing where the source has changed and all was dropped.
-        read(&self.buffer).map_err(|error| self.state().changed.clone().unwrap_or_else(|| error.into()))
+        read(&self.kept.buffer).map_err(|error| self.kept.changed().cloned().unwrap_or_else(|| error.into()))
     }
 
     /// Fetches until all of `range` is held, or on its way by others, for whom this waits. What to
@@ -327,10 +326,10 @@ impl SparseFile {
         self.load(range)?;
         let mut state = self.state();
         loop {
-            if let Some(changed) = &state.changed {
+            if let Some(changed) = self.kept.changed() {
                 return Err(changed.clone());
             }
-            let gaps = self.buffer.gaps(range);
+            let gaps = self.kept.buffer.gaps(range);
             let Some(gap) = gaps.first() else { return Ok(()) };
             let planned = {
                 let flights = std::mem::take(&mut state.flights);
@@ -345,7 +344,7 @@ impl SparseFile {
                 // What was only read ahead may fail without harm, unless it says that the source
                 // has changed.
                 if let Err(error) = fetched
-                    && (error.is_changed_source() || !self.buffer.has(range))
+                    && (error.is_changed_source() || !self.kept.buffer.has(range))
                 {
                     return Err(error);
                 }
@@ -381,21 +380,16 @@ impl SparseFile {
         let landing = Landing { file: self, flights };
         let ranges: Vec<ByteRange> = flights.iter().map(|flight| flight.range).collect();
         let mut refused = None;
-        // Asked before: what is read within the tick of a change may be of either state.
-        let is_kept = self.disk.is_some() || self.lease.is_some();
-        let is_proven = is_kept && self.source().is_proven();
-        if let Some(lease) = self.lease.as_ref().filter(|_| !is_proven) {
-            lease.note_unproven();
-        }
+        let is_proven = self.kept.expect(|| self.source().is_proven());
         let fetched = self.fetcher.fetch(&ranges, &mut |number, bytes, took| {
             let Some(flight) = flights.get(number) else { return Ok(()) };
-            self.counted.request(bytes.len() as u64, took);
-            let written = self.buffer.adopt(flight.range.start(), bytes.clone(), OnDifference::Error);
+            self.kept.counted.request(bytes.len() as u64, took);
+            let written = self.kept.buffer.adopt(flight.range.start(), bytes.clone(), OnDifference::Error);
             let outcome = written.map(drop).map_err(SparseFileError::from);
             refused = refused.take().or_else(|| outcome.as_ref().err().cloned());
             let is_held = outcome.is_ok();
             self.end(flight, outcome);
-            self.keep(flight.range, &bytes, is_held, is_proven);
+            self.kept.keep(flight.range, &bytes, is_held, is_proven);
             Ok(())
         });
         let fetched = fetched.map_err(SparseFileError::from);
@@ -427,10 +421,7 @@ impl Landing<'_> {
     fn fail(&self, error: &SparseFileError) {
         let mut state = self.file.state();
         if error.is_changed_source() {
-            state.changed.get_or_insert_with(|| error.clone());
-            self.file.is_changed.store(true, Ordering::Release);
-            self.file.buffer.clear();
-            self.file.discard();
+            self.file.kept.note_changed(error);
         }
         for flight in self.flights {
             state.flights.end(flight, Err(error.clone()));
