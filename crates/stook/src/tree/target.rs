@@ -505,7 +505,10 @@ mod tests {
         };
         let (unset, has_lost_acl) = set_xattrs(&metadata(true).xattrs, refuses).unwrap();
         let unset = unset.unwrap();
-        assert!(has_lost_acl && unset.contains("system.posix_acl_access") && unset.contains("user.b"), "{unset}");
+        assert!(
+            has_lost_acl && unset.contains("system.posix_acl_access") && unset.contains("user.b"),
+            "{unset}"
+        );
         let fails = |_: &[u8], _: &[u8]| Err(Errno::IO);
         assert!(set_xattrs(&metadata(true).xattrs, fails).is_err());
         assert_eq!(set_xattrs(&Xattrs::default(), fails).unwrap(), (None, false));

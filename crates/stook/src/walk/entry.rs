@@ -17,6 +17,7 @@ use super::directory::Directory;
 use super::file;
 use crate::error::{Error, Result};
 use crate::source::Identity;
+use crate::tree::Xattrs;
 
 /// What an entry of a directory is. Links are links: they are never followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -174,10 +175,10 @@ pub struct WalkItem {
     pub metadata: Metadata,
     /// What is in it.
     pub content: Content,
-    /// Whether it is a directory, or a file that the walk read, with extended attributes (access
-    /// control lists among them); asked only with
-    /// [`WalkOptions::note_xattrs`](super::WalkOptions::note_xattrs).
-    pub xattrs: bool,
+    /// The extended attributes (access control lists among them) of a directory, a link, or a file
+    /// that the walk read; none without [`WalkOptions::xattrs`](super::WalkOptions::xattrs). Those
+    /// of a [large](Content::Large) file are read with its bytes.
+    pub xattrs: Xattrs,
 }
 
 impl WalkItem {

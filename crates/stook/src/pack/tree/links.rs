@@ -23,6 +23,8 @@ use crate::tree::target::{self, FileMetadata, Target};
 /// Makes links.
 pub(super) struct Linking<'a> {
     pub(super) pack: &'a Pack,
+    /// Whether extended attributes are set.
+    pub(super) xattrs: bool,
     pub(super) target: &'a mut Target,
     pub(super) writing: &'a Writing,
     /// Which key stands for a first: itself where it is there with the bytes of the pack, else what
@@ -44,10 +46,11 @@ impl Linking<'_> {
     /// `None` when it was linked, and what became of its bytes when it was not.
     fn try_make(
         &mut self,
-        place: Destination,
+        mut place: Destination,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Written>> {
-        let io = |error| Error::from(crate::Error::io("link", &place.name, error));
+        let shown = place.name.clone();
+        let io = |error| Error::from(crate::Error::io("link", &shown, error));
         let key = Key::bytes(&place.key)?;
         let absent = || Error::Invalid(format!("{key} is gone"));
         let mut record = self.pack.open_file(&key)?.ok_or_else(absent)?;
@@ -75,6 +78,8 @@ impl Linking<'_> {
             }
             record = self.pack.open_file(&key)?.ok_or_else(absent)?;
         }
+        // The record of the file has them, not that of the name.
+        place.metadata = place.metadata.with_xattrs(head.attributes.xattrs(), self.xattrs);
         let written = self.writing.write_file(&place, &mut Body::Record(&mut record), go_on)?;
         if matches!(written, Written::New(_)) {
             self.stands_for.insert(first.to_vec(), place.key);

@@ -121,7 +121,7 @@ impl Writing {
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Written> {
-        let Destination { parent, name, metadata, .. } = place;
+        let Destination { parent, name, key, metadata } = place;
         let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
         let mut comparison = None;
@@ -154,13 +154,16 @@ impl Writing {
             if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
                 return Ok(Written::Same);
             }
-            target::set_metadata(&file, *metadata).map_err(io("set mode and time of"))?;
+            let unset = target::set_metadata(&file, metadata).map_err(io("set mode and time of"))?;
             if plan.replaces() {
                 // What takes the place of something must not be lost together with it.
                 file.sync_all().map_err(io("sync"))?;
             }
             match target::publish(parent, &temporary, name, plan.replaces()) {
-                Ok(()) => Ok(Written::New(len)),
+                Ok(()) => {
+                    self.summary().unset_xattrs.note(key, unset);
+                    Ok(Written::New(len))
+                }
                 // It came in between: a directory is never kept in place of a file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     self.overwrite.plan(parent, name, None).map(|_| Written::Kept).map_err(io("write"))
@@ -186,7 +189,7 @@ impl Writing {
     }
 
     fn try_symlink(&self, place: &Destination, link_to: &[u8]) -> io::Result<Written> {
-        let Destination { parent, name, metadata, .. } = place;
+        let Destination { parent, name, key, metadata } = place;
         // Asked first, so that a directory in which all is there keeps its time.
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns)?;
         if plan.compares() && existing::is_link_to(parent, name, link_to)? {
@@ -196,10 +199,15 @@ impl Writing {
         }
         let temporary = self.temporary();
         rustix::fs::symlinkat(OsStr::from_bytes(link_to), parent, &temporary)?;
-        let published = target::set_link_metadata(parent, &temporary, *metadata)
-            .and_then(|()| target::publish(parent, &temporary, name, plan.replaces()));
+        let published = target::set_link_metadata(parent, &temporary, metadata).and_then(|unset| {
+            target::publish(parent, &temporary, name, plan.replaces())?;
+            Ok(unset)
+        });
         match published {
-            Ok(()) => Ok(Written::New(0)),
+            Ok(unset) => {
+                self.summary().unset_xattrs.note(key, unset);
+                Ok(Written::New(0))
+            }
             Err(error) => {
                 target::remove(parent, &temporary)?;
                 if error.kind() == io::ErrorKind::AlreadyExists { Ok(Written::Kept) } else { Err(error) }
