@@ -35,6 +35,7 @@ impl Place {
             roots: vec![place.path("tree")],
             grouping: Grouping::Top,
             with_owner: false,
+            xattrs: true,
             threads: 2,
             select: Box::new(|_, _| Decision::Take),
             own: None,
@@ -73,6 +74,7 @@ impl Place {
             filter,
             overwrite: Overwrite::Never,
             with_owner: false,
+            xattrs: true,
             threads: 2,
             force: false,
         }

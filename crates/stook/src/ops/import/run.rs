@@ -153,7 +153,7 @@ impl Importing<'_, '_> {
             if self.summary.interrupted {
                 break;
             }
-            let attributes = attributes(member, self.import.with_owner);
+            let attributes = attributes(member, self.import);
             let Some(attributes) = self.with_own(member.key, attributes) else { continue };
             members.push(*member);
             records.push((member.key, attributes, body_len(member)));
@@ -292,8 +292,11 @@ impl Importing<'_, '_> {
                 continue;
             }
             let owner = entry.owner.filter(|_| self.import.with_owner);
-            let attributes =
+            let mut attributes =
                 Attributes::of_file(kind, entry.mode.unwrap_or(0o644), entry.mtime_ns.unwrap_or(0), owner);
+            if self.import.xattrs && kind != FileKind::HardLink {
+                attributes.set_xattrs(&entry.xattrs);
+            }
             let Some(attributes) = self.with_own(&entry.key, attributes) else { continue };
             let is_link = matches!(kind, FileKind::Symlink | FileKind::HardLink);
             let len = if is_link { entry.link.len() as u64 } else { entry.len };
@@ -419,6 +422,8 @@ impl Importing<'_, '_> {
             self.replaced.insert(record.key.to_vec());
         }
         let summary = &mut self.summary;
+        let lost = record.attributes.xattrs().lost();
+        summary.lost_xattrs.extend(lost.map(|names| (record.key.to_vec(), names)));
         *match record.kind {
             FileKind::File => &mut summary.files,
             FileKind::Directory => &mut summary.directories,
@@ -475,8 +480,9 @@ fn is_alike(one: &Attributes, other: &Attributes) -> bool {
 
 /// The attributes of its record: those that packing the unpacked member would give, and the
 /// checksum of a zip, which tells the next time whether its bytes are the same.
-fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
-    let mut attributes = members::attributes(member, with_owner);
+fn attributes(member: &Member<'_>, import: &Import<'_>) -> Attributes {
+    let kept = Member { xattrs: if import.xattrs { member.xattrs } else { b"" }, ..*member };
+    let mut attributes = members::attributes(&kept, import.with_owner);
     if let (Some(crc32), MemberKind::File) = (member.crc32, member.kind) {
         attributes.set(Name::Text("crc32".into()), Value::U32(crc32));
     }

@@ -113,6 +113,9 @@ pub struct Unpack<'a> {
     /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would
     /// mean somebody else are dropped.
     pub with_owner: bool,
+    /// Whether extended attributes are set, access control lists among them. Those that grant rights
+    /// (`security.*`, `trusted.*`) are only where an owner is restored.
+    pub xattrs: bool,
     /// Threads that write small files of a pack.
     pub threads: usize,
     /// Writes what fits, even where there is less room than all of it needs.
@@ -152,7 +155,7 @@ pub struct Unpacked {
     /// Whether the pack is complete, or the archive ends as its format says.
     pub is_complete: bool,
     /// What keeps the result from being all that was asked for: failures, files that were kept with
-    /// other content, that the pack is incomplete.
+    /// other content or lack extended attributes, that the pack is incomplete.
     pub undone: u64,
     /// Why nothing was unpacked, where nothing was and nothing else is wrong.
     pub nothing: Option<Nothing>,
@@ -166,6 +169,7 @@ impl Unpacked {
 
     fn new(summary: Summary, is_complete: bool, undone: u64, filtering: &Filtering<'_>) -> Self {
         let undone = undone + (summary.failures.len() + summary.kept.len()) as u64;
+        let undone = undone + summary.unset_xattrs.entries;
         let is_done = undone == 0 && !summary.interrupted;
         let nothing = filtering.nothing().filter(|_| is_done);
         Self { summary, is_complete, undone, nothing }
@@ -207,6 +211,7 @@ impl Unpack<'_> {
             target: self.target.clone(),
             overwrite: self.overwrite,
             with_owner: self.with_owner(),
+            xattrs: self.xattrs,
             groups: self.filter.groups.clone(),
             threads: self.threads,
             select: Box::new(|path| filtering.takes(path)),
@@ -230,6 +235,7 @@ impl Unpack<'_> {
             target: self.target.clone(),
             overwrite: self.overwrite,
             with_owner: self.with_owner(),
+            xattrs: self.xattrs,
             select: Box::new(|path| filtering.takes(path)),
             force: self.force,
         };

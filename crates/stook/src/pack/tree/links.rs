@@ -55,6 +55,8 @@ impl Linking<'_> {
         let absent = || Error::Invalid(format!("{key} is gone"));
         let mut record = self.pack.open_file(&key)?.ok_or_else(absent)?;
         let head = record.head().clone();
+        // The record of the file has them, not that of the name.
+        place.metadata = place.metadata.with_xattrs(head.attributes.xattrs(), self.xattrs);
         let mtime_ns = head.attributes.mtime_ns();
         let plan = self.writing.overwrite.plan(&place.parent, &place.name, mtime_ns).map_err(io)?;
         if plan.compares() {
@@ -78,8 +80,6 @@ impl Linking<'_> {
             }
             record = self.pack.open_file(&key)?.ok_or_else(absent)?;
         }
-        // The record of the file has them, not that of the name.
-        place.metadata = place.metadata.with_xattrs(head.attributes.xattrs(), self.xattrs);
         let written = self.writing.write_file(&place, &mut Body::Record(&mut record), go_on)?;
         if matches!(written, Written::New(_)) {
             self.stands_for.insert(first.to_vec(), place.key);
@@ -94,8 +94,10 @@ impl Linking<'_> {
         let Some(status) = target::status(&parent, name)? else { return Ok(false) };
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
+        // Where the access control list could not be set.
+        let is_narrower = |wanted| metadata.xattrs.mode_without_acl(wanted) & 0o7777 == mode;
         Ok(owner == metadata.owner.unwrap_or(own)
-            && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
+            && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode || is_narrower(wanted)))
     }
 
     /// Whether what has this key below the target has the bytes of a record. It may have been there
