@@ -11,7 +11,7 @@ use stook::ops::unpack::{Error, Packed, PathFilter, Prefix, Summary, Unpack, Unp
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
 use stook::report::units;
-use stook::tree::Overwrite;
+use stook::tree::{Overwrite, UnsetXattrs};
 
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
@@ -39,7 +39,8 @@ Files appear when they are whole and verified; at the end everything is synced. 
 those with other content are kept and named (exit code 1), unless --overwrite says which are replaced. Directories that
 are there keep mode and time unless that is `always`. Long zeroes become holes. Only root
 restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
-dropped. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
+dropped, and so are extended attributes that grant rights (capabilities); others are set where the file system takes
+them, access control lists among them, and it is an error where it does not. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack, or a tar or zip archive
     #[arg(value_name = "PACK")]
@@ -71,6 +72,9 @@ pub struct Args {
     /// Do not restore owners (only root does)
     #[arg(long)]
     no_owner: bool,
+    /// Leave out extended attributes, access control lists among them
+    #[arg(long)]
+    no_xattrs: bool,
     /// Threads that write small files
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<u64>(1..=256))]
     threads: u64,
@@ -114,7 +118,17 @@ struct Report<'a> {
     complete: bool,
     unchanged: u64,
     kept: Vec<TextOrBytes<'a>>,
+    unset_xattrs: u64,
+    unset_xattrs_first: Option<Unset<'a>>,
     failures: Vec<Failed<'a>>,
+}
+
+/// The first that lacks extended attributes, and why.
+#[derive(Serialize)]
+struct Unset<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    error: &'a str,
 }
 
 /// Unpacks.
@@ -160,6 +174,7 @@ fn into_directory(
         filter,
         overwrite: args.overwrite.into(),
         with_owner: !args.no_owner,
+        xattrs: !args.no_xattrs,
         threads: args.threads as usize,
         force: args.force,
     };
@@ -179,7 +194,7 @@ fn into_tar(
     filter: PathFilter<'static>,
     context: &Context,
 ) -> anyhow::Result<Done> {
-    let export = Export { filter };
+    let export = Export { filter, xattrs: !args.no_xattrs };
     let bar = context.progress("writing", Unit::Bytes, None);
     let mut progress = |_, bytes| bar.go_on(bytes, None);
     let started = Instant::now();
@@ -189,6 +204,7 @@ fn into_tar(
         output.finish()?;
         drop(bar);
         failures::print(context, &unpacked.summary.failures, args.verbose);
+        report_unset(&unpacked.summary.unset_xattrs, context);
         unpacked
     } else {
         let unpacked = export.run_to_file(pack, tar, &mut progress).map_err(error_of)?;
@@ -232,6 +248,7 @@ fn print(unpacked: &Unpacked, verbose: bool, seconds: f64, context: &Context) ->
     let Unpacked { summary, is_complete, .. } = unpacked;
     failures::print(context, &summary.failures, verbose);
     report_kept(&summary.kept, verbose, context);
+    report_unset(&summary.unset_xattrs, context);
     let mut output = context.output();
     if context.json() {
         let report = Report {
@@ -245,6 +262,12 @@ fn print(unpacked: &Unpacked, verbose: bool, seconds: f64, context: &Context) ->
             complete: *is_complete,
             unchanged: summary.unchanged,
             kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
+            unset_xattrs: summary.unset_xattrs.entries,
+            unset_xattrs_first: summary
+                .unset_xattrs
+                .first
+                .as_ref()
+                .map(|(key, error)| Unset { key: TextOrBytes::key(key), error }),
             failures: Failed::all(&summary.failures),
         };
         packs::print_json(&mut output, "unpack", report, context)?;
@@ -266,6 +289,16 @@ fn print(unpacked: &Unpacked, verbose: bool, seconds: f64, context: &Context) ->
         ))?;
     }
     Ok(output.finish()?)
+}
+
+/// What lacks extended attributes: one cause is mostly that of all, and is reported once.
+fn report_unset(unset: &UnsetXattrs, context: &Context) {
+    let Some((key, why)) = &unset.first else { return };
+    let of = units::count_of(unset.entries, "file or directory", "files and directories");
+    let first = printable(key);
+    let text = format!("extended attributes of {of} were not set, the first of {first}: {why}");
+    context.failure(anyhow::anyhow!("{text}").as_ref());
+    context.note("`--no-xattrs` leaves them out.");
 }
 
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.

@@ -36,6 +36,9 @@ use crate::wait::with_progress;
 ///         ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
 ///     threads: Threads that write small files of a pack.
+///     xattrs: Whether extended attributes are set, or written to the tar, access control lists among
+///         them. How many files lack some, because the file system does not take them, is in
+///         ``unset_xattrs``. Those that grant rights are set only where root restores owners.
 ///     force: Write what fits, even where there is less room than all of it needs.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
 ///     progress: Called now and then with the records and bytes so far, on another thread. ``True``
@@ -58,7 +61,7 @@ use crate::wait::with_progress;
 ///     >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
 ///     1
 #[pyfunction]
-#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=4, force=false, tar=None, progress=None))]
+#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=4, xattrs=true, force=false, tar=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
@@ -71,6 +74,7 @@ pub(crate) fn unpack<'py>(
     exclude: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = numbers::threads)] threads: usize,
+    xattrs: bool,
     force: bool,
     tar: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
@@ -81,7 +85,7 @@ pub(crate) fn unpack<'py>(
     let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
     let (groups, has_select) = (groups_of(group)?, select.is_some());
     let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
-    let to = To::new(target, tar, filter, overwrite_of(overwrite)?, threads, force)?;
+    let to = To::new(target, tar, filter, overwrite_of(overwrite)?, threads, (xattrs, force))?;
     let (unpacked, damages, pack) = with_progress(py, progress, ["records", "bytes"], move |go_on| {
         let written = to.write(&pack, &mut |entries, bytes| go_on([entries, bytes]));
         let (unpacked, damages) = raised.take().map_or_else(|| written.or_raise(), Err)?;
@@ -126,17 +130,18 @@ impl To {
         filter: PathFilter<'static>,
         overwrite: Overwrite,
         threads: usize,
-        force: bool,
+        (xattrs, force): (bool, bool),
     ) -> PyResult<Self> {
         match (target, tar) {
             (Some(target), None) => {
                 let target = paths::argument("target", target)?;
-                Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner: true, threads, force }))
+                let with_owner = true;
+                Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner, xattrs, threads, force }))
             }
             (None, Some(_)) if force || overwrite != Overwrite::Never => {
                 Err(invalid("overwrite and force are for a target: a tar is written anew"))
             }
-            (None, Some(tar)) => Ok(Self::Tar(Export { filter }, paths::argument("tar", tar)?)),
+            (None, Some(tar)) => Ok(Self::Tar(Export { filter, xattrs }, paths::argument("tar", tar)?)),
             _ => Err(invalid("either a target or a tar is wanted")),
         }
     }

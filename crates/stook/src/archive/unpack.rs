@@ -268,7 +268,7 @@ impl Unpacking<'_> {
             {
                 return Ok(None);
             }
-            let finish = || {
+            let finish = || -> io::Result<target::Unset> {
                 let unset = target::set_metadata(&file, &place.metadata)?;
                 if plan.replaces() {
                     // What takes the place of something must not be lost together with it.
@@ -277,7 +277,7 @@ impl Unpacking<'_> {
                 target::publish(&place.parent, &draft, &place.name, plan.replaces())?;
                 Ok(unset)
             };
-            let unset: target::Unset = finish().map_err(|error| self.io("finish", member.key, error))?;
+            let unset = finish().map_err(|error| self.io("finish", member.key, error))?;
             self.summary.unset_xattrs.note(member.key, unset);
             Ok(Some(len))
         });

@@ -170,7 +170,11 @@ fn a_predicate_that_fails_ends_it_and_is_not_asked_again() {
     };
     let unpacked = place.unpack("out", fails()).run(Packed::Pack(&pack), &mut |_| true).unwrap();
     assert!(unpacked.summary.interrupted && unpacked.summary.files == 0);
-    let exported = Export { filter: fails() }.run_to_file(&pack, &place.path("out.tar"), &mut |_, _| true);
+    let exported = Export { filter: fails(), ..Export::default() }.run_to_file(
+        &pack,
+        &place.path("out.tar"),
+        &mut |_, _| true,
+    );
     assert!(matches!(exported, Err(Error::Interrupted)), "{exported:?}");
     assert!(!place.path("out.tar").exists());
     assert_eq!(asked.into_inner(), 2);
@@ -190,7 +194,9 @@ fn groups_are_of_packs_and_have_to_be_there() {
     );
     for refused in [
         place.unpack("no", of("z")).run(Packed::Pack(&pack), &mut |_| true).unwrap_err(),
-        Export { filter: of("z") }.run(&pack, &mut Vec::new(), &mut |_, _| true).unwrap_err(),
+        Export { filter: of("z"), ..Export::default() }
+            .run(&pack, &mut Vec::new(), &mut |_, _| true)
+            .unwrap_err(),
     ] {
         assert!(refused.to_string().starts_with("the pack has no group \"z\""), "{refused}");
     }
