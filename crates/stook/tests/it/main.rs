@@ -17,3 +17,5 @@ mod storage_faults;
 mod storage_model;
 #[cfg(unix)]
 mod walk;
+#[cfg(target_os = "linux")]
+mod xattrs;
