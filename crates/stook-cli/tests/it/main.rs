@@ -26,6 +26,8 @@ mod ssd_profile;
 mod study;
 mod trees;
 mod unpack;
+#[cfg(target_os = "linux")]
+mod xattrs;
 
 use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};
