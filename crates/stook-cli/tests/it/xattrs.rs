@@ -26,7 +26,7 @@ fn run(place: &Place, args: &[&str]) -> (i32, String, String) {
 
 fn note(place: &Place, name: &str) -> Option<Vec<u8>> {
     let mut value = vec![0; 100];
-    let len = lgetxattr(place.path(name), "user.note", &mut value).ok()?;
+    let len = lgetxattr(place.path(name), "user.note", value.as_mut_slice()).ok()?;
     value.truncate(len);
     Some(value)
 }

@@ -140,7 +140,17 @@ mod tests {
         assert_eq!(value.len(), 4 + 7 * ENTRY_LEN);
         assert_eq!(to_text(&value).as_deref(), Some(text));
         assert_eq!(group_rights(&value), Some(4));
-        let lines = b"other::---\nmask::rwx\nuser:ann:r-x:1234\nuser:7:r--\t#effective:r--\nuser::rw-\ngroup:9:rwx\ngroup::r--\n";
+        let lines = [
+            "other::---",
+            "mask::rwx",
+            "user:ann:r-x:1234",
+            "user:7:r--\t#effective:r--",
+            "user::rw-",
+            "group:9:rwx",
+            "group::r--\n",
+        ];
+        let lines = lines.join("\n");
+        let lines = lines.as_bytes();
         assert_eq!(from_text(lines).as_deref(), Some(&value[..]));
         assert!(!is_mode(&value) && is_mode(&from_text(b"user::rw-,group::r--,other::---").unwrap()));
     }

@@ -173,8 +173,8 @@ impl Target {
         Ok(())
     }
 
-    /// Gives a directory mode, time, owner and extended attributes, if it is of this target's making or all are to get
-    /// them. One that was there, and that more may enter than was recorded, is reported: it may be
+    /// Gives a directory mode, time, owner and extended attributes, if it is of this target's making
+    /// or all are to get them. One that was there, and that more may enter than was recorded, is reported: it may be
     /// what a run left that was killed.
     pub(crate) fn set_directory_metadata(
         &mut self,

@@ -51,7 +51,7 @@ fn set(path: impl AsRef<Path>, name: &str, value: &[u8]) {
 
 fn get(path: impl AsRef<Path>, name: &str) -> Option<Vec<u8>> {
     let mut value = vec![0; 65_536];
-    let len = lgetxattr(path.as_ref(), name, &mut value).ok()?;
+    let len = lgetxattr(path.as_ref(), name, value.as_mut_slice()).ok()?;
     value.truncate(len);
     Some(value)
 }
