@@ -117,6 +117,7 @@ impl Pax {
             self.xattrs.insert(of_keyword(name), Some(value.to_vec()));
             return true;
         }
+        let is_no_list = value.is_empty() && key.starts_with(b"SCHILY.acl.");
         let (name, value) = match key {
             b"SCHILY.acl.access" => (ACL_ACCESS.to_vec(), acl::from_text(value)),
             b"SCHILY.acl.default" => (ACL_DEFAULT.to_vec(), acl::from_text(value)),
@@ -125,9 +126,9 @@ impl Pax {
                 None => return false,
             },
         };
-        // GNU tar writes one for every file.
+        // GNU tar writes one for every file, and others an empty one.
         let says_mode = name == ACL_ACCESS && value.as_deref().is_some_and(acl::is_mode);
-        if !says_mode {
+        if !says_mode && !is_no_list {
             let there = self.xattrs.entry(name).or_default();
             *there = there.take().or(value);
         }
@@ -305,6 +306,7 @@ mod tests {
         let taken = xattrs(&[(b"SCHILY.acl.access", list)]);
         assert_eq!(taken, BTreeMap::from([(ACL_ACCESS.to_vec(), Some(binary))]));
         assert!(xattrs(&[(b"SCHILY.acl.access", b"user::rw-\ngroup::r--\nother::---\n")]).is_empty());
+        assert!(xattrs(&[(b"SCHILY.acl.default", b"")]).is_empty());
         let named = b"user::rw-,user:ann:r--,group::r--,mask::r--,other::---";
         type Record<'a> = (&'a [u8], &'a [u8]);
         let named: Record<'_> = (b"SCHILY.acl.default", named);

@@ -217,7 +217,7 @@ mod tests {
         let head = Head { key, kind, mode: 0o640, mtime_ns: 0, owner: None, len: 0, link: b"", xattrs: &all };
         let blocks = head.encode();
         let mut pax = super::super::pax::Pax::default();
-        let end = blocks.len() - BLOCK_LEN;
+        let end = blocks.len().saturating_sub(BLOCK_LEN);
         pax.take(&blocks[BLOCK_LEN..end]).unwrap();
         let taken: Vec<_> = pax.xattrs.into_iter().collect();
         assert_eq!(
