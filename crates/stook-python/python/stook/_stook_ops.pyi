@@ -50,8 +50,8 @@ def pack_tree(
             directories when they are empty. Not for archives, nor with ``delete``.
         checksum: Whether the bytes of every file are compared, whatever its times say. What is
             damaged in the pack is packed again.
-        xattrs: Whether extended attributes are kept, access control lists among them. Which are not,
-            because they cannot be read or are too long, is in ``lost_xattrs``.
+        xattrs: Whether extended attributes are kept, access control lists among them. Which are
+            not, because they cannot be read or are too long, is in ``lost_xattrs``.
         include: A pattern, or several: only what one of them matches is packed. As on the command
             line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
             a directory with all below it.
@@ -129,8 +129,8 @@ def unpack(
             ``True`` to is left out in the same way.
         select: Called with each path that is left; what it says ``False`` to is left out.
         threads: Threads that write small files of a pack.
-        xattrs: Whether extended attributes are set, or written to the tar, access control lists among
-            them. How many files lack some, because the file system does not take them, is in
+        xattrs: Whether extended attributes are set, or written to the tar, access control lists
+            among them. How many files lack some, because the file system does not take them, is in
             ``unset_xattrs``. Those that grant rights are set only where root restores owners.
         force: Write what fits, even where there is less room than all of it needs.
         tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.

@@ -36,8 +36,8 @@ use crate::wait::{ProgressReporter, callback_of};
 ///         directories when they are empty. Not for archives, nor with ``delete``.
 ///     checksum: Whether the bytes of every file are compared, whatever its times say. What is
 ///         damaged in the pack is packed again.
-///     xattrs: Whether extended attributes are kept, access control lists among them. Which are not,
-///         because they cannot be read or are too long, is in ``lost_xattrs``.
+///     xattrs: Whether extended attributes are kept, access control lists among them. Which are
+///         not, because they cannot be read or are too long, is in ``lost_xattrs``.
 ///     include: A pattern, or several: only what one of them matches is packed. As on the command
 ///         line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
 ///         a directory with all below it.

@@ -36,8 +36,8 @@ use crate::wait::with_progress;
 ///         ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
 ///     threads: Threads that write small files of a pack.
-///     xattrs: Whether extended attributes are set, or written to the tar, access control lists among
-///         them. How many files lack some, because the file system does not take them, is in
+///     xattrs: Whether extended attributes are set, or written to the tar, access control lists
+///         among them. How many files lack some, because the file system does not take them, is in
 ///         ``unset_xattrs``. Those that grant rights are set only where root restores owners.
 ///     force: Write what fits, even where there is less room than all of it needs.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.

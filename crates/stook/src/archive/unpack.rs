@@ -43,8 +43,8 @@ pub struct Unpack<'a> {
     /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would
     /// mean somebody else are dropped.
     pub with_owner: bool,
-    /// Whether extended attributes are set, access control lists among them. Those that grant rights
-    /// (`security.*`, `trusted.*`) are only where an owner is restored.
+    /// Whether extended attributes are set, access control lists among them. Those that grant
+    /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
     pub xattrs: bool,
     /// Which keys are unpacked.
     pub select: SelectKeys<'a>,

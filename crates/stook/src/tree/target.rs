@@ -173,9 +173,9 @@ impl Target {
         Ok(())
     }
 
-    /// Gives a directory mode, time, owner and extended attributes, if it is of this target's making
-    /// or all are to get them. One that was there, and that more may enter than was recorded, is reported: it may be
-    /// what a run left that was killed.
+    /// Gives a directory mode, time, owner and extended attributes, if it is of this target's
+    /// making or all are to get them. One that was there, and that more may enter than was
+    /// recorded, is reported: it may be what a run left that was killed.
     pub(crate) fn set_directory_metadata(
         &mut self,
         key: &[u8],
@@ -378,8 +378,8 @@ pub(crate) fn remove(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
 }
 
-/// Owner, extended attributes, mode and modification time of an open file or directory, in the order
-/// in which they do not undo one another: a new owner takes capabilities away, and a mode may
+/// Owner, extended attributes, mode and modification time of an open file or directory, in the
+/// order in which they do not undo one another: a new owner takes capabilities away, and a mode may
 /// forbid what else is set.
 pub(crate) fn set_metadata(file: impl AsFd, metadata: &FileMetadata) -> io::Result<Unset> {
     if let Some((user, group)) = metadata.owner {
@@ -402,9 +402,9 @@ pub(crate) fn set_metadata(file: impl AsFd, metadata: &FileMetadata) -> io::Resu
     Ok(unset)
 }
 
-/// Sets extended attributes, and gives those that are not set, because the file system does not take
-/// them, this user may not set them, or nobody has them any more; and whether the access control
-/// list is among those.
+/// Sets extended attributes, and gives those that are not set, because the file system does not
+/// take them, this user may not set them, or nobody has them any more; and whether the access
+/// control list is among those.
 ///
 /// # Errors
 /// That the medium fails. What is refused costs only itself.

@@ -71,8 +71,8 @@ impl HandOver {
         }
     }
 
-    /// Takes room that nobody knew would be needed, without waiting for it: whoever has room already
-    /// must not wait for more.
+    /// Takes room that nobody knew would be needed, without waiting for it: whoever has room
+    /// already must not wait for more.
     pub(super) fn charge(&self, cost: u64) {
         let mut state = lock(&self.state);
         state.used = state.used.saturating_add(cost);

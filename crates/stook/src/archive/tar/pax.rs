@@ -136,7 +136,8 @@ impl Pax {
     }
 }
 
-/// The name in a keyword of GNU tar, where an equals sign and a percent sign are written as numbers.
+/// The name in a keyword of GNU tar, where an equals sign and a percent sign are written as
+/// numbers.
 fn of_keyword(name: &[u8]) -> Vec<u8> {
     unescaped(name, |byte| byte == b'=' || byte == b'%')
 }

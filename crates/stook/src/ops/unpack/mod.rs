@@ -113,8 +113,8 @@ pub struct Unpack<'a> {
     /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would
     /// mean somebody else are dropped.
     pub with_owner: bool,
-    /// Whether extended attributes are set, access control lists among them. Those that grant rights
-    /// (`security.*`, `trusted.*`) are only where an owner is restored.
+    /// Whether extended attributes are set, access control lists among them. Those that grant
+    /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
     pub xattrs: bool,
     /// Threads that write small files of a pack.
     pub threads: usize,

@@ -289,8 +289,8 @@ impl Moving<'_> {
         if more.is_empty() { Ok(()) } else { Err(differs().into()) }
     }
 
-    /// Removes a name if it still stands for what was compared, and has the extended attributes that
-    /// the pack holds; whether it was there.
+    /// Removes a name if it still stands for what was compared, and has the extended attributes
+    /// that the pack holds; whether it was there.
     fn unlink(&mut self, key: &Key, metadata: &Metadata, held: &Xattrs) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("remove", path(shown), error));

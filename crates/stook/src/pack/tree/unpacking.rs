@@ -46,8 +46,8 @@ pub struct UnpackTree<'a> {
     /// belongs to the owner (or group) that was recorded with them; without `with_owner` root drops
     /// all of them.
     pub with_owner: bool,
-    /// Whether extended attributes are set, access control lists among them. Those that grant rights
-    /// (`security.*`, `trusted.*`) are only where an owner is restored.
+    /// Whether extended attributes are set, access control lists among them. Those that grant
+    /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
     pub xattrs: bool,
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
