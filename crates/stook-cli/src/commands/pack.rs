@@ -46,7 +46,8 @@ Examples:
   stook pack logs logs.stook --move              and removes from logs what the pack then holds
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
-directories, extended attributes (access control lists among them) and, as root, owners. Links are never followed. Pipes, sockets and devices are named and left out.")]
+directories, extended attributes (access control lists among them) and, as root, owners. Links are
+never followed. Pipes, sockets and devices are named and left out.")]
 pub struct Args {
     /// Directories (or files) to pack; or archives, whose members become records, `-` for a tar
     /// from stdin
