@@ -39,8 +39,9 @@ Files appear when they are whole and verified; at the end everything is synced. 
 those with other content are kept and named (exit code 1), unless --overwrite says which are replaced. Directories that
 are there keep mode and time unless that is `always`. Long zeroes become holes. Only root
 restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
-dropped, and so are extended attributes that grant rights (capabilities); others are set where the file system takes
-them, access control lists among them, and it is an error where it does not. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
+dropped, and so are extended attributes that grant rights (capabilities). All others are set, access control lists
+among them; where the file system does not take them, that is an error (exit code 1). Nothing is ever written outside
+DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack, or a tar or zip archive
     #[arg(value_name = "PACK")]
