@@ -102,7 +102,7 @@ fuzz: ## Fuzz: TARGET=… (default: all) for SECONDS=… each.
 	@scripts/need rust fuzz
 	scripts/fuzz '$(SECONDS)' $(TARGET)
 
-soak: ## Besiege a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; a bad sector at every block.
+soak: ## Soak a pack for SECONDS=… (3600 for an hour): kills, compactions, readers, an outside log; a bad sector at every block.
 	@scripts/need rust system
 	STOOK_BAD_BLOCKS=all cargo test --release --locked -p stook-cli --test system -- unreadable --nocapture
 	cargo build --release --locked -p stook-testing --bin soak

@@ -30,10 +30,10 @@ class Manifest:
 
     def __init__(self, view, generation):
         data, where = view.data, view.where
+        view.closing_crc(0, len(data))
         view.head(b"MAN")
         view.expect(view.field("<Q", 16), generation, "generation", 16)
         view.expect(view.field("<Q", 24), len(data), "length", 24)
-        view.closing_crc(0, len(data))
         self.nonce, self.generation = view.slice(32, 16), generation
         self.edition = (generation, view.field("<I", 48))
         self.groups, self.segments, self.roots, seen = [], [], [], set()
@@ -86,8 +86,8 @@ class Index:
     def __init__(self, view, magic, nonce, segment_id):
         self.view, self.nonce, foot = view, nonce, len(view.data) - FOOTER_LEN
         view.slice(foot, FOOTER_LEN)
-        view.head(magic, foot)
         view.closing_crc(foot, len(view.data))
+        view.head(magic, foot)
         view.expect(view.field("<I", foot + 20), UNIT, "unit", foot + 20)
         view.expect(view.slice(foot + 24, 16), nonce, "segment nonce", foot + 24)
         view.expect(view.field("<Q", foot + 40), segment_id, "segment id", foot + 40)
@@ -327,8 +327,8 @@ class Segment:
                 self.damages.append(str(view.damage("the last committed frame or mark is another", entry["last_frame"])))
 
     def _check_header(self, view, pack, entry):
-        view.head(b"SEG", zeros=((21, 1), (68, 4)))
         view.closing_crc(0, HEADER_LEN)
+        view.head(b"SEG", zeros=((21, 1), (68, 4)))
         view.expect(view.field("<Q", 24), self.id, "segment id", 24)
         view.expect(view.slice(32, 16), pack.manifest.nonce, "pack nonce", 32)
         view.expect(view.slice(48, 16), self.nonce, "segment nonce", 48)
@@ -349,8 +349,8 @@ class Segment:
 
     def _deaths(self, view, pack, generation):
         dead, offset, sequence, time_ns, end = {}, 0, 0, 0, len(view.data)
-        view.head(b"DEL")
         view.closing_crc(0, end)
+        view.head(b"DEL")
         found = (end, view.field("<I", end - 4))
         view.expect(found, (self.entry["deletes_len"], self.entry["deletes_crc"]), "length and checksum", end - 4)
         found = struct.unpack("<QQ16s", view.slice(16, 32))
@@ -524,8 +524,8 @@ class Pack:
                 continue
             try:
                 view = self.file(name)
-                view.head(b"SEG")
                 view.closing_crc(0, HEADER_LEN)
+                view.head(b"SEG")
             except (Damage, Unsupported, OSError):
                 continue
             is_own = (view.field("<Q", 24), view.slice(32, 16)) == (number, self.manifest.nonce)
@@ -551,7 +551,7 @@ class Pack:
         dead = not best or best.offset in best.segment.dead
         dead = dead or best.sequence < max(segment.deleted_at(form) for segment in self.segments)
         if not dead and best.segment.lost and best.offset < best.segment.entry["committed"]:
-            raise best.segment.view.damage("whether this record was deleted cannot be reported", best.offset)
+            raise best.segment.view.damage("whether this record was deleted is not known", best.offset)
         return None if dead else best.finish()
 
     def list(self):

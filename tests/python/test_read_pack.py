@@ -211,7 +211,7 @@ class Flips(unittest.TestCase):
 
 
 class Lost(unittest.TestCase):
-    """What stands twice is lost only twice; what cannot be reported is refused; what lies in the wrong place is damage."""
+    """What stands twice is lost only twice; what is not known is refused; what lies in the wrong place is damage."""
 
     def changed(self, name, change):
         folder = self.enterContext(tempfile.TemporaryDirectory())

@@ -10,7 +10,7 @@ use crate::commands::Command;
 #[command(
     name = "stook",
     version,
-    about = "Reads, lays out, presents and moves data that lives in files, at the speed of the storage under it.",
+    about = "Reads, lays out and measures data that lives in files, at the speed of the storage under it.",
     max_term_width = COLUMNS_MAX,
     arg_required_else_help = true,
     subcommand_required = true
@@ -31,7 +31,7 @@ pub struct Global {
     /// Print one JSON document, or JSON lines, on stdout
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print results and errors only: no progress, no remarks
+    /// Print results and errors only: no progress, no notes
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }

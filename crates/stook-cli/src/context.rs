@@ -118,7 +118,7 @@ impl Context {
         let unreported: Vec<&Damage> =
             known.all.iter().filter(|damage| !known.reported.contains(*damage)).collect();
         let say = |text: std::fmt::Arguments<'_>| {
-            // What cannot be reported on stderr is still reported by the exit code.
+            // What cannot be printed on stderr still shows in the exit code.
             let _ = io::Write::write_fmt(
                 &mut io::stderr(),
                 format_args!("stook: {}\n", one_line(&text.to_string())),

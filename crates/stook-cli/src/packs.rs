@@ -1,6 +1,6 @@
 //! What the commands on packs share: opening, addresses, groups, keys and damage as JSON.
 //!
-//! But for remarks, nothing here prints; commands do.
+//! But for notes, nothing here prints; commands do.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
+use stook::ops::directory::open_pack;
 pub use stook::ops::json::{JsonDamage, JsonKey};
 use stook::ops::pack::{Making, OpenedWriter, open_writer};
-use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::pack::{Error, Key, OpenOptions, Pack, PackWriter, WriterOptions, check_group};
 use stook::report::json::{Document, TextOrBytes};
 
 use crate::context::Context;
@@ -32,7 +33,7 @@ pub fn open(path: &Path, context: &Context) -> anyhow::Result<Pack> {
 /// # Errors
 /// As [`open`].
 pub fn open_with(path: &Path, options: OpenOptions, context: &Context) -> Result<Pack, Error> {
-    let pack = Pack::open_path(path, options)?;
+    let pack = open_pack(path, options)?;
     context.watch(pack.damage_log());
     Ok(pack)
 }
@@ -84,21 +85,47 @@ impl View {
 /// # Errors
 /// When there is none, somebody else writes to it, or it cannot be read.
 pub fn writer(path: &Path, context: &Context) -> anyhow::Result<PackWriter> {
-    Ok(writer_or_new(path, false, context)?.0)
+    Ok(open_for_writing(path, Making::Never, context)?.writer)
 }
 
-/// The same; if `create` is set, makes the pack if there is none. Also whether it was made.
+/// Puts into a group of a pack, which is made if `create` is set and there is none; `put` is given
+/// whether it was. What was made for a put that fails is taken back.
 ///
 /// # Errors
-/// As [`writer`], or when it cannot be made.
-pub fn writer_or_new(path: &Path, create: bool, context: &Context) -> Result<(PackWriter, bool), Error> {
+/// As [`writer`], when it cannot be made, a name that no group can have, and those of `put`.
+pub fn put_into<T>(
+    path: &Path,
+    group: &str,
+    create: bool,
+    context: &Context,
+    put: impl FnOnce(&mut PackWriter, bool) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    // Refused before a pack is made for it.
+    check_group(group)?;
     let making = if create { Making::IfMissing } else { Making::Never };
-    let OpenedWriter { writer, made, .. } = open_writer(path, WriterOptions::default(), making)?;
-    context.watch(writer.damage_log());
-    for note in writer.recovery().notes() {
+    let OpenedWriter { mut writer, made, .. } = open_for_writing(path, making, context)?;
+    match (put(&mut writer, made.is_some()), made) {
+        (Ok(done), _) => {
+            writer.finish(false)?;
+            Ok(done)
+        }
+        (Err(error), Some(made)) => {
+            if let Err(left) = made.take_back(writer, path) {
+                context.note(format_args!("{} is left without a record: {left}", path.display()));
+            }
+            Err(error)
+        }
+        (Err(error), None) => Err(error),
+    }
+}
+
+fn open_for_writing(path: &Path, making: Making, context: &Context) -> Result<OpenedWriter, Error> {
+    let opened = open_writer(path, WriterOptions::default(), making)?;
+    context.watch(opened.writer.damage_log());
+    for note in opened.writer.recovery().notes() {
         context.note(note);
     }
-    Ok((writer, made.is_some()))
+    Ok(opened)
 }
 
 /// Every group somebody asks for has to be there: a misspelt one would look like an empty pack.

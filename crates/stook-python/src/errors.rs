@@ -226,7 +226,7 @@ impl Raise for ops::unpack::Error {
             E::Core(error) => error.raise(),
             E::Pack(error) => error.raise(),
             E::Archive(error) => error.raise(),
-            E::OnlyPacks { .. } => plain("InvalidError", chain(self)),
+            E::OnlyPacks { .. } | E::Open(_) => plain("InvalidError", chain(self)),
             E::Write(source) => system(self, source, None),
             _ => PyRuntimeError::new_err(chain(self)),
         }

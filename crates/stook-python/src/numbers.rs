@@ -10,9 +10,18 @@ use crate::errors::invalid;
 /// as it is for files.
 pub(crate) fn whole<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(value: &Bound<'py, PyAny>) -> PyResult<T> {
     value.extract::<T>().map_err(|error| match error.is_instance_of::<PyOverflowError>(value.py()) {
-        true => invalid(format!("a number from 0 on is wanted that is not too large, not {value}")),
+        true if value.lt(0).unwrap_or(false) => invalid(format!("a number from 0 on is wanted, not {value}")),
+        true => invalid(format!("a smaller number is wanted, not {value}")),
         false => error,
     })
+}
+
+/// As many threads as an argument `threads` says: one at least.
+pub(crate) fn threads_up_to(max: usize, threads: usize) -> PyResult<usize> {
+    match (1..=max).contains(&threads) {
+        true => Ok(threads),
+        false => Err(invalid(format!("argument 'threads': 1 to {max} threads are wanted, not {threads}"))),
+    }
 }
 
 /// The same for an argument, whose name is reported.
@@ -25,7 +34,12 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(
 
 /// The same exception with the name of the argument.
 pub(crate) fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
-    match error.get_type(py).call1((format!("argument '{name}': {}", error.value(py)),)) {
+    with_prefix(py, &format!("argument '{name}'"), error)
+}
+
+/// The same exception with something in front of its message.
+pub(crate) fn with_prefix(py: Python<'_>, prefix: &str, error: PyErr) -> PyErr {
+    match error.get_type(py).call1((format!("{prefix}: {}", error.value(py)),)) {
         Ok(exception) => PyErr::from_value(exception),
         Err(_) => error,
     }

@@ -7,10 +7,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::errors::invalid;
+use crate::numbers::named;
 
 /// The path that an argument says, whose name is reported where it is empty.
 pub(crate) fn argument(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-    let path: PathBuf = value.py().import("os")?.call_method1("fsdecode", (value,))?.extract()?;
+    let decoded = value.py().import("os")?.call_method1("fsdecode", (value,));
+    let path: PathBuf = decoded.map_err(|error| named(value.py(), name, error))?.extract()?;
     match path.as_os_str().is_empty() {
         true => Err(invalid(format!("argument '{name}': the path is empty (is a variable not set?)"))),
         false => Ok(path),
@@ -25,7 +27,10 @@ pub(crate) fn one_or_several(name: &str, value: &Bound<'_, PyAny>) -> PyResult<V
         || value.hasattr("__fspath__")?;
     match is_one {
         true => Ok(vec![argument(name, value)?]),
-        false => value.try_iter()?.map(|one| argument(name, &one?)).collect(),
+        false => {
+            let several = value.try_iter().map_err(|error| named(value.py(), name, error))?;
+            several.map(|one| argument(name, &one?)).collect()
+        }
     }
 }
 

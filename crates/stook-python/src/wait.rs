@@ -1,8 +1,8 @@
-//! Waiting with an eye on signals: in the main thread Ctrl-C acts within some 20 ms.
+//! Waiting with an eye on signals: in the main thread Ctrl-C is noticed within some 20 ms.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
@@ -64,15 +64,31 @@ pub(crate) fn watched<T: Send + 'static>(
     mut look: impl FnMut(Python<'_>) -> PyResult<()>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
+    result_of(py, &started(work)?, &mut look)
+}
+
+/// What work on another thread gives. Behind a lock only to be lent to a closure that another
+/// thread might run; no other does.
+type Awaited<T> = Mutex<Receiver<T>>;
+
+/// Begins work on another thread.
+fn started<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> PyResult<Awaited<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("stook-wait".into()).spawn(move || {
         // Nobody waits any more if a signal came first.
         let _ = sender.send(work());
     })?;
-    // Only to be lent to a closure that another thread might run; no other does.
-    let receiver = Mutex::new(receiver);
+    Ok(Mutex::new(receiver))
+}
+
+/// Waits for the result of it, as [`watched`] does; after an error it can be waited for again.
+fn result_of<T: Send>(
+    py: Python<'_>,
+    awaited: &Awaited<T>,
+    look: &mut dyn FnMut(Python<'_>) -> PyResult<()>,
+) -> PyResult<T> {
     loop {
-        let received = py.detach(|| locked(&receiver).recv_timeout(LOOK_EVERY));
+        let received = py.detach(|| locked(awaited).recv_timeout(LOOK_EVERY));
         match received {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Timeout) => {
@@ -81,16 +97,17 @@ pub(crate) fn watched<T: Send + 'static>(
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err(
-                    "a thread of stook panicked; this is a bug, please tell it",
+                    "a thread of stook panicked; this is a bug in stook, please report it",
                 ));
             }
         }
     }
 }
 
-/// The same for work with an argument `progress`, which is called with these numbers. Work is also
-/// told whether anybody still waits: once a signal ended the wait, it stops where it next can, and
-/// nobody receives anything more.
+/// The same for work with an argument `progress`, which is called with these numbers. A signal
+/// tells the work to stop where it next can; what the handler of the signal raises is raised when
+/// the work has ended and has taken back what it does not leave behind. A second signal ends the
+/// wait for that.
 ///
 /// # Errors
 /// As [`callback_of`]; what a signal handler or the callback raised; what the work did.
@@ -101,15 +118,29 @@ pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
     work: impl FnOnce(&mut dyn FnMut([u64; N]) -> bool) -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
     let callback = callback_of(progress, &numbers)?;
-    let wanted = Arc::new(());
-    let waiting = Arc::downgrade(&wanted);
-    let (done, reported) = interruptible(py, move || {
+    let stop = Arc::new(AtomicBool::new(false));
+    let is_stopped = stop.clone();
+    let work = move || {
+        let is_wanted = || !is_stopped.load(Ordering::Relaxed);
         let mut reporter = ProgressReporter::new(callback);
-        let done = work(&mut |numbers| waiting.strong_count() > 0 && reporter.go_on(&numbers));
-        let reported = if waiting.strong_count() > 0 { reporter.finish() } else { Ok(()) };
+        // The signal may come while the callable runs.
+        let done = work(&mut |numbers| is_wanted() && reporter.go_on(&numbers) && is_wanted());
+        let reported = if is_wanted() { reporter.finish() } else { Ok(()) };
         (done, reported)
-    })?;
-    drop(wanted);
+    };
+    let (done, reported) = if is_main_thread() {
+        let awaited = started(work)?;
+        match result_of(py, &awaited, &mut |_| Ok(())) {
+            Ok(ended) => ended,
+            Err(raised) => {
+                stop.store(true, Ordering::Relaxed);
+                drop(result_of(py, &awaited, &mut |_| Ok(()))?);
+                return Err(raised);
+            }
+        }
+    } else {
+        py.detach(work)
+    };
     reported?;
     done
 }

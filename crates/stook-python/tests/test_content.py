@@ -106,7 +106,7 @@ def test_a_name_that_leads_to_no_file_is_reported(tmp_path: Path) -> None:
         assert pack["link"] == LONG, "also before it is on the medium"
         pack.put("lost", b"nothing", attributes=LINK)
         for read in (lambda: pack["lost"], lambda: pack.get_many(["first", "lost"]), lambda: list(pack.scan())):
-            with pytest.raises(stook.InvalidError, match="lost is a further name of nothing, and there is no such"):
+            with pytest.raises(stook.InvalidError, match="lost is a hard link to nothing, and there is no such"):
                 read()
         scan = pack.scan(on_damage="skip")
         assert sorted(str(record.key) for record in scan) == ["first", "link"]
@@ -244,7 +244,7 @@ def test_an_exception_is_not_lost_over_a_pack_that_was_not_closed(tmp_path: Path
         stook.Pack("p.stook", "x").put("k", b"v", group="x" * 256)
 
 
-def test_a_source_that_gives_too_much_is_reported_so() -> None:
+def test_a_source_that_gives_too_much_is_told_so() -> None:
     with stook.SparseFile.from_fetch(lambda start, end: b"x" * (end - start + 5), 1000) as file:
         with pytest.raises(stook.InvalidError, match="more than was asked for: wanted 1000 bytes at offset 0, got 1005"):
             file.read(0, 10)

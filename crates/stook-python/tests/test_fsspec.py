@@ -388,8 +388,8 @@ def test_ranges_one_by_one_are_read_through_one_cache(
     fs = opened()
     ranges = [(start, start + 2000) for start in range(0, LENGTH, 2000)]
     assert b"".join(fs.cat_file("/file", *one) for one in ranges) == OLD
-    assert (len(reported.asked) <= 2) == is_shared, "where another state would be reported"
-    # Whatever is reported, those that are asked for together are read together.
+    assert (len(reported.asked) <= 2) == is_shared, "where another state would show"
+    # Whatever is known, those that are asked for together are read together.
     fs = opened()
     together = fs.cat_ranges(["/file"] * len(ranges), [first for first, _ in ranges], [end for _, end in ranges])
     assert (b"".join(together), len(reported.asked)) == (OLD, 1)
@@ -528,7 +528,7 @@ def test_files_of_other_systems_use_the_cache_type(tmp_path: Path) -> None:
     assert file.read(10) == DATA[1000:1010]
 
 
-def test_a_file_of_which_only_the_time_of_its_making_is_reported_is_read_as_a_whole() -> None:
+def test_a_file_of_which_only_the_time_of_its_making_is_known_is_read_as_a_whole() -> None:
     memory = MemoryFileSystem()
     fs = StookCacheFileSystem(fs=memory, skip_instance_cache=True)
     memory.pipe_file("/made", OLD)
@@ -573,7 +573,7 @@ def test_where_it_is_written_who_asks_counts(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_nothing_is_found_again_of_whom_nobody_can_tell(reported: type[Told], tmp_path: Path) -> None:
     def client() -> None:
-        """Is reported by its address in memory."""
+        """Is known by its address in memory alone."""
 
     for content in (OLD, NEW):
         reported().pipe_file("/file", content)

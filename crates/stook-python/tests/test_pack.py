@@ -308,7 +308,7 @@ def test_trees_go_in_and_come_out(tmp_path: Path) -> None:
     Path("out/sub/b.txt").write_bytes(b"mine")
     assert stook.unpack("t.stook", "out").kept == ["sub/b.txt"]
     with pytest.raises(stook.InvalidError, match="overwrite is one of"):
-        stook.unpack("t.stook", "out", overwrite="yes")
+        stook.unpack("t.stook", "out", overwrite="yes")  # type: ignore[arg-type]
     assert stook.unpack("t.stook", "out", overwrite="different").files == 1
     assert Path("out/sub/b.txt").read_bytes() == b"bb"
     assert stook.unpack("t.stook", "out", overwrite="always", select=lambda key: "link" not in key).files == 1

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -114,11 +114,29 @@ def test_bench_gives_typed_cells(tmp_path: Path) -> None:
     assert result.document["schema"] == "stook.bench/1"
     wrong: Any
     for wrong in ({"block_size": "x"}, {"rw": "x"}, {"seconds": -1}, {"file_size": "x"}, {"depth": -1}):
-        with pytest.raises(stook.MeasurementError) as refused:
+        with pytest.raises(stook.InvalidError) as refused:
             stook.bench(tmp_path, **wrong)
         assert next(iter(wrong)) in str(refused.value) and "--" not in str(refused.value), str(refused.value)
-    with pytest.raises(stook.MeasurementError, match="is no workload"):
-        stook.bench(tmp_path, rw="sideways")
+    with pytest.raises(ValueError, match="is no workload"):
+        stook.bench(tmp_path, rw="sideways")  # type: ignore[arg-type]
+    with pytest.raises(stook.MeasurementError, match="No such file"):
+        stook.bench(tmp_path / "none" / "file")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seconds": -1}, "argument 'seconds': 0 s or more is wanted, not -1 s"),
+        ({"ramp_seconds": -0.5}, "argument 'ramp_seconds': 0 s or more is wanted, not -0.5 s"),
+        ({"seconds": float("nan")}, "argument 'seconds': 0 s or more is wanted, not nan s"),
+        ({"seconds": "10s"}, "argument 'seconds': a number of seconds is wanted, not '10s'"),
+        ({"ramp_seconds": None}, "argument 'ramp_seconds': a number of seconds is wanted, not None"),
+    ],
+)
+def test_seconds_that_make_no_sense_are_shown_as_they_were_given(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(stook.InvalidError) as refused:
+        stook.bench(".", **wrong)
+    assert str(refused.value) == message
 
 
 def test_study_gives_a_page(tmp_path: Path) -> None:
@@ -128,5 +146,14 @@ def test_study_gives_a_page(tmp_path: Path) -> None:
     assert result.document["schema"] == "stook.study/1"
     assert result.document["replay"]["bytes_asked"] == 120
     assert "<iframe" in result._repr_html_()
-    with pytest.raises(stook.MeasurementError):
-        stook.study("nothing")
+    with pytest.raises(ValueError, match="'many-small-files', 'ssd-profile', 'sparse-file' is wanted, not 'nothing'"):
+        stook.study("nothing")  # type: ignore[arg-type]
+    with pytest.raises(stook.InvalidError, match="unexpected argument .--nothing"):
+        stook.study("sparse-file", options=["--nothing"])
+
+
+def test_the_studies_are_those_of_the_command_line() -> None:
+    shown = subprocess.run([sys.executable, "-m", "stook", "study", "--help"], capture_output=True, text=True, check=True)
+    commands = shown.stdout.split("Commands:")[1].split("Options:")[0]
+    found = re.findall(r"^  ([a-z-]+)", commands, re.MULTILINE)
+    assert set(found) - {"help"} == set(get_args(stook.StudyName))

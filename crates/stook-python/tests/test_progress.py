@@ -17,6 +17,9 @@ from stook import _progress
 LONG: dict[str, Callable[[Any], object]] = {
     "pack_tree": lambda progress: stook.pack_tree("tree", "t.stook", progress=progress),
     "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
+    "tar": lambda progress: stook.unpack("filled.stook", tar="out.tar", progress=progress),
+    "whole check": lambda progress: stook.check("filled.stook", progress=progress),
+    "repair": lambda progress: stook.repair("filled.stook", "new.stook", progress=progress),
     "check": lambda progress: stook.Pack("filled.stook").check(progress=progress),
     "compact": lambda progress: writing(lambda pack: compacted(pack, progress)),
     "update": lambda progress: writing(lambda pack: pack.update({"b": b"2"}, progress=progress)),
@@ -58,7 +61,8 @@ def test_progress_may_be_a_bar_or_nothing(name: str, progress: Any, capfd: pytes
 def test_progress_that_is_no_callable_is_refused_before_anything_is_done(name: str) -> None:
     with pytest.raises(stook.InvalidError, match="progress is a callable, True or False"):
         LONG[name](5)
-    assert not Path("t.stook").exists() and not Path("out").exists()
+    for new in ("t.stook", "out", "out.tar", "new.stook"):
+        assert not Path(new).exists()
 
 
 @pytest.mark.parametrize("name", LONG)
@@ -68,6 +72,12 @@ def test_progress_is_called_at_the_end_at_the_latest(name: str) -> None:
     assert calls and len({len(numbers) for numbers in calls}) == 1
     first = [numbers[0] for numbers in calls]
     assert first == sorted(first)
+
+
+def test_a_repair_ends_at_all_that_there_is() -> None:
+    calls: list[tuple[int, int]] = []
+    stook.repair("filled.stook", "new.stook", progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1][0] == calls[-1][1] > 0
 
 
 @pytest.mark.parametrize("name", LONG)

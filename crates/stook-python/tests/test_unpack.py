@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import zipfile
@@ -143,6 +144,8 @@ def test_what_only_packs_have_is_refused_of_archives(sources: dict[str, Path]) -
             stook.unpack(sources[name], "out", group="g")
         with pytest.raises(stook.InvalidError, match="tar is for packs, and tree"):
             stook.unpack(sources[name], tar="out.tar")
+        with pytest.raises(stook.InvalidError, match="has no earlier states"):
+            stook.unpack(sources[name], "out", at="2026-11-21")
     assert not Path("out").exists() and not Path("out.tar").exists()
 
 
@@ -151,8 +154,13 @@ def test_what_only_packs_have_is_refused_of_archives(sources: dict[str, Path]) -
     [
         ({}, "either a target or a tar"),
         ({"target": "out", "tar": "out.tar"}, "either a target or a tar"),
-        ({"tar": "out.tar", "force": True}, "overwrite and force are for a target"),
-        ({"tar": "out.tar", "overwrite": "always"}, "overwrite and force are for a target"),
+        ({"tar": "out.tar", "overwrite": "always"}, "argument 'overwrite': it is for a target"),
+        ({"tar": "out.tar", "threads": 8}, "argument 'threads': it is for a target"),
+        ({"tar": "out.tar", "with_owner": False}, "argument 'with_owner': it is for a target"),
+        ({"target": "out", "threads": 0}, "argument 'threads': 1 to 256 threads are wanted, not 0"),
+        ({"target": "out", "threads": 257}, "argument 'threads': 1 to 256 threads are wanted, not 257"),
+        ({"target": "out", "overwrite": "yes"}, "overwrite is one of 'never', 'older', 'different', 'always'"),
+        ({"target": "out", "at": "yesterday"}, "RFC 3339"),
         ({"target": "out", "include": b"*.jpg"}, "include is a pattern, or a list"),
         ({"target": "out", "exclude": b"*.jpg"}, "exclude is a pattern, or a list of patterns, or a callable"),
         ({"target": "out", "exclude": 5}, "exclude is a pattern, or a list of patterns, or a callable"),
@@ -166,6 +174,94 @@ def test_arguments_that_make_no_sense(sources: dict[str, Path], wrong: dict[str,
     with pytest.raises(TypeError, match="a prefix is str or bytes, not int"):
         stook.unpack("tree.stook", "out", prefix=5)  # type: ignore[arg-type]
     assert not Path("out").exists() and not Path("out.tar").exists()
+
+
+def test_an_earlier_state_is_unpacked_as_the_command_line_does(sources: dict[str, Path]) -> None:
+    before = tree_at(Path("tree"))
+    with stook.Pack("tree.stook", "r+") as pack:
+        first = [record.time_ns for record in pack.scan(kinds="all")]
+        pack.put("2024/cat.jpg", b"new")
+        changed = pack.record("2024/cat.jpg")
+    assert changed is not None
+    at = changed.time_ns - 1
+    stook.unpack("tree.stook", "newest")
+    assert Path("newest/2024/cat.jpg").read_bytes() == b"new"
+    stook.unpack("tree.stook", "here", at=at)
+    assert tree_at(Path("here")) == before
+    stook.unpack("tree.stook", tar="here.tar", at=at)
+    assert Path("here.tar").read_bytes() == Path("tree.tar").read_bytes()
+    with pytest.raises(stook.NoSuchStateError):
+        stook.unpack("tree.stook", "early", at=min(first) / 1e9 - 3600)
+    with pytest.raises(stook.NoSuchStateError, match="an int is nanoseconds; give a float of seconds"):
+        stook.unpack("tree.stook", "early", at=1_700_000_000)
+    assert not Path("early").exists()
+
+
+def test_owners_are_left_out_where_nobody_wants_them(sources: dict[str, Path]) -> None:
+    if os.geteuid() != 0:
+        # Nobody else restores owners: that it is taken is all there is to see.
+        assert stook.unpack("tree.stook", "out", with_owner=False).files == 6
+        return
+    os.chown("tree/2024/cat.jpg", 1234, 1234)
+    stook.pack_tree("tree", "owned.stook")
+    stook.unpack("owned.stook", "with")
+    stook.unpack("owned.stook", "without", with_owner=False)
+    assert Path("with/2024/cat.jpg").stat().st_uid == 1234
+    assert Path("without/2024/cat.jpg").stat().st_uid == 0
+
+
+@pytest.mark.parametrize("where", [{"target": "out"}, {"tar": "out.tar"}])
+def test_damage_that_is_met_on_the_way_is_reported(sources: dict[str, Path], where: dict[str, Any]) -> None:
+    # A name that is a hard link is looked up, and so is all that a tar has.
+    os.link("tree/2024/cat.jpg", "tree/2024/link")
+    stook.pack_tree("tree", "linked.stook")
+    # A segment ends in an index and a footer of 256 bytes, which says where the index starts.
+    (segment,) = Path("linked.stook").glob("segment-*")
+    data = bytearray(segment.read_bytes())
+    (index,) = struct.unpack_from("<Q", data, len(data) - 256 + 64)
+    data[index + 30] ^= 0x10
+    segment.write_bytes(data)
+    with pytest.warns(stook.DamageWarning, match="is damaged"):
+        report = stook.unpack("linked.stook", **where)
+    assert report.damages and all(isinstance(damage, stook.DamagedError) for damage in report.damages)
+    # The index is made anew of what is indexed: nothing is missing.
+    assert report.files == 6 and report.hard_links == 1 and not report.failures
+
+
+#: Ctrl-C comes while `progress` runs, and that goes on until the main thread noticed it.
+STOPPED = """
+import os, signal, sys, threading, time, stook
+noticed = threading.Event()
+
+def interrupt(*_):
+    noticed.set()
+    raise KeyboardInterrupt
+
+def progress(*_):
+    if not noticed.is_set():
+        os.kill(os.getpid(), signal.SIGINT)
+        noticed.wait(60)
+        time.sleep(0.2)
+
+signal.signal(signal.SIGINT, interrupt)
+try:
+    if sys.argv[1] == "repair":
+        stook.repair("tree.stook", "new.stook", progress=progress)
+    else:
+        stook.unpack("tree.stook", tar="new.tar", progress=progress)
+except KeyboardInterrupt:
+    print(sorted(os.listdir()), flush=True)
+"""
+
+
+@pytest.mark.parametrize("action", ["repair", "tar"])
+def test_ctrl_c_is_raised_when_nothing_of_it_is_left(sources: dict[str, Path], action: str) -> None:
+    Path("new.tar").write_bytes(b"old")
+    before = sorted(os.listdir())
+    command = [sys.executable, "-W", "ignore", "-c", STOPPED, action]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, f"{before}\n"), done.stderr
+    assert Path("new.tar").read_bytes() == b"old"
 
 
 def test_a_callable_that_raises_ends_it(sources: dict[str, Path]) -> None:
@@ -195,6 +291,10 @@ def test_damage_of_an_archive_is_a_failure_of_one_file(sources: dict[str, Path])
 
 def test_an_incomplete_pack_says_so(sources: dict[str, Path]) -> None:
     def refuse(_path: str) -> bool:
+        # Where room is scarce all is counted first, which changes nothing.
+        with stook.Pack("tree.stook") as pack:
+            if pack.info().complete:
+                return True
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
@@ -218,6 +318,7 @@ def test_a_repair_saves_what_the_command_line_saves(filled: Path, damage: Callab
     (aside,) = report.quarantined
     assert aside.path.parent == Path("new.stook.quarantine") and aside.path.stat().st_size == aside.size
     assert reported and all(0 <= done <= total for done, total in reported)
+    assert reported[-1][0] == reported[-1][1]
     with stook.Pack("new.stook") as pack:
         assert list(pack) == ["g", 7] and pack["g"] == b"in a group"
     written = json.loads(Path("new.stook.quarantine/report.json").read_text())
@@ -256,3 +357,23 @@ def test_a_pack_that_cannot_be_opened_is_checked_all_the_same(filled: Path) -> N
     report = stook.check(filled)
     assert report.notes and report.records == 3
     assert stook.repair(filled, "new.stook").records == 3
+
+
+def test_a_tar_that_is_there_is_kept_where_the_new_one_would_have_less(
+    damage: Callable[[Path, bytes], None],
+) -> None:
+    with stook.Pack("two.stook", "x") as pack:
+        pack.update({"a": b"alpha", "b": b"beta"})
+    assert stook.unpack("two.stook", tar="two.tar").files == 2
+    before = Path("two.tar").read_bytes()
+    with pytest.raises(stook.InvalidError):
+        stook.unpack("two.stook", tar="two.tar", include="zz")
+    assert Path("two.tar").read_bytes() == before
+    damage(Path("two.stook"), b"alpha")
+    with pytest.warns(stook.DamageWarning, match="is damaged"):
+        report = stook.unpack("two.stook", tar="two.tar")
+    assert (report.files, report.kept, [failure.key for failure in report.failures]) == (0, ["two.tar"], ["a"])
+    assert Path("two.tar").read_bytes() == before
+    with pytest.warns(stook.DamageWarning, match="is damaged"):
+        assert stook.unpack("two.stook", tar="two.tar", force=True).files == 1
+    assert Path("two.tar").read_bytes() != before

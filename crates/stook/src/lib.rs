@@ -1,15 +1,18 @@
-//! Stook makes data that lives in files read, move and measure at the speed of the storage under
+//! Stook reads, lays out and measures data that lives in files, at the speed of the storage under
 //! it.
 //!
-//! The crate has two layers, and the arrows between them go one way only:
+//! The crate has three layers, and imports between them point down only; from the bottom up:
 //!
 //! - **core**: [`extent`] (byte ranges and maps of them), [`plan`] (which reads serve which
-//!   ranges), [`source`] (anything that is read by range), [`storage`] (anything that publishes
-//!   bytes), [`engine`] (executes reads and writes at a queue depth), [`walk`] (lists trees and
-//!   reads their small files), [`names`] (names as text, and patterns on them), [`report`] (numbers
-//!   people can trust);
+//!   ranges), [`engine`] (executes reads and writes at a queue depth), [`source`] (anything that is
+//!   read by range), [`storage`] (anything that publishes bytes), [`tree`] (writes files below a
+//!   directory that nothing leads out of), [`walk`] (lists trees and reads their small files),
+//!   [`names`] (names as text, and patterns on them), [`report`] (numbers people can trust),
+//!   [`mod@error`] (the error of the core);
 //! - **capabilities** built on it, which never import one another: [`pack`], [`archive`],
-//!   [`mod@bench`], [`sparse`]. What knows several of them stands above them: [`ops`].
+//!   [`mod@bench`], [`sparse`];
+//! - **operations**, which may know several capabilities: [`ops`], one call for each thing that the
+//!   command and the Python package offer.
 //!
 //! `docs/ARCHITECTURE.md` is the map, `docs/internals/` says how it works.
 //!

@@ -222,8 +222,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         ));
     }
     // The document has it, too.
-    if let Some(remark) = reported.disk_remark.as_ref().filter(|_| !(args.stats && context.json())) {
-        context.note(format_args!("The cache directory helps less than it could: {remark}."));
+    if let Some(note) = reported.disk_remark.as_ref().filter(|_| !(args.stats && context.json())) {
+        context.note(format_args!("The cache directory helps less than it could: {note}."));
     }
     if args.stats {
         Stats::new(&file, total, &reported).print(context)?;

@@ -23,8 +23,9 @@ a key is alive twice. Nothing is changed.
 
 --repair writes all that is whole and counts into a new pack, in the order of
 the keys; a damaged pack is read by an older manifest, or by its segments
-alone. What cannot be read is copied, byte for byte, into NEW.quarantine, with
-a report of where it was and what is wrong with it.
+alone. What cannot be read, and further names (hard links) of files that are
+lost, are copied, byte for byte, into NEW.quarantine, with a report of where
+they were and what is wrong with them.
 
 Examples:
   stook check photos.stook
@@ -97,7 +98,8 @@ fn print_text(context: &Context, report: &CheckReport) -> anyhow::Result<()> {
         output.line(damage)?;
     }
     if !context.quiet() {
-        if report.damages.iter().any(|damage| damage.key.is_some()) {
+        // What cannot be written to is not packed into again.
+        if !report.needs_repair && report.damages.iter().any(|damage| damage.key.is_some()) {
             output.line(
                 "note: `stook pack --checksum DIR PACK` packs what is damaged again where the file is still there; \
                  `stook compact` then removes the damaged records",

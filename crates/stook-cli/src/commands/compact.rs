@@ -29,7 +29,7 @@ killed, and run it again.
 
 Examples:
   stook compact photos.stook
-  stook compact photos.stook --dry-run            what would be won, and how long it takes
+  stook compact photos.stook --dry-run            what it would free, and how long it takes
   stook compact photos.stook --max-dead 30%       only groups of which 30% or more is dead
   stook compact photos.stook --keep 7d            what died within a week stays readable: --at
 
@@ -61,7 +61,7 @@ pub struct Args {
     /// Memory for records on their way
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
     memory: u64,
-    /// Tell what would be done, what would be won and how long it would take, and change nothing
+    /// Show what would be done, what it would free and how long it would take, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -242,7 +242,7 @@ fn print_plan(plan: &CompactPlan, seconds: Option<f64>, context: &Context) -> an
         format!(", in about {}", units::duration(Duration::from_secs_f64(seconds)))
     });
     output.line(format_args!(
-        "would win {} ({}) and write {}{time}",
+        "would free {} ({}) and write {}{time}",
         bytes_decimal(won_bytes),
         count_of(plan.dead_records(), "dead record", "dead records"),
         bytes_decimal(kept_bytes)
@@ -291,7 +291,7 @@ fn sentence(done: &Compacted, took: Duration) -> String {
     let (before, after) = (bytes_decimal(done.before_bytes), bytes_decimal(done.after_bytes));
     let is_smaller = done.after_bytes < done.before_bytes && before != after;
     if done.dead_records == 0 && !is_smaller && !done.interrupted {
-        return format!("nothing was dead: no room was won; {records} put in order, {speed} in {took}");
+        return format!("nothing was dead: no room was freed; {records} put in order, {speed} in {took}");
     }
     let verdict = if done.interrupted { "interrupted, run it again to go on" } else { "done" };
     format!(

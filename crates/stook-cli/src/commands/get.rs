@@ -26,9 +26,9 @@ const EXAMPLES: &str = "\
 One key goes to stdout, or into the file (or directory) that --output names.
 Several keys need --output with a directory, where each record becomes the
 file that its key names, or --concat. Keys that would lead out of the
-directory are refused. A further name of a file (a hard link) gives the file's
-content; directories become directories; links become files that hold their
-target, and `stook unpack` makes links of them again.
+directory are refused. A hard link gives the content of its file; directories
+become directories; links become files that hold their target, and `stook
+unpack` makes links of them again.
 
 Keys are given as `stook ls` shows them: \\xNN for a byte, \\\\ for a backslash,
 bytes: for the empty key. With --null the keys of the list are as they are.

@@ -41,8 +41,8 @@ pub struct Args {
     /// Only this group; may be given more than once
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// List all segments, not the first twenty, and all damage that opening the pack met, not the
-    /// first ten
+    /// List all segments, not the first twenty, and all damage that was found on opening the pack,
+    /// not the first ten
     #[arg(long)]
     verbose: bool,
 }

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn times_before_1970_and_of_any_size_are_reported() {
+    fn times_before_1970_and_of_any_size_are_shown() {
         assert_eq!(time_text(0), "1970-01-01 00:00:00Z");
         assert_eq!(time_text(-1), "1969-12-31 23:59:59Z");
         assert_eq!(time_text(i64::MAX), "2262-04-11 23:47:16Z");

@@ -45,13 +45,13 @@ pub enum Command {
     Put(put::Args),
     /// Deletes records of a pack
     Rm(rm::Args),
-    /// Reads a whole pack at the speed of the device, every checksum verified
+    /// Reads a whole pack at device speed, every checksum verified
     Load(load::Args),
-    /// Gives back the room of deleted records, and restores the order of keys
+    /// Frees the room of deleted records and restores the order of keys
     Compact(compact::Args),
     /// Looks for damage in a pack
     Check(check::Args),
-    /// Writes bytes of a file, an object or a record, wherever it is, to stdout
+    /// Writes bytes of a file, a remote object or a record to stdout
     Cat(cat::Args),
     /// Prints the script that completes commands and options in a shell
     Completions(completions::Args),

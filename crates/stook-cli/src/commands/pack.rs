@@ -74,12 +74,12 @@ pub struct Args {
     /// group only
     #[arg(long)]
     delete: bool,
-    /// With --delete, delete up to so many records, be they more than half of the tree or moved
-    /// into the pack
+    /// With --delete, delete up to so many records, also where that is more than half of the tree
+    /// or they were moved into the pack
     #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force",
         value_parser = packs::number::<u64>(0..=u64::MAX))]
     max_delete: Option<u64>,
-    /// With --delete, delete all records of what is gone, be they all that there are
+    /// With --delete, delete all records of what is gone, even if no others are left
     #[arg(long, requires = "delete")]
     force: bool,
     /// Remove what was packed, when the pack was read back and holds the same; directories when
@@ -279,7 +279,7 @@ impl Args {
             (None, Some(grouping)) => Ok(grouping),
             (None, None) => {
                 let given = &self.group_by;
-                Err(UsageError::new(format!("--group-by {given} is none of `none`, `top`, `hash:N`")))
+                Err(UsageError::new(format!("--group-by {given}: expected `none`, `top` or `hash:N`")))
             }
         }
     }

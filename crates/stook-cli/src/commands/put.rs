@@ -101,14 +101,17 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let attributes = attributes(&args.attributes, &body)?;
     // Refused before a pack is made for it.
     attributes.encode()?;
-    let (mut writer, created) = packs::writer_or_new(&args.pack, !args.no_create, context)?;
-    let replaced = writer.contains(&key)?;
-    let (sequence, body_bytes) = put(&mut writer, &args.group, &key, &attributes, body, context)?;
-    writer.finish(false)?;
+    let group = &args.group;
+    let done = packs::put_into(&args.pack, group, !args.no_create, context, |writer, created| {
+        let replaced = writer.contains(&key)?;
+        let (sequence, body_bytes) = put(writer, group, &key, &attributes, body, context)?;
+        Ok((sequence, body_bytes, replaced, created))
+    });
+    let (sequence, body_bytes, replaced, created) = done?;
     let mut output = context.output();
     if context.json() {
         let key = packs::JsonKey(&key);
-        let report = Report { key, group: &args.group, sequence, body_bytes, replaced, created };
+        let report = Report { key, group, sequence, body_bytes, replaced, created };
         packs::print_json(&mut output, "put", report, context)?;
     } else if !context.quiet() {
         let how = if replaced { ", in place of an older record" } else { "" };

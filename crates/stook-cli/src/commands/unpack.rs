@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 use stook::ops::export::Export;
-use stook::ops::unpack::{Error, Packed, PathFilter, Prefix, Summary, Unpack, Unpacked};
+use stook::ops::unpack::{
+    Error, Packed, PathFilter, Prefix, Summary, THREADS, THREADS_MAX, Unpack, Unpacked,
+};
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
 use stook::report::units;
@@ -50,7 +52,7 @@ pub struct Args {
     #[arg(value_name = "DIR", required_unless_present = "tar")]
     target: Option<PathBuf>,
     /// Write a tar instead of files, the same bytes for the same pack; `-` is stdout
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads", "force"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "overwrite", "no_owner", "threads"])]
     tar: Option<PathBuf>,
     #[command(flatten)]
     select: SelectArgs,
@@ -63,7 +65,8 @@ pub struct Args {
     /// Which files that are there are replaced
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Never)]
     overwrite: Which,
-    /// Write what fits, even where there is less room than all of it needs
+    /// Write what fits, even where there is less room than all of it needs; with --tar, replace
+    /// FILE even where something is missing in the tar
     #[arg(long)]
     force: bool,
     /// Name all that failed and every file that is there with other content, not the first ten of
@@ -77,8 +80,9 @@ pub struct Args {
     #[arg(long)]
     no_xattrs: bool,
     /// Threads that write small files
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = packs::number::<u64>(1..=256))]
-    threads: u64,
+    #[arg(long, value_name = "N", default_value_t = THREADS,
+        value_parser = packs::number::<usize>(1..=THREADS_MAX as u64))]
+    threads: usize,
     #[command(flatten)]
     view: packs::View,
 }
@@ -176,7 +180,7 @@ fn into_directory(
         overwrite: args.overwrite.into(),
         with_owner: !args.no_owner,
         xattrs: !args.no_xattrs,
-        threads: args.threads as usize,
+        threads: args.threads,
         force: args.force,
     };
     let bar = context.progress("unpacking", Unit::Bytes, None);
@@ -184,7 +188,7 @@ fn into_directory(
     let unpacked = unpack.run(packed, &mut |progress| bar.go_on(progress.bytes, Some(progress.total_bytes)));
     let unpacked = unpacked.map_err(error_of)?;
     drop(bar);
-    print(&unpacked, args.verbose, started.elapsed().as_secs_f64(), context)?;
+    print(&unpacked, args, started.elapsed().as_secs_f64(), context)?;
     Ok((unpack.filter, unpacked))
 }
 
@@ -195,7 +199,7 @@ fn into_tar(
     filter: PathFilter<'static>,
     context: &Context,
 ) -> anyhow::Result<Done> {
-    let export = Export { filter, xattrs: !args.no_xattrs };
+    let export = Export { filter, xattrs: !args.no_xattrs, force: args.force };
     let bar = context.progress("writing", Unit::Bytes, None);
     let mut progress = |_, bytes| bar.go_on(bytes, None);
     let started = Instant::now();
@@ -210,7 +214,7 @@ fn into_tar(
     } else {
         let unpacked = export.run_to_file(pack, tar, &mut progress).map_err(error_of)?;
         drop(bar);
-        print(&unpacked, args.verbose, started.elapsed().as_secs_f64(), context)?;
+        print(&unpacked, args, started.elapsed().as_secs_f64(), context)?;
         unpacked
     };
     Ok((export.filter, unpacked))
@@ -245,10 +249,14 @@ impl Args {
     }
 }
 
-fn print(unpacked: &Unpacked, verbose: bool, seconds: f64, context: &Context) -> anyhow::Result<()> {
+fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> anyhow::Result<()> {
     let Unpacked { summary, is_complete, .. } = unpacked;
-    failures::print(context, &summary.failures, verbose);
-    report_kept(&summary.kept, verbose, context);
+    failures::print(context, &summary.failures, args.verbose);
+    match &args.tar {
+        None => report_kept(&summary.kept, args.verbose, context),
+        Some(tar) if !summary.kept.is_empty() => report_kept_tar(tar, context),
+        Some(_) => {}
+    }
     report_unset(&summary.unset_xattrs, context);
     let mut output = context.output();
     if context.json() {
@@ -315,6 +323,13 @@ fn report_kept(kept: &[Vec<u8>], verbose: bool, context: &Context) {
     if !kept.is_empty() {
         context.note("`--overwrite different` replaces what is there with other content.");
     }
+}
+
+/// That a tar stays which was there: what it would have been replaced by has less in it.
+fn report_kept_tar(tar: &Path, context: &Context) {
+    let text = format!("{} is there, and was kept: the new one would not have all in it", tar.display());
+    context.failure(anyhow::anyhow!("{text}").as_ref());
+    context.note("`--force` replaces it all the same; another name has a tar of what is whole.");
 }
 
 fn ending(summary: &Summary) -> String {

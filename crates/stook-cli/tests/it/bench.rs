@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use super::packs::documented;
-use super::{ended, stook};
+use super::{ended, send, stook, wait_until};
 
 /// Runs it in a directory, on a small file, through the page cache so that any file system will do.
 fn bench(directory: &Path, flags: &[&str]) -> (i32, String, String) {
@@ -236,12 +235,10 @@ fn neither_ctrl_c_nor_a_kill_leaves_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let mut command = stook(["bench", ".", "--file-size", "4M", "--buffered", "--time", "1h", "--json"]);
         command.current_dir(directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        while !has_test_file(child.id()) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let pid = child.id().to_string();
-        assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        let mut child = command.spawn().unwrap();
+        let pid = child.id();
+        wait_until(&mut child, || has_test_file(pid));
+        send(signal, &child);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), code);
         assert!(is_empty(directory.path()));
@@ -289,13 +286,13 @@ fn two_results_are_compared_cell_by_cell() {
     for (first, second, verdict) in [
         ("a", "b", "the second is faster"),
         ("b", "a", "the second is slower"),
-        ("a", "a", "no difference can be reported"),
+        ("a", "a", "no difference is shown"),
         ("a", "c", "the second is not valid"),
         ("c", "memory", "the first is not valid"),
         ("c", "c", "both are not valid"),
         ("a", "memory", "the second is faster; the second is unverified"),
         ("memory", "a", "the second is slower; the first is unverified"),
-        ("memory", "memory", "no difference can be reported; both are unverified"),
+        ("memory", "memory", "no difference is shown; both are unverified"),
         ("a", "once", "cannot tell: 1 of 1 round counts; it takes 5 on each side (--repeats 5)"),
     ] {
         let (code, stdout, stderr) = compare(first, second, &[]);
@@ -369,7 +366,7 @@ fn results_with_a_rate_are_compared_by_their_latency() {
     for (first, second, verdict, code) in [
         ("quick", "slow", "the second is slower", 0),
         ("slow", "quick", "the second is faster", 0),
-        ("slow", "slow", "no difference can be reported", 0),
+        ("slow", "slow", "no difference is shown", 0),
         ("slow", "once", "cannot tell: 1 of 1 round counts", 1),
     ] {
         let (ended, stdout, stderr) = compare(first, second, &[]);

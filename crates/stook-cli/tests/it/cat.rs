@@ -1,7 +1,7 @@
 //! `stook cat`.
 
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use stook::pack::{Attributes, FileKind};
@@ -9,7 +9,7 @@ use stook_testing::conformance::pattern;
 use stook_testing::web::{End, Page, WebRequest, WebServer};
 
 use super::packs::{Place, fed, key, long_body};
-use super::{ended, stook};
+use super::{ended, send, stook, wait_until};
 
 #[test]
 fn a_file_and_ranges_of_it_go_to_stdout_in_the_order_given() {
@@ -295,12 +295,11 @@ fn interrupted(server: &WebServer, args: &[&str], requests: usize, written: u64)
     let mut command = stook(["cat", &server.url("/file")]);
     command.args(args).stdout(fs::File::create(&out).unwrap()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    while server.requests().len() < requests || fs::metadata(&out).unwrap().len() < written {
-        assert!(child.try_wait().unwrap().is_none(), "{args:?}: it ended by itself");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(&mut child, || {
+        server.requests().len() >= requests && fs::metadata(&out).unwrap().len() >= written
+    });
     let pressed = Instant::now();
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     // Far less than what the server takes, and far more than a machine that is busy does.
     assert!(pressed.elapsed() < Duration::from_secs(8), "{args:?}: {:?}", pressed.elapsed());

@@ -79,6 +79,61 @@ fn a_repair_saves_what_is_whole_and_sets_the_rest_aside() {
     assert!(code == 1 && stderr.contains("already there"), "{stderr}");
 }
 
+#[test]
+fn a_repair_into_a_name_with_a_slash_at_its_end_is_one_into_that_name() {
+    for named in ["saved/", "saved//", "saved/."] {
+        let place = Place::filled();
+        place.hurt(&key("long"), 100_000);
+        let (code, report) = place.json("check", &["--repair", named]);
+        assert_eq!((code, &report["new"]), (1, &"saved".into()), "{named}: {report}");
+        assert!(place.path("saved.quarantine/report.json").exists(), "{named}");
+        let saved = Place { pack: place.path("saved"), ..place };
+        assert_eq!(saved.run("check", &[]).0, 0, "{named}");
+    }
+}
+
+#[test]
+fn a_repair_leaves_out_the_further_names_of_what_is_lost_and_the_new_pack_is_whole() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let of = |kind| Attributes::of_file(kind, 0o640, 1_700_000_000_000_000_000, None);
+    let (file, link) = (of(FileKind::File), of(FileKind::HardLink));
+    for (group, name, attributes, body) in [
+        ("", "long", &file, &long_body()[..]),
+        ("", "other", &file, b"still there"),
+        ("g", "hard", &link, b"long"),
+        ("", "harder", &link, b"hard"),
+        ("", "kept", &link, b"other"),
+    ] {
+        writer.put(group, &key(name), attributes, body).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    place.hurt(&key("long"), 100_000);
+    let (code, report) = place.json("check", &["--repair", "new.stook"]);
+    documented("check", &report);
+    let damages = report["damages"].as_array().unwrap();
+    let mut lost: Vec<&str> = damages.iter().map(|damage| damage["key"].as_str().unwrap()).collect();
+    lost.sort_unstable();
+    assert_eq!((code, lost, &report["records"]), (1, vec!["hard", "harder", "long"], &2.into()), "{report}");
+    assert!(!report["damages"].to_string().contains("new.stook"), "{report}");
+    assert!(report["notes"].to_string().contains("says that it is complete"), "{report}");
+    let is_aside = |segment: u64| {
+        let mut aside = report["quarantined"].as_array().unwrap().iter();
+        aside.any(|aside| aside["segment_id"] == segment)
+    };
+    assert!(is_aside(1) && is_aside(2), "{report}");
+    let saved = Place { pack: place.path("new.stook"), ..place };
+    let (code, stdout, stderr) = saved.run("check", &[]);
+    assert!(code == 0 && stdout.starts_with("no damage"), "{stdout}{stderr}");
+    assert_eq!(saved.run("ls", &[]).1.replace("bytes:", ""), "kept\nother\n");
+    assert_eq!(saved.run("get", &["kept"]), (0, "still there".into(), String::new()));
+    let verified = by_the_document("verify", &saved.pack);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    let (code, report) = saved.json("check", &["--repair", "again.stook"]);
+    assert_eq!((code, &report["records"], &report["damages"]), (0, &2.into(), &serde_json::json!([])));
+}
+
 /// What the reader says that was written from the document alone.
 fn by_the_document(verb: &str, pack: &std::path::Path) -> std::process::Output {
     let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/read_pack.py");
@@ -311,4 +366,25 @@ fn much_damage_that_opening_a_pack_meets_floods_nobody_in_info() {
     let (reported, text) = missing(&[]);
     assert!(reported == 10 && text.contains("… and 5 more places"), "{text}");
     assert_eq!(missing(&["--verbose"]).0, 15);
+}
+
+/// Before: it was said to pack what is damaged again, which such a pack refuses, and `ls` did not
+/// say what helps.
+#[test]
+fn a_pack_without_a_manifest_is_repaired_and_not_packed_into() {
+    let place = Place::filled();
+    place.hurt(&key("a/one"), 2);
+    assert!(place.run("check", &[]).1.contains("pack --checksum"), "it can be written to");
+    for file in fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap().path()) {
+        if file.to_string_lossy().contains("/manifest-") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let (code, stdout, _) = place.run("check", &[]);
+    assert!(code == 1 && stdout.contains("(record a/one)"), "{stdout}");
+    assert!(stdout.contains("--repair NEW") && !stdout.contains("pack --checksum"), "{stdout}");
+    for command in ["ls", "info", "load"] {
+        let (code, _, stderr) = place.run(command, &[]);
+        assert!(code == 1 && stderr.contains("`stook check --repair`"), "{command}: {stderr}");
+    }
 }

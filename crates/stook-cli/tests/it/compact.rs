@@ -38,7 +38,7 @@ fn a_dry_run_tells_what_compaction_then_does() {
     documented("compact", &planned);
     assert_eq!((code, &planned["dead_records"], segments(&place)), (0, &210.into(), before));
     assert!(planned["seconds_estimated"].as_f64().unwrap() > 0.0);
-    assert!(place.run("compact", &["--dry-run"]).1.contains("would win"));
+    assert!(place.run("compact", &["--dry-run"]).1.contains("would free"));
     let (code, done) = place.json("compact", &[]);
     documented("compact", &done);
     assert_eq!((code, &done["dead_records"], &done["records"]), (0, &210.into(), &190.into()));
@@ -53,7 +53,7 @@ fn a_dry_run_tells_what_compaction_then_does() {
 }
 
 #[test]
-fn records_that_only_get_their_order_back_are_reported_and_no_room_that_was_won() {
+fn records_that_only_get_their_order_back_are_reported_and_no_room_that_was_freed() {
     let place = Place::new();
     fs::write(place.path("in"), "x").unwrap();
     for name in ["b", "a"] {
@@ -61,7 +61,7 @@ fn records_that_only_get_their_order_back_are_reported_and_no_room_that_was_won(
     }
     let (code, stdout, _) = place.run("compact", &[]);
     assert_eq!(code, 0);
-    assert!(stdout.starts_with("nothing was dead: no room was won; 2 records put in order, "), "{stdout}");
+    assert!(stdout.starts_with("nothing was dead: no room was freed; 2 records put in order, "), "{stdout}");
     assert!(!stdout.contains("became") && !stdout.contains("0 dead"), "{stdout}");
     assert_eq!(place.run("compact", &[]).1, "nothing to compact\n");
 }

@@ -346,7 +346,7 @@ fn copy(from: &Path, to: &Path) {
         if path.is_dir() {
             copy(&path, &into);
         } else {
-            // `fs::copy` keeps no times, and what is unchanged is reported by them.
+            // `fs::copy` keeps no times, and what is unchanged is known by them.
             fs::copy(&path, &into).unwrap();
         }
     }

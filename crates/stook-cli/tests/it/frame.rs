@@ -43,7 +43,7 @@ fn a_pipe_has_no_colours_and_neither_has_anything_under_no_color() {
 }
 
 #[test]
-fn a_reader_that_left_is_reported_by_the_exit_code_alone() {
+fn a_reader_that_left_shows_in_the_exit_code_alone() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let ended = stook(["--help"]).stdout(writer).output().unwrap();
@@ -72,6 +72,16 @@ fn what_is_nearly_right_is_told_what_it_might_mean() {
         let (code, _, stderr) = ended(&mut stook(args));
         assert_eq!(code, 2, "{args:?}");
         assert!(stderr.contains("tip: ") && stderr.contains(reported), "{stderr}");
+    }
+}
+
+/// Before: the lines of `load`, `compact` and `cat` were wider.
+#[test]
+fn the_list_of_commands_fits_into_80_columns() {
+    let (code, stdout, _) = ended(stook(["--help"]).env("COLUMNS", "80"));
+    assert_eq!(code, 0);
+    for line in stdout.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
     }
 }
 
@@ -104,7 +114,7 @@ fn help_is_as_wide_as_the_terminal_and_wrapped_once() {
 
 /// Before, what an example does was broken into a column of one word, or went on at the left edge.
 #[test]
-fn examples_are_reported_side_by_side_or_one_below_the_other() {
+fn examples_stand_side_by_side_or_one_below_the_other() {
     for command in stook_cli::cli::command().get_subcommands() {
         for columns in [40, 60, 80, 100] {
             let mut help = stook([command.get_name(), "--help"]);

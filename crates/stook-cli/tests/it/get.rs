@@ -181,7 +181,7 @@ fn a_device_is_written_to_and_stays_a_device() {
 }
 
 #[test]
-fn a_reader_that_has_read_enough_is_reported_by_the_exit_code_alone() {
+fn a_reader_that_has_read_enough_shows_in_the_exit_code_alone() {
     let place = Place::filled();
     let mut child =
         place.command("get", &["long"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -230,14 +230,26 @@ fn nothing_outside_the_directory_is_written_through_what_is_in_it() {
 }
 
 #[test]
-fn the_file_that_somebody_names_is_replaced_and_what_a_link_leads_to_is_not() {
+fn a_link_that_somebody_names_leads_to_the_file_that_is_made_or_replaced() {
     let place = Place::filled();
-    fs::write(place.path("behind"), "of somebody else").unwrap();
-    symlink("behind", place.path("link")).unwrap();
-    assert_eq!(place.run("get", &["a/one", "--output", "link"]).0, 0);
-    assert_eq!(fs::read(place.path("behind")).unwrap(), b"of somebody else");
-    assert!(!fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
-    assert_eq!(fs::read(place.path("link")).unwrap(), b"first of all");
+    fs::create_dir(place.path("d")).unwrap();
+    symlink("d/next", place.path("link")).unwrap();
+    symlink("../behind", place.path("d/next")).unwrap();
+    for (name, body) in [("a/one", "first of all"), ("a/two", "second")] {
+        let (code, _, stderr) = place.run("get", &[name, "--output", "link"]);
+        assert_eq!(code, 0, "{stderr}");
+        for link in ["link", "d/next"] {
+            assert!(fs::symlink_metadata(place.path(link)).unwrap().is_symlink());
+        }
+        assert!(fs::symlink_metadata(place.path("behind")).unwrap().is_file());
+        assert_eq!(fs::read_to_string(place.path("behind")).unwrap(), body);
+    }
+    for (name, leads_to) in [("in-pack", "p.stook/new"), ("nowhere", "none/new"), ("ring", "ring")] {
+        symlink(leads_to, place.path(name)).unwrap();
+        assert_eq!(place.run("get", &["a/one", "--output", name]).0, 1, "{name}");
+        assert!(fs::symlink_metadata(place.path(name)).unwrap().is_symlink(), "{name}");
+    }
+    assert!(!place.path("p.stook/new").exists());
 }
 
 #[test]

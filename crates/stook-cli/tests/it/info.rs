@@ -27,7 +27,7 @@ fn live_and_dead_are_told_apart_for_the_pack_its_groups_and_segments() {
 }
 
 #[test]
-fn people_are_reported_the_same_and_what_to_do() {
+fn people_are_told_the_same_and_what_to_do() {
     let (code, stdout, stderr) = Place::filled().run("info", &[]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     for part in ["complete, generation", "6 records", "1 record,", "nothing to do", "(default)", "sealed"] {

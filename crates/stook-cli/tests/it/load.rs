@@ -28,7 +28,7 @@ fn the_share_of_the_device_is_measured_when_asked_for() {
 }
 
 #[test]
-fn people_are_reported_records_bytes_time_and_rate() {
+fn people_are_told_records_bytes_time_and_rate() {
     let (code, stdout, stderr) = Place::filled().run("load", &["--device-share"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(stdout.starts_with("6 records, 5.00 MB in "), "{stdout}");

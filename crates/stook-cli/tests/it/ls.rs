@@ -82,7 +82,7 @@ fn an_empty_pack_has_no_lines() {
 }
 
 #[test]
-fn a_reader_that_has_read_enough_is_reported_by_the_exit_code_alone() {
+fn a_reader_that_has_read_enough_shows_in_the_exit_code_alone() {
     let place = Place::new();
     let mut writer = place.writer();
     for id in 0..50_000 {

@@ -30,13 +30,28 @@ mod unpack;
 mod xattrs;
 
 use std::ffi::OsStr;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 /// The built program, with nothing of the caller's environment that changes what it prints.
 fn stook<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stook"));
     command.args(args).env_remove("STOOK_ENGINE").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
     command
+}
+
+/// Waits until something is so; fails if the program ends before.
+fn wait_until(child: &mut Child, mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends a signal to the program, by its name: `-INT` is Ctrl-C.
+fn send(signal: &str, child: &Child) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(status.unwrap().success(), "{signal} was not sent");
 }
 
 /// Exit code, stdout and stderr.

@@ -4,14 +4,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use stook::pack::format::attributes::{CTIME_NS, INODE, Name, Value};
 use stook::pack::{OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 
-use super::packs::{Place, documented};
-use super::{ended, stook};
+use super::packs::{Place, documented, make_long_file};
+use super::{ended, send, stook, wait_until};
 
 fn write(place: &Place, name: &str, bytes: impl AsRef<[u8]>) {
     let path = place.path(name);
@@ -174,8 +173,7 @@ fn an_interrupted_run_and_one_without_its_root_delete_nothing() {
         ended(stook(["pack", "tree", "p.stook", "--delete", "--force"]).current_dir(place.dir.path()));
     assert_eq!((code, keys(&place)), (1, vec!["gone".to_owned()]));
     fs::rename(place.path("away"), place.path("tree")).unwrap();
-    // A file that nobody is done with soon, and that takes no room.
-    fs::File::create(place.path("tree/endless")).unwrap().set_len(1 << 40).unwrap();
+    make_long_file(&place);
     let segments = || {
         let files = fs::read_dir(&place.pack).unwrap().map(|file| file.unwrap());
         files.filter(|file| file.file_name().to_string_lossy().starts_with("segment-")).count()
@@ -183,12 +181,9 @@ fn an_interrupted_run_and_one_without_its_root_delete_nothing() {
     let before = segments();
     let mut command = stook(["pack", "tree", "p.stook", "--delete", "--force"]);
     let child = command.current_dir(place.dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = child.unwrap();
-    while segments() == before {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let mut child = child.unwrap();
+    wait_until(&mut child, || segments() != before);
+    send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(keys(&place), ["gone"]);
@@ -465,6 +460,14 @@ fn more_than_half_of_a_tree_is_deleted_only_when_that_is_said() {
     refused(&["pack", "empty", "p.stook", "--delete", "--max-delete", "3"], "more than the 3");
     let (code, report) = json(&place, &["pack", "empty", "p.stook", "--delete", "--dry-run"]);
     assert_eq!((code, report["gone"].as_array().unwrap().len()), (1, 4), "what would go is shown: {report}");
+    // Nothing of that tree is packed then, and the dry run knows it.
+    write(&place, "other/x", "x");
+    for more in [&["--dry-run"][..], &[]] {
+        let args = [&["pack", "other", "p.stook", "--delete"][..], more].concat();
+        let (code, report) = json(&place, &args);
+        let counts = ["files", "directories", "replaced", "unchanged", "bytes"].map(|name| &report[name]);
+        assert!(code == 1 && counts.iter().all(|count| **count == 0), "{args:?}: {report}");
+    }
     fs::remove_file(place.path("tree/a")).unwrap();
     fs::remove_file(place.path("tree/b")).unwrap();
     assert_eq!(json(&place, &["pack", "tree", "p.stook", "--delete"]).1["deleted"], 2, "half of them");

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::packs::{Place, documented};
-use super::{ended, stook};
+use super::packs::{Place, documented, make_long_file};
+use super::{ended, send, stook, wait_until};
 
 fn write(place: &Place, name: &str, bytes: impl AsRef<[u8]>) {
     let path = place.path(name);
@@ -99,24 +99,20 @@ fn a_run_that_is_killed_goes_on_at_the_next() {
 #[test]
 fn ctrl_c_leaves_a_pack_that_says_it_is_incomplete() {
     let place = Place::new();
-    // A file that nobody is done with soon, and that takes no room.
     fs::create_dir(place.path("tree")).unwrap();
-    fs::File::create(place.path("tree/endless")).unwrap().set_len(1 << 40).unwrap();
-    let child = stook(["pack", "tree", "p.stook"])
+    make_long_file(&place);
+    let mut child = stook(["pack", "tree", "p.stook"])
         .current_dir(place.dir.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while !segment_in(&place.pack) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    wait_until(&mut child, || segment_in(&place.pack));
+    send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, run it again to go on"));
-    fs::File::create(place.path("tree/endless")).unwrap().set_len(5).unwrap();
+    fs::File::create(place.path("tree/long")).unwrap().set_len(5).unwrap();
     let (code, report) = json(&place, &["load", "p.stook"]);
     assert_eq!((code, &report["complete"]), (1, &false.into()));
     assert_eq!(run(&place, &["pack", "tree", "p.stook"]).0, 0);

@@ -92,6 +92,13 @@ pub(crate) fn long_body() -> Vec<u8> {
     (0..1_250_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
 
+/// A file that packing is not done with soon: without a block, and no longer than there is room for
+/// in a pack beside it.
+pub(crate) fn make_long_file(place: &Place) {
+    let len = (stook::storage::free_bytes(place.dir.path()).unwrap() / 4).min(1 << 40);
+    std::fs::File::create(place.path("tree/long")).unwrap().set_len(len).unwrap();
+}
+
 /// Runs a command with these bytes on its stdin.
 pub(crate) fn fed(command: &mut Command, input: &[u8]) -> (i32, Vec<u8>, String) {
     let mut child =
@@ -111,10 +118,14 @@ pub(crate) fn documented(command: &str, value: &serde_json::Value) {
     let guide = std::fs::read_to_string(Path::new(guide)).unwrap();
     let heading = format!("## `{command}`");
     let section = guide.split("\n## ").find(|s| format!("## {s}").starts_with(&heading)).unwrap();
+    // A section may say that fields are those of another.
+    let is_linked =
+        |s: &&str| s.split('`').nth(1).is_some_and(|name| section.contains(&format!("](#{name})")));
+    let linked: String = guide.split("\n## ").skip(1).filter(is_linked).collect();
     assert_eq!(value["schema"], format!("stook.{command}/1"));
     // What all commands share stands before the first of them.
     let shared = guide.split("\n## ").next().unwrap();
-    check_fields(command, &[shared, section].concat(), value);
+    check_fields(command, &[shared, section, &linked].concat(), value);
 }
 
 fn check_fields(command: &str, section: &str, value: &serde_json::Value) {

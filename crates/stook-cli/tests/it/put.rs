@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::packs::{Place, documented, fed, long_body, refuses_what_is_no_pack};
-use super::stook;
+use super::{send, stook, wait_until};
 
 #[test]
 fn a_file_and_stdin_come_back_and_a_missing_pack_is_made() {
@@ -62,8 +62,10 @@ fn a_file_takes_its_mode_along_and_attributes_are_kept() {
 fn what_cannot_be_put_changes_nothing() {
     let place = Place::new();
     fs::write(place.path("in"), "x").unwrap();
+    let long = "g".repeat(300);
     for (args, code) in [
         (&["k", "absent"][..], 1),
+        (&["k", "in", "--group", long.as_str()], 1),
         (&["k", "."], 2),
         (&["id:x", "in"], 2),
         (&["k", "in", "--attr", "novalue"], 2),
@@ -215,8 +217,7 @@ fn a_signal_ends_a_wait_for_input_and_what_its_producer_left_is_not_put() {
             stdin.write_all(b"stook-records 1\n").unwrap();
             // Until it listens to signals, and waits: nothing tells from outside.
             std::thread::sleep(std::time::Duration::from_millis(300));
-            let kill = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
-            assert!(kill.unwrap().success());
+            send(signal, &child);
             if closes {
                 drop(stdin);
                 assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?} {signal}, and its input ended");
@@ -245,10 +246,7 @@ fn two_signals_at_once_are_one_and_the_room_is_given_back() {
     let mut child = place.command("put", &["k"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || while stdin.write_all(&long_body()).is_ok() {});
-    while length() < before.1 + (16 << 20) {
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_until(&mut child, || length() >= before.1 + (16 << 20));
     // Two that are not the same: one of two equal ones may be lost.
     let both = "kill -TERM $0; kill -HUP $0";
     let kill = std::process::Command::new("sh").args(["-c", both, &child.id().to_string()]).status();
@@ -269,8 +267,7 @@ fn an_interrupted_stream_changes_nothing() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"stook-records 1\n").unwrap();
     stdin.write_all(&entry(1, b"new", &[7; 3_000_000])).unwrap();
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
+    send("-INT", &child);
     // A read under way goes on: what comes next is looked at after the signal.
     let rest = [entry(1, b"more", b"x"), end(2)].concat();
     let written = stdin.write_all(&rest);
@@ -278,6 +275,31 @@ fn an_interrupted_stream_changes_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{written:?}");
     assert_eq!(place.run("ls", &["-l"]).1, before);
     assert_eq!(place.run("check", &[]).0, 0);
+}
+
+/// Before: an empty pack was left, which said that it was complete.
+#[test]
+fn what_was_made_for_a_put_that_fails_is_taken_back() {
+    use std::io::Write as _;
+    let place = Place::new();
+    for args in [&["k"][..], &["--batch"]] {
+        let mut child = place.command("put", args).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"stook-records 1\n").unwrap();
+        wait_until(&mut child, || place.pack.exists());
+        send("-INT", &child);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
+        drop(stdin);
+        assert!(!place.pack.exists(), "{args:?}");
+    }
+    // A directory that was there stays, without a file, and so does a pack.
+    fs::create_dir(&place.pack).unwrap();
+    let cut = [b"stook-records 1\n".to_vec(), entry(1, b"k", b"body")].concat();
+    assert_eq!(fed(&mut place.command("put", &["--batch"]), &cut).0, 1);
+    assert_eq!(fs::read_dir(&place.pack).unwrap().count(), 0);
+    assert_eq!(fed(&mut place.command("put", &["k"]), b"x").0, 0);
+    assert_eq!(fed(&mut place.command("put", &["--batch"]), &cut).0, 1);
+    assert_eq!(place.run("get", &["k"]).1, "x");
 }
 
 #[test]

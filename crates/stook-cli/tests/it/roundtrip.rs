@@ -200,7 +200,7 @@ fn several_roots_keep_their_names_and_missing_ones_are_an_error() {
 }
 
 #[test]
-fn existing_files_are_kept_unless_reported() {
+fn existing_files_are_kept_unless_told_otherwise() {
     let place = Place::filled();
     fs::create_dir_all(place.path("out/a")).unwrap();
     fs::write(place.path("out/a/one"), b"mine").unwrap();

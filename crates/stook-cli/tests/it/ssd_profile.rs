@@ -48,7 +48,7 @@ fn a_file_is_measured_reported_and_removed() {
         serde_json::from_slice(&fs::read(place.path().join("out/study.json")).unwrap()).unwrap();
     let page = fs::read_to_string(place.path().join("out/study.html")).unwrap();
     let data: Value = serde_json::from_str(page_conformance(&page, &CHARTS)).unwrap();
-    // All of it would be too long to be reported.
+    // All of it would be too long for a message.
     assert!(data == study, "the data of the page is not the result");
     assert!(is_empty(&place.path().join("work")), "the test file is gone");
     let bench = study.as_object_mut().unwrap().remove("bench").unwrap();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::packs::{Place, documented};
 use super::trees::{described, nasty};
-use super::{ended, stook};
+use super::{ended, send, stook, wait_until};
 
 /// `stook study many-small-files ARGS…` in a place, without emptying the caches of the machine that
 /// tests.
@@ -277,12 +277,8 @@ fn ctrl_c_ends_it_and_what_is_left_is_cleaned() {
     command.args(["--files", "5000000", "--size", "0"]).current_dir(place.dir.path()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let partial: PathBuf = place.path("work/5000000x0.tree.partial");
-    while !partial.exists() {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    wait_until(&mut child, || partial.exists());
+    send("-INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!place.path("out/study.json").exists() && !place.path("work/5000000x0.tree").exists());
     assert_eq!(study(&place, ["--clean"]).0, 0);

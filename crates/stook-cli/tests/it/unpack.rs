@@ -9,7 +9,7 @@ use stook::pack::{Attributes, FileKind, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions};
 
 use super::packs::{Place, documented, key, refuses_what_is_no_pack};
-use super::stook;
+use super::{send, stook, wait_until};
 
 #[test]
 fn records_that_were_put_come_out_as_files_and_numbers_are_reported() {
@@ -67,7 +67,7 @@ fn an_incomplete_pack_gives_what_it_has() {
 }
 
 #[test]
-fn exclusions_are_reported_as_pack_tells_them() {
+fn exclusions_are_reported_as_pack_reports_them() {
     let place = a_tree();
     let run = |args: &[&str]| super::ended(stook(args).current_dir(place.dir.path()));
     let mut tar = std::process::Command::new("tar");
@@ -175,12 +175,9 @@ fn ctrl_c_leaves_no_half_file() {
     writer.finish(true).unwrap();
     let mut command = stook(["unpack", "p.stook", "out"]);
     let child = command.current_dir(place.dir.path()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let child = child.unwrap();
-    while !part_in(&place) {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let mut child = child.unwrap();
+    wait_until(&mut child, || part_in(&place));
+    send("-INT", &child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted, what is there is whole"));
@@ -311,7 +308,7 @@ fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
     for group in [&[][..], &["--group", ""]] {
         let (code, unpacked) = place.json("unpack", &[&["out"][..], group].concat());
         assert_eq!(code, 1, "{unpacked}");
-        let (code, exported) = place.json("unpack", &[&["--tar", "x.tar"][..], group].concat());
+        let (code, exported) = place.json("unpack", &[&["--tar", "x.tar", "--force"][..], group].concat());
         assert_eq!(code, 1, "{exported}");
         assert_eq!(reported(&exported), reported(&unpacked), "{group:?}");
         assert_eq!(
@@ -346,6 +343,59 @@ fn a_tar_has_what_unpacking_makes_and_fails_where_that_fails() {
     assert_eq!((code, keys), (1, vec!["nowhere", "of-dir", "own", "ring1", "ring2"]), "{report}");
     let (code, report) = place.json("check", &["--repair", "new.stook"]);
     assert_eq!((code, report["damages"].as_array().unwrap().len()), (1, 5), "{report}");
+}
+
+#[test]
+fn a_tar_that_is_there_is_kept_where_the_new_one_would_have_less() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    for name in ["a", "b"] {
+        writer.put("", &key(name), &Attributes::new(), format!("body of {name}").as_bytes()).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let tar = |to: &str, more: &[&str]| place.run("unpack", &[&["--tar", to][..], more].concat());
+    let listed = |name: &str| {
+        let mut tar = std::process::Command::new("tar");
+        let (code, stdout, stderr) = super::ended(tar.arg("-tf").arg(place.path(name)));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
+        stdout
+    };
+    // A link that somebody made is his: what it leads to is made, and then replaced.
+    std::os::unix::fs::symlink("real.tar", place.path("link.tar")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(tar("link.tar", &[]).0, 0);
+        assert!(fs::symlink_metadata(place.path("link.tar")).unwrap().is_symlink());
+        assert_eq!(listed("real.tar"), "a\nb\n");
+        fs::write(place.path("real.tar"), "no tar").unwrap();
+    }
+    assert_eq!(tar("x.tar", &[]).0, 0);
+    for (patterns, ends_with) in [(["--include", "zz"], 1), (["--exclude", "*"], 0)] {
+        let (code, _, stderr) = tar("x.tar", &patterns);
+        assert_eq!((code, listed("x.tar").as_str()), (ends_with, "a\nb\n"), "{patterns:?}: {stderr}");
+    }
+    assert_eq!((tar("new.tar", &["--include", "zz"]).0, place.path("new.tar").exists()), (1, false));
+    place.hurt(&key("a"), 0);
+    let (code, stdout, stderr) = tar("x.tar", &[]);
+    assert_eq!((code, listed("x.tar").as_str()), (1, "a\nb\n"), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("Unpacked 0 files") && stderr.contains("is damaged at offset"),
+        "{stdout}{stderr}"
+    );
+    assert!(stderr.contains("x.tar is there, and was kept") && stderr.contains("--force"), "{stderr}");
+    let (code, report) = place.json("unpack", &["--tar", "x.tar"]);
+    documented("unpack", &report);
+    assert_eq!((code, &report["kept"]), (1, &serde_json::json!([{ "key": "x.tar" }])), "{report}");
+    assert_eq!((&report["files"], report["failures"].as_array().unwrap().len()), (&0.into(), 1), "{report}");
+    for more in [&[][..], &["--force"]] {
+        assert_eq!((tar("new.tar", more).0, listed("new.tar").as_str()), (1, "b\n"), "{more:?}");
+        fs::write(place.path("new.tar"), "of before").unwrap();
+    }
+    fs::remove_file(place.path("p.stook/segment-0000000000000001")).unwrap();
+    for patterns in [&[][..], &["--include", "zz"]] {
+        let (code, stdout, stderr) = tar("x.tar", patterns);
+        assert_eq!((code, listed("x.tar").as_str()), (1, "a\nb\n"), "{patterns:?}: {stdout}{stderr}");
+    }
 }
 
 /// A tree with files of all kinds, and nothing made of it yet.

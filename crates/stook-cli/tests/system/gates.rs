@@ -76,7 +76,7 @@ fn a_device_that_gets_slower_is_not_steady() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found = only_run(&serde_json::from_slice(&output.stdout).unwrap());
-    assert_fired(&found, "steady_spread", "the device was not in a steady state");
+    assert_fired(&found, "steady_spread", "the storage was not in a steady state");
     assert_passed(&found, &["device_bytes_read"]);
 }
 
@@ -145,10 +145,10 @@ fn a_processor_that_others_use_is_not_the_device() {
     command.args(["-c", "0"]).arg(cell.get_program()).args(cell.get_args());
     let _busy = Busy::on_the_first_processor();
     let found = measured(&mut command);
-    assert_fired(&found, "processor_wait", "for a processor that other threads used");
+    assert_fired(&found, "processor_wait", "for a processor that other programs used");
 }
 
-/// Before: "a thread waited … for a processor that other threads used", where there were none.
+/// Before: "a thread waited … for a processor that other programs used", where there were none.
 #[test]
 fn a_quota_of_processors_is_reported_as_one() {
     let device = LoopDevice::mount(64 * MIB, 512);

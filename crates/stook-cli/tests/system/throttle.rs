@@ -20,18 +20,11 @@ impl Throttle {
     /// A group without a limit so far.
     pub(crate) fn of(device: &LoopDevice) -> Self {
         let device = fs::read_to_string(device.sys().join("dev")).unwrap().trim().to_owned();
-        let name = format!("stook-throttle-{}", std::process::id());
-        let (root, file, key) = match fs::read_to_string("/sys/fs/cgroup/cgroup.controllers") {
-            Ok(controllers) => {
-                assert!(controllers.split_whitespace().any(|name| name == "io"), "no io in {controllers}");
-                fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+io").unwrap();
-                ("/sys/fs/cgroup", "io.max", "riops=")
-            }
-            // Version 1 has a tree of its own for each controller.
-            Err(_) => ("/sys/fs/cgroup/blkio", "blkio.throttle.read_iops_device", ""),
-        };
-        let group = Path::new(root).join(name);
-        fs::create_dir(&group).unwrap();
+        let (root, file, key) = controller("io")
+            .map_or((PathBuf::from("/sys/fs/cgroup/blkio"), "blkio.throttle.read_iops_device", ""), |root| {
+                (root, "io.max", "riops=")
+            });
+        let group = make(&root, "throttle");
         Self { group, file, key, device }
     }
 
@@ -58,18 +51,12 @@ pub(crate) struct Quota(PathBuf);
 
 impl Quota {
     pub(crate) fn of_a_fifth() -> Self {
-        let name = format!("stook-quota-{}", std::process::id());
-        let (root, file, quota) = match fs::read_to_string("/sys/fs/cgroup/cgroup.controllers") {
-            Ok(controllers) => {
-                assert!(controllers.split_whitespace().any(|name| name == "cpu"), "no cpu in {controllers}");
-                fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
-                ("/sys/fs/cgroup", "cpu.max", "20000 100000")
-            }
-            // Its period is 100 ms unless told otherwise.
-            Err(_) => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
-        };
-        let group = Path::new(root).join(name);
-        fs::create_dir(&group).unwrap();
+        // The period of version 1 is 100 ms where nothing else is set.
+        let (root, file, quota) = controller("cpu")
+            .map_or((PathBuf::from("/sys/fs/cgroup/cpu"), "cpu.cfs_quota_us", "20000"), |root| {
+                (root, "cpu.max", "20000 100000")
+            });
+        let group = make(&root, "quota");
         fs::write(group.join(file), quota).unwrap();
         Self(group)
     }
@@ -84,6 +71,22 @@ impl Drop for Quota {
     fn drop(&mut self) {
         remove(&self.0);
     }
+}
+
+/// Where groups with this controller are made, where control groups are of version 2; version 1 has a
+/// tree of its own for each controller.
+fn controller(name: &str) -> Option<PathBuf> {
+    let root = Path::new("/sys/fs/cgroup");
+    let controllers = fs::read_to_string(root.join("cgroup.controllers")).ok()?;
+    assert!(controllers.split_whitespace().any(|found| found == name), "no {name} in {controllers}");
+    fs::write(root.join("cgroup.subtree_control"), format!("+{name}")).unwrap();
+    Some(root.to_path_buf())
+}
+
+fn make(root: &Path, purpose: &str) -> PathBuf {
+    let group = root.join(format!("stook-{purpose}-{}", std::process::id()));
+    fs::create_dir(&group).unwrap();
+    group
 }
 
 fn inside(group: &Path, command: &Command) -> Command {

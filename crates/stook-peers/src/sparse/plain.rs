@@ -22,7 +22,7 @@ pub(crate) const MADE: [&str; 2] = ["svfsc.cpp", "svfsc-plain"];
 #[derive(Debug)]
 pub(crate) struct Plain {
     program: PathBuf,
-    /// The compiler and what it was reported.
+    /// The compiler and its options.
     pub(crate) built: String,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_reported_in_lines_of_words() {
+    fn work_is_written_in_lines_of_words() {
         let text = driver_text(&Work::need(16_384)).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "work need 0 1");

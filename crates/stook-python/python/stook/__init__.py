@@ -74,7 +74,19 @@ from ._types import (
     UnpackReport,
 )
 
-from ._typing import Access, Attribute, Durability, Key, Kinds, Mode, OnDamage, ScanOrder
+from ._typing import (
+    Access,
+    Attribute,
+    Durability,
+    Key,
+    Kinds,
+    Mode,
+    OnDamage,
+    Overwrite,
+    ScanOrder,
+    StudyName,
+    Workload,
+)
 
 _Mapping.register(Pack)
 _Mapping.register(SparseStore)
@@ -128,6 +140,7 @@ __all__ = [
     "NotHeldError",
     "OnDamage",
     "OutOfBoundsError",
+    "Overwrite",
     "Pack",
     "PackInfo",
     "PackTreeReport",
@@ -152,9 +165,11 @@ __all__ = [
     "Split",
     "Stat",
     "StoppedError",
+    "StudyName",
     "StudyResult",
     "UnpackReport",
     "UnsupportedError",
+    "Workload",
     "__version__",
     "bench",
     "check",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import os
 import re
 import subprocess
@@ -12,14 +13,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union, get_args
 
-from ._errors import Error
+from ._errors import Error, InvalidError
 from ._progress import callback
+from ._typing import StudyName
 from .__main__ import find_binary
 
 if TYPE_CHECKING:
-    from ._typing import TimeProgress
+    from ._typing import TimeProgress, Workload
 
 
 class MeasurementError(Error, RuntimeError):
@@ -155,7 +157,9 @@ class StudyResult:
         return f'<iframe srcdoc="{shown}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
 
-#: How often it is reported for how long a measurement runs.
+#: With what the command-line tool ends where its arguments make no sense.
+_WRONG_USAGE = 2
+#: How often the caller is told for how long a measurement runs.
 _REPORT_SECONDS = 0.25
 #: What arguments of `bench` are called on the command line; those that have values first.
 _BENCH_OPTIONS = {
@@ -193,13 +197,14 @@ def _run(arguments: Sequence[str], progress: object) -> dict[str, Any]:
             raise
     # 1: measured, and something in it did not pass its checks.
     if process.returncode not in (0, 1) or not out.strip():
-        raise MeasurementError(_message(errors.decode(errors="replace")) or f"it ended with status {process.returncode}")
+        message = _message(errors.decode(errors="replace")) or f"it ended with status {process.returncode}"
+        raise InvalidError(message) if process.returncode == _WRONG_USAGE else MeasurementError(message)
     document: dict[str, Any] = json.loads(out)
     return document
 
 
 def _outputs(process: subprocess.Popen[bytes], report: Optional[Callable[..., object]]) -> tuple[bytes, bytes]:
-    """What a process writes until it ends; it is reported for how long it runs."""
+    """What a process writes until it ends; `report` is told for how long it runs."""
     began = time.monotonic()
     while report is not None:
         try:
@@ -207,6 +212,17 @@ def _outputs(process: subprocess.Popen[bytes], report: Optional[Callable[..., ob
         except subprocess.TimeoutExpired:
             report(time.monotonic() - began)
     return process.communicate()
+
+
+def _seconds(name: str, value: float) -> str:
+    """Seconds as the command line takes them."""
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise InvalidError(f"argument '{name}': a number of seconds is wanted, not {value!r}") from None
+    if not 0 <= seconds < math.inf:
+        raise InvalidError(f"argument '{name}': 0 s or more is wanted, not {value} s")
+    return f"{seconds:.3f}s"
 
 
 def _list(values: object) -> str:
@@ -217,7 +233,7 @@ def _list(values: object) -> str:
 def bench(
     path: Union[str, os.PathLike[str]],
     *,
-    rw: Union[str, Sequence[str]] = "randread",
+    rw: Union[Workload, Sequence[Workload]] = "randread",
     block_size: Union[int, str, Sequence[Union[int, str]]] = "4K",
     depth: Union[int, Sequence[int]] = 1,
     jobs: Union[int, Sequence[int]] = 1,
@@ -250,9 +266,10 @@ def bench(
         Figures of every cell, with a table in notebooks.
 
     Raises:
-        stook.MeasurementError: What the command-line tool refused.
+        stook.InvalidError: An argument makes no sense.
+        stook.MeasurementError: It could not be measured.
     """
-    times = [f"{round(duration * 1000)}ms" for duration in (seconds, ramp_seconds)]
+    times = [_seconds("seconds", seconds), _seconds("ramp_seconds", ramp_seconds)]
     values = [rw, block_size, depth, jobs, *times, read_share, file_size]
     # In one piece each: a value that begins with `-` is refused as a value.
     given = [f"{name}={_list(value)}" for name, value in zip(_BENCH_OPTIONS, values) if value is not None]
@@ -261,7 +278,7 @@ def bench(
     return BenchResult(path=os.fspath(path), cells=[_cell(cell) for cell in document["cells"]], document=document)
 
 
-def study(name: str, *, options: Sequence[str] = (), progress: TimeProgress = None) -> StudyResult:
+def study(name: StudyName, *, options: Sequence[str] = (), progress: TimeProgress = None) -> StudyResult:
     """Repeats a published study on this machine and lays its figures beside the published ones.
 
     Args:
@@ -273,8 +290,11 @@ def study(name: str, *, options: Sequence[str] = (), progress: TimeProgress = No
         Tables, conclusions and a page, which notebooks show.
 
     Raises:
-        stook.MeasurementError: What the command-line tool refused.
+        stook.InvalidError: There is no such study, or an option makes no sense.
+        stook.MeasurementError: It could not be measured.
     """
+    if name not in (names := get_args(StudyName)):
+        raise InvalidError(f"argument 'name': one of {', '.join(map(repr, names))} is wanted, not {name!r}")
     with tempfile.TemporaryDirectory(prefix="stook-study-") as folder:
         document = _run(["study", name, "--out", folder, *options], progress)
         pages = sorted(Path(folder).rglob("*.html"))

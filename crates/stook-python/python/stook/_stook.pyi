@@ -214,17 +214,18 @@ class Pack:
 
     Raises:
         FileNotFoundError: There is nothing at ``path``.
-        stook.NotAPackError: What is at ``path`` is no pack. stook.ExistsError: Mode ``"x"``, and
-        there is a pack. stook.LockedError: Another process, or another object, writes to it.
+        stook.NotAPackError: What is at ``path`` is no pack.
+        stook.ExistsError: Mode ``"x"``, and there is a pack.
+        stook.LockedError: Another process, or another object, writes to it.
         stook.NoSuchStateError: There is no such generation, history does not go back so far, or
-        ``at`` is before the first
-            record.
+            ``at`` is before the first record.
         stook.DamagedError: Its manifest is not what was written.
 
     Warns:
         stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what
-        was found and mended. stook.DamageWarning: Something else of it is damaged, so that records
-        may be missing: `Pack.damages` says what.
+            was found and mended.
+        stook.DamageWarning: Something else of it is damaged, so that records may be missing:
+            `Pack.damages` says what.
 
     Examples:
         >>> import stook
@@ -547,8 +548,9 @@ class Pack:
 
         Raises:
             stook.DamagedError: A record is not what was written; from the iterator, which goes on
-            behind it. stook.InvalidError: The pack was opened with ``at`` or ``generation``: a
-            state of the past does not grow.
+                behind it.
+            stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the
+                past does not grow.
 
         Examples:
             >>> import stook

@@ -1,10 +1,11 @@
 # The types of the operations of the native half. The documentation is copied from it by `scripts/python stubs`.
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import PosixPath
 from typing import Union
 
 from ._types import CheckReport, PackTreeReport, RepairReport, UnpackReport
-from ._typing import Attributes, Path, Progress
+from ._typing import Attributes, Overwrite, Path, Progress
 
 def pack_tree(
     sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],
@@ -99,16 +100,18 @@ def unpack(
     pack: Path,
     target: Union[Path, None] = None,
     *,
-    overwrite: str = "never",
+    overwrite: Overwrite = "never",
     group: Union[str, list[str], None] = None,
     prefix: Union[str, bytes, None] = None,
     include: Union[str, Sequence[str], None] = None,
     exclude: Union[str, Sequence[str], Callable[[str], object], None] = None,
     select: Union[Callable[[str], object], None] = None,
-    threads: int = 4,
+    threads: Union[int, None] = None,
     xattrs: bool = True,
     force: bool = False,
+    with_owner: bool = True,
     tar: Union[Path, None] = None,
+    at: Union[datetime, str, float, int, None] = None,
     progress: Progress = None,
 ) -> UnpackReport:
     """Unpacks a pack, or a tar or zip archive, into a directory: every file is whole or absent, and
@@ -128,12 +131,17 @@ def unpack(
             Or a callable, called with paths and those of directories above them: what it says
             ``True`` to is left out in the same way.
         select: Called with each path that is left; what it says ``False`` to is left out.
-        threads: Threads that write small files of a pack.
+        threads: Threads that write small files of a pack; 8 unless given.
         xattrs: Whether extended attributes are set, or written to the tar, access control lists
             among them. How many files lack some, because the file system does not take them, is in
             ``unset_xattrs``. Those that grant rights are set only where root restores owners.
-        force: Write what fits, even where there is less room than all of it needs.
+        force: Write what fits, even where there is less room than all of it needs. Of a tar:
+            replace a file that is there even where something is missing in the new one.
+        with_owner: Whether owners are restored, as root; nobody else can.
         tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
+            A file that is there is replaced only by a tar of all that was asked for; else it stays,
+            and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
+        at: The state of a pack at this time rather than the newest, as for `Pack`.
         progress: Called now and then with the records and bytes so far, on another thread. ``True``
             shows a bar with tqdm.
 
@@ -144,8 +152,13 @@ def unpack(
         OSError: The target cannot be made, or reading the pack fails.
         stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
         stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
-        is removed again. Or
-            what is asked of an archive only packs have: groups, ``tar``.
+            is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
+            ``at``.
+        stook.NoSuchStateError: History does not go back so far, or ``at`` is before the first
+            record.
+
+    Warns:
+        stook.DamageWarning: Damage was met that is not a failure of one path: ``damages`` lists it.
 
     Examples:
         >>> import stook

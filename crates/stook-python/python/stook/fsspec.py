@@ -305,7 +305,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         try:
             below = opened.listdir(key)
         except (FileNotFoundError, NotADirectoryError):
-            # A file or an id; else it is reported below that there is none.
+            # A file or an id; else it is said below that there is none.
             below = []
         for stat in filter(lambda one: _is_path(one.key), below):
             name = _joined(pack, str(stat.key))
@@ -564,7 +564,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     ) -> list[Any]:
         """Ranges of files, in their order; those of one file are fetched together."""
         if max_gap is not None:
-            raise InvalidError("how far apart ranges are that one request fetches is reported by max_gap in sparse_options=")
+            raise InvalidError("how far apart ranges may be that one request fetches is set by max_gap in sparse_options=")
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
         if not len(paths) == len(starts) == len(ends):
@@ -657,7 +657,7 @@ class _Fetch:
         self.whole: Optional[bytes] = None
         self.reported_size, self.signs, self.proof, wait = self._settled()
         self.size = self.reported_size
-        #: Whether another state of the file would be reported by something else.
+        #: Whether another state of the file would show in what it says of itself.
         self.is_settled = wait == 0
 
     def begin(self, is_whole: bool) -> None:

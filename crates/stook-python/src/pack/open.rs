@@ -100,7 +100,8 @@ pub(crate) fn time_ns_of(at: &Bound<'_, PyAny>) -> PyResult<i64> {
 }
 
 /// Where there is no state at a time that is an int: that it was taken for nanoseconds.
-pub(crate) fn with_time_hint(at: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+pub(crate) fn with_time_hint(at: Option<&Bound<'_, PyAny>>, error: PyErr) -> PyErr {
+    let Some(at) = at else { return error };
     let hinted = || -> PyResult<PyErr> {
         let class = at.py().import("stook._errors")?.getattr("NoSuchStateError")?;
         if at.extract::<i64>().is_err() || !error.value(at.py()).is_instance(&class)? {

@@ -46,17 +46,18 @@ use crate::reports::getters;
 ///
 /// Raises:
 ///     FileNotFoundError: There is nothing at ``path``.
-///     stook.NotAPackError: What is at ``path`` is no pack. stook.ExistsError: Mode ``"x"``, and
-///     there is a pack. stook.LockedError: Another process, or another object, writes to it.
+///     stook.NotAPackError: What is at ``path`` is no pack.
+///     stook.ExistsError: Mode ``"x"``, and there is a pack.
+///     stook.LockedError: Another process, or another object, writes to it.
 ///     stook.NoSuchStateError: There is no such generation, history does not go back so far, or
-///     ``at`` is before the first
-///         record.
+///         ``at`` is before the first record.
 ///     stook.DamagedError: Its manifest is not what was written.
 ///
 /// Warns:
 ///     stook.RecoveryWarning: Opened to be written, it was left unfinished by a writer before: what
-///     was found and mended. stook.DamageWarning: Something else of it is damaged, so that records
-///     may be missing: `Pack.damages` says what.
+///         was found and mended.
+///     stook.DamageWarning: Something else of it is damaged, so that records may be missing:
+///         `Pack.damages` says what.
 ///
 /// Examples:
 ///     >>> import stook
@@ -208,10 +209,7 @@ impl Pack {
         if segment_bytes < pack::SEGMENT_LEN_MIN {
             return Err(invalid(format!("segment_bytes is at least 1 MiB, not {segment_bytes}")));
         }
-        Self::open(py, settings).map_err(|error| match at {
-            Some(at) => with_time_hint(at, error),
-            None => error,
-        })
+        Self::open(py, settings).map_err(|error| with_time_hint(at, error))
     }
 
     /// Lets go of the pack. What was put is safe when this returns. Closing twice does nothing.

@@ -475,8 +475,9 @@ impl Pack {
     ///
     /// Raises:
     ///     stook.DamagedError: A record is not what was written; from the iterator, which goes on
-    ///     behind it. stook.InvalidError: The pack was opened with ``at`` or ``generation``: a
-    ///     state of the past does not grow.
+    ///         behind it.
+    ///     stook.InvalidError: The pack was opened with ``at`` or ``generation``: a state of the
+    ///         past does not grow.
     ///
     /// Examples:
     ///     >>> import stook

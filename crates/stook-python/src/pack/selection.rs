@@ -3,15 +3,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping, PyString};
 use stook::names::{Patterns, Selection};
 use stook::ops::Predicate;
+use stook::pack::Attributes;
 use stook::pack::tree::OwnAttributes;
 
 use super::attributes;
 use crate::errors::invalid;
 use crate::key::text_of;
+use crate::numbers::with_prefix;
 
 /// Patterns and predicates, and what a callable of them raised.
 pub(crate) struct Selecting {
@@ -77,13 +80,25 @@ impl Selecting {
     ) -> PyResult<Option<OwnAttributes<'static>>> {
         let Some(callable) = callable("attributes", given)? else { return Ok(None) };
         let raised = self.raised.clone();
-        Ok(Some(Box::new(move |path| {
-            raised.call(&callable, path, |given| match given.is_none() {
-                true => attributes::from_python(None),
-                false => attributes::from_python(Some(given.cast::<PyMapping>()?)),
-            })
-        })))
+        Ok(Some(Box::new(move |path| raised.call(&callable, path, |given| attributes_of(path, given)))))
     }
+}
+
+/// What the callable gave for a path.
+///
+/// # Errors
+/// With the path: there are many, and the mistake may be of one.
+fn attributes_of(path: &[u8], given: &Bound<'_, PyAny>) -> PyResult<Attributes> {
+    let attributes = match given.cast::<PyMapping>() {
+        Ok(mapping) => attributes::from_python(Some(mapping)),
+        Err(_) if given.is_none() => attributes::from_python(None),
+        Err(_) => {
+            let given = given.repr()?;
+            Err(PyTypeError::new_err(format!("a dict, or None, is wanted of the callable, not {given}")))
+        }
+    };
+    let prefix = || format!("argument 'attributes', for {:?}", String::from_utf8_lossy(path));
+    attributes.map_err(|error| with_prefix(given.py(), &prefix(), error))
 }
 
 fn patterns(name: &str, given: Option<&Bound<'_, PyAny>>) -> PyResult<Patterns> {

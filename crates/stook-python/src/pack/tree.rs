@@ -9,6 +9,7 @@ use stook::pack::{DamageLog, Damages};
 
 use super::info;
 use super::selection::Selecting;
+use crate::choices;
 use crate::errors::{OrRaise as _, Raise as _, invalid, warn_of, warn_of_recovery};
 use crate::numbers;
 use crate::paths;
@@ -87,8 +88,8 @@ pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
     sources: &Bound<'py, PyAny>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
-    group: Option<&str>,
-    group_by: Option<&str>,
+    #[pyo3(from_py_with = choices::group)] group: Option<String>,
+    #[pyo3(from_py_with = choices::group_by)] group_by: Option<String>,
     delete: bool,
     #[pyo3(from_py_with = numbers::max_delete)] max_delete: Option<u64>,
     force: bool,
@@ -106,8 +107,8 @@ pub(crate) fn pack_tree<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let roots = paths::one_or_several("sources", sources)?;
-    if roots.is_empty() || !(1..=1024).contains(&threads) {
-        return Err(invalid("at least one source and 1 to 1024 threads are wanted"));
+    if roots.is_empty() {
+        return Err(invalid("argument 'sources': at least one is wanted"));
     }
     let selecting = Selecting::new(include, exclude, select)?;
     let attributes = selecting.attributes(attributes)?;
@@ -125,7 +126,7 @@ pub(crate) fn pack_tree<'py>(
         xattrs,
         as_file,
         dry_run,
-        threads,
+        threads: numbers::threads_up_to(1024, threads)?,
         segment_len: segment_bytes.unwrap_or(all.segment_len),
         ..all
     };
@@ -243,12 +244,12 @@ fn text_of_paths(paths: &[PathBuf]) -> String {
 }
 
 /// Which groups records go to.
-fn grouping_of(group: Option<&str>, group_by: Option<&str>) -> PyResult<Grouping> {
+fn grouping_of(group: Option<String>, group_by: Option<String>) -> PyResult<Grouping> {
     match (group, group_by) {
         (Some(_), Some(_)) => Err(invalid("either group or group_by, not both")),
-        (Some(group), None) => Ok(Grouping::Named(group.to_owned())),
+        (Some(group), None) => Ok(Grouping::Named(group)),
         (None, None) => Ok(Grouping::Default),
-        (None, Some(how)) => parse_grouping(how)
+        (None, Some(how)) => parse_grouping(&how)
             .ok_or_else(|| invalid(format!("group_by is 'none', 'top' or 'hash:N', not '{how}'"))),
     }
 }

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 use stook::ops::contents::{self, Opened};
 use stook::ops::export::Export;
-use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, Unpack, Unpacked};
-use stook::pack::Damage;
+use stook::ops::unpack::{Error, Nothing, PathFilter, Prefix, THREADS, THREADS_MAX, Unpack, Unpacked};
+use stook::pack::{self, Damage};
 use stook::tree::Overwrite;
 
 use super::info;
+use super::open::{time_ns_of, with_time_hint};
 use super::reading::groups_of;
 use super::selection::Selecting;
+use crate::choices::chosen;
 use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
@@ -35,12 +37,17 @@ use crate::wait::with_progress;
 ///         Or a callable, called with paths and those of directories above them: what it says
 ///         ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
-///     threads: Threads that write small files of a pack.
+///     threads: Threads that write small files of a pack; 8 unless given.
 ///     xattrs: Whether extended attributes are set, or written to the tar, access control lists
 ///         among them. How many files lack some, because the file system does not take them, is in
 ///         ``unset_xattrs``. Those that grant rights are set only where root restores owners.
-///     force: Write what fits, even where there is less room than all of it needs.
+///     force: Write what fits, even where there is less room than all of it needs. Of a tar:
+///         replace a file that is there even where something is missing in the new one.
+///     with_owner: Whether owners are restored, as root; nobody else can.
 ///     tar: Instead of ``target``: a pack is written as this tar, the same bytes for the same pack.
+///         A file that is there is replaced only by a tar of all that was asked for; else it stays,
+///         and is in ``kept``. ``overwrite``, ``threads`` and ``with_owner`` are for a target.
+///     at: The state of a pack at this time rather than the newest, as for `Pack`.
 ///     progress: Called now and then with the records and bytes so far, on another thread. ``True``
 ///         shows a bar with tqdm.
 ///
@@ -51,8 +58,13 @@ use crate::wait::with_progress;
 ///     OSError: The target cannot be made, or reading the pack fails.
 ///     stook.NotAPackError: What is at ``pack`` is neither a pack nor an archive.
 ///     stook.InvalidError: There is nothing of what was asked for; a directory that was made for it
-///     is removed again. Or
-///         what is asked of an archive only packs have: groups, ``tar``.
+///         is removed again. Or what is asked of an archive only packs have: groups, ``tar``,
+///         ``at``.
+///     stook.NoSuchStateError: History does not go back so far, or ``at`` is before the first
+///         record.
+///
+/// Warns:
+///     stook.DamageWarning: Damage was met that is not a failure of one path: ``damages`` lists it.
 ///
 /// Examples:
 ///     >>> import stook
@@ -61,7 +73,7 @@ use crate::wait::with_progress;
 ///     >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
 ///     1
 #[pyfunction]
-#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=4, xattrs=true, force=false, tar=None, progress=None))]
+#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=None, xattrs=true, force=false, with_owner=true, tar=None, at=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
@@ -73,24 +85,26 @@ pub(crate) fn unpack<'py>(
     include: Option<&Bound<'py, PyAny>>,
     exclude: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
-    #[pyo3(from_py_with = numbers::threads)] threads: usize,
+    #[pyo3(from_py_with = numbers::threads)] threads: Option<usize>,
     xattrs: bool,
     force: bool,
+    with_owner: bool,
     tar: Option<&Bound<'py, PyAny>>,
+    at: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if !(1..=1024).contains(&threads) {
-        return Err(invalid(format!("1 to 1024 threads are wanted, not {threads}")));
-    }
     let Selecting { patterns, exclude, select, raised } = Selecting::new(include, exclude, select)?;
     let (groups, has_select) = (groups_of(group)?, select.is_some());
     let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
-    let to = To::new(target, tar, filter, overwrite_of(overwrite)?, threads, (xattrs, force))?;
-    let (unpacked, damages, pack) = with_progress(py, progress, ["records", "bytes"], move |go_on| {
-        let written = to.write(&pack, &mut |entries, bytes| go_on([entries, bytes]));
+    let overwrite = chosen("overwrite", overwrite, &OVERWRITE)?;
+    let to = To::new(target, tar, filter, ForTarget { overwrite, threads, force, with_owner, xattrs })?;
+    let at_ns = at.map(time_ns_of).transpose()?;
+    let done = with_progress(py, progress, ["records", "bytes"], move |go_on| {
+        let written = to.write(&pack, at_ns, &mut |entries, bytes| go_on([entries, bytes]));
         let (unpacked, damages) = raised.take().map_or_else(|| written.or_raise(), Err)?;
         Ok((unpacked, damages, pack))
-    })?;
+    });
+    let (unpacked, damages, pack) = done.map_err(|error| with_time_hint(at, error))?;
     warn_of(py, &pack, &damages)?;
     if unpacked.nothing == Some(Nothing::Missing) {
         let why = match has_select {
@@ -102,19 +116,38 @@ pub(crate) fn unpack<'py>(
     info::unpack_report(py, &unpacked, &damages)
 }
 
-fn overwrite_of(text: &str) -> PyResult<Overwrite> {
-    Ok(match text {
-        "never" => Overwrite::Never,
-        "older" => Overwrite::Older,
-        "different" => Overwrite::Different,
-        "always" => Overwrite::Always,
-        _ => return Err(invalid("overwrite is one of 'never', 'older', 'different', 'always'")),
-    })
-}
+/// Which files that are there are replaced.
+const OVERWRITE: [(&str, Overwrite); 4] = [
+    ("never", Overwrite::Never),
+    ("older", Overwrite::Older),
+    ("different", Overwrite::Different),
+    ("always", Overwrite::Always),
+];
 
 fn prefix_of(prefix: Option<&Bound<'_, PyAny>>) -> PyResult<Prefix> {
     let Some(prefix) = prefix else { return Ok(Prefix::Any) };
     Ok(key::prefix(prefix)?.as_bytes().map_or(Prefix::Numbers, |prefix| Prefix::Path(prefix.to_vec())))
+}
+
+/// How a directory is written.
+struct ForTarget {
+    overwrite: Overwrite,
+    threads: Option<usize>,
+    force: bool,
+    with_owner: bool,
+    xattrs: bool,
+}
+
+impl ForTarget {
+    /// The name of the first argument that was given and is of no use for a tar.
+    fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("overwrite", self.overwrite != Overwrite::Never),
+            ("threads", self.threads.is_some()),
+            ("with_owner", !self.with_owner),
+        ];
+        all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
 }
 
 /// Where it goes.
@@ -128,32 +161,39 @@ impl To {
         target: Option<&Bound<'_, PyAny>>,
         tar: Option<&Bound<'_, PyAny>>,
         filter: PathFilter<'static>,
-        overwrite: Overwrite,
-        threads: usize,
-        (xattrs, force): (bool, bool),
+        how: ForTarget,
     ) -> PyResult<Self> {
-        match (target, tar) {
-            (Some(target), None) => {
+        let given = how.given();
+        let ForTarget { overwrite, threads, force, with_owner, xattrs } = how;
+        let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
+        match (target, tar, given) {
+            (Some(target), None, _) => {
                 let target = paths::argument("target", target)?;
-                let with_owner = true;
                 Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner, xattrs, threads, force }))
             }
-            (None, Some(_)) if force || overwrite != Overwrite::Never => {
-                Err(invalid("overwrite and force are for a target: a tar is written anew"))
+            (None, Some(_), Some(name)) => {
+                Err(invalid(format!("argument '{name}': it is for a target, not for a tar")))
             }
-            (None, Some(tar)) => Ok(Self::Tar(Export { filter, xattrs }, paths::argument("tar", tar)?)),
+            (None, Some(tar), None) => {
+                let tar = paths::argument("tar", tar)?;
+                Ok(Self::Tar(Export { filter, xattrs, force }, tar))
+            }
             _ => Err(invalid("either a target or a tar is wanted")),
         }
     }
 
-    /// Writes it, and gives beside that the damage that was met when the pack was opened.
+    /// Writes it, and gives beside that the damage of the pack that was met and gone around.
     fn write(
         &self,
         path: &Path,
+        at_ns: Option<i64>,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<(Unpacked, Vec<Damage>), Error> {
-        let opened = contents::open(path, contents::OpenOptions::default(), &mut |_| progress(0, 0))?;
-        let damages = opened.pack().map(|pack| pack.damages().to_vec()).unwrap_or_default();
+        let options = contents::OpenOptions {
+            pack: pack::OpenOptions { at_ns, ..pack::OpenOptions::default() },
+            ..contents::OpenOptions::default()
+        };
+        let opened = contents::open(path, options, &mut |_| progress(0, 0))?;
         let unpacked = match (self, &opened) {
             (Self::Directory(unpack), _) => {
                 unpack.run((&opened).into(), &mut |at| progress(at.entries, at.bytes))?
@@ -163,6 +203,8 @@ impl To {
             }
             (Self::Tar(..), Opened::Archive(archive)) => return Err(Error::only_packs("tar", archive)),
         };
+        // Not earlier: more of it is met on the way.
+        let damages = opened.pack().map(pack::Pack::damages).unwrap_or_default();
         Ok((unpacked, damages))
     }
 }

@@ -198,7 +198,7 @@ impl Object for Zeros {
     }
 
     fn begin(&self, range: ByteRange, answer: Answer) -> Pending {
-        // Where nobody answers any more, the answer is dropped, and whoever waits is reported.
+        // Where nobody answers any more, the answer is dropped, and whoever waits gets an error.
         let _ = self.line.send((Instant::now() + self.latency, range, answer));
         Box::new(())
     }

@@ -128,7 +128,7 @@ pub(super) const CHECKS: &str = "A figure is believed when all of these checks p
     seen in flight lie within 3% of 1. The device itself says that as many bytes were read and written as were asked for \
     (0.95 to 1.10 of them): fewer means that a cache or compression stood in between. Bandwidth stays below what the \
     link to the device can carry. The busiest thread used less than 0.90 of a processor: above, the tool is what is \
-    slow. No thread waited for a processor that others used for more than 0.05 of the time, or of the time \
+    slow. No thread waited for a processor that other programs used for more than 0.05 of the time, or of the time \
     in which requests were in flight. The run took a second and made a \
     hundred requests, at least. Five stretches of it differ by at most 0.20 of their mean, a line through them rises or \
     falls by at most 0.10, and writing does not fall to less than 0.80 of what it was. A limit that was set for this \

@@ -165,7 +165,7 @@ impl Study for SsdProfile {
     }
 }
 
-/// What whoever waits is reported before.
+/// What whoever waits is told before.
 fn takes(bench: &Bench) -> String {
     let (cells, rounds) = (bench.cells.len(), bench.rounds);
     format!(

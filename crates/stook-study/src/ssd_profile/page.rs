@@ -18,7 +18,7 @@ pub(super) fn page(findings: &Findings) -> Page {
         .lead(&findings.verdict)
         .lead(
             "The sizes, mixes and numbers of requests at once of a published study of an SSD, measured here: at random \
-             places of a file of data, past all caches of the system. The published reads went through their file in \
+             places of a file of data, with direct I/O, which passes the page cache by. The published reads went through their file in \
              order, and nothing is said of caches, so shapes can be compared, not figures. Every word that this takes \
              is explained where it first stands.",
         )
@@ -49,7 +49,7 @@ fn summary_section(findings: &Findings) -> Vec<Block> {
     let words = explained::WORDS.map(|(word, meaning)| (word.to_owned(), meaning.to_owned()));
     vec![
         text(explained::SUMMARY),
-        Block::Table(tables::summary(findings).for_page("Reads past all caches of the system")),
+        Block::Table(tables::summary(findings).for_page("Reads with direct I/O")),
         text(explained::SIGNS),
         text(&reading::summary(&findings.summary)),
         Block::Facts(words.into()),
@@ -95,7 +95,7 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     figures
 }
 
-/// A doubt is reported where the model would stand.
+/// A doubt stands where the model would.
 fn refused<T>(what: &str, fitted: &Fitted<T>) -> Option<Block> {
     fitted.refused().map(|reason| Block::Note(format!("{what} could not be fitted: {reason}.")))
 }

@@ -13,19 +13,19 @@ use crate::text::duration_s;
 const TOO_FEW: &str = "Here too few cells passed their checks to say anything.";
 
 /// A sentence about the first and the last cell that counts, where there are two.
-fn ends(cells: &[Cell], reported: impl Fn(&Cell, &Cell) -> String) -> String {
+fn ends(cells: &[Cell], said: impl Fn(&Cell, &Cell) -> String) -> String {
     let mut counted = cells.iter().filter(|cell| cell.counts());
     match (counted.next(), counted.next_back()) {
-        (Some(first), Some(last)) => reported(first, last),
+        (Some(first), Some(last)) => said(first, last),
         _ => TOO_FEW.to_owned(),
     }
 }
 
 /// A sentence about the least and the greatest of some figures, where there are any.
-fn between(figures: impl Iterator<Item = f64>, reported: impl Fn(f64, f64) -> String) -> String {
+fn between(figures: impl Iterator<Item = f64>, said: impl Fn(f64, f64) -> String) -> String {
     let wider = |(least, most): (f64, f64), figure: f64| (figure.min(least), figure.max(most));
     let (least, most) = figures.fold((f64::INFINITY, 0.0), wider);
-    if least > most { TOO_FEW.to_owned() } else { reported(least, most) }
+    if least > most { TOO_FEW.to_owned() } else { said(least, most) }
 }
 
 /// How many times as much, as people say it.
@@ -215,11 +215,11 @@ pub(super) fn mix_predicted(findings: &Findings) -> String {
 }
 
 /// Reads alone and writes alone.
-fn pure(profile: &Profile, reported: impl Fn(Part, Part) -> String) -> String {
+fn pure(profile: &Profile, said: impl Fn(Part, Part) -> String) -> String {
     let counted = |share: u8| profile.mixes.iter().find(|cell| cell.counts() && cell.read_share == share);
     let reads = counted(100).and_then(|cell| cell.read);
     match (reads, counted(0).and_then(|cell| cell.write)) {
-        (Some(reads), Some(writes)) => reported(reads, writes),
+        (Some(reads), Some(writes)) => said(reads, writes),
         _ => TOO_FEW.to_owned(),
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
     format!("{doubt}{answers} {valid} of {all} measurements passed their checks{}.", failed(states))
 }
 
-const WHAT_IS_WRONG: &str = "What is wrong with each is reported below";
+const WHAT_IS_WRONG: &str = "What is wrong with each is said below";
 /// What may help where a device is known.
 const AGAIN: &str = "run it again when nothing else uses the machine, or for longer";
 
@@ -64,10 +64,7 @@ fn failed(states: States) -> String {
 
 fn alone(fitted: &Fitted<BlockModel>) -> String {
     let Some(model) = fitted.model() else {
-        return format!(
-            "What one read costs could not be reported: {}.",
-            fitted.refused().unwrap_or_default()
-        );
+        return format!("What one read costs is not known: {}.", fitted.refused().unwrap_or_default());
     };
     let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
     format!(
@@ -84,7 +81,7 @@ fn alone(fitted: &Fitted<BlockModel>) -> String {
 fn together(fitted: &Fitted<DepthModel>) -> String {
     let Some(model) = fitted.model() else {
         return format!(
-            "What many reads at once gain could not be reported: {}.",
+            "What many reads at once gain is not known: {}.",
             fitted.refused().unwrap_or_default()
         );
     };

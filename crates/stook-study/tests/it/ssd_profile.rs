@@ -16,7 +16,7 @@ use stook_testing::device::{Arrival, Costs, Device, Finished, Run};
 
 fn assert_whole(html: &str, findings: &Value) {
     let data: Value = serde_json::from_str(page_conformance(html, &CHARTS)).unwrap();
-    // All of it would be too long to be reported.
+    // All of it would be too long for a message.
     assert!(&data == findings, "the data of the page is not the result");
 }
 
@@ -141,6 +141,7 @@ fn facts<'a>(run: &Run, workload: &Workload, rates: &'a [f64]) -> CellFacts<'a> 
         device_read_bytes: Ok(read as u64),
         device_written_bytes: Ok(written as u64),
         link_limit_bytes_per_s: Err(unknown()),
+        processors_share: 0.2,
         thread_cpu_share_max: Ok(0.1),
         processor_wait_share_max: Ok(0.0),
         quota_stop: None,

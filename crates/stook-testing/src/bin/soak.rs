@@ -1,4 +1,4 @@
-//! Besieges a pack: see `stook_testing::soak`.
+//! The soak test of a pack: see `stook_testing::soak`.
 //!
 //! `soak DIRECTORY [--kills N] [--seconds N] [--readers N] [--seed N]`; DIRECTORY must be empty.
 #![expect(clippy::expect_used, clippy::panic, reason = "a wrong argument or a broken promise ends the test")]

@@ -69,7 +69,7 @@ impl fmt::Display for CrashPoint {
 }
 
 /// Says which state was being checked when a check panics: without it, the panic could not be
-/// reported apart from that of thousands of other states.
+/// told apart from that of thousands of other states.
 struct PrintOnPanic<'a>(&'a CrashPoint);
 
 impl Drop for PrintOnPanic<'_> {

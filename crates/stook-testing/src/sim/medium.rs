@@ -78,7 +78,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// A sync that the caller was reported succeeded.
+    /// A sync that the caller was told succeeded.
     fn settle(&mut self) {
         if self.pending.is_empty() {
             return;

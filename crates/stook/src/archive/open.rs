@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::compressed::{self, AsReader};
-use super::error::{Error, Result};
+use super::error::{Error, Fault, Result};
 use super::format::Format;
 use super::index::{Index, Summary};
 use super::input::{FileInput, Input as _, StreamInput};
@@ -16,9 +16,9 @@ use super::reading::Reading;
 use super::scan;
 use super::sidecar::{self, Found};
 use super::source::MemberSource;
-use super::tar::header::{BLOCK_LEN, has_checksum};
+use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
 use super::zip;
-use super::zip::directory::{LOCAL_LEN, local_len};
+use super::zip::directory::{LOCAL, LOCAL_LEN, local_len};
 use crate::engine::{Backend, EngineFactory, File};
 use crate::extent::ByteRange;
 use crate::source::{AccessRule, FileSource, Identity, Source};
@@ -323,7 +323,7 @@ fn not_one(path: &Path, what: impl Into<String>) -> Error {
 /// what is compressed is a tar is only known to whoever opens it.
 ///
 /// # Errors
-/// When it cannot be read, or is a zip that is damaged.
+/// When it cannot be read, or begins as an archive does that was cut off or is damaged.
 pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Format>> {
     let file = FileSource::open(path)?;
     match recognise_file(&file) {
@@ -351,11 +351,14 @@ fn recognise_file(file: &FileSource) -> Result<Recognised> {
     if let Some(directory) = zip::scan::find(file)? {
         return Ok(Recognised::Zip(directory));
     }
-    let what = match first.starts_with(b"PK") {
-        true => "it begins as a zip does, and has no end of a directory; it may have been cut off",
-        false => "it is not a tar, tar.gz, tar.zst or zip",
+    let begun = if first.starts_with(&LOCAL.to_le_bytes()) {
+        "it begins as a zip does, and does not end as one: it was cut off, or its end is damaged"
+    } else if has_magic(first) {
+        "it begins as a tar does, and its first header is cut off, or damaged"
+    } else {
+        return Err(not_one(path, "it is not a tar, tar.gz, tar.zst or zip"));
     };
-    Err(not_one(path, what))
+    Err(Fault::damaged(0, begun).of(path, 0))
 }
 
 /// What a file was recognised as.

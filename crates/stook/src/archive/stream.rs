@@ -9,7 +9,7 @@ use super::error::{Error, Result};
 use super::input::{Input as _, StreamInput};
 use super::member::Extent;
 use super::reading::{PASS_MAX, Piece, Stepped, Stepping};
-use super::tar::header::{BLOCK_LEN, has_checksum};
+use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
 use super::tar::{Entry, Walk};
 
 /// What zips begin with, those without members as well.
@@ -67,8 +67,7 @@ fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
         return Some("it is empty");
     }
     // Where the magic of a header would be, there may be the end.
-    let is_header = first.get(257..262).is_some_and(|magic| magic == b"ustar");
-    Some(if is_header { "it ends within the first header" } else { why })
+    Some(if has_magic(first) { "it ends within the first header" } else { why })
 }
 
 impl TarStream {

@@ -340,7 +340,7 @@ impl Unpacking<'_> {
                 return Ok(None);
             }
         }
-        // A hole at the end has to be reported.
+        // A hole at the end is not written, so the length has to be set.
         if let Some(file) = file.filter(|_| at != len) {
             file.set_len(len).map_err(failed_to("write")).map_err(io)?;
         }

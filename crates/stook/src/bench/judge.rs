@@ -45,6 +45,7 @@ pub(super) fn judge(
         link_limit_bytes_per_s: link_limit_bytes_per_s
             .ok_or_else(|| "the system does not tell what the link of the device carries".to_owned()),
         thread_cpu_share_max: Ok(measured.busiest_thread),
+        processors_share: measured.processors_share,
         processor_wait_share_max: measured
             .waiting_thread
             .ok_or_else(|| "the system does not tell how long threads wait for a processor".to_owned()),
@@ -68,7 +69,10 @@ fn load(workload: &Workload, measured: &Measured) -> Load {
     let (late_mean_s, latency_mean_s) =
         (record.late_ns as f64 / requests / 1e9, latency_sum_ns(&arrived) / requests / 1e9);
     let held_back = overruns + unserved;
-    Load::Open { due, done, held_back, unserved, is_random, late_mean_s, latency_mean_s }
+    let mut all = record.reads.clone();
+    all.merge(&record.writes);
+    let latency_median_s = all.quantile_ns(0.5).map_or(latency_mean_s, |ns| ns as f64 / 1e9);
+    Load::Open { due, done, held_back, unserved, is_random, late_mean_s, latency_mean_s, latency_median_s }
 }
 
 /// Bytes that the device says it read, and that were written to it, each only once; or why that is
@@ -89,9 +93,9 @@ fn device_bytes(measured: &Measured) -> (Result<u64, String>, Result<u64, String
 fn throttled(workload: &Workload, measured: &Measured) -> Vec<Throttled> {
     let Measured { limits, seconds, .. } = measured;
     let used = at_device(workload, measured);
-    let met = |what: &str, limit: Option<f64>, amount: u64, reported: fn(f64) -> String| {
+    let met = |what: &str, limit: Option<f64>, amount: u64, shown: fn(f64) -> String| {
         let limit = limit.filter(|limit| *limit > 0.0 && amount > 0)?;
-        let allowed = format!("{what} up to {}", reported(limit));
+        let allowed = format!("{what} up to {}", shown(limit));
         Some(Throttled { allowed, share: amount as f64 / seconds / limit })
     };
     let all = [

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::directory::open_directory;
 use crate::pack::{self, CheckReport, DamageLog, OpenOptions, Pack};
-use crate::storage::{LocalStorage, LocalStorageOptions};
 
 /// Checks what is left of the pack at a path, also where its newest manifest cannot be read.
 /// `opened` is called with the log of the damage that is met, `progress` with bytes so far and in
@@ -18,7 +18,7 @@ pub fn check(
     opened: &mut dyn FnMut(DamageLog),
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> pack::Result<CheckReport> {
-    let storage = Arc::new(LocalStorage::open(path, LocalStorageOptions::default())?);
+    let storage = Arc::new(open_directory(path)?);
     let pack = Pack::open_what_is_left(storage, OpenOptions::default())?;
     opened(pack.damage_log());
     check_pack(&pack, progress)

@@ -103,10 +103,15 @@ impl<'a> Choice<'a> {
 
     /// What there is to say where nothing was taken.
     pub(super) fn nothing(&self) -> Option<NothingSelected> {
+        self.nothing_of(self.asked.load(Relaxed))
+    }
+
+    /// The same, where so many paths were come to: more may have been asked about, or one of them
+    /// several times.
+    pub(super) fn nothing_of(&self, asked: u64) -> Option<NothingSelected> {
         if self.has_taken.load(Relaxed) {
             return None;
         }
-        let asked = self.asked.load(Relaxed);
         // A predicate that was asked about nothing took all that there was.
         let is_error = self.patterns.has_inclusions() || (self.select.is_some() && asked > 0);
         Some(NothingSelected { asked, is_error })

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-use super::unpack::{Error, Failure, Filtering, PathFilter, Result, Summary, Unpacked};
+use super::unpack::{Error, Failure, Filtering, Nothing, PathFilter, Result, Summary, Unpacked};
 use crate::archive::MemberKind;
 use crate::archive::tar::write::{Head, end, padding};
 use crate::pack::tree::{self, Paths, kind_of, symlink_target};
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
+use crate::source::zeroes;
 use crate::tree::{Draft, Xattrs};
 
 /// Heads read in one batch.
@@ -25,11 +26,13 @@ pub struct Export<'a> {
     /// Whether extended attributes are written, access control lists among them. Those that grant
     /// rights (`security.*`, `trusted.*`) are only where an owner was recorded.
     pub xattrs: bool,
+    /// Whether a file that is there is replaced even where something is missing in the tar.
+    pub force: bool,
 }
 
 impl Default for Export<'_> {
     fn default() -> Self {
-        Self { filter: PathFilter::default(), xattrs: true }
+        Self { filter: PathFilter::default(), xattrs: true, force: false }
     }
 }
 
@@ -38,7 +41,8 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 impl Export<'_> {
     /// Writes the tar. Damaged records and keys that are no paths are
-    /// [failures](Summary::failures), and not in it.
+    /// [failures](Summary::failures), and not in it. Where a long file turns out damaged only when
+    /// its length is written already, zeroes stand for the rest of it.
     ///
     /// # Errors
     /// [`Error::Write`] where `to` fails, I/O errors of the pack, groups that are not there,
@@ -47,13 +51,25 @@ impl Export<'_> {
         self.export(pack, &mut |bytes| to.write_all(bytes).map_err(Error::Write), progress)
     }
 
-    /// The same into a file, which appears when it is whole: see [`Draft::named`].
+    /// The same into a file, which appears when it is whole: see [`Draft::named`]. A file that is
+    /// there is replaced only by a tar of all that was asked for, or with [`force`](Self::force);
+    /// else it is [kept](Summary::kept), and nothing is written. Nor is there a tar of what is
+    /// [missing](Nothing::Missing).
     ///
     /// # Errors
     /// I/O errors, groups that are not there, [`Error::Interrupted`].
     pub fn run_to_file(&self, pack: &Pack, path: &Path, progress: OnProgress<'_>) -> Result<Unpacked> {
         let mut draft = Draft::named(path)?;
         let exported = self.export(pack, &mut |bytes| Ok(draft.write(bytes)?), progress)?;
+        let keeps = !self.force && draft.replaces();
+        let is_whole = exported.undone == 0 && pack.damage_log().is_empty();
+        match exported.nothing {
+            Some(Nothing::Missing) => return Ok(exported),
+            // As a directory that is there stays as it is.
+            Some(Nothing::Excluded) if keeps => return Ok(exported),
+            _ if keeps && !is_whole => return Ok(exported.with_kept(path)),
+            _ => {}
+        }
         draft.finish()?;
         Ok(exported)
     }
@@ -264,8 +280,7 @@ impl Exporting<'_> {
     /// read twice; and all checksums are looked at before anything is written, because a tar cannot
     /// take a member back.
     fn file(&mut self, key: &Key, head: &Head<'_>) -> Result<()> {
-        let absent = || pack::Error::Invalid(format!("there is no record {key}"));
-        let mut reader = self.pack.open_file(key)?.ok_or_else(absent)?;
+        let mut reader = open(self.pack, key)?;
         let (mut len, mut whole) = (0_u64, Vec::new());
         while let Some(chunk) = reader.next_chunk()? {
             self.check_progress()?;
@@ -280,15 +295,35 @@ impl Exporting<'_> {
         if len <= WHOLE_MAX {
             self.write(&whole)?;
         } else {
-            let mut reader = self.pack.open_file(key)?.ok_or_else(absent)?;
-            while let Some(chunk) = reader.next_chunk()? {
-                self.check_progress()?;
-                self.write(chunk)?;
-            }
+            self.file_again(key, len)?;
         }
         self.summary.files += 1;
         self.summary.bytes += len;
         self.write(&padding(len))
+    }
+
+    /// The bytes of a file whose head is written. What is damaged only now is zeroes up to its end:
+    /// readers find the next member by the length in the head.
+    fn file_again(&mut self, key: &Key, len: u64) -> Result<()> {
+        let end = self.at + len;
+        let copied = self.copy(key);
+        if let Err(Error::Pack(pack::Error::Damaged(_) | pack::Error::Invalid(_))) = &copied {
+            while self.at < end {
+                self.check_progress()?;
+                self.write(zeroes(end - self.at))?;
+            }
+            self.write(&padding(len))?;
+        }
+        copied
+    }
+
+    fn copy(&mut self, key: &Key) -> Result<()> {
+        let mut reader = open(self.pack, key)?;
+        while let Some(chunk) = reader.next_chunk()? {
+            self.check_progress()?;
+            self.write(chunk)?;
+        }
+        Ok(())
     }
 
     fn check_progress(&mut self) -> Result<()> {
@@ -302,4 +337,9 @@ impl Exporting<'_> {
         self.at += bytes.len() as u64;
         (self.to)(bytes)
     }
+}
+
+fn open<'p>(pack: &'p Pack, key: &Key) -> pack::Result<RecordReader<'p>> {
+    let absent = || pack::Error::Invalid(format!("there is no record {key}"));
+    pack.open_file(key)?.ok_or_else(absent)
 }

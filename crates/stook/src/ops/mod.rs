@@ -4,6 +4,7 @@
 pub mod check;
 mod choice;
 pub mod contents;
+pub mod directory;
 pub mod export;
 pub mod follow;
 pub mod import;

@@ -44,7 +44,7 @@ pub enum Error {
 pub struct Report {
     /// The new pack.
     pub new: PathBuf,
-    /// Where what cannot be read is, if there is any.
+    /// Where what could not be saved is, if there is any.
     pub quarantine: PathBuf,
     /// What was found and saved.
     pub repaired: Repaired,
@@ -98,15 +98,17 @@ impl Report {
     }
 }
 
-/// Writes all that is whole and counts into a new pack, and what cannot be read into a directory
+/// Writes all that is whole and counts into a new pack, and what cannot be saved into a directory
 /// `NEW.quarantine` with a report. `progress` is called with bytes so far and in all, about twice
-/// those of the pack; when it returns `false`, the repair ends. Half a repair is of use to nobody,
-/// and is removed.
+/// those of the pack, at last with all; when it returns `false`, the repair ends. Half a repair is
+/// of use to nobody, and is removed.
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Interrupted`], [`pack::Error::NotAPack`], I/O errors. Damage is no
 /// error: the report lists it.
 pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Report> {
+    // With a slash at its end it is the same name, and what is to be beside it would be in it.
+    let new = new.components().as_path();
     let aside = quarantine_of(new);
     for path in [new, &aside] {
         if path.symlink_metadata().is_ok() {
@@ -127,14 +129,19 @@ pub fn repair(pack: &Path, new: &Path, progress: &mut dyn FnMut(u64, u64) -> boo
             !is_stopped
         },
     );
+    // What was passed and copied is less than twice all files: their heads and indexes are neither.
+    is_stopped = is_stopped || (repaired.is_ok() && !progress(total, total));
     let repaired = match repaired {
-        Ok(repaired) => repaired,
-        Err(error) => {
+        Ok(repaired) if !is_stopped => repaired,
+        ended => {
             remove(new)?;
             if quarantine.is_some() {
                 remove(&aside)?;
             }
-            return Err(if is_stopped { Error::Interrupted } else { error.into() });
+            return Err(match ended {
+                Err(error) if !is_stopped => error.into(),
+                _ => Error::Interrupted,
+            });
         }
     };
     let report = Report { new: new.to_path_buf(), quarantine: aside, repaired };

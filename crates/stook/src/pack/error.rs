@@ -19,7 +19,7 @@ pub struct Damage {
     pub file: PathBuf,
     /// Where in the file, in bytes.
     pub offset: u64,
-    /// The key of the record it hits, where that can still be reported.
+    /// The key of the record it hits, where that is still known.
     pub key: Option<Key>,
     /// What was found and what was expected.
     pub what: String,
@@ -62,6 +62,12 @@ impl Damage {
 }
 
 impl Damage {
+    /// The damage that a file of a newer version is to whoever goes on without it.
+    pub(crate) fn of_newer(file: PathBuf, what: &str) -> Self {
+        let what = format!("it needs a newer version of stook: {what}");
+        Self { file, offset: 0, key: None, what, cause: None }
+    }
+
     /// Whether nothing is known to be wrong but that the file may not be read.
     pub fn is_denied(&self) -> bool {
         self.cause == Some(ErrorKind::PermissionDenied)
@@ -76,7 +82,7 @@ impl Damage {
         match cause {
             Some(ErrorKind::NotFound) => damage("the file is missing".into()),
             Some(ErrorKind::PermissionDenied) => damage(
-                "the file cannot be opened: permission denied; whoever may read it finds it as it is".into(),
+                "the file cannot be opened: permission denied; run this as a user who may read it".into(),
             ),
             // A directory, a link, a device.
             Some(ErrorKind::InvalidInput) => damage(format!("the file cannot be opened: {error}")),

@@ -40,7 +40,7 @@ const DATE: &str = "date";
 pub const SETTLING_MAX: usize = 3;
 /// Times that lie further ahead are those of another clock, or were set by somebody.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// What names of options have in them that are secrets. Who asks is reported by others.
+/// What names of options have in them that are secrets. Others say who asks.
 const SECRETS: [&str; 6] = ["secret", "passw", "account_key", "sas_token", "private", "credential"];
 /// Variables by which libraries know whom to ask and as whom, or where that is written.
 const VARIABLES: [&str; 31] = [
@@ -83,12 +83,12 @@ const VARIABLES: [&str; 31] = [
 /// use stook::source::Described;
 ///
 /// let modified = ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT");
-/// let reported = Described::new([("size", "5"), ("ETag", "\"a1\""), modified], true);
-/// assert_eq!(reported.proof(), None, "a web server may make an ETag of a time and a length");
-/// assert_eq!(reported.signs(), None, "and nobody knows how long ago that time was by its clock");
-/// let reported = Described::new([("ETag", "\"a1\""), modified, ("Date", "Wed, 21 Oct 2015 07:28:02 GMT")], true);
-/// assert!(reported.signs().is_some_and(|signs| signs.contains("a1")), "now a change would be seen");
-/// assert_eq!(reported.wait(), Some(std::time::Duration::ZERO));
+/// let described = Described::new([("size", "5"), ("ETag", "\"a1\""), modified], true);
+/// assert_eq!(described.proof(), None, "a web server may make an ETag of a time and a length");
+/// assert_eq!(described.signs(), None, "and nobody knows how long ago that time was by its clock");
+/// let described = Described::new([("ETag", "\"a1\""), modified, ("Date", "Wed, 21 Oct 2015 07:28:02 GMT")], true);
+/// assert!(described.signs().is_some_and(|signs| signs.contains("a1")), "now a change would be seen");
+/// assert_eq!(described.wait(), Some(std::time::Duration::ZERO));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
@@ -172,9 +172,9 @@ fn now_ns() -> i64 {
 
 /// Who asks another library, in one text that no others have: of which kind it is, how it was made,
 /// and what the environment says. Options that are secrets do not count, as for objects of our own:
-/// another password finds what the old one fetched. Where one is a function or an object that is
-/// reported by its address in memory alone, nobody can say who asks, and each text is another one:
-/// nothing that is kept under it is found again.
+/// another password finds what the old one fetched. Where one is a function or an object of
+/// which nothing but its address in memory is known, nobody can say who asks, and each text is
+/// another one: nothing that is kept under it is found again.
 pub fn who_asks<'a>(
     kind: &str,
     arguments: &[String],
@@ -190,10 +190,10 @@ pub fn who_asks<'a>(
     let options: BTreeMap<_, _> = options.into_iter().filter(|(name, _)| !is_secret(name)).collect();
     let variables: BTreeMap<_, _> =
         VARIABLES.iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect();
-    let is_reported = !arguments.iter().any(|value| is_of_memory(value))
+    let is_known = !arguments.iter().any(|value| is_of_memory(value))
         && !options.values().any(|value| is_of_memory(value));
     // By chance or, without it, by the time.
-    let once = (!is_reported).then(|| getrandom::u64().unwrap_or_else(|_| now_ns().cast_unsigned()));
+    let once = (!is_known).then(|| getrandom::u64().unwrap_or_else(|_| now_ns().cast_unsigned()));
     match once {
         Some(once) => serde_json::json!([kind, arguments, options, variables, once]).to_string(),
         None => serde_json::json!([kind, arguments, options, variables]).to_string(),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_a_moment_ago_may_be_followed_by_one_that_cannot_be_reported() {
+    fn a_change_a_moment_ago_may_be_followed_by_one_that_nothing_shows() {
         assert_eq!(of(&[("mtime", "5.5")], false).wait(), Some(Duration::ZERO));
         assert_eq!(of(&[("ETag", "\"e\"")], false).wait(), Some(Duration::ZERO));
         // A hundred years from now.
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn of_whom_nothing_but_an_address_in_memory_is_reported_nobody_is_another_time() {
+    fn of_whom_nothing_but_an_address_in_memory_is_known_nobody_is_found_again() {
         let function = "<function client at 0x7f3a5c0d2e80>";
         let who = |name: &'static str, value: &'static str| who_asks("fs", &[], [(name, value)]);
         assert_ne!(who("get_client", function), who("get_client", function));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_is_reported_by() {
+    fn it_says_what_tells_states_apart() {
         let mut identity = Identity { len: 7, inode: 3, mtime_ns: 1_500_000_000, ..Identity::default() };
         assert_eq!(identity.to_string(), "7 bytes, inode 3, modified 1.500000000, changed 0.000000000");
         identity.inode = 0;

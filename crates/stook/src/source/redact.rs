@@ -15,40 +15,40 @@ const CLOSING: &str = "'\"`<>()[]{},.;:!";
 
 /// An address without what may be a secret: no user, no password, nothing of a query.
 pub fn shown(address: &str) -> String {
-    let (mut reported, mut rest) = (String::with_capacity(address.len()), address);
+    let (mut shown_text, mut rest) = (String::with_capacity(address.len()), address);
     let mut is_inside = false;
     // An address may have others in its path; behind a `?` nothing is shown anyway.
     while let Some((scheme, end)) = found(if is_inside { before(rest, &QUERY) } else { rest }) {
         let (mark, behind) = rest.split_at(end);
         let (user, behind) = behind.split_at(user_len(scheme, behind));
         if is_inside {
-            reported.push_str(&without_parameters(mark));
+            shown_text.push_str(&without_parameters(mark));
         } else {
-            reported.push_str(mark);
+            shown_text.push_str(mark);
         }
         if user.contains(QUERY) {
             // What follows may be of a password or of a query.
-            return reported + "…";
+            return shown_text + "…";
         }
         if user.contains(SLASHES) || user == HIDDEN_USER {
-            reported.push_str(HIDDEN_USER);
+            shown_text.push_str(HIDDEN_USER);
         }
         (rest, is_inside) = (behind, true);
     }
-    if is_inside { reported + &without_query(rest) } else { address.to_owned() }
+    if is_inside { shown_text + &without_query(rest) } else { address.to_owned() }
 }
 
 /// A text without what may be a secret in the addresses that are in it: for what others say of an
 /// error. What follows the query of an address goes with it, up to the next space: a query may hold
 /// anything, quotes and brackets included.
 pub fn shown_in(text: &str) -> String {
-    let mut reported = String::with_capacity(text.len());
+    let mut shown_text = String::with_capacity(text.len());
     for word in text.split_inclusive(char::is_whitespace) {
         let (word, space) = word.split_at(word.trim_end_matches(char::is_whitespace).len());
-        reported.push_str(&shown(word));
-        reported.push_str(space);
+        shown_text.push_str(&shown(word));
+        shown_text.push_str(space);
     }
-    reported
+    shown_text
 }
 
 /// The first address in a text: its scheme, and where what stands behind its `://` begins. Of the
@@ -101,21 +101,21 @@ fn without_query(rest: &str) -> String {
 /// A path without the values of its parameters, as in `/a;jsessionid=…/b`: a server may keep there
 /// who asks.
 fn without_parameters(path: &str) -> String {
-    let mut reported = String::with_capacity(path.len());
+    let mut shown_text = String::with_capacity(path.len());
     for part in path.split_inclusive(['/', '\\', ';']) {
-        let is_parameter = reported.ends_with(';');
+        let is_parameter = shown_text.ends_with(';');
         let (text, end) = part.split_at(part.trim_end_matches(['/', '\\', ';']).len());
         match text.split_once('=').filter(|_| is_parameter) {
             Some((name, value)) => {
-                reported.push_str(name);
-                reported.push_str("=…");
-                reported.push_str(value.strip_prefix('…').filter(is_closing).unwrap_or_default());
+                shown_text.push_str(name);
+                shown_text.push_str("=…");
+                shown_text.push_str(value.strip_prefix('…').filter(is_closing).unwrap_or_default());
             }
-            None => reported.push_str(text),
+            None => shown_text.push_str(text),
         }
-        reported.push_str(end);
+        shown_text.push_str(end);
     }
-    reported
+    shown_text
 }
 
 /// Whether it may end a sentence.

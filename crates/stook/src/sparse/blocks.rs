@@ -1,8 +1,8 @@
 //! The bytes that are held: blocks of memory of our own that are filled from the front, and adopted
 //! ones.
 //!
-//! Which bytes of a block still count is reported by those who hold [`Place`]s; a block only knows
-//! how many.
+//! Which bytes of a block still count is known to those who hold [`Place`]s; a block only knows how
+//! many.
 
 use bytes::Bytes;
 

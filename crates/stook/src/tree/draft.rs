@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,8 +16,12 @@ use super::target::{self, Target};
 use crate::error::{Error, Result};
 use crate::source::zeroes;
 
-/// Links that are followed until it is known whether a path names an open file of this process.
-const LINKS_MAX: usize = 8;
+/// Links that are followed, as the system does.
+const LINKS_MAX: usize = 40;
+
+/// Set in the mode of a directory in which everybody may make names, and only who made one may
+/// remove it.
+const SHARED: u32 = 0o1002;
 
 /// Why something cannot become a file here.
 #[derive(Debug, thiserror::Error)]
@@ -148,16 +153,13 @@ impl Folder {
 
 impl Draft {
     /// The file that somebody named. A regular file is replaced when it is
-    /// [finished](Self::finish), and so is a link to one, not what it leads to. A pipe, a device
-    /// and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are written to as they are.
+    /// [finished](Self::finish); where a link has the name, the file that it leads to is, or is
+    /// made. A pipe, a device and an open file of this process (`/dev/stdout`, `/dev/fd/3`) are
+    /// written to as they are.
     ///
     /// # Errors
-    /// What the system meets.
+    /// What the system meets, and a link that somebody else put into a directory for everybody.
     pub fn named(path: &Path) -> Result<Self> {
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
         let there = fs::metadata(path).ok();
         let is_open_file = names_open_file(path);
         if is_open_file || there.is_some_and(|there| !there.is_file()) {
@@ -166,7 +168,9 @@ impl Draft {
             let file = opened.map_err(|error| Error::io("open for writing", path, error))?;
             return Ok(Self { file, shown: path.to_path_buf(), beside: None, len: 0, written: 0 });
         }
-        let Some(name) = path.file_name() else {
+        let led_to = end_of_links(path).map_err(|error| Error::io("follow the link", path, error))?;
+        let directory = directory_of(&led_to);
+        let Some(name) = led_to.file_name() else {
             return Err(Error::io("create", path, io::ErrorKind::IsADirectory.into()));
         };
         let parent = target::open(directory).map_err(|error| Error::io("open", directory, error))?;
@@ -191,6 +195,12 @@ impl Draft {
     /// Its path, for messages.
     pub fn path(&self) -> &Path {
         &self.shown
+    }
+
+    /// Whether something has the name that it gets when it is [finished](Self::finish).
+    pub fn replaces(&self) -> bool {
+        let there = |beside: &Beside| target::status(&beside.parent, &beside.name);
+        self.beside.as_ref().is_some_and(|beside| !matches!(there(beside), Ok(None)))
     }
 
     /// The next bytes.
@@ -249,7 +259,7 @@ impl Draft {
     /// What the system meets; then nothing has changed.
     pub fn finish(mut self) -> Result<()> {
         let Some(Beside { parent, draft, name, sync }) = &self.beside else { return Ok(()) };
-        // A hole at the end has to be reported.
+        // A hole at the end is not written, so the length has to be set.
         if self.written != self.len {
             self.file
                 .set_len(self.len)
@@ -293,11 +303,7 @@ fn is_directory(status: &rustix::fs::Stat) -> bool {
 fn names_open_file(path: &Path) -> bool {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MAX {
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let Ok(parent) = parent.canonicalize() else { return false };
+        let Ok(parent) = directory_of(&path).canonicalize() else { return false };
         if parent.starts_with("/proc") && parent.ends_with("fd") {
             return true;
         }
@@ -308,4 +314,32 @@ fn names_open_file(path: &Path) -> bool {
         }
     }
     false
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The path that links lead to in the end, whether anything is there or not.
+fn end_of_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let link = match fs::symlink_metadata(&path) {
+            Ok(there) if there.is_symlink() => there,
+            // Whoever opens the directory says what is wrong with it.
+            _ => return Ok(path),
+        };
+        let directory = directory_of(&path);
+        let of = fs::metadata(directory)?;
+        let is_own = link.uid() == rustix::process::geteuid().as_raw() || link.uid() == of.uid();
+        if of.mode() & SHARED == SHARED && !is_own {
+            let why = "somebody else put it into a directory for everybody";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        path = directory.join(fs::read_link(&path)?);
+    }
+    Err(io::Error::other("too many links lead on to each other"))
 }

@@ -168,7 +168,7 @@ pub struct Candidate<'a> {
 #[derive(Debug)]
 pub struct WalkItem {
     /// Path relative to the root, any bytes but NUL, `/` between the parts, never a leading `./`.
-    /// With several roots it begins with the root's own name. The root itself is reported with the
+    /// With several roots it begins with the root's own name. The root itself has the
     /// empty key (or its name alone).
     pub key: Vec<u8>,
     /// What the inode says. For a file whose content was read, before and after that alike.
@@ -241,7 +241,7 @@ impl LargeFile {
     }
 }
 
-/// An entry that could not be reported. The walk goes on after it.
+/// An entry that could not be read. The walk goes on after it.
 #[derive(Debug)]
 pub struct WalkError {
     pub(super) key: Vec<u8>,
@@ -305,7 +305,7 @@ pub struct WalkSummary {
     pub symlinks: u64,
     /// Pipes, sockets and devices reported.
     pub specials: u64,
-    /// Entries that could not be reported.
+    /// Entries that could not be read.
     pub errors: u64,
 }
 

@@ -169,6 +169,38 @@ fn a_dry_run_says_the_same_and_makes_nothing() {
 }
 
 #[test]
+fn a_dry_run_refuses_a_place_for_the_pack_where_the_run_does_and_no_other() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
+    fs::write(place.path("file"), "no directory").unwrap();
+    let run = |name: &str, dry_run: bool| {
+        PackSources { pack: place.path(name), dry_run, ..place.packing() }.run(&mut ())
+    };
+    for name in ["dangling", "dangling/", "no/parent", "file/p", "file", "tree/deep"] {
+        let [dry, real] = [true, false].map(|dry_run| run(name, dry_run).unwrap_err().to_string());
+        assert_eq!(dry, real, "{name}");
+    }
+    assert_eq!(place.names_in(""), ["dangling", "file", "tree"]);
+    // What a writer left that died before it published is in nobody's way.
+    fs::create_dir(place.path("left")).unwrap();
+    fs::write(place.path("left/.tmp-x"), "").unwrap();
+    assert_eq!(run("left", true).unwrap().summary.files, 2);
+    assert_eq!(run("left", false).unwrap().summary.files, 2);
+}
+
+/// Before: records and a second walk were counted, too.
+#[test]
+fn the_paths_of_which_none_was_taken_are_those_of_the_tree() {
+    let place = Place::new();
+    place.packing().run(&mut ()).unwrap();
+    for delete in [Delete::Nothing, Delete::UpToHalf, Delete::Any] {
+        let none = PackSources { select: Some(Box::new(|_| Some(false))), delete, ..place.packing() };
+        let nothing = none.run(&mut ()).unwrap().nothing.unwrap();
+        assert_eq!((nothing.asked, nothing.is_error), (3, true), "{delete:?}");
+    }
+}
+
+#[test]
 fn attributes_of_the_caller_are_put_or_the_run_ends_before_the_record() {
     let place = Place::new();
     let labelled = |fails: bool| PackSources {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -150,6 +152,7 @@ fn a_directory_that_was_made_for_what_is_missing_is_removed_again() {
     ] {
         let unpacked = place.unpack("out", filter).run(Packed::Pack(&pack), &mut |_| true).unwrap();
         assert_eq!((unpacked.nothing, place.path("out").exists()), (Some(nothing), stays));
+        assert!(stays || unpacked.summary.directories == 0, "what is gone again is not counted");
     }
     // It was there this time.
     let missing = place.unpack("out", patterns(&["*.png"], &[]));
@@ -170,14 +173,11 @@ fn a_predicate_that_fails_ends_it_and_is_not_asked_again() {
     };
     let unpacked = place.unpack("out", fails()).run(Packed::Pack(&pack), &mut |_| true).unwrap();
     assert!(unpacked.summary.interrupted && unpacked.summary.files == 0);
-    let exported = Export { filter: fails(), ..Export::default() }.run_to_file(
-        &pack,
-        &place.path("out.tar"),
-        &mut |_, _| true,
-    );
+    let export = Export { filter: fails(), ..Export::default() };
+    let exported = export.run_to_file(&pack, &place.path("out.tar"), &mut |_, _| true);
     assert!(matches!(exported, Err(Error::Interrupted)), "{exported:?}");
     assert!(!place.path("out.tar").exists());
-    assert_eq!(asked.into_inner(), 2);
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 2);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn groups_are_of_packs_and_have_to_be_there() {
 }
 
 #[test]
-fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_reported_to() {
+fn an_export_writes_to_what_it_is_given_and_ends_where_that_fails_or_it_is_told_to() {
     let place = Place::new();
     let (pack, mut bytes) = (place.pack(), Vec::new());
     Export::default().run(&pack, &mut bytes, &mut |_, _| true).unwrap();
@@ -225,7 +225,107 @@ fn an_export_writes_what_it_is_given_to_and_ends_where_that_fails_or_it_is_repor
 }
 
 #[test]
-fn a_check_ends_when_it_is_reported_to() {
+fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force() {
+    let place = Place::new();
+    let (tar, before) = (place.path("tar"), fs::read(place.path("tar")).unwrap());
+    let export = |filter, force, to: &str| {
+        Export { filter, force }.run_to_file(&place.pack(), &place.path(to), &mut |_, _| true).unwrap()
+    };
+    for force in [false, true] {
+        let missing = export(patterns(&["*.png"], &[]), force, "tar");
+        assert_eq!((missing.nothing, fs::read(&tar).unwrap() == before), (Some(Nothing::Missing), true));
+    }
+    export(patterns(&["*.png"], &[]), false, "new");
+    assert!(!place.path("new").exists(), "no tar is made of what is missing");
+    let excluded = export(patterns(&[], &["*"]), false, "tar");
+    assert_eq!((excluded.nothing, fs::read(&tar).unwrap() == before), (Some(Nothing::Excluded), true));
+    let some = export(patterns(&["*.jpg"], &[]), false, "tar");
+    assert_eq!((some.undone, some.summary.files), (0, 3));
+    assert!(fs::read(&tar).unwrap() != before, "it has all that was asked for");
+
+    fs::write(&tar, &before).unwrap();
+    let mut writer = PackWriter::open(place.storage("pack", false), WriterOptions::default()).unwrap();
+    writer.put("", &Key::id(1), &Attributes::new(), b"no path").unwrap();
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let kept = export(PathFilter::default(), false, "tar");
+    assert_eq!((kept.summary.files, kept.summary.failures.len(), kept.undone), (0, 1, 2));
+    assert_eq!(kept.summary.kept, [tar.to_str().unwrap().as_bytes()]);
+    assert!(fs::read(&tar).unwrap() == before);
+    let new = export(PathFilter::default(), false, "new");
+    assert_eq!((new.summary.files, new.summary.kept.len(), new.undone), (4, 0, 1));
+    fs::write(&tar, b"of before").unwrap();
+    let forced = export(PathFilter::default(), true, "tar");
+    assert_eq!((forced.summary.files, forced.undone), (4, 1));
+    assert!(fs::read(&tar).unwrap() == fs::read(place.path("new")).unwrap());
+
+    // A segment that is gone: nobody knows what was in it.
+    for file in fs::read_dir(place.path("pack")).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.file_name().unwrap().to_str().unwrap().starts_with("segment-") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let kept = export(PathFilter::default(), false, "new");
+    assert_eq!((kept.summary.files, kept.summary.kept.len(), kept.nothing), (0, 1, None));
+    assert!(fs::read(&tar).unwrap() == fs::read(place.path("new")).unwrap());
+}
+
+/// Takes a tar, and has a bit of a segment flip as soon as the head of the member `m` is there.
+struct Flipping {
+    written: Vec<u8>,
+    segment: fs::File,
+}
+
+impl io::Write for Flipping {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.starts_with(b"m\0") {
+            let (mut byte, middle) = ([0], self.segment.metadata()?.len() / 2);
+            self.segment.read_exact_at(&mut byte, middle)?;
+            self.segment.write_all_at(&[byte[0] ^ 1], middle)?;
+        }
+        self.written.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn damage_that_comes_while_a_long_file_is_written_costs_no_member_behind_it() {
+    let place = Place::new();
+    let mut writer = PackWriter::create(place.storage("long", true), WriterOptions::default()).unwrap();
+    let long = vec![b'm'; 20_000_001];
+    for (name, body) in [("a", &b"before"[..]), ("m", &long[..]), ("z", &b"behind"[..])] {
+        writer.put("", &Key::bytes(name).unwrap(), &Attributes::new(), body).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let pack = Pack::open_path(place.path("long"), OpenOptions::default()).unwrap();
+    let segment = place.path("long/segment-0000000000000001");
+    let segment = fs::OpenOptions::new().read(true).write(true).open(segment).unwrap();
+    let mut flipping = Flipping { written: Vec::new(), segment };
+    let exported = Export::default().run(&pack, &mut flipping, &mut |_, _| true).unwrap();
+    let failed: Vec<&[u8]> = exported.summary.failures.iter().map(|failure| &failure.key[..]).collect();
+    assert_eq!((failed, exported.summary.files, exported.summary.bytes), (vec![&b"m"[..]], 2, 12));
+    fs::write(place.path("long.tar"), &flipping.written).unwrap();
+    let tar = |option: &str, names: &[&str]| {
+        let mut tar = std::process::Command::new("tar");
+        let ended = tar.arg(option).arg(place.path("long.tar")).args(names).output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        ended.stdout
+    };
+    assert_eq!(tar("-tf", &[]), b"a\nm\nz\n");
+    assert_eq!([tar("-xOf", &["a"]), tar("-xOf", &["z"])], [b"before", b"behind"]);
+    let member = tar("-xOf", &["m"]);
+    assert_eq!(member.len(), long.len());
+    let whole = member.iter().take_while(|&&byte| byte == b'm').count();
+    assert!(whole <= 10_100_000 && member[whole..].iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_check_ends_when_it_is_told_to() {
     let place = Place::new();
     let mut opened = 0;
     let mut reported = Vec::new();
@@ -256,18 +356,21 @@ fn a_repair_that_ends_half_way_leaves_nothing_and_one_that_does_not_says_what_it
     fs::write(&segment, bytes).unwrap();
     let (pack, new, before) = (place.path("pack"), place.path("new"), place.names());
     let mut calls = 0_u32;
+    let mut last = (0, 1);
     let report = repair(&pack, &place.path("saved"), &mut |done, total| {
         calls += 1;
+        last = (done, total);
         done <= total
     });
     let report = report.unwrap();
+    assert_eq!(last.0, last.1);
     assert!(!report.repaired.damages.is_empty() && report.quarantined_bytes() > 0);
     let written = fs::read_to_string(report.quarantine.join("report.json")).unwrap();
     assert_eq!(written, serde_json::to_string_pretty(&report.document()).unwrap());
     for name in ["saved", "saved.quarantine"] {
         fs::remove_dir_all(place.path(name)).unwrap();
     }
-    for calls in 1..calls {
+    for calls in 1..=calls {
         let mut left = calls;
         let stopped = repair(&pack, &new, &mut |_, _| {
             left -= 1;

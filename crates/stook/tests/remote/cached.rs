@@ -280,7 +280,7 @@ fn is_not_kept(etag: Option<&str>, modified: Option<&str>, date: Option<&'static
     let (read, reported) = all(&server.url("/a"), &quick(), directory.path());
     assert!(read == bytes, "{etag:?} {modified:?} {date:?}: a mix of two states");
     assert_eq!(reported.from_disk_bytes, 0, "{etag:?} {modified:?} {date:?} is kept");
-    assert!(reported.disk_remark.is_some_and(|remark| remark.contains("prove")), "and that is reported");
+    assert!(reported.disk_remark.is_some_and(|note| note.contains("prove")), "and that is reported");
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_budget_too_small_for_an_object_is_reported() {
         let file = file(&server.url("/a"), &quick(), &disk);
         assert!(file.read(range(0, 3_000_000)).unwrap() == bytes);
         let reported = file.statistics();
-        let is_reported = reported.disk_remark.as_deref().is_some_and(|remark| remark.contains("budget"));
+        let is_reported = reported.disk_remark.as_deref().is_some_and(|note| note.contains("budget"));
         assert_eq!(is_reported, budget_bytes < 3_000_000, "{budget_bytes}: {:?}", reported.disk_remark);
     }
     let directory = tempfile::tempdir().unwrap();

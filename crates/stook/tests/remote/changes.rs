@@ -181,7 +181,7 @@ fn sending_untold(len: usize) -> String {
 }
 
 #[test]
-fn a_whole_has_the_length_that_was_reported_when_it_was_opened() {
+fn a_whole_has_the_length_that_was_given_when_it_was_opened() {
     for (len, is_changed) in [(8000, false), (9001, true)] {
         let options = RemoteOptions { whole_file: true, ..quick() };
         let error = RemoteSource::open(&sending_untold(len), &options).unwrap_err();

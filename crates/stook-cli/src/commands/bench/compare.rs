@@ -174,7 +174,7 @@ impl Compared {
         let mut verdict = match verdict {
             Verdict::Faster => "the second is faster".to_owned(),
             Verdict::Slower => "the second is slower".to_owned(),
-            Verdict::NoDifference => "no difference can be reported".to_owned(),
+            Verdict::NoDifference => "no difference is shown".to_owned(),
             Verdict::CannotTell => {
                 "–".clone_into(&mut interval);
                 format!("cannot tell: {}", self.no_verdict().unwrap_or_default())

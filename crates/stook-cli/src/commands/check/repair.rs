@@ -47,7 +47,7 @@ fn print(report: &Report, output: &mut Output, context: &Context) -> anyhow::Res
     let bytes = report.quarantined_bytes();
     if bytes > 0 {
         output.line(format_args!(
-            "{} that could not be read are in {}",
+            "{} that could not be saved are in {}",
             bytes_exact(bytes),
             quarantine.display()
         ))?;

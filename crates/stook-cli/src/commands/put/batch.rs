@@ -48,10 +48,13 @@ pub(super) fn run(args: &Args, file: &Path, context: &Context) -> anyhow::Result
     // Refused before a pack is made for it.
     let stream = RecordStream::new(BufReader::with_capacity(BUFFER_LEN, input), name)?;
     let started = Instant::now();
-    let (mut writer, created) = packs::writer_or_new(&args.pack, !args.no_create, context)?;
-    let mut report = Report { group: &args.group, created, ..Report::default() };
-    put_all(&mut writer, &args.group, stream, &mut report, context)?;
-    writer.finish(false)?;
+    let group = &args.group;
+    let report = packs::put_into(&args.pack, group, !args.no_create, context, |writer, created| {
+        let mut report = Report { group, created, ..Report::default() };
+        put_all(writer, group, stream, &mut report, context)?;
+        Ok(report)
+    });
+    let mut report = report?;
     let elapsed = started.elapsed();
     report.seconds = elapsed.as_secs_f64();
     print(&report, args, elapsed, context)?;

@@ -136,7 +136,7 @@ impl<'a> Front<'a> {
         let Some(input) = &mut self.input else { return Ok(true) };
         let left = to.saturating_sub(input.position());
         let passed = input.skip(left.min(PASS_MAX))?;
-        // Where it ends before, that is reported by whoever reads there.
+        // Where it ends before, whoever reads there says so.
         Ok(passed == left || passed < PASS_MAX)
     }
 }

@@ -204,7 +204,7 @@ fn refusal(member: &Member<'_>) -> Option<String> {
         (MemberKind::Other, _) => format!("{key} is a pipe, a device or something of its program's own"),
         (MemberKind::HardLink, _) if !member.has_body => {
             let link = String::from_utf8_lossy(member.link);
-            format!("{key} is a further name of {link}, and there is no such file before it")
+            format!("{key} is a hard link to {link}, and there is no such file before it")
         }
         (_, Method::Encrypted) => format!("{key} is encrypted"),
         (_, Method::Unknown(method)) => {

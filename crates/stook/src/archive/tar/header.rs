@@ -35,6 +35,11 @@ pub enum Block {
     Header(Header),
 }
 
+/// Whether the first bytes of a file are those of most tars: what is older than POSIX has no magic.
+pub fn has_magic(first: &[u8]) -> bool {
+    first.get(257..262).is_some_and(|magic| magic == b"ustar")
+}
+
 /// Whether a block could be a header at all: its checksum is right.
 pub fn has_checksum(block: &[u8; BLOCK_LEN]) -> bool {
     number(field(block, 148, 8)).is_ok_and(|stated| {

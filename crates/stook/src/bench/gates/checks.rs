@@ -175,10 +175,14 @@ pub(super) fn thread_cpu(cell: &CellFacts<'_>) -> Gate {
         Ok(share) => *share,
         Err(reason) => return unverified(GateName::ThreadCpu, reason.as_str()),
     };
-    let percent = share * 100.0;
-    let start = format!("the busiest thread used {percent:.0}% of a processor");
+    let fewer = if cell.jobs > 1 { "; ask for fewer jobs" } else { "" };
+    let (share, who, of_what, advice) = match cell.processors_share {
+        all if all > share => (all, "the threads of the run used", "of all processors", fewer),
+        _ => (share, "the busiest thread used", "of a processor", "; try more jobs"),
+    };
+    let start = format!("{who} {:.0}% {of_what}", share * 100.0);
     let words = Words {
-        above: format!("{start}: the tool is the limit, not the device; try more jobs"),
+        above: format!("{start}: the tool is the limit, not the device{advice}"),
         below: start.clone(),
         within: start,
     };

@@ -10,7 +10,7 @@ const DISTANCE_VARIATION: f64 = 1.0 / 12.0;
 ///
 /// Their mean stands for that over the whole time of this very run, so how far it may be off
 /// depends on how much happens between two looks, not on how the load changes while many of them
-/// see it. That is reported by the mean square of the differences of successive looks (J. von
+/// see it. That shows in the mean square of the differences of successive looks (J. von
 /// Neumann, *Distribution of the Ratio of the Mean Square Successive Difference to the Variance*,
 /// 1941): half of it is the variance where looks are independent of each other, as with requests
 /// that are shorter than their distance, and it is little where many looks see the same requests.

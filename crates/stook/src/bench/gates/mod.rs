@@ -40,7 +40,8 @@ pub enum GateName {
     DeviceBytesWritten,
     /// Bandwidth ÷ what the link can carry.
     LinkLimit,
-    /// Processor time of the busiest thread ÷ time.
+    /// Processor time of the busiest thread ÷ time, or of all threads ÷ that of all processors,
+    /// whichever is more.
     ThreadCpu,
     /// What the thread that waited longest waited for a processor ÷ time, or ÷ the time in which
     /// requests were in flight, whichever is more.
@@ -123,6 +124,8 @@ pub enum Load {
         late_mean_s: f64,
         /// Mean latency of reads and writes as it is reported: from when they were due.
         latency_mean_s: f64,
+        /// Their median: a few slow requests do not raise it.
+        latency_median_s: f64,
     },
 }
 
@@ -175,7 +178,10 @@ pub struct CellFacts<'a> {
     pub link_limit_bytes_per_s: Result<f64, String>,
     /// Processor time of the busiest thread ÷ time.
     pub thread_cpu_share_max: Result<f64, String>,
-    /// What the thread that waited longest waited for a processor ÷ time.
+    /// Processor time of all threads of the run ÷ that of all processors that they may use.
+    pub processors_share: f64,
+    /// What the thread that waited longest waited for a processor ÷ time, as far as other programs
+    /// used one, or a quota kept it from the thread.
     pub processor_wait_share_max: Result<f64, String>,
     /// What a control group did that stopped the program because it had used up its quota of the
     /// processors; nothing where none did.
@@ -228,23 +234,37 @@ impl CellFacts<'_> {
 /// Runs every check on one cell, in the order of [`GateName`].
 pub fn check(cell: &CellFacts<'_>) -> Vec<Gate> {
     let [spread, slope] = steady::gates(cell);
-    // Of a run that is too short a law says no more than the run does.
+    // Of a run that is too short a law, or a counter, says no more than the run does.
     let if_long = |gate: Gate| match gate.is_failed() && steady::is_short(cell) {
         true => {
             Gate { reason: format!("the run is too short to tell: {}", gate.reason), ..or_unverified(gate) }
         }
         false => gate,
     };
+    let processor_wait = outside::processor_wait(cell);
+    // Who looks waits for a processor as well.
+    let if_on_time = |gate: Gate| match gate.is_failed() && processor_wait.is_failed() {
+        true => Gate {
+            reason: format!("whoever looks had to wait for a processor, too: {}", gate.reason),
+            ..or_unverified(gate)
+        },
+        false => gate,
+    };
     vec![
         if_long(checks::little_requested(cell)),
-        if_long(checks::little_sampled(cell)),
+        if_on_time(if_long(checks::little_sampled(cell))),
         checks::rate_reached(cell),
         outside::punctual(cell),
-        checks::device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes),
-        checks::device_bytes(GateName::DeviceBytesWritten, cell.written_bytes, &cell.device_written_bytes),
+        // The counters of a device are a little behind.
+        if_long(checks::device_bytes(GateName::DeviceBytesRead, cell.read_bytes, &cell.device_read_bytes)),
+        if_long(checks::device_bytes(
+            GateName::DeviceBytesWritten,
+            cell.written_bytes,
+            &cell.device_written_bytes,
+        )),
         checks::link_limit(cell),
         checks::thread_cpu(cell),
-        outside::processor_wait(cell),
+        processor_wait,
         steady::length(cell),
         spread,
         slope,

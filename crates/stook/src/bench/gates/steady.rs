@@ -119,7 +119,7 @@ pub(super) fn gates(cell: &CellFacts<'_>) -> [Gate; 2] {
 }
 
 fn unless_above(text: String) -> Words {
-    let above = format!("{text}: the device was not in a steady state; run longer, or with a longer ramp");
+    let above = format!("{text}: the storage was not in a steady state; run longer, or with a longer ramp");
     Words { below: text.clone(), within: text, above }
 }
 

@@ -85,12 +85,12 @@ impl BlockModel {
         let [fixed_cost_s, per_byte_s] = fit.estimates(CONFIDENCE);
         if per_byte_s.value <= 0.0 {
             return Err(contradicted(
-                "latency does not grow with the block, so no bandwidth can be reported",
+                "latency does not grow with the block, so no bandwidth follows from it",
             ));
         }
         if fixed_cost_s.value <= 0.0 {
             return Err(contradicted(
-                "latency grows faster than the block, so no fixed cost can be reported",
+                "latency grows faster than the block, so no fixed cost follows from it",
             ));
         }
         let predicted = |block: u64| fixed_cost_s.value + block as f64 * per_byte_s.value;

@@ -16,6 +16,7 @@ mod clock;
 mod durability;
 mod job;
 mod offsets;
+mod others;
 mod pace;
 mod quota;
 mod record;
@@ -29,9 +30,10 @@ use std::thread::{self, Builder, ScopedJoinHandle};
 use self::clock::{Clock, process_cpu_ns, thread_cpu_ns};
 use self::durability::Durability;
 use self::job::{JobOutcome, JobThread};
+use self::others::Others;
 use self::pace::Pace;
 use self::quota::Quota;
-use self::threads::{Spent, Threads, busy_but_for_this_thread_ns};
+use self::threads::Threads;
 use super::device::{Below, Counters, DeviceUse, Limits};
 use super::error::{Error, Result};
 use super::gates::{Looks, QuotaStop};
@@ -129,9 +131,11 @@ pub(super) struct Measured {
     /// The greatest share of its time that a thread spent on a processor: one of a job, of its
     /// engine, or of the kernel for them.
     pub(super) busiest_thread: f64,
-    /// The greatest share of its time that such a thread was ready and waited for a processor,
-    /// where that is known.
+    /// The greatest share of its time that such a thread was ready and waited for a processor that
+    /// other programs used, or that a quota kept from it, where that is known.
     pub(super) waiting_thread: Option<f64>,
+    /// Processor time of the process ÷ that of all processors that it may use.
+    pub(super) processors_share: f64,
     /// What a control group did that stopped the process because its quota of the processors was
     /// used up.
     pub(super) quota_stop: Option<QuotaStop>,
@@ -169,13 +173,16 @@ pub(super) fn run(
         durability.sync_s()?;
     }
     let threads_before = Threads::now();
+    let others_before = Others::now();
     let shared = Shared::new(workload, round);
     let jobs = (0..workload.jobs)
         .map(|number| JobThread::new(number, workload, target, engines, &shared))
         .collect::<Result<Vec<_>>>()?;
     let engine = jobs.first().map_or("none", JobThread::engine_name);
-    let (outcomes, seen) =
+    let (outcomes, mut seen) =
         drive(jobs, &shared, || watch(&shared, workload, &below, observer, threads_before))?;
+    let others = Others::now().zip(others_before);
+    seen.others_share = others.and_then(|(now, before)| now.share_since(&before));
     if observer.is_interrupted() {
         return Err(Error::Interrupted);
     }
@@ -233,9 +240,8 @@ fn collect(threads: Vec<ScopedJoinHandle<'_, Result<JobOutcome>>>) -> Result<Vec
 struct Seen {
     in_flight: Looks,
     process_cpu_ns: u64,
-    /// What all threads of the machine but the watching one used of the processors, where the
-    /// system tells.
-    busy_ns: Option<u64>,
+    /// What other programs used of the processors ÷ time, the ramp included, where that is known.
+    others_share: Option<f64>,
     quota_stop: Option<QuotaStop>,
     device: Option<DeviceUse>,
     device_doubt: Option<String>,
@@ -249,7 +255,6 @@ struct Seen {
 /// What had been done when measuring began.
 struct Begun {
     cpu_ns: u64,
-    busy_ns: Option<u64>,
     counters: Option<Counters>,
     quota: Quota,
 }
@@ -257,7 +262,7 @@ struct Begun {
 impl Begun {
     fn now(below: &Below) -> Self {
         let (cpu_ns, counters) = (own_cpu_ns(), below.counters());
-        Self { cpu_ns, counters, busy_ns: busy_but_for_this_thread_ns(), quota: Quota::now() }
+        Self { cpu_ns, counters, quota: Quota::now() }
     }
 
     /// Notes what has been done since.
@@ -265,15 +270,21 @@ impl Begun {
         seen.process_cpu_ns = own_cpu_ns().saturating_sub(self.cpu_ns);
         let counted = self.counters.zip(below.counters());
         seen.device = counted.map(|(before, after)| below.use_between(before, after));
-        let busy_ns = busy_but_for_this_thread_ns().zip(self.busy_ns);
-        seen.busy_ns = busy_ns.map(|(now, then)| now.saturating_sub(then));
         seen.quota_stop = self.quota.stop_since();
     }
 }
 
 impl Seen {
-    fn stopped_ns(&self) -> u64 {
-        self.quota_stop.as_ref().map_or(0, |stop| (stop.stopped_s * 1e9) as u64)
+    /// How much of `seconds` a thread can have waited for a processor that other programs used, or
+    /// that a quota kept from it.
+    ///
+    /// What a thread waits beyond that belongs to its requests, or to what they are made with:
+    /// until the kernel is done with all that ended at once, until a thread is woken, until other
+    /// threads of the same run give up a processor. Where these use up all processors, another
+    /// check says so.
+    fn kept_waiting_share_max(&self, seconds: f64) -> f64 {
+        let stopped = self.quota_stop.as_ref().map_or(0.0, |stop| stop.stopped_s / seconds);
+        self.others_share.map_or(f64::INFINITY, |others| others + stopped)
     }
 }
 
@@ -320,7 +331,7 @@ fn watch(
         begun.note(below, &mut seen);
     }
     seen.busiest_thread = threads.busiest_share();
-    seen.waiting_thread = threads.waiting_share(seen.stopped_ns());
+    seen.waiting_thread = threads.waiting_share();
     seen.device_doubt = below.doubt().map(str::to_owned);
     (seen.copies, seen.limits) = (below.copies(), below.limits());
     seen
@@ -371,22 +382,23 @@ fn summary(
     let steady_ns = seen.draining_ns.unwrap_or(ended_ns).min(ended_ns).min(shared.end_ns());
     let measured = || outcomes.iter().filter(|outcome| outcome.wall_ns > 0);
     let busy = measured().map(|outcome| outcome.cpu_ns as f64 / outcome.wall_ns as f64);
-    let stopped_ns = seen.stopped_ns();
-    let waiting = measured().filter_map(|outcome| {
-        let spent = Spent { cpu_ns: outcome.cpu_ns, waiting_ns: outcome.waiting_ns? };
-        Some(spent.kept_waiting_ns(seen.busy_ns, stopped_ns) as f64 / outcome.wall_ns as f64)
-    });
+    let waiting = measured().filter_map(|outcome| Some(outcome.waiting_ns? as f64 / outcome.wall_ns as f64));
+    let waiting = waiting.chain(seen.waiting_thread).reduce(f64::max);
+    let (seconds, process_cpu_s) = (since(ended_ns), seen.process_cpu_ns as f64 / 1e9);
+    let kept_waiting_max = seen.kept_waiting_share_max(seconds);
+    let processors = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
     let sum = |of: fn(&JobOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     Measured {
         engine,
         direct: !workload.buffered && !shared.direct_refused.load(Ordering::Relaxed),
-        seconds: since(ended_ns),
+        seconds,
         steady_s: since(steady_ns),
         record,
         in_flight: seen.in_flight,
-        process_cpu_s: seen.process_cpu_ns as f64 / 1e9,
+        process_cpu_s,
+        processors_share: process_cpu_s / (seconds * processors),
         busiest_thread: busy.chain(seen.busiest_thread).fold(0.0, f64::max),
-        waiting_thread: waiting.chain(seen.waiting_thread).reduce(f64::max),
+        waiting_thread: waiting.map(|share| share.min(kept_waiting_max)),
         quota_stop: seen.quota_stop,
         device: seen.device,
         device_doubt: seen.device_doubt,
@@ -398,5 +410,23 @@ fn summary(
         unserved: sum(|outcome| outcome.unserved),
         verified_bytes: sum(|outcome| outcome.verified_bytes),
         durable_after_s: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: `--engine threads` and several jobs were always refused on a machine with nothing
+    /// else to do, as were most runs at depth 256 and on btrfs: threads of the same run counted as
+    /// others, and those of the kernel that worked for it.
+    #[test]
+    fn a_thread_was_kept_waiting_as_far_as_other_programs_or_a_quota_kept_it() {
+        let most = |others_share, stopped_s: Option<f64>| {
+            let quota_stop = stopped_s.map(|stopped_s| QuotaStop { limit: String::new(), stopped_s });
+            Seen { others_share, quota_stop, ..Seen::default() }.kept_waiting_share_max(2.0)
+        };
+        assert_eq!((most(Some(0.01), None), most(Some(0.01), Some(1.0))), (0.01, 0.51));
+        assert_eq!(most(None, None), f64::INFINITY, "where others are not known, all counts");
     }
 }

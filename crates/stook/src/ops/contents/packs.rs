@@ -1,5 +1,6 @@
 //! The contents of a pack.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,14 +79,39 @@ impl PackContents {
             targets.extend(self.pack.get_many(keys)?.into_iter().map(|got| got.map(target)));
         }
         let mut targets = targets.into_iter();
+        let lens = self.file_lens(&heads, options)?;
+        let with_file_len = |head: RecordHead| match head.is_hard_link() {
+            true => RecordHead { body_len: lens.get(&head.sequence).copied().flatten(), ..head },
+            false => head,
+        };
         let detail = |head: pack::Result<RecordHead>| {
             let link = match &head {
                 Ok(head) if has_short_target(head) => targets.next().transpose(),
                 _ => Ok(None),
             };
-            Some(Box::new(Detail { head, link }))
+            Some(Box::new(Detail { head: head.map(with_file_len), link }))
         };
         Ok(heads.into_iter().map(detail).collect())
+    }
+
+    /// The lengths of the files that the hard links among these heads lead to, by the sequence
+    /// numbers of the links; archives list them so. One that leads to no file has none.
+    fn file_lens(
+        &self,
+        heads: &[pack::Result<RecordHead>],
+        options: &ListOptions,
+    ) -> Result<HashMap<u64, Option<u64>>> {
+        let links = heads.iter().flatten().filter(|head| head.is_hard_link());
+        let keys: Vec<Key> = links.map(|head| head.key.clone()).collect();
+        let mut lens = HashMap::new();
+        for keys in keys.chunks(LINKS) {
+            options.stop.check()?;
+            let entries: Vec<KeyEntry> =
+                self.pack.locate(keys)?.into_iter().filter_map(|found| found.ok().flatten()).collect();
+            let files = self.pack.file_heads(&entries)?.into_iter().flatten();
+            lens.extend(files.map(|head| (head.sequence, head.body_len)));
+        }
+        Ok(lens)
     }
 }
 

@@ -115,6 +115,8 @@ fn details_are_heads_and_where_links_lead() {
             let Detail { head, link } = *entry.detail.unwrap();
             let head = head.unwrap();
             assert_eq!((head.attributes.file_kind(), head.attributes.mtime_ns()), (Some(kind), Some(7)));
+            let len = (kind == FileKind::HardLink).then_some(5);
+            assert!(len.is_none() || head.body_len == len, "{key}: that of its file");
             let is_link = matches!(kind, FileKind::Symlink | FileKind::HardLink);
             assert_eq!(link.unwrap(), is_link.then_some(body), "{key}");
         }

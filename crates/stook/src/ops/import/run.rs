@@ -344,7 +344,7 @@ impl Importing<'_, '_> {
     fn fail_name(&mut self, key: &[u8], first: &[u8]) {
         let first = first.escape_ascii();
         let error =
-            pack::Error::Invalid(format!("it is a further name of {first}, which was not packed before it"));
+            pack::Error::Invalid(format!("it is a hard link to {first}, which was not packed before it"));
         self.fail(key, error);
     }
 
@@ -474,8 +474,8 @@ fn body_len(member: &Member<'_>) -> u64 {
 /// Whether attributes say the same, but for how many names there are: a stream tells that when they
 /// come.
 fn is_alike(one: &Attributes, other: &Attributes) -> bool {
-    let reported = |(name, _): &&(Name, Value)| *name != Name::Id(FURTHER_NAMES);
-    one.iter().filter(reported).eq(other.iter().filter(reported))
+    let is_compared = |(name, _): &&(Name, Value)| *name != Name::Id(FURTHER_NAMES);
+    one.iter().filter(is_compared).eq(other.iter().filter(is_compared))
 }
 
 /// The attributes of its record: those that packing the unpacked member would give, and the

@@ -4,6 +4,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Error;
+use crate::ops::directory::explained;
 use crate::pack::{self, PackWriter, WriterOptions};
 use crate::storage::{LocalStorage, LocalStorageOptions, Storage};
 
@@ -36,6 +38,21 @@ pub struct Made {
     pub with_directory: bool,
 }
 
+impl Made {
+    /// Removes what was made at this path, because nothing came into it, or nothing that is to
+    /// stay. A directory that somebody put something into meanwhile stays.
+    ///
+    /// # Errors
+    /// Those of [`PackWriter::discard`]; [`Error::TakeBack`].
+    pub fn take_back(self, writer: PackWriter, pack: &Path) -> super::Result<()> {
+        if writer.discard()? && self.with_directory {
+            let into_error = |source| Error::TakeBack { pack: pack.to_path_buf(), source };
+            crate::tree::remove_if_empty(pack).map_err(into_error)?;
+        }
+        Ok(())
+    }
+}
+
 /// Opens a pack for single records, or makes it in a directory that is empty or not there. An empty
 /// pack is all that it is meant to be, and complete: a process that dies leaves it so.
 ///
@@ -51,6 +68,22 @@ pub fn open_writer(path: &Path, options: WriterOptions, making: Making) -> pack:
     Ok(opened)
 }
 
+/// The directory that a pack is to be in; `None` where it is made, which nothing known forbids.
+/// Nothing is changed: whoever only says what would be done is refused what the work is.
+///
+/// # Errors
+/// [`pack::Error::Core`]: it can be neither opened nor made; [`pack::Error::NotAPack`] where an
+/// archive is there.
+pub(super) fn look_at(path: &Path, making: Making) -> pack::Result<Option<LocalStorage>> {
+    match LocalStorage::open(path, LocalStorageOptions::default()) {
+        Err(error) if making != Making::Never && error.io_kind() == Some(ErrorKind::NotFound) => {
+            LocalStorage::check_create(path)?;
+            Ok(None)
+        }
+        opened => opened.map(Some).map_err(|error| explained(path, error)),
+    }
+}
+
 /// Opens a pack for writing, or makes one, which is incomplete. `before_making` is called once
 /// before anything is made.
 pub(super) fn open_or_make<E: From<pack::Error>>(
@@ -60,14 +93,16 @@ pub(super) fn open_or_make<E: From<pack::Error>>(
     before_making: &mut dyn FnMut() -> Result<(), E>,
 ) -> Result<OpenedWriter, E> {
     options.check()?;
-    let local = LocalStorageOptions::default();
-    let (mut with_directory, mut opened) = (false, LocalStorage::open(path, local.clone()));
-    let is_missing = |error: &crate::Error| error.io_kind() == Some(ErrorKind::NotFound);
-    if making != Making::Never && opened.as_ref().is_err_and(is_missing) {
-        before_making()?;
-        (with_directory, opened) = (true, LocalStorage::create(path, local));
-    }
-    let storage: Arc<dyn Storage> = Arc::new(opened.map_err(pack::Error::from)?);
+    let found = look_at(path, making)?;
+    let with_directory = found.is_none();
+    let storage = match found {
+        Some(found) => found,
+        None => {
+            before_making()?;
+            LocalStorage::create(path, LocalStorageOptions::default()).map_err(pack::Error::from)?
+        }
+    };
+    let storage: Arc<dyn Storage> = Arc::new(storage);
     if making != Making::Always {
         match PackWriter::open(storage.clone(), options.clone()) {
             // Making one tells whether it can be made there.

@@ -1,13 +1,14 @@
 //! The pack that sources go into: opened or made, finished, or taken back.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::hooks::{Reporting, Stage};
-use super::making::{Made, Making, OpenedWriter, open_or_make};
+use super::making::{Made, Making, OpenedWriter, look_at, open_or_make};
 use super::{Error, NothingSelected, PackSources, Result};
 use crate::pack::tree::{Delete, PackSummary, PackTree};
 use crate::pack::{self, OpenOptions, Pack, PackWriter};
-use crate::storage::free_bytes;
+use crate::storage::{Storage, free_bytes};
 
 /// Free space below which the tree is counted before anything is written, in bytes.
 const COUNT_FIRST_BELOW: u64 = 32 << 30;
@@ -67,11 +68,14 @@ impl PackSources<'_> {
     /// What is there, for a run that only says what it would do.
     fn open_dry(&self, tree: Option<&PackTree<'_>>, reporting: &mut Reporting<'_>) -> Result<OpenedPack> {
         let nothing = OpenedPack { writer: None, before: None, made: None };
-        if !self.pack.exists() {
-            return Ok(nothing);
-        }
-        let before = match Pack::open_path(&self.pack, OpenOptions::default()) {
-            Err(pack::Error::NotAPack { .. }) if is_empty(&self.pack) => return Ok(nothing),
+        let Some(storage) = look_at(&self.pack, Making::IfMissing)? else { return Ok(nothing) };
+        storage.check_writable().map_err(pack::Error::from)?;
+        let storage: Arc<dyn Storage> = Arc::new(storage);
+        let before = match Pack::open(storage.clone(), OpenOptions::default()) {
+            Err(pack::Error::NotAPack { .. }) => {
+                PackWriter::check_create(storage.as_ref())?;
+                return Ok(nothing);
+            }
             opened => opened?,
         };
         reporting.hooks.watch(before.damage_log());
@@ -134,7 +138,7 @@ impl PackSources<'_> {
         };
         let complete = !is_abandoned && packed.is_some_and(is_whole);
         match (opened.writer, opened.made) {
-            (Some(writer), Some(made)) if is_in_vain => self.take_back(writer, made)?,
+            (Some(writer), Some(made)) if is_in_vain => made.take_back(writer, &self.pack)?,
             (Some(mut writer), _) if packed.is_some() => {
                 writer.set_complete(complete);
                 if self.move_originals {
@@ -147,14 +151,6 @@ impl PackSources<'_> {
         }
         if is_abandoned { Err(Error::Abandoned) } else { Ok(complete) }
     }
-
-    fn take_back(&self, writer: PackWriter, made: Made) -> Result<()> {
-        if writer.discard()? && made.with_directory {
-            let into_error = |source| Error::TakeBack { pack: self.pack.clone(), source };
-            crate::tree::remove_if_empty(&self.pack).map_err(into_error)?;
-        }
-        Ok(())
-    }
 }
 
 /// What cannot be deleted is reported before anything is packed.
@@ -163,9 +159,4 @@ fn check_roots(tree: Option<&PackTree<'_>>, before: &Pack) -> Result<()> {
         Some(tree) => tree.check_roots(before).map_err(Error::Roots),
         None => Ok(()),
     }
-}
-
-/// Whether a directory has nothing in it, so that a pack can be made there.
-fn is_empty(directory: &Path) -> bool {
-    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }

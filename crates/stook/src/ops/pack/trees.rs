@@ -15,7 +15,7 @@ impl PackSources<'_> {
         let packed = tree.run(opened.writer.as_mut(), opened.before.as_ref(), &mut progress);
         reporting.finish(Stage::Packing);
         let nothing = packed.as_ref().ok().filter(|summary| self.is_all_asked(summary));
-        let nothing = nothing.and_then(|_| reporting.choice.nothing());
+        let nothing = nothing.and_then(|summary| reporting.choice.nothing_of(summary.asked));
         let complete = self.close(opened, packed.as_ref().ok(), nothing, reporting)?;
         let mut summary = packed.map_err(|source| Error::Stopped { pack: self.pack.clone(), source })?;
         let moved = match self.move_originals && !self.dry_run && !summary.interrupted {

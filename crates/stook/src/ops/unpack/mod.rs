@@ -3,7 +3,8 @@
 
 mod filter;
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 pub(crate) use filter::Filtering;
 pub use filter::{PathFilter, Prefix};
@@ -13,6 +14,12 @@ use crate::archive::{self, Archive, MemberKind};
 use crate::pack::tree::UnpackTree;
 use crate::pack::{self, Damage, Pack};
 use crate::tree::{self, Overwrite};
+
+/// Threads that write small files of a pack, where nobody says how many.
+pub const THREADS: usize = 8;
+
+/// The most threads that whoever asks may say.
+pub const THREADS_MAX: usize = 256;
 
 /// A result of unpacking.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -174,6 +181,13 @@ impl Unpacked {
         let nothing = filtering.nothing().filter(|_| is_done);
         Self { summary, is_complete, undone, nothing }
     }
+
+    /// That the file which was to be written is there and stays: nothing came of all the rest.
+    pub(super) fn with_kept(self, path: &Path) -> Self {
+        let kept = vec![path.as_os_str().as_bytes().to_vec()];
+        let summary = Summary { kept, failures: self.summary.failures, ..Summary::default() };
+        Self { summary, undone: self.undone + 1, nothing: None, ..self }
+    }
 }
 
 impl Unpack<'_> {
@@ -186,13 +200,15 @@ impl Unpack<'_> {
     /// there or of an archive, [`Error::Interrupted`] before anything was written.
     pub fn run(&self, packed: Packed<'_>, progress: OnProgress<'_>) -> Result<Unpacked> {
         let is_new = !self.target.exists();
-        let unpacked = match packed {
+        let mut unpacked = match packed {
             Packed::Pack(pack) => self.pack(pack, progress)?,
             Packed::Archive(archive) => self.archive(archive, progress)?,
         };
         if is_new && unpacked.nothing == Some(Nothing::Missing) {
             let failed = |error| crate::Error::io("remove", &self.target, error);
             tree::remove_if_empty(&self.target).map_err(failed)?;
+            // It was the root's.
+            unpacked.summary.directories = 0;
         }
         Ok(unpacked)
     }

@@ -62,18 +62,22 @@ impl<'a> FieldCursor<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// The magic, version and reserved bytes every file begins with.
-    pub(crate) fn preamble(&mut self, magic: &[u8; 8], name: &str) -> Decoded<()> {
+    /// The magic, version and reserved bytes that everything with a checksum at its end begins
+    /// with; gives what the checksum covers. The bytes are all of it. A version says something only
+    /// if the checksum is right: one bit makes any other out of ours.
+    pub(crate) fn preamble(&mut self, magic: &[u8; 8], name: &str) -> Decoded<&'a [u8]> {
         let at = self.at();
         if &self.array::<8>()? != magic {
             return Err(Invalid::damaged(at, format!("this is not a {name}: its magic is missing")));
         }
+        let covered = checked_tail(self.bytes, name)?;
         let version = self.u16()?;
         if version != super::VERSION {
             let what = format!("{name} version {version} (this software knows version {})", super::VERSION);
             return Err(Invalid::unsupported(at + 8, what));
         }
-        self.reserved(2)
+        self.reserved(2)?;
+        Ok(covered)
     }
 
     /// Required feature flags: none are defined.
@@ -134,7 +138,7 @@ pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Checks the CRC at the end of `bytes` and gives what it covers.
-pub(crate) fn checked_tail<'a>(bytes: &'a [u8], name: &str) -> Decoded<&'a [u8]> {
+fn checked_tail<'a>(bytes: &'a [u8], name: &str) -> Decoded<&'a [u8]> {
     let split = bytes.len().checked_sub(4).and_then(|at| bytes.split_at_checked(at));
     let Some((body, tail)) = split else {
         return Err(Invalid::damaged(0, format!("a {name} of {} bytes is too short", bytes.len())));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bytes::{FieldCursor, checked_tail, put_leb128, put_zigzag};
+use super::bytes::{FieldCursor, put_leb128, put_zigzag};
 use super::{Decoded, Invalid, VERSION};
 
 const MAGIC: [u8; 8] = *b"\x89STKDEL\n";
@@ -92,9 +92,8 @@ impl DeletionVector {
     /// # Errors
     /// When it is not a deletion vector of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut cursor = FieldCursor::new(bytes);
-        cursor.preamble(&MAGIC, "deletion vector")?;
-        let mut cursor = FieldCursor::new(checked_tail(bytes, "deletion vector")?);
+        let covered = FieldCursor::new(bytes).preamble(&MAGIC, "deletion vector")?;
+        let mut cursor = FieldCursor::new(covered);
         cursor.take(12)?;
         cursor.required_flags()?;
         let (segment, generation, pack_nonce) = (cursor.u64()?, cursor.u64()?, cursor.array()?);
@@ -160,7 +159,8 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(DeletionVector::decode(&flipped).is_err(), "bit {bit}");
+            let invalid = DeletionVector::decode(&flipped).unwrap_err();
+            assert!(!invalid.unsupported, "bit {bit}: {}", invalid.what);
         }
         for len in 0..bytes.len() {
             assert!(DeletionVector::decode(&bytes[..len]).is_err(), "{len} bytes");

@@ -1,6 +1,6 @@
 //! Manifests: immutable generations of a pack.
 
-use super::bytes::{FieldCursor, checked_tail};
+use super::bytes::FieldCursor;
 use super::footer::{LastFrame, Tally};
 use super::mark::{Edition, writer_of};
 use super::segment::CHUNK_LOG2;
@@ -72,7 +72,7 @@ pub struct SegmentEntry {
     pub last_frame: LastFrame,
     /// Dead records.
     pub dead_records: u64,
-    /// Bytes of their frames: what compaction would win.
+    /// Bytes of their frames: what compaction would free.
     pub dead_bytes: u64,
     /// Which records are dead, if any.
     pub vector: Option<VectorRef>,
@@ -120,7 +120,7 @@ pub struct Manifest {
     pub segments: Vec<SegmentEntry>,
     /// What a tree was packed from.
     pub roots: Vec<Vec<u8>>,
-    /// States before this time, ns, cannot be reported any more; `None` when all can.
+    /// States before this time, ns, are not known any more; `None` when all are.
     pub history_from_ns: Option<i64>,
     /// Whether files were removed from their tree once they were in the pack: it may hold the only
     /// copy.
@@ -216,8 +216,7 @@ impl Manifest {
     /// When it is not a manifest of this version, or contradicts itself.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut cursor = FieldCursor::new(bytes);
-        cursor.preamble(&MAGIC, "manifest")?;
-        let body = checked_tail(bytes, "manifest")?;
+        let body = cursor.preamble(&MAGIC, "manifest")?;
         cursor.required_flags()?;
         let generation = cursor.u64()?;
         if cursor.u64()? != bytes.len() as u64 {
@@ -522,7 +521,8 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(Manifest::decode(&flipped).is_err(), "bit {bit}");
+            let invalid = Manifest::decode(&flipped).unwrap_err();
+            assert!(!invalid.unsupported, "bit {bit}: {}", invalid.what);
         }
         for len in 0..bytes.len() {
             assert!(Manifest::decode(&bytes[..len]).is_err(), "{len} bytes");

@@ -1,6 +1,6 @@
 //! The segment header, and the salt it gives to every checksum of its segment.
 
-use super::bytes::{FieldCursor, checked_tail};
+use super::bytes::FieldCursor;
 use super::manifest::SegmentForm;
 use super::{Decoded, Invalid, UNIT, VERSION};
 
@@ -52,7 +52,7 @@ pub struct Salt {
 impl Salt {
     /// What is stored for a chunk, or a piece, of this plain checksum: one that says of which
     /// record it is, and as which of its chunks, so that whole extents that landed in the wrong
-    /// place are reported. It says nothing of the place: records can be copied as they are within a
+    /// place are noticed. It says nothing of the place: records can be copied as they are within a
     /// pack. Binding what is stored gives the plain checksum again.
     #[inline]
     pub fn bind(&self, sum: u32, sequence: u64, number: u64) -> u32 {
@@ -118,12 +118,11 @@ impl SegmentHeader {
     /// # Errors
     /// When they are not a segment header of this version.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut cursor = FieldCursor::new(bytes);
-        cursor.preamble(&MAGIC, "segment")?;
         let Some(bytes) = bytes.get(..UNIT) else {
             return Err(Invalid::damaged(0, format!("the header has {} bytes, not {UNIT}", bytes.len())));
         };
-        checked_tail(bytes, "segment header")?;
+        let mut cursor = FieldCursor::new(bytes);
+        cursor.preamble(&MAGIC, "segment header")?;
         cursor.required_flags()?;
         cursor.u32()?;
         let chunk_log2 = cursor.u8()?;
@@ -184,8 +183,14 @@ mod tests {
         for bit in 0..UNIT * 8 {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(SegmentHeader::decode(&bytes).is_err(), "bit {bit}");
+            let invalid = SegmentHeader::decode(&bytes).unwrap_err();
+            assert!(!invalid.unsupported, "bit {bit}: {}", invalid.what);
         }
+        let mut newer = bytes.clone();
+        newer[8] = 2;
+        let crc = crc32c::crc32c(&newer[..UNIT - 4]);
+        newer[UNIT - 4..].copy_from_slice(&crc.to_le_bytes());
+        assert!(SegmentHeader::decode(&newer).unwrap_err().unsupported, "its checksum vouches for it");
         for len in 0..UNIT {
             assert!(SegmentHeader::decode(&bytes[..len]).is_err(), "{len} bytes");
         }

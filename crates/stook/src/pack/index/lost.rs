@@ -22,8 +22,8 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Notes that from a broken frame to `end` nothing was read; `is_named` when its key was
-    /// reported.
+    /// Notes that from a broken frame to `end` nothing was read; `is_named` when its key is
+    /// known.
     pub(crate) fn note(&mut self, frame: u64, end: u64, is_named: bool) {
         self.stretches.extend(ByteRange::new(frame, end));
         if is_named {

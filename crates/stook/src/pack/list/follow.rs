@@ -76,7 +76,7 @@ impl Pack {
             && segment.life(head.offset) != Life::Dead
             && segment.lists(head, &self.reader)?;
         let Some(key) = head.key().filter(|_| is_new) else { return Ok(None) };
-        if segment.life(head.offset) == Life::Unreported {
+        if segment.life(head.offset) == Life::Unknown {
             let refusal = self.snapshot.refusal(key.sort_form(), segment, head.offset, &self.reader)?;
             return refusal.map_or(Ok(None), |damage| Err(Error::Damaged(damage)));
         }

@@ -32,15 +32,15 @@ fn is_file(head: &RecordHead) -> bool {
 }
 
 fn no_file(key: &Key, first: &Key) -> Error {
-    Error::Invalid(format!("{key} is a further name of {first}, which is not a file"))
+    Error::Invalid(format!("{key} is a hard link to {first}, which is not a file"))
 }
 
 fn absent(key: &Key, first: &Key) -> Error {
-    Error::Invalid(format!("{key} is a further name of {first}, and there is no such file"))
+    Error::Invalid(format!("{key} is a hard link to {first}, and there is no such file"))
 }
 
 fn endless(key: &Key) -> Error {
-    Error::Invalid(format!("{key} is a further name of a further name, without end"))
+    Error::Invalid(format!("{key} is a hard link to a hard link, without end"))
 }
 
 impl RecordHead {
@@ -208,7 +208,7 @@ impl Pack {
         let later = |record: &Record| {
             let key = &record.head.key;
             Error::Invalid(format!(
-                "{key}, which has further names, was replaced since this scan was begun: begin again"
+                "{key}, which has hard links, was replaced since this scan was begun: begin again"
             ))
         };
         let in_time = |record: Option<Record>| match record {

@@ -36,7 +36,8 @@ impl Kinds {
 
 impl Pack {
     /// Of these entries, those of records of these kinds. Reads their heads, unless all kinds are
-    /// meant. One whose head is damaged stays: whoever reads it is reported.
+    /// meant. One whose head is damaged stays: whoever reads it meets the
+    /// damage.
     ///
     /// # Errors
     /// When reading is impossible at all.

@@ -22,6 +22,7 @@ use crate::pack::state::open::{OpenOptions, Pack};
 use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Snapshot;
 use crate::pack::writer::host::{Host as _, SystemHost};
+use crate::report::units;
 use crate::storage::Storage;
 
 /// What a check found.
@@ -37,6 +38,8 @@ pub struct CheckReport {
     pub damages: Damages,
     /// What is no damage but worth knowing: foreign files, torn tails, an unfinished build.
     pub notes: Vec<String>,
+    /// Nothing can be written to the pack, or it cannot even be opened, before it is repaired.
+    pub needs_repair: bool,
 }
 
 /// Bytes of frames that are held against the index as one. Only where they differ the records are
@@ -147,6 +150,7 @@ impl Pack {
 
     fn note_state(&self, report: &mut CheckReport) -> Result<()> {
         report.notes.clone_from(&self.notes);
+        report.needs_repair = !self.notes.is_empty() || self.check_writable().is_err();
         for torn in self.torn_tails() {
             let what = format!(
                 "segment {:016x} has an unfinished end of {} bytes at offset {}; the next writer cuts it off",
@@ -154,7 +158,10 @@ impl Pack {
             );
             report.notes.push(what);
         }
-        if !self.is_complete() {
+        if self.snapshot.manifest_lost {
+            let what = "whether the pack is complete is not known: the manifest that says it is lost";
+            report.notes.push(what.into());
+        } else if !self.is_complete() {
             report.notes.push("the pack is incomplete: what built it has not come to its end".into());
         }
         self.note_clock(report);
@@ -280,7 +287,7 @@ impl Pack {
         }
         for (&offset, _) in segment.deaths.range(span.start()..span.end()) {
             if !records.contains_key(&offset) && !walked.lost.contains(offset) {
-                report_damage(offset, None, "a deletion speaks of a record here, and there is none");
+                report_damage(offset, None, "a deletion names a record here, and there is none");
             }
         }
         for (offset, seen) in records.into_iter().filter(|(_, seen)| !seen.listed) {
@@ -308,7 +315,7 @@ impl Pack {
     }
 
     fn check_unique(&self, report: &mut CheckReport) -> Result<()> {
-        let mut before = None;
+        let (mut before, mut replaced) = (None, 0);
         for entry in self.keys(&[])? {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -321,7 +328,10 @@ impl Pack {
                 }
                 Err(error) => return Err(error),
             };
-            if before.as_ref() == Some(&entry.key) {
+            if before.as_ref() == Some(&entry.key) && self.snapshot.manifest_lost {
+                // One was replaced, which the manifest would have told.
+                replaced += 1;
+            } else if before.as_ref() == Some(&entry.key) {
                 report.damages.push(Damage {
                     file: self.storage.path(""),
                     offset: 0,
@@ -331,6 +341,13 @@ impl Pack {
                 });
             }
             before = Some(entry.key);
+        }
+        report.live_records = report.live_records.saturating_sub(replaced);
+        if replaced > 0 {
+            let records = units::count_of(replaced, "record was", "records were");
+            report
+                .notes
+                .push(format!("{records} replaced by a newer one with the same key, which is what counts"));
         }
         Ok(())
     }

@@ -3,18 +3,19 @@
 //!
 //! Nothing of the old pack is changed or believed more than its checksums: every frame of every
 //! segment is looked at. Of the whole records with a key the newest counts, unless a deletion
-//! vector lists it or a later deletion names its key.
+//! vector lists it or a later deletion names its key. Further names of files (hard links) that then
+//! lead to no file are taken out of the new pack again: it has no damage.
 //!
 //! Memory is bounded, however many records there are: keys are settled one range of them after
 //! another, in as many walks over the segments as that takes. The first walk looks at every byte;
 //! later ones verify the records of their range.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
-use crate::pack::error::{Error, Result};
+use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::format::frame::FrameKind;
 use crate::pack::format::index::Place;
@@ -53,13 +54,13 @@ pub struct Repaired {
     pub bytes: u64,
     /// All damage that was met.
     pub damages: Damages,
-    /// Stretches that could not be read, each in a file of the quarantine.
+    /// Stretches that could not be saved, each in a file of the quarantine.
     pub quarantined: Vec<Quarantined>,
     /// What the new pack may have that the old one had not, or the other way round, and why.
     pub notes: Vec<String>,
 }
 
-/// Bytes that are no whole record.
+/// Bytes that are no whole record, or are further names of a file that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
     /// Id of the segment.
@@ -118,6 +119,8 @@ struct Survey {
     from: Box<[u8]>,
     /// And ends before this key, if it does not go on to the last.
     to: Option<Box<[u8]>>,
+    /// Only these keys, if there are any given.
+    only: Option<BTreeSet<Box<[u8]>>>,
     /// Whether everything is looked at, and what is wrong is noted.
     is_first: bool,
     /// Whether there are versions that no longer count: those are left out, and with them earlier
@@ -129,11 +132,12 @@ struct Survey {
     damages: Damages,
 }
 
-/// Where unreadable bytes go; made when there are any.
+/// Where bytes go that cannot be saved; made when there are any.
 pub type Quarantine<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Storage>>;
 
 /// Writes all whole, live records of the pack in `from` into a new pack in `to`, with their groups,
-/// attributes, sequence numbers and times, in the order of their keys. `progress` receives bytes
+/// attributes, sequence numbers and times, in the order of their keys. Further names that then lead
+/// to no file are damage, and not in it. `progress` receives bytes
 /// read and written, of about twice the size of the pack, and stops the repair by giving `false`.
 ///
 /// # Errors
@@ -152,7 +156,7 @@ pub fn repair(
     let mut repaired = Repaired { notes, ..Repaired::default() };
     let chunk_log2 = snapshot.manifest.chunk_log2;
     let options = WriterOptions { chunk_log2, segment_len: snapshot.manifest.segment_len, ..options };
-    let mut writer = PackWriter::create(to.clone(), options)?;
+    let mut writer = PackWriter::create(to.clone(), options.clone())?;
     writer.set_roots(snapshot.manifest.roots.clone());
     if snapshot.manifest.moved {
         writer.set_moved();
@@ -170,6 +174,16 @@ pub fn repair(
             survey.walk(number, segment, &reader, &mut |_| progress(passed + repaired.bytes))?;
         }
     }
+    // What was taken over is published.
+    let lost = match survey.has_links {
+        true => Pack::open(to.clone(), OpenOptions::default())?.lost_links()?,
+        false => Vec::new(),
+    };
+    if !lost.is_empty() {
+        writer.finish(true)?;
+        writer = leave_out(&lost, to, options)?;
+        survey.has_history = true;
+    }
     if survey.has_history {
         // Versions that were replaced or deleted are not copied: no state before the last can be
         // reported.
@@ -182,23 +196,78 @@ pub fn repair(
     repaired.damages = snapshot.log.damages();
     repaired.damages.join(std::mem::take(&mut survey.damages));
     repaired.damages.extend(files.damages);
+    report_lost(lost, &snapshot, &reader, &mut survey, &mut repaired, &mut |bytes| progress(passed + bytes))?;
     for (number, range) in joined(&survey.broken) {
         let Some(segment) = snapshot.segments.get(number) else { continue };
         repaired.quarantined.push(set_aside(segment, range, &reader, quarantine()?.as_ref())?);
     }
     // What was not whole before is not made so by saving it.
     let is_complete = snapshot.manifest.state == PackState::Complete;
-    if !is_complete {
-        let note = "the pack was incomplete, and so is the new one";
-        repaired.notes.push(note.into());
-    }
     writer.set_complete(is_complete);
+    repaired.notes.extend(note_of_state(is_complete, &repaired.damages));
     writer.finish(true)?;
-    if survey.has_links {
-        // Those whose file could not be saved.
-        repaired.damages.extend(Pack::open(to, OpenOptions::default())?.lost_links()?);
-    }
     Ok(repaired)
+}
+
+fn note_of_state(is_complete: bool, damages: &Damages) -> Option<String> {
+    let note = match is_complete {
+        false => "the pack was incomplete, and so is the new one",
+        true if damages.is_empty() => return None,
+        true => {
+            "the new pack says that it is complete, as the old one did; what is lost is reported only here"
+        }
+    };
+    Some(note.into())
+}
+
+/// Takes further names out of the new pack that lead to no file, because that could not be saved or
+/// never was there.
+fn leave_out(lost: &[Damage], to: Arc<dyn Storage>, options: WriterOptions) -> Result<PackWriter> {
+    let host = options.host.clone();
+    // A writer does not know the keys that it took over; the next one does.
+    let mut writer = PackWriter::open(to, options)?;
+    for key in lost.iter().filter_map(|damage| damage.key.as_ref()) {
+        writer.delete(key)?;
+    }
+    // No earlier state is to show them.
+    writer.begin_history(host.now_ns());
+    Ok(writer)
+}
+
+/// Reports further names that were left out where they are in the old pack, and sets them aside.
+fn report_lost(
+    lost: Vec<Damage>,
+    snapshot: &Snapshot,
+    reader: &Reader,
+    survey: &mut Survey,
+    repaired: &mut Repaired,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let keys = lost.iter().filter_map(|damage| damage.key.as_ref());
+    let only = keys.map(|key| Box::from(key.sort_form())).collect();
+    let mut found = Survey { only: Some(only), is_first: false, ..Survey::new(usize::MAX) };
+    let written = repaired.bytes;
+    for (number, segment) in snapshot.segments.iter().enumerate() {
+        found.walk(number, segment, reader, &mut |_| progress(written))?;
+    }
+    for mut damage in lost {
+        let newest = damage.key.as_ref().and_then(|key| found.keys.get(key.sort_form()));
+        if let Some((number, place)) = newest.and_then(NewestOfKey::counts)
+            && let Some(segment) = snapshot.segments.get(number)
+        {
+            damage.file = segment.source.path().to_path_buf();
+            damage.offset = place.offset;
+            survey.broken.extend(ByteRange::at(place.offset, place.len_min()).map(|range| (number, range)));
+            repaired.bytes = repaired.bytes.saturating_sub(place.len_min());
+        }
+        damage.what.push_str("; it is not in the new pack");
+        repaired.records = repaired.records.saturating_sub(1);
+        repaired.damages.push(damage);
+    }
+    Ok(())
 }
 
 /// Looks at everything, and gives the bytes of it.
@@ -271,6 +340,7 @@ impl Survey {
             memory_len,
             from: Box::default(),
             to: None,
+            only: None,
             is_first: true,
             has_history: false,
             has_links: false,
@@ -331,7 +401,8 @@ impl Survey {
     }
 
     fn has(&self, form: &[u8]) -> bool {
-        *form >= *self.from && self.to.as_deref().is_none_or(|to| form < to)
+        let is_in_range = *form >= *self.from && self.to.as_deref().is_none_or(|to| form < to);
+        is_in_range && self.only.as_ref().is_none_or(|only| only.contains(form))
     }
 
     /// Notes what the frame says of its key, if that is in the range.

@@ -23,11 +23,17 @@ impl Snapshot {
     /// The newest state, or what can be made out of it; and what is to be said about that.
     pub(crate) fn salvage(storage: &dyn Storage, reader: &Reader) -> Result<(Self, Vec<String>)> {
         let damage = match Self::load(storage, reader, WantedState::default()) {
-            // Nothing is known to be wrong: whoever may read it finds it as it is.
+            // Nothing is known to be wrong: a user who may read it can open it as it is.
             Err(Error::Core(error)) if error.io_kind() == Some(ErrorKind::PermissionDenied) => {
                 return Err(error.into());
             }
             Err(Error::Damaged(damage)) if !damage.is_denied() => damage,
+            // A manifest of a newer version is refused again.
+            Err(Error::Unsupported { .. }) => {
+                let around = WantedState { around_newer: true, ..WantedState::default() };
+                let note = "what needs a newer version of stook is left out; other commands refuse the pack";
+                return Self::load(storage, reader, around).map(|snapshot| (snapshot, vec![note.into()]));
+            }
             Err(Error::NotAPack { path, why }) => {
                 let has_segments = storage
                     .list()?
@@ -50,7 +56,14 @@ impl Snapshot {
         add_unnamed(storage, reader, &files, &mut manifest, &mut findings.damages)?;
         let mut segments = Vec::new();
         let log = DamageLog::default();
-        let opening = Opening { storage, reader, manifest: &manifest, behind: Behind::All, log: log.clone() };
+        let opening = Opening {
+            storage,
+            reader,
+            manifest: &manifest,
+            behind: Behind::All,
+            around_newer: true,
+            log: log.clone(),
+        };
         let mut lost = Vec::new();
         for number in 0..manifest.segments.len() {
             match Segment::open(&opening, number, &mut findings)? {
@@ -62,8 +75,18 @@ impl Snapshot {
         log.note(damages);
         let sequence_committed = 0;
         let hold = None;
-        let snapshot =
-            Self { manifest, segments, torn, log, lost, files, sequence_committed, hold, at_ns: None };
+        let snapshot = Self {
+            manifest,
+            segments,
+            torn,
+            log,
+            lost,
+            manifest_lost: true,
+            files,
+            sequence_committed,
+            hold,
+            at_ns: None,
+        };
         Ok((snapshot, vec![note]))
     }
 }
@@ -157,7 +180,10 @@ fn add_unnamed(
                 damages.push(damage);
                 continue;
             }
-            Err(Error::Unsupported { .. }) => continue,
+            Err(Error::Unsupported { path, what }) => {
+                damages.push(Damage::of_newer(path, &what));
+                continue;
+            }
             Err(error) => return Err(error),
         };
         if is_first {

@@ -48,7 +48,7 @@ pub(crate) struct Broken {
     pub(crate) key: Option<Key>,
     /// What is wrong.
     pub(crate) what: String,
-    /// Where the next frame begins, if that can be reported.
+    /// Where the next frame begins, if that is known.
     pub(crate) next: Option<u64>,
     /// The medium does not give the bytes back: no writer that was cut off left it so.
     pub(crate) unreadable: bool,

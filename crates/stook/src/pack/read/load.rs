@@ -192,7 +192,7 @@ impl FrameVisitor for LoadWalk<'_> {
             && header.live
             && life != Life::Dead
             && (keys.is_all() || frames.head().key().is_some_and(|key| keys.contains(&key)));
-        if !counts || life == Life::Unreported {
+        if !counts || life == Life::Unknown {
             return self.leave(frames, counts);
         }
         // The memory begins where the frames do.

@@ -28,7 +28,7 @@ pub enum MapRule {
     #[default]
     Never,
     /// Sealed segments are mapped, and gets (not scans) take records from there without a call of
-    /// the system. For packs that are in memory, or fit in it. What is damaged is reported as ever.
+    /// the system. For packs that are in memory, or fit in it. Damage is reported as ever.
     ///
     /// **Nobody may cut or overwrite a sealed segment meanwhile**, and its device must not fail:
     /// what is not an error but a `SIGBUS` then ends the process. Writers of packs never do either;

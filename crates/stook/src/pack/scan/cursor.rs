@@ -101,7 +101,7 @@ impl Cursor {
         self.body.split.is_some()
     }
 
-    /// Whether the scan had handed out its last record and was reported so.
+    /// Whether the scan had handed out its last record and had said so.
     pub fn is_at_end(&self) -> bool {
         self.body.position == Position::End
     }

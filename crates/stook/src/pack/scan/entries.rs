@@ -86,7 +86,7 @@ impl<'p> Entries<'p> {
             let is_new = is_behind(&mut self.behind, form, number, place.offset);
             let life = if is_new { self.view.life(segment, place.offset) } else { Life::Dead };
             let refusal = match life {
-                Life::Unreported => {
+                Life::Unknown => {
                     let pack = self.pack;
                     pack.snapshot.refusal(form, segment, place.offset, &pack.reader)?
                 }

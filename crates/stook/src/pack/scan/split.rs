@@ -140,8 +140,8 @@ impl Pack {
         Ok(Scan::new(self, options, view, Some(split.body.pieces.clone()), &Position::Start))
     }
 
-    /// The first record at or behind each of these offsets, which rise. One for which none can be
-    /// reported is left out.
+    /// The first record at or behind each of these offsets, which rise. One for which none is
+    /// known is left out.
     fn boundaries(&self, segment: &Segment, wanted: &[u64]) -> Result<Vec<u64>> {
         let mut found = Vec::with_capacity(wanted.len());
         let mut far = Vec::new();

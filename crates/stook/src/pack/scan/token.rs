@@ -74,12 +74,12 @@ impl Origin {
             )));
         }
         if self.at_ns != pack.snapshot.at_ns {
-            let reported = |at_ns: Option<i64>| at_ns.map_or("now".to_owned(), crate::report::time::time_of);
+            let shown = |at_ns: Option<i64>| at_ns.map_or("now".to_owned(), crate::report::time::time_of);
             return Err(Error::Invalid(format!(
                 "the {kind} is of the state of {} at {}, and the state at {} is open",
                 place.display(),
-                reported(self.at_ns),
-                reported(pack.snapshot.at_ns)
+                shown(self.at_ns),
+                shown(pack.snapshot.at_ns)
             )));
         }
         let here = pack.view().sequence_end;

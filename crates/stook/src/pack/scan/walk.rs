@@ -189,7 +189,7 @@ impl<'p> Walk<'p> {
         let life = filter.view.life(self.span.segment, offset);
         if life != Life::Alive || !self.is_wanted(filter) {
             let refusal = match life {
-                Life::Unreported if self.is_wanted(filter) => {
+                Life::Unknown if self.is_wanted(filter) => {
                     self.frames.refusal(self.pack, self.span.segment)?
                 }
                 _ => None,

@@ -116,7 +116,7 @@ fn settle<T>(source: &dyn Source, half: u64, halves: [Half<T>; 2]) -> Result<Cop
     match other {
         None => {}
         Some(Error::Damaged(damage)) => damages.push(damage),
-        // One bit can make it look like that of a newer version.
+        // Written by a newer version, of which the other copy is not.
         Some(error) => damages.push(Damage {
             file: source.path().to_path_buf(),
             offset: 0,

@@ -133,7 +133,8 @@ impl Pack {
     /// [`Error::NoSuchState`], or what the storage meets.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Reader::new(options.engines);
-        let view = WantedState { generation: options.generation, at_ns: options.at_ns };
+        let view =
+            WantedState { generation: options.generation, at_ns: options.at_ns, ..WantedState::default() };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
         let (access, fits) = (options.access, OnceLock::new());

@@ -319,8 +319,8 @@ impl Recovered {
         }
     }
 
-    /// A record whose body is damaged is listed all the same: whoever asks for its key is reported,
-    /// and does not get the version before it.
+    /// A record whose body is damaged is listed all the same: whoever asks for its key meets the
+    /// damage, and does not get the version before it.
     fn add_broken(&mut self, key: Key, header: &FrameHeader, place: Place, committed_len: u64) {
         let body_len = match header.body {
             BodyLen::Known(len) => len,

@@ -86,7 +86,7 @@ pub(crate) enum Life {
     Dead,
     /// What would tell is lost: see
     /// [`Snapshot::refusal`](crate::pack::state::snapshot::Snapshot::refusal).
-    Unreported,
+    Unknown,
 }
 
 /// Whether a segment is the one that its manifest speaks of.
@@ -123,7 +123,7 @@ impl Segment {
     /// The same for one that nothing says is dead.
     pub(crate) fn life_untold(&self, offset: u64) -> Life {
         // What lies behind the committed length was replayed: no vector has it yet.
-        if self.vector_lost && offset < self.entry.frames_end { Life::Unreported } else { Life::Alive }
+        if self.vector_lost && offset < self.entry.frames_end { Life::Unknown } else { Life::Alive }
     }
 
     /// Records that no longer count.
@@ -152,12 +152,23 @@ impl Segment {
     }
 
     /// Opens a segment that a manifest names. Damage that leaves something readable is put into
-    /// `findings`.
+    /// `findings`; with `None` the last of them says why there is no segment.
     pub(crate) fn open(
         opening: &Opening<'_>,
         number: usize,
         findings: &mut Findings,
     ) -> Result<Option<Self>> {
+        match (Self::open_known(opening, number, findings), opening.manifest.segments.get(number)) {
+            (Err(Error::Unsupported { path, what }), Some(entry)) if opening.around_newer => {
+                findings.damages.push(lost(Damage::of_newer(path, &what), entry));
+                Ok(None)
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    /// The same of one that this version knows.
+    fn open_known(opening: &Opening<'_>, number: usize, findings: &mut Findings) -> Result<Option<Self>> {
         let &Opening { storage, reader, manifest, .. } = opening;
         let Some(entry) = manifest.segments.get(number).copied() else { return Ok(None) };
         let name = PackFile::Segment(entry.id).to_string();
@@ -414,7 +425,7 @@ impl Segment {
                     tally.join(&run.tally);
                     self.runs.push(run);
                 }
-                // One bit can make it look like that of a newer version; a scan does without it.
+                // One of a newer version, too: a scan does without it.
                 Ok(_) | Err(Error::Damaged(_) | Error::Unsupported { .. }) => break,
                 Err(other) => return Err(other),
             }
@@ -432,7 +443,7 @@ impl Segment {
         }
         match reader.read(self.source.as_ref(), at) {
             Ok(fixed) => Ok(stored_crc(&fixed) == Some(frame.crc)),
-            // Whoever reads that frame is reported.
+            // Whoever reads that frame meets the damage.
             Err(Error::Damaged(_)) => Ok(true),
             Err(error) => Err(error),
         }
@@ -443,7 +454,7 @@ impl Segment {
     /// of the other: nonces and ids are the same.
     fn ask_whose(&mut self, scanned: Scanned, findings: &mut Findings) {
         let has_frames = self.entry.frames_end > UNIT as u64;
-        // Where something of it is damaged or missing that is reported already.
+        // Where something of it is damaged or missing, that is reported already.
         if has_frames
             && !scanned.is_damaged
             && !source_is_short(self)

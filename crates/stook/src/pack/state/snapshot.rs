@@ -32,6 +32,8 @@ pub(crate) struct Snapshot {
     pub(crate) log: DamageLog,
     /// Segments that could not be opened: what may be in them is not known to be nowhere.
     pub(crate) lost: Vec<Damage>,
+    /// The newest manifest cannot be read: what it alone says of segments and records is not known.
+    pub(crate) manifest_lost: bool,
     /// All files there were.
     pub(crate) files: Vec<Entry>,
     /// The earlier time whose state it is, ns, if it is one.
@@ -51,6 +53,8 @@ pub(crate) struct WantedState {
     pub(crate) generation: Option<u64>,
     /// What counted at this time, ns.
     pub(crate) at_ns: Option<i64>,
+    /// Segments that need a newer version are left out, as damage, instead of refusing all.
+    pub(crate) around_newer: bool,
 }
 
 /// What a segment is opened from.
@@ -60,6 +64,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) manifest: &'a Manifest,
     /// What of that which was appended since the generation was published counts.
     pub(crate) behind: Behind,
+    /// As [`WantedState::around_newer`].
+    pub(crate) around_newer: bool,
     pub(crate) log: DamageLog,
 }
 
@@ -102,7 +108,7 @@ impl Snapshot {
         let last = newest(&files).ok_or_else(|| Error::NotAPack {
             path: storage.path(""),
             why: match files.iter().any(|file| PackFile::parse(&file.name).is_some()) {
-                true => "it has segments, but no manifest".into(),
+                true => "it has segments, but no manifest; `stook check --repair` saves what is whole".into(),
                 false => "it holds no manifest".into(),
             },
         })?;
@@ -116,7 +122,9 @@ impl Snapshot {
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
         let behind = if generation == last { Behind::Own } else { Behind::Nothing };
         let log = DamageLog::default();
-        let opening = Opening { storage, reader, manifest: &manifest, behind, log: log.clone() };
+        let WantedState { around_newer, .. } = view;
+        let opening =
+            Opening { storage, reader, manifest: &manifest, behind, around_newer, log: log.clone() };
         let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };
         let (mut segments, mut lost) = (Vec::with_capacity(manifest.segments.len()), Vec::new());
         for number in 0..manifest.segments.len() {
@@ -139,8 +147,18 @@ impl Snapshot {
         let at_ns = view.at_ns;
         let sequence_committed = manifest.sequence_next;
         let hold = Some(hold);
-        let mut snapshot =
-            Self { manifest, segments, torn, log, lost, files, at_ns, sequence_committed, hold };
+        let mut snapshot = Self {
+            manifest,
+            segments,
+            torn,
+            log,
+            lost,
+            manifest_lost: false,
+            files,
+            at_ns,
+            sequence_committed,
+            hold,
+        };
         snapshot.replay(fresh, reader)?;
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;
@@ -161,21 +179,15 @@ impl Snapshot {
     /// there.
     fn go_back(&mut self, storage: &dyn Storage, reader: &Reader, at_ns: i64) -> Result<()> {
         if let Some(from_ns) = self.manifest.history_from_ns.filter(|&from_ns| at_ns < from_ns) {
-            let reported = |ns| crate::report::time::time_of(ns);
-            let what = format!(
-                "state of {}: compaction kept what counted from {} on",
-                reported(at_ns),
-                reported(from_ns)
-            );
+            let shown = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: compaction kept what counted from {} on", shown(at_ns), shown(from_ns));
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
         if let Some(first_ns) = self.first_ns().filter(|&first_ns| at_ns < first_ns) {
-            let reported = |ns| crate::report::time::time_of(ns);
-            let what = format!(
-                "state of {}: the first of its records was put at {}",
-                reported(at_ns),
-                reported(first_ns)
-            );
+            let shown = |ns| crate::report::time::time_of(ns);
+            let what =
+                format!("state of {}: the first of its records was put at {}", shown(at_ns), shown(first_ns));
             return Err(Error::NoSuchState { path: storage.path(""), what });
         }
         self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.time_first_ns <= at_ns);
@@ -207,13 +219,13 @@ impl Snapshot {
                 continue;
             }
             let old = match newest.get(&record.form) {
-                Some(&old) => Versions { alive: old, unreported: Vec::new() },
+                Some(&old) => Versions { alive: old, unknown: Vec::new() },
                 None => self.versions(&record.form, reader, |segment, place| {
                     place.offset < segment.entry.frames_end
                 })?,
             };
             let death = Death { sequence: record.sequence, time_ns: record.time_ns };
-            for found in old.unreported {
+            for found in old.unknown {
                 // Dead by now, if it was not before.
                 if let Some(old) = self.segments.get_mut(found.segment) {
                     old.deaths.insert(found.place.offset, death);
@@ -239,11 +251,11 @@ impl Snapshot {
     /// [`Error::Damaged`] when there may be one and nothing tells whether it was deleted, or damage
     /// may hide it; what reading the index meets.
     pub(crate) fn find(&self, form: &[u8], reader: &Reader) -> Result<Option<Found>> {
-        let Versions { alive, unreported } = self.versions(form, reader, |_, _| true)?;
+        let Versions { alive, unknown } = self.versions(form, reader, |_, _| true)?;
         if alive.is_some() {
             return Ok(alive);
         }
-        let refused = unreported.first().and_then(|found| self.refused(form, *found));
+        let refused = unknown.first().and_then(|found| self.refused(form, *found));
         refused.or_else(|| self.doubt(form)).map_or(Ok(None), |damage| Err(Error::Damaged(damage)))
     }
 
@@ -257,14 +269,14 @@ impl Snapshot {
         offset: u64,
         reader: &Reader,
     ) -> Result<Option<Damage>> {
-        let Versions { alive, unreported } = self.versions(form, reader, |_, _| true)?;
+        let Versions { alive, unknown } = self.versions(form, reader, |_, _| true)?;
         let is_it = |found: &&Found| {
             let at = self.segments.get(found.segment).map(|segment| segment.entry.id);
             (at, found.place.offset) == (Some(segment.entry.id), offset)
         };
         // There is one live record with a key, and within a segment a newer version has killed the
         // older ones.
-        let found = unreported.iter().find(is_it).filter(|_| alive.is_none());
+        let found = unknown.iter().find(is_it).filter(|_| alive.is_none());
         Ok(found.and_then(|found| self.refused(form, *found)))
     }
 
@@ -272,7 +284,7 @@ impl Snapshot {
         let segment = self.segments.get(found.segment)?;
         let vector = segment.entry.vector?;
         let what = format!(
-            "whether this record was deleted cannot be reported, because {} is lost; `stook check --repair` saves what is whole",
+            "whether this record was deleted is not known, because {} is lost; `stook check --repair` saves what is whole",
             PackFile::Deletes(segment.entry.id, vector.generation)
         );
         let file = segment.source.path().to_path_buf();
@@ -299,9 +311,9 @@ impl Snapshot {
                         versions.alive = Some(found);
                         return Ok(versions);
                     }
-                    Life::Unreported => {
+                    Life::Unknown => {
                         // Older ones are dead.
-                        versions.unreported.push(found);
+                        versions.unknown.push(found);
                         break;
                     }
                 }
@@ -329,7 +341,7 @@ struct Versions {
     alive: Option<Found>,
     /// Those that would if they were not deleted, which nothing tells. With a live one they are
     /// dead.
-    unreported: Vec<Found>,
+    unknown: Vec<Found>,
 }
 
 impl Frames {
@@ -340,7 +352,7 @@ impl Frames {
         let Some(key) = head.key() else { return Ok(None) };
         match pack.snapshot.refusal(key.sort_form(), segment, head.offset, &pack.reader) {
             Ok(refusal) => Ok(refusal),
-            // Where an index is damaged, too, nothing more can be reported.
+            // Where an index is damaged, too, nothing more is known.
             Err(Error::Damaged(damage)) => {
                 let file = segment.source.path().to_path_buf();
                 Ok(Some(Damage { file, offset: head.offset, key: Some(key), what: damage.what, cause: None }))

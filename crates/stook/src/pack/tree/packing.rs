@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::comparing::{Doubt, Doubts};
 use super::existing::{Existing, Holds, Rule, recorded_owner};
@@ -107,9 +108,17 @@ pub struct PackSummary {
     pub failures: Vec<Failure>,
     /// Whether it was stopped by the caller before its end.
     pub interrupted: bool,
+    /// Paths below the roots that were come to and not pruned, whether or not they were taken.
+    pub asked: u64,
 }
 
 impl PackSummary {
+    /// What is left of it where nothing is packed, because too much would be deleted.
+    fn of_refused(self) -> Self {
+        let Self { gone, own, failures, refused, interrupted, .. } = self;
+        Self { gone, own, failures, refused, interrupted, ..Self::default() }
+    }
+
     /// Entries that were added.
     pub fn added(&self) -> u64 {
         self.files + self.directories + self.symlinks + self.hard_links
@@ -191,7 +200,8 @@ impl PackTree<'_> {
             self.check_roots(before)?;
         }
         let existing = before.map(Existing::read).transpose()?.unwrap_or_default();
-        if writer.is_some()
+        let is_dry = writer.is_none();
+        if !is_dry
             && let Some(before) = before.filter(|_| self.delete.may_be_refused())
             && let Some(refused) = self.refused(before, &existing, &mut |_, _| progress(0, 0))?
         {
@@ -204,7 +214,9 @@ impl PackTree<'_> {
             Err(Abort::Interrupted) => packing.summary.interrupted = true,
             Err(Abort::Failed(error)) => return Err(error),
         }
-        Ok(packing.summary)
+        // Where deleting is refused the run packs nothing: counted is what it would do.
+        let is_refused = is_dry && packing.summary.refused.is_some();
+        Ok(if is_refused { packing.summary.of_refused() } else { packing.summary })
     }
 
     /// Goes through the names alone: where so much is gone that it may not be deleted, this is
@@ -219,14 +231,14 @@ impl PackTree<'_> {
         let mut looking = self.packing(None, Some(before), existing, progress)?;
         looking.names_only = true;
         let looked = looking.walk().and_then(|()| looking.delete_gone(Some(before)));
-        let PackSummary { own, failures, refused, .. } = looking.summary;
         let interrupted = match looked {
             Ok(()) => false,
             Err(Abort::Interrupted) => true,
             Err(Abort::Failed(error)) => return Err(error),
         };
-        let ends = interrupted || refused.is_some();
-        Ok(ends.then(|| PackSummary { own, failures, refused, interrupted, ..PackSummary::default() }))
+        let ends = interrupted || looking.summary.refused.is_some();
+        let refused = PackSummary { gone: Vec::new(), interrupted, ..looking.summary.of_refused() };
+        Ok(ends.then_some(refused))
     }
 
     fn packing<'p, 'w>(
@@ -373,10 +385,14 @@ impl Packing<'_, '_> {
     fn walk(&mut self) -> Result<(), Abort> {
         let (tree, existing, dry, rule) = (self.tree, self.existing, self.writer.is_none(), self.rule());
         let (own, names_only) = (self.summary.own.clone(), self.names_only);
-        let claims = Claims::default();
+        let (claims, asked) = (Claims::default(), AtomicU64::new(0));
         let walk = Walk::new(&tree.roots)?
             .options(WalkOptions { threads: tree.threads, xattrs: tree.xattrs, ..WalkOptions::default() })
-            .select(|key, kind| tree.decide(&own, key, kind))
+            .select(|key, kind| {
+                let decision = tree.decide(&own, key, kind);
+                asked.fetch_add(u64::from(decision != Decision::Prune), Relaxed);
+                decision
+            })
             .wanted(|candidate| {
                 // What would be packed anyway need not be read to be counted.
                 let Candidate { key, metadata } = candidate;
@@ -385,6 +401,7 @@ impl Packing<'_, '_> {
             })
             .digest(self.sums());
         walk.run(|event| self.take_event(event))?;
+        self.summary.asked = asked.load(Relaxed);
         self.compare_waiting()
     }
 

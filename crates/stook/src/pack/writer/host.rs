@@ -26,13 +26,13 @@ const CLOCK_SLACK_NS: i64 = 60_000_000_000;
 
 /// What is to be said where the clock is behind the last time of a pack.
 pub(crate) fn clock_is_behind(now_ns: i64, last_ns: i64) -> Option<String> {
-    let reported = crate::report::time::time_of;
+    let shown = crate::report::time::time_of;
     (now_ns.saturating_add(CLOCK_SLACK_NS) < last_ns).then(|| {
         format!(
             "the clock says {}, and the last record was put at {}: until the clock is past that, all that is put gets that \
              time, and --at cannot tell it apart",
-            reported(now_ns),
-            reported(last_ns)
+            shown(now_ns),
+            shown(last_ns)
         )
     })
 }

@@ -80,7 +80,7 @@ impl FileInput {
     }
 
     /// Writes its bytes into a record that was begun with its length. `progress` is told how many
-    /// bytes were written since it was reported last, before the first of them 0.
+    /// bytes were written since it was told last, before the first of them 0.
     ///
     /// # Errors
     /// What reading or writing meets, that the file is no longer what it was when it was looked at,
@@ -110,7 +110,7 @@ impl FileInput {
 }
 
 /// Writes all that comes through a stream into a record: how many bytes that were. `progress` is
-/// reported as by [`FileInput::copy_to`].
+/// told as by [`FileInput::copy_to`].
 ///
 /// # Errors
 /// What reading or writing meets, or what `progress` says.

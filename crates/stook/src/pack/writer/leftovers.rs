@@ -3,8 +3,8 @@
 //! backup, files of generations that came after it.
 //!
 //! Only what is provably this pack's own, and was provably never needed, is removed. What a newer
-//! generation named is set aside under another name. What cannot be reported is left as it is;
-//! `check` tells it.
+//! generation named is set aside under another name. What is neither for sure is left as it is;
+//! `check` lists it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -99,8 +99,8 @@ impl PackWriter {
         }
         for name in names().filter(|name| matches!(name, PackFile::Deletes(..)) && !newest.has(name)) {
             let PackFile::Deletes(id, generation) = name else { continue };
-            // Where nothing else tells of a newer generation, all deaths are reported by frames
-            // that are there.
+            // Where nothing else tells of a newer generation, frames that are there say of all
+            // deaths.
             let is_newer = !orphans.is_empty() && generation > self.manifest.generation;
             if self.is_named_by_older(&name) {
                 self.garbage.insert(name);
@@ -133,7 +133,7 @@ impl PackWriter {
                 self.recovery.damages.extend(read.damages);
                 Named::by(&read.value)
             }
-            // What it names cannot be reported: nothing is removed as long as it is there, if it is
+            // What it names is not known: nothing is removed as long as it is there, if it is
             // one of this pack.
             Err(Error::Damaged(_) | Error::Limit { .. } | Error::Unsupported { .. }) => {
                 let Some(source) = self.opened(&PackFile::Manifest(generation))? else { return Ok(()) };

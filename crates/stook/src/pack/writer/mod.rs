@@ -142,7 +142,7 @@ pub struct SetAside {
 }
 
 impl Recovery {
-    /// What whoever opened the pack should be reported, but for damage: a sentence each.
+    /// What whoever opened the pack should be told, but for damage: a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let waited = self
             .waited_for
@@ -244,8 +244,7 @@ impl PackWriter {
     pub fn create(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Self> {
         options.check()?;
         // First without the lock, whose note would be left in somebody's directory.
-        refuse_what_is_there(storage.as_ref())?;
-        storage.check_place()?;
+        Self::check_create(storage.as_ref())?;
         let lock = take_lock(storage.as_ref(), options.host.as_ref())?;
         refuse_what_is_there(storage.as_ref())?;
         let mut nonces = [[0; 16]; 2];
@@ -451,7 +450,7 @@ impl PackWriter {
         self.unpublished = true;
     }
 
-    /// Says in the next generation that states before this time, ns, cannot be reported.
+    /// Says in the next generation that states before this time, ns, are not known.
     pub(super) fn begin_history(&mut self, from_ns: i64) {
         self.manifest.history_from_ns = self.manifest.history_from_ns.max(Some(from_ns));
         self.unpublished = true;

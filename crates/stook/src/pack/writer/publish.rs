@@ -104,6 +104,7 @@ impl PackWriter {
             reader: &self.reader,
             manifest: &self.manifest,
             behind: Behind::Nothing,
+            around_newer: false,
             log: self.log.clone(),
         };
         let segment = Segment::open(&opening, number.unwrap_or(usize::MAX), &mut findings)?;

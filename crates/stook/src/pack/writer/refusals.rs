@@ -1,5 +1,6 @@
 //! What may not be written to, and why.
 
+use super::PackWriter;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::state::names::{self, PackFile};
@@ -22,6 +23,14 @@ impl Pack {
             }
         }
         Ok(())
+    }
+}
+
+impl PackWriter {
+    /// Refuses the storages in which [`create`](Self::create) makes no pack.
+    pub(crate) fn check_create(storage: &dyn Storage) -> Result<()> {
+        refuse_what_is_there(storage)?;
+        Ok(storage.check_place()?)
     }
 }
 

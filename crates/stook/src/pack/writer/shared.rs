@@ -223,7 +223,7 @@ impl Shared {
     }
 }
 
-/// A commit under way. However it ends, everybody in it is reported, and the next one is begun.
+/// A commit under way. However it ends, everybody in it is told, and the next one is begun.
 struct Commit<'s> {
     shared: &'s Shared,
     writer: Option<PackWriter>,
@@ -277,7 +277,7 @@ impl Drop for Commit<'_> {
         state.led = next.is_some();
         drop(state);
         match next {
-            // First, so that the device has something to do while the others are reported.
+            // First, so that the device has something to do while the others are told.
             Some(seat) => seat.answer(Answer::Lead),
             None => self.shared.rests.notify_all(),
         }

@@ -51,8 +51,8 @@ pub struct RemoteSource {
 impl RemoteSource {
     /// Opens an object: `http://…`, `https://…`, `s3://bucket/key`, `gs://bucket/key` or
     /// `az://container/key`. This asks the server for its first byte, which tells its length and
-    /// identity. Where a change could be reported by nothing but the time of the last one, and that
-    /// was less than two seconds ago by the server's clock, it is asked again after them.
+    /// identity. Where nothing but the time of the last change would show another one, and that was
+    /// less than two seconds ago by the server's clock, it is asked again after them.
     ///
     /// # Errors
     /// [`Error::Address`] when the address or the settings are wrong, else [`Error::Remote`].

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn where_bytes_come_from_is_reported_without_what_signs() {
+    fn where_bytes_come_from_is_named_without_what_signs() {
         let target = |address: &str| of_target(&Url::parse(address).unwrap());
         assert_eq!(target("http://h/a?sv=1&sr=b&sp=r&sig=7"), target("http://h/a?sv=1&sr=b&sp=r&sig=8"));
         for (one, other) in [

@@ -90,8 +90,8 @@ impl Client {
         }
     }
 
-    /// Reads the object as a whole, from the front for each try. `has_len` says that the length of
-    /// `before` was reported.
+    /// Reads the object as a whole, from the front for each try. `has_len` says that the server had
+    /// given the length of `before`.
     pub(super) async fn read_whole(&self, sink: &mut dyn Sink, before: &State, has_len: bool) -> Result<()> {
         let _permit = self.permits.acquire().await;
         let mut tries = self.tries(None, None);
@@ -166,20 +166,20 @@ impl Client {
         if !before.is_same(&now) {
             return Err(Failure::Changed(Box::new(now)));
         }
-        let reported = has_len.then_some(before.identity.len).or(promised);
+        let expected = has_len.then_some(before.identity.len).or(promised);
         let (mut body, mut len) = (answer.body, 0);
         while let Some(bytes) = self.frame(&mut body).await? {
             len += bytes.len() as u64;
-            // What is more than was reported is counted and not kept.
-            if reported.is_none_or(|reported| len <= reported) {
+            // What is more than the server said is counted and not kept.
+            if expected.is_none_or(|expected| len <= expected) {
                 sink.write(&bytes).map_err(local)?;
             }
         }
-        match reported {
-            Some(reported) if len < reported => {
-                return Err(Failure::passing(format!("the body ended after {len} of {reported} bytes")));
+        match expected {
+            Some(expected) if len < expected => {
+                return Err(Failure::passing(format!("the body ended after {len} of {expected} bytes")));
             }
-            Some(reported) if len > reported => return Err(Failure::Changed(Box::new(now.with_len(len)))),
+            Some(expected) if len > expected => return Err(Failure::Changed(Box::new(now.with_len(len)))),
             _ => {}
         }
         self.counters.latency(begun.elapsed());

@@ -52,9 +52,9 @@ pub(super) enum Transport {
 pub(super) struct Plain {
     client: HttpClient,
     url: Url,
-    /// What any server is reported.
+    /// Headers that any server gets.
     headers: HeaderMap,
-    /// What only the server of the address is reported: who asks, and what the caller gave.
+    /// Headers that only the server of the address gets: who asks, and what the caller gave.
     own: HeaderMap,
 }
 
@@ -108,8 +108,8 @@ impl Transport {
                 let range = range.map(|range| GetRange::Bounded(range.start()..range.end()));
                 let if_match = if_match.map(str::to_owned);
                 let options = GetOptions { range, if_match, extensions, ..GetOptions::default() };
-                let reported = store.get_opts(path, options).await;
-                let response = match (ticket.take(), reported) {
+                let got = store.get_opts(path, options).await;
+                let response = match (ticket.take(), got) {
                     (Some(answer), _) => answer.map_err(|error| Failure::of_transport(&error))?,
                     (None, Err(error)) => return Err(Failure::of_store(&error, *advice)),
                     (None, Ok(_)) => return Err(Failure::protocol("an answer was lost")),

@@ -79,17 +79,17 @@ impl SparseFile {
                     .into(),
             );
         }
-        let (budget, reported, len) = (cache.options().budget_bytes, cache.statistics(), self.len());
+        let (budget, statistics, len) = (cache.options().budget_bytes, cache.statistics(), self.len());
         let bytes = units::bytes_decimal;
-        if budget < len && (reported.unkept_bytes > 0 || reported.evicted_bytes > 0) {
+        if budget < len && (statistics.unkept_bytes > 0 || statistics.evicted_bytes > 0) {
             let (budget, len) = (bytes(budget), bytes(len));
             let what = "so that not all that is fetched is kept";
             return Some(
                 format!("its budget of {budget} is too small for the {len} of the source, {what}").into(),
             );
         }
-        (reported.unkept_bytes > 0).then(|| {
-            let (budget, unkept) = (bytes(budget), bytes(reported.unkept_bytes));
+        (statistics.unkept_bytes > 0).then(|| {
+            let (budget, unkept) = (bytes(budget), bytes(statistics.unkept_bytes));
             format!("its budget of {budget} had no room for {unkept} of what was fetched").into()
         })
     }

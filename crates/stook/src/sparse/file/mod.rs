@@ -178,8 +178,8 @@ impl SparseFile {
     /// What was asked for and what that cost, since it was made.
     pub fn statistics(&self) -> SparseStatistics {
         let disk = self.disk.as_ref().map(|disk| disk.cache().statistics()).unwrap_or_default();
-        let reported = self.counted.snapshot(self.buffer.counters().evicted_bytes, disk);
-        SparseStatistics { disk_remark: self.disk_remark(), ..reported }
+        let counted = self.counted.snapshot(self.buffer.counters().evicted_bytes, disk);
+        SparseStatistics { disk_remark: self.disk_remark(), ..counted }
     }
 
     /// Reads bytes at `position` into `out`; fewer than it has room for only where the source ends.

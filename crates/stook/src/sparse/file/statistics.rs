@@ -124,7 +124,7 @@ impl FileCounters {
         self.unproven_bytes.load(Relaxed)
     }
 
-    /// The remark is none of this.
+    /// The note on the cache directory is none of this.
     pub(super) fn snapshot(&self, evicted_bytes: u64, disk: DiskStatistics) -> SparseStatistics {
         let (hits, misses) = (self.hits.load(Relaxed), self.misses.load(Relaxed));
         SparseStatistics {

@@ -255,9 +255,22 @@ pub(super) fn create_durably(path: &Path) -> Result<()> {
         }
         return Err(Error::io("create the directory", path, source));
     }
-    let parent = match path.parent() {
+    Directory::open(parent_of(path))?.sync()
+}
+
+/// The directory that a path is in.
+pub(super) fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
-    Directory::open(parent)?.sync()
+    }
+}
+
+/// Whether files can be made in a directory, as far as rights and the mount tell.
+///
+/// # Errors
+/// Why not.
+pub(super) fn check_writable(path: &Path) -> Result<()> {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+        .map_err(|errno| Error::io("make files in", path, errno.into()))
 }

@@ -17,8 +17,8 @@ fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Whether a note names a process of this host that lives, as far as can be reported. Of another
-/// host nothing can.
+/// Whether a note names a process of this host that lives, as far as can be known. Of another
+/// host nothing is.
 pub(super) fn lives(note: &str) -> bool {
     process_of(note, &host()).is_none_or(|process| !is_dying(process))
 }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_process_that_ends_is_reported_by_what_the_kernel_says_of_it() {
+    fn a_process_that_ends_is_known_by_what_the_kernel_says_of_it() {
         let stat = |state: &str, flags: u64| format!("7 (a) b) {state} 1 7 7 0 -1 {flags} 0 0");
         assert!(!stat_says_ending(&stat("S", 0x40_0100)));
         assert!(stat_says_ending(&stat("Z", 0)), "a zombie");

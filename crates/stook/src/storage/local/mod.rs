@@ -112,9 +112,31 @@ impl LocalStorage {
     /// # Errors
     /// [`Error::AlreadyExists`], and what [`open`](Self::open) meets.
     pub fn create(path: impl AsRef<Path>, options: LocalStorageOptions) -> Result<Self> {
-        refuse_inside_pack(path.as_ref())?;
+        Self::check_create(path.as_ref())?;
         directory::create_durably(path.as_ref())?;
         Self::open(path, options)
+    }
+
+    /// Refuses what [`create`](Self::create) refuses, and makes nothing.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create), as far as they can be known before.
+    pub(crate) fn check_create(path: &Path) -> Result<()> {
+        refuse_inside_pack(path)?;
+        // Without a slash at its end, behind which a link would be followed.
+        let path: PathBuf = path.components().collect();
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::AlreadyExists { path });
+        }
+        directory::check_writable(directory::parent_of(&path))
+    }
+
+    /// Whether files can be made in the directory, as far as rights and the mount tell.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        directory::check_writable(self.directory.path())
     }
 
     /// The directory.

@@ -153,7 +153,7 @@ fn the_last_member_that_is_read_ends_only_when_the_checksum_was_right() {
 }
 
 #[test]
-fn whoever_passes_over_the_last_member_is_reported_behind_it() {
+fn whoever_passes_over_the_last_member_is_told_behind_it() {
     let dir = tempfile::tempdir().unwrap();
     let archive = rotten(&dir.path().join("t.tar.gz"));
     let mut reading = archive.read(vec![number(&archive, b"first"), number(&archive, b"second")]).unwrap();

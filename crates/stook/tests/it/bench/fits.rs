@@ -101,9 +101,9 @@ fn what_cannot_be_told_of_blocks_is_refused_with_the_reason() {
     assert_eq!(refused, expected);
     assert!(refused.to_string().contains("3 different block sizes are needed"), "{refused}");
     let flat = [cell(4, 20.0, true), cell(16, 20.0, true), cell(64, 19.0, true)];
-    assert!(BlockModel::fit(&flat).unwrap_err().to_string().contains("no bandwidth can be reported"));
+    assert!(BlockModel::fit(&flat).unwrap_err().to_string().contains("no bandwidth follows from it"));
     let steep = [cell(4, 1.0, true), cell(16, 8.0, true), cell(64, 64.0, true)];
-    assert!(BlockModel::fit(&steep).unwrap_err().to_string().contains("no fixed cost can be reported"));
+    assert!(BlockModel::fit(&steep).unwrap_err().to_string().contains("no fixed cost follows from it"));
     let zero = [cell(4, 0.0, true), cell(16, 20.0, true), cell(64, 19.0, true)];
     assert!(matches!(BlockModel::fit(&zero), Err(ModelError::NotPositive { .. })));
     let good = [cell(4, 20.0, true), cell(16, 25.0, true), cell(64, 40.0, true)];

@@ -26,7 +26,16 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
             let is_random = matches!(run.workload.arrival, Arrival::Poisson(_));
             let due = done + run.in_flight.last().unwrap();
             let (late_mean_s, latency_mean_s) = (0.0, run.latency_mean_s());
-            Load::Open { due, done, held_back: 0, unserved: 0, is_random, late_mean_s, latency_mean_s }
+            Load::Open {
+                due,
+                done,
+                held_back: 0,
+                unserved: 0,
+                is_random,
+                late_mean_s,
+                latency_mean_s,
+                latency_median_s: run.latency_quantile_s(0.5),
+            }
         }
     };
     let mut looks = Looks::default();
@@ -46,6 +55,7 @@ fn facts<'a>(run: &Run, rates: &'a [f64]) -> CellFacts<'a> {
         device_written_bytes: unknown(),
         link_limit_bytes_per_s: unknown(),
         thread_cpu_share_max: unknown(),
+        processors_share: 0.0,
         processor_wait_share_max: unknown(),
         quota_stop: None,
         throttled: Vec::new(),

@@ -77,6 +77,7 @@ fn measured(asked: Asked, seed: u64) -> CellFacts<'static> {
             is_random: random,
             late_mean_s: 0.0,
             latency_mean_s,
+            latency_median_s: latency_mean_s,
         },
         time_s: until_s,
         steady_s: time_s,
@@ -146,6 +147,7 @@ fn steady(due: &[u64], is_random: bool) -> [Gate; 2] {
         is_random,
         late_mean_s: 0.0,
         latency_mean_s: good().latency_mean_s,
+        latency_median_s: good().latency_mean_s,
     };
     let cell = CellFacts { load, series: Series { window_s: 0.1, rates_bytes_per_s: &rates }, ..good() };
     [GateName::SteadySpread, GateName::SteadySlope].map(|name| gate(&cell, name))
@@ -175,7 +177,7 @@ fn what_chance_alone_makes_of_arrivals_is_no_drift() {
             );
         }
     }
-    // So few that nothing can be reported is nothing to check, and no reason to doubt the cell.
+    // So few that nothing can be known is nothing to check, and no reason to doubt the cell.
     let few = steady(&random_arrivals(20.0, 10.0, 1), true);
     assert!(few.iter().all(|gate| gate.outcome == Outcome::NotApplicable), "{few:?}");
     assert!(few[0].reason.contains("their chance hides any drift"), "{few:?}");

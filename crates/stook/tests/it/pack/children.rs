@@ -105,7 +105,7 @@ fn further_names_have_the_content_and_the_length_of_their_file() {
     let mut seen = vec![None; names.len()];
     pack.get_files_with(&names, |number, content| {
         let content = content.unwrap().map(|content| String::from_utf8(content.to_vec()).unwrap());
-        assert!(seen[number].replace(content).is_none(), "{number} is reported twice");
+        assert!(seen[number].replace(content).is_none(), "{number} is given twice");
     })
     .unwrap();
     assert_eq!(seen.into_iter().map(Option::unwrap).collect::<Vec<_>>(), bodies);

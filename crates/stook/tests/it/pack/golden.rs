@@ -118,7 +118,7 @@ impl Maker {
         batch.commit().unwrap();
     }
 
-    /// Puts a record whose length is not reported before.
+    /// Puts a record whose length is not given before.
     pub(super) fn put_framed(&mut self, writer: &mut PackWriter, group: &str, key: &Key, body: &[u8]) {
         let now_ns = self.host.now_ns.fetch_add(1_000_000_007, Relaxed) + 1_000_000_007;
         let attributes = Attributes::new();

@@ -141,7 +141,7 @@ fn three_hundred_groups_are_written_at_once() {
 }
 
 #[test]
-fn a_second_writer_is_reported_who_the_first_is() {
+fn a_second_writer_is_told_who_the_first_is() {
     let directory = tempfile::tempdir().unwrap();
     let writer = PackWriter::create(local(directory.path()), tiny_writer(ScriptedHost::new(1))).unwrap();
     let second = PackWriter::open(local(directory.path()), WriterOptions::default());

@@ -68,7 +68,7 @@ fn assert_same(directory: &Path, keys: &[Key]) {
     for pack in [&read, &mapped] {
         let mut views = vec![None; keys.len()];
         pack.get_many_with(keys, |number, view| {
-            assert!(views[number].replace(reported_view(&view)).is_none(), "{number} is reported twice");
+            assert!(views[number].replace(reported_view(&view)).is_none(), "{number} is given twice");
         })
         .unwrap();
         let wanted: Vec<_> =

@@ -21,6 +21,7 @@ mod lost;
 mod lost_index;
 mod mapped;
 mod model;
+mod newer;
 mod repair;
 mod restored;
 mod roundtrip;

@@ -2,11 +2,13 @@
 //! nothing is made up.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use stook::extent::ByteRange;
 use stook::pack::{
-    Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, RecordHead, RepairOptions,
-    Repaired, WriterOptions, repair,
+    Attributes, CompactOptions, Error, FileKind, Key, OpenOptions, Pack, PackWriter, RecordHead,
+    RepairOptions, Repaired, WriterOptions, repair,
 };
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook_testing::conformance::{contents, pattern};
@@ -165,6 +167,59 @@ fn damage_anywhere_costs_the_records_it_hits_and_their_bytes_are_set_aside() {
         }
     }
     assert!(lost > 5, "some damage hit bodies");
+}
+
+#[test]
+fn further_names_of_what_is_lost_are_left_out_and_reported_where_they_were() {
+    let storage = SimStorage::new();
+    let mut writer = PackWriter::create(shared(&storage), options(1)).unwrap();
+    let key = |name: &str| Key::bytes(name).unwrap();
+    let link = Attributes::of_file(FileKind::HardLink, 0o640, 7, None);
+    for number in 0..20 {
+        let [file, also, more] = ["file", "also", "more"].map(|name| format!("{name}-{number:02}"));
+        writer.put("", &key(&file), &Attributes::new(), &pattern(3_000, number)).unwrap();
+        let group = ["", "b"][number as usize % 2];
+        writer.put(group, &key(&also), &link, file.as_bytes()).unwrap();
+        writer.put("", &key(&more), &link, also.as_bytes()).unwrap();
+    }
+    writer.set_complete(true);
+    writer.finish(true).unwrap();
+    let mut hurt = storage.settled_copy();
+    for number in [3, 8] {
+        let body = pattern(3_000, number);
+        let place = |name: &str| contents(&hurt, name).windows(3_000).position(|part| part == &body[..]);
+        let mut names = hurt.list().unwrap().into_iter().map(|file| file.name);
+        let (name, at) = names.find_map(|name| place(&name).map(|at| (name, at))).unwrap();
+        hurt = changed(&hurt, &name, |bytes| bytes[at + 1_500] ^= 1);
+    }
+    let (to, reported, _) = repaired(&hurt);
+    let lost: BTreeSet<String> =
+        reported.damages.iter().filter_map(|damage| Some(damage.key.as_ref()?.to_string())).collect();
+    let names = ["also-03", "also-08", "file-03", "file-08", "more-03", "more-08"];
+    assert_eq!(lost.iter().map(String::as_str).collect::<Vec<_>>(), names, "{reported:?}");
+    let (before, after) = (open_simulated(&hurt).unwrap(), open_simulated(&to).unwrap());
+    for name in names {
+        assert!(after.get(&key(name)).unwrap().is_none(), "{name}");
+        if name.starts_with("file") {
+            continue;
+        }
+        let head = before.get(&key(name)).unwrap().unwrap().head;
+        let is_there = |damage: &&stook::pack::Damage| {
+            let is_file = damage.file.to_string_lossy().ends_with(&format!("segment-{:016x}", head.segment));
+            is_file && damage.offset == head.offset && damage.key == Some(key(name))
+        };
+        assert_eq!(reported.damages.iter().filter(is_there).count(), 1, "{name}: {reported:?}");
+        let mut aside = reported.quarantined.iter().filter(|aside| aside.segment == head.segment);
+        let holds = |range: ByteRange| range.start() <= head.offset && head.offset < range.end();
+        assert!(aside.any(|aside| holds(aside.range)), "{name}: {reported:?}");
+    }
+    assert_eq!((reported.records, after.len(), after.is_complete()), (54, 54, true));
+    assert!(reported.notes.iter().any(|note| note.contains("says that it is complete")), "{reported:?}");
+    assert_eq!(after.check(|_| ()).unwrap().damages, []);
+    // What was left out is in no earlier state either.
+    assert!(after.history_from_ns() > before.history_from_ns());
+    let (_, reported, _) = repaired(&to);
+    assert_eq!((reported.records, &reported.damages[..], &reported.notes[..]), (54, &[][..], &[][..]));
 }
 
 #[test]

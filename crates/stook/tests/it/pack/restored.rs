@@ -465,7 +465,10 @@ fn what_was_written_after_generations_that_are_gone_is_reported() {
         assert_eq!(files_of(&storage)[segment], files[segment], "{writers}: nothing is cut off");
         let pack = open_simulated(&storage).unwrap();
         assert_eq!(text(&pack, 3).unwrap(), "three");
-        assert!(pack.get(&Key::id(1)).is_err(), "{writers}: still deleted, and reported why it may be there");
+        assert!(
+            pack.get(&Key::id(1)).is_err(),
+            "{writers}: still deleted, and the error says why it may be there"
+        );
         assert_eq!(text(&pack, 2).unwrap(), "two");
     }
 }

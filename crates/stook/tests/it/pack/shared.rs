@@ -1,4 +1,4 @@
-//! Many threads put into one pack: what each is reported is on the medium, in the order of the
+//! Many threads put into one pack: what each is told is on the medium, in the order of the
 //! sequence numbers.
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ struct Did {
     common: Vec<(u64, Key, Vec<u8>)>,
 }
 
-/// Puts and deletes, and sees to it that a sequence number is behind those that were reported
+/// Puts and deletes, and sees to it that a sequence number is behind those that were given
 /// before it was asked for.
 fn use_it(writer: &SharedWriter, thread: u64, steps: u64, reported: &AtomicU64) -> Did {
     let mut did = Did::default();
@@ -176,7 +176,7 @@ impl Gate {
 }
 
 /// A writer whose first sync of a commit is under way, for one record, while `others` threads wait
-/// for the next one. Then the gate is opened, and what all were reported is given: that of the
+/// for the next one. Then the gate is opened, and what all were told is returned: that of the
 /// first thread, and those of the others.
 fn while_a_sync_is_under_way<T: Send>(
     faulty: &Arc<FaultStorage>,

@@ -173,8 +173,7 @@ fn readers_in_threads_each_see_one_state_while_a_writer_changes_and_compacts() {
     let options =
         WriterOptions { segment_len: 64 << 10, checkpoint_len: 16 << 10, ..WriterOptions::default() };
     let mut writer = PackWriter::create(storage, options).unwrap();
-    // Every batch gives all keys the same version: a state that mixes two is reported by any two
-    // records.
+    // Every batch gives all keys the same version: any two records show a state that mixes two.
     let publish = |writer: &mut PackWriter, version: u64| {
         let mut batch = writer.batch("").unwrap();
         for number in 0..20 {
@@ -221,7 +220,7 @@ fn readers_in_threads_each_see_one_state_while_a_writer_changes_and_compacts() {
 }
 
 #[test]
-fn a_second_writer_is_reported_who_the_first_is_also_in_the_same_process() {
+fn a_second_writer_is_told_who_the_first_is_also_in_the_same_process() {
     let directory = tempfile::tempdir().unwrap();
     let storage = || -> Arc<dyn Storage> {
         Arc::new(LocalStorage::open(directory.path(), LocalStorageOptions::default()).unwrap())

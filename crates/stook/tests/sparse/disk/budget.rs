@@ -90,8 +90,8 @@ fn without_room_nothing_is_kept_and_everything_is_read() {
         let file = file(Tagged::new("a", "1", bytes.clone()), &cache(directory.path(), budget));
         assert_eq!(file.read(range(0, 100_000)).unwrap(), bytes);
         assert!(disk_bytes(directory.path()) <= budget.max(4096));
-        let remark = file.statistics().disk_remark.unwrap();
-        assert!(remark.contains("budget") && remark.contains("too small"), "{remark}");
+        let note = file.statistics().disk_remark.unwrap();
+        assert!(note.contains("budget") && note.contains("too small"), "{note}");
         assert_eq!(file.statistics().disk_failures, 0);
     }
 }

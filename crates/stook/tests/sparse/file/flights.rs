@@ -135,7 +135,7 @@ fn what_is_not_held_is_neither_fetched_nor_counted_by_who_must_not_wait() {
     assert_eq!(&out[1..], part(&bytes, range(101, 104)));
     assert_eq!((file.statistics().hits, source.asked().len()), (1, requests));
     assert_eq!(file.read_at_once(5 << 20, &mut out), Some(0), "past the end is nothing to wait for");
-    // A source that has changed is reported by who may fail.
+    // That a source has changed is said by what may fail.
     source.change();
     assert!(file.read_at(3_000_000, &mut out).is_err_and(|error| error.is_changed_source()));
     assert_eq!(file.read_at_once(100, &mut out), None);

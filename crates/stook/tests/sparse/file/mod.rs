@@ -21,7 +21,7 @@ pub(crate) struct CountedSource {
     inner: MemorySource,
     /// Each range that was asked for.
     asked: Mutex<Vec<ByteRange>>,
-    /// What is reported as the version of the bytes.
+    /// What it says is the version of the bytes.
     version: AtomicU64,
 }
 

@@ -78,7 +78,7 @@ fn files_of_two_sources_under_one_name_are_both_right_within_the_budget() {
 #[test]
 fn what_is_not_proven_goes_with_the_last_file_over_it() {
     let store = store(u64::MAX);
-    // Of bytes in memory nothing but the length is reported.
+    // Of bytes in memory nothing but the length is known.
     let (one, other) =
         (open(CountedSource::new(bytes(1)), &store), open(CountedSource::new(bytes(2)), &store));
     assert_eq!((whole(&one), whole(&other)), (bytes(1), bytes(2)));

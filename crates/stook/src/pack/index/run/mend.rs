@@ -2,7 +2,7 @@
 //!
 //! A page names the records whose keys lie between those of its neighbours. Where it is lost, the
 //! frames of the segment are walked once and those records are collected: about as many as fit into
-//! a page. What a page cannot tell any more is reported by nobody else; so a frame whose head is
+//! a page. What a lost page held is known from nowhere else; so a frame whose head is
 //! lost as well leaves a doubt, and a key that is not found then may be that of this frame.
 
 use std::cmp::Reverse;

@@ -67,7 +67,7 @@ impl CompactPlan {
         self.steps.iter().map(|step| step.kept_bytes).sum()
     }
 
-    /// Bytes that will be won.
+    /// Bytes that will be freed.
     pub fn won_bytes(&self) -> u64 {
         self.steps.iter().map(|step| step.won_bytes).sum()
     }
@@ -195,15 +195,15 @@ fn mark_overlaps(surveyed: &mut [Surveyed]) {
 
 fn plan_group(name: &str, surveyed: Vec<Surveyed>, options: &CompactOptions, plan: &mut CompactPlan) {
     let sum = |of: fn(&Surveyed) -> u64| surveyed.iter().map(of).fold(0u64, u64::saturating_add);
-    let (won, kept) = (sum(|found| found.won_bytes), sum(|found| found.kept_bytes));
+    let (freed, kept) = (sum(|found| found.won_bytes), sum(|found| found.kept_bytes));
     if let Some(max_dead) = options.max_dead {
-        let all = won.saturating_add(kept) as f64;
-        if won == 0 || (won as f64) < max_dead * all {
+        let all = freed.saturating_add(kept) as f64;
+        if freed == 0 || (freed as f64) < max_dead * all {
             return;
         }
     }
     // All that overlaps becomes one run of segments in the order of the keys, if there is room for
-    // it at once; else only what is to be won, and what is out of order in itself, is worth its
+    // it at once; else only what is to be freed, and what is out of order in itself, is worth its
     // writing.
     let together: u64 = surveyed
         .iter()
