@@ -289,7 +289,7 @@ impl Exporting<'_> {
                 whole.extend_from_slice(chunk);
             }
         }
-        // Of a further name, too, the record of the file has them.
+        // Of a hard link, too, the record of the file has them.
         let xattrs = self.xattrs(&reader.head().attributes, head.key);
         self.write(&Head { len, xattrs: xattrs.as_slice(), ..*head }.encode())?;
         if len <= WHOLE_MAX {

@@ -1,7 +1,7 @@
 //! Extended attributes, access control lists among them: pairs of a name and a value, as they are.
 //!
 //! Their bytes are the same in packs and in indexes of archives: see "Attributes" of
-//! `docs/formats/pack-v1.md`. What does not fit keeps its name, so that whoever lacks it is told.
+//! `docs/formats/pack-v1.md`. What does not fit keeps its name, so that it can be reported.
 
 use super::acl;
 use crate::names::escaped;
@@ -42,6 +42,14 @@ pub struct Xattr {
     pub value: Option<Vec<u8>>,
 }
 
+impl Xattr {
+    /// Bytes that it takes among others.
+    fn encoded_len(&self) -> usize {
+        let value = self.value.as_ref().map_or(0, Vec::len);
+        PAIR_LEN.saturating_add(self.name.len()).saturating_add(value)
+    }
+}
+
 /// The extended attributes of a file, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Xattrs {
@@ -80,8 +88,9 @@ impl Xattrs {
             return;
         }
         let value = value.filter(|value| bare.saturating_add(value.len()) <= room);
-        self.len = self.len.saturating_add(bare).saturating_add(value.map_or(0, <[u8]>::len));
-        self.all.push(Xattr { name: name.to_vec(), value: value.map(<[u8]>::to_vec) });
+        let xattr = Xattr { name: name.to_vec(), value: value.map(<[u8]>::to_vec) };
+        self.len = self.len.saturating_add(xattr.encoded_len());
+        self.all.push(xattr);
     }
 
     /// Whether there are none.
@@ -119,6 +128,7 @@ impl Xattrs {
     /// Without those that grant rights.
     pub(crate) fn without_granting(mut self) -> Self {
         self.all.retain(|xattr| !grants_rights(&xattr.name));
+        self.len = self.all.iter().map(Xattr::encoded_len).sum();
         self
     }
 
@@ -131,7 +141,7 @@ impl Xattrs {
 
     /// The bytes of them; none where there are none.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.len.saturating_add(1));
+        let mut out = Vec::with_capacity(self.len.saturating_add(usize::from(self.has_more)));
         for Xattr { name, value } in &self.all {
             // Both were checked when they were taken.
             out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
@@ -258,6 +268,7 @@ mod tests {
         let left = all.without_granting();
         assert_eq!(left.as_slice().len(), 1);
         assert!(left.get(b"user.y").is_some() && !left.has_acl());
+        assert_eq!(left, Xattrs::of([pair("user.y", b"v")]));
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn read_all(
     names.dedup();
     for name in names {
         match filled(|value| get(name, value)) {
-            Ok(value) => all.push(name, Some(value.as_deref().unwrap_or_default())),
+            Ok(value) => all.push(name, value.as_deref()),
             // It was removed meanwhile.
             Err(Errno::NODATA) => {}
             Err(_) => all.push(name, None),
@@ -96,19 +96,21 @@ mod tests {
     fn values_come_with_their_names_and_those_of_the_system_are_left_out() {
         let long = vec![7; 3 * SHORT_LEN];
         let list = |buffer: &mut [u8]| {
-            give(b"user.b\0security.selinux\0user.gone\0user.a\0user.secret\0user.huge\0", buffer)
+            give(b"user.b\0security.selinux\0user.gone\0user.a\0user.secret\0user.odd\0user.huge\0", buffer)
         };
         let all = read_all(list, |name, buffer| match name {
             b"user.a" => give(b"1\0", buffer),
             b"user.b" => give(&long, buffer),
             b"user.gone" => Err(Errno::NODATA),
             b"user.huge" => Err(Errno::TOOBIG),
+            b"user.odd" => Err(Errno::NOTSUP),
             b"user.secret" => Err(Errno::ACCESS),
             other => panic!("{other:?} was asked for"),
         });
         let all = all.unwrap();
         assert_eq!((all.get(b"user.a"), all.get(b"user.b")), (Some(&b"1\0"[..]), Some(&long[..])));
-        assert_eq!((all.as_slice().len(), all.lost().as_deref()), (4, Some("user.huge, user.secret")));
+        assert_eq!(all.as_slice().len(), 5);
+        assert_eq!(all.lost().as_deref(), Some("user.huge, user.odd, user.secret"));
     }
 
     #[test]

@@ -229,7 +229,9 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     let place = Place::new();
     let (tar, before) = (place.path("tar"), fs::read(place.path("tar")).unwrap());
     let export = |filter, force, to: &str| {
-        Export { filter, force }.run_to_file(&place.pack(), &place.path(to), &mut |_, _| true).unwrap()
+        Export { filter, force, ..Export::default() }
+            .run_to_file(&place.pack(), &place.path(to), &mut |_, _| true)
+            .unwrap()
     };
     for force in [false, true] {
         let missing = export(patterns(&["*.png"], &[]), force, "tar");

@@ -102,7 +102,8 @@ impl Place {
         if is_root() {
             let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
             // Root of a container may not be root of the file system.
-            for (name, value) in [("security.capability", &capability[..]), ("trusted.note", b"of root")] {
+            for (name, value) in [("security.capability", &capability[..]), ("trusted.note", &b"of root"[..])]
+            {
                 let _ = setxattr(place.path("tree/plain"), name, value, XattrFlags::empty());
             }
         }

@@ -32,7 +32,7 @@ pub fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
     set(USER_ID, owner.map(|(user, _)| Value::U32(user)));
     set(GROUP_ID, owner.map(|(_, group)| Value::U32(group)));
     set(NAMES, (member.names > 1).then_some(Value::U32(member.names)));
-    // Those of a further name are those of its file.
+    // Those of a hard link are those of its file.
     let has_own = !member.xattrs.is_empty() && member.kind != MemberKind::HardLink;
     set(XATTRS, has_own.then(|| Value::Bytes(member.xattrs.to_vec())));
     all

@@ -10,7 +10,7 @@ use super::put::{Body, Meter, Record, There, put};
 use super::{Error, Import, Imported, Result, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
-use crate::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value};
+use crate::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value, XATTRS};
 use crate::pack::tree::{Failure, PackSummary, add_own_attributes};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
 use crate::walk::Kind;
@@ -212,7 +212,10 @@ impl Importing<'_, '_> {
             // What this run put is not what was there.
             all.push(match head {
                 _ if self.replaced.contains(*key) => There::Other,
-                Some(head) if is_alike(&head.attributes, attributes) && head.body_len == Some(*len) => {
+                Some(head)
+                    if is_alike(&head.attributes, attributes, self.import.xattrs)
+                        && head.body_len == Some(*len) =>
+                {
                     There::Alike
                 }
                 Some(_) => There::Other,
@@ -472,9 +475,11 @@ fn body_len(member: &Member<'_>) -> u64 {
 }
 
 /// Whether attributes say the same, but for how many names there are: a stream tells that when they
-/// come.
-fn is_alike(one: &Attributes, other: &Attributes) -> bool {
-    let is_compared = |(name, _): &&(Name, Value)| *name != Name::Id(FURTHER_NAMES);
+/// come. Extended attributes count only where they are kept.
+fn is_alike(one: &Attributes, other: &Attributes, with_xattrs: bool) -> bool {
+    let is_compared = |(name, _): &&(Name, Value)| {
+        *name != Name::Id(FURTHER_NAMES) && (with_xattrs || *name != Name::Id(XATTRS))
+    };
     one.iter().filter(is_compared).eq(other.iter().filter(is_compared))
 }
 

@@ -162,7 +162,7 @@ pub struct Unpacked {
     /// Whether the pack is complete, or the archive ends as its format says.
     pub is_complete: bool,
     /// What keeps the result from being all that was asked for: failures, files that were kept with
-    /// other content or lack extended attributes, that the pack is incomplete.
+    /// other content, extended attributes that are missing, that the pack is incomplete.
     pub undone: u64,
     /// Why nothing was unpacked, where nothing was and nothing else is wrong.
     pub nothing: Option<Nothing>,
@@ -185,7 +185,8 @@ impl Unpacked {
     /// That the file which was to be written is there and stays: nothing came of all the rest.
     pub(super) fn with_kept(self, path: &Path) -> Self {
         let kept = vec![path.as_os_str().as_bytes().to_vec()];
-        let summary = Summary { kept, failures: self.summary.failures, ..Summary::default() };
+        let Summary { failures, unset_xattrs, .. } = self.summary;
+        let summary = Summary { kept, failures, unset_xattrs, ..Summary::default() };
         Self { summary, undone: self.undone + 1, nothing: None, ..self }
     }
 }

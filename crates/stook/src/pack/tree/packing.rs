@@ -386,8 +386,9 @@ impl Packing<'_, '_> {
         let (tree, existing, dry, rule) = (self.tree, self.existing, self.writer.is_none(), self.rule());
         let (own, names_only) = (self.summary.own.clone(), self.names_only);
         let (claims, asked) = (Claims::default(), AtomicU64::new(0));
+        let xattrs = tree.xattrs && !names_only;
         let walk = Walk::new(&tree.roots)?
-            .options(WalkOptions { threads: tree.threads, xattrs: tree.xattrs, ..WalkOptions::default() })
+            .options(WalkOptions { threads: tree.threads, xattrs, ..WalkOptions::default() })
             .select(|key, kind| {
                 let decision = tree.decide(&own, key, kind);
                 asked.fetch_add(u64::from(decision != Decision::Prune), Relaxed);

@@ -17,7 +17,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
-use crate::tree::target::{self, FileMetadata};
+use crate::tree::target::{self, FileMetadata, Unset};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
 const HOLE_LEN: usize = 64 << 10;
@@ -113,6 +113,13 @@ impl Writing {
         }
     }
 
+    /// Notes which extended attributes what was written lacks.
+    fn note_unset(&self, key: &[u8], unset: Unset) {
+        if unset.is_some() {
+            self.summary().unset_xattrs.note(key, unset);
+        }
+    }
+
     /// Writes a file under a temporary name and gives it its own when it is whole. `go_on` receives
     /// the bytes written so far.
     pub(super) fn write_file(
@@ -161,7 +168,7 @@ impl Writing {
             }
             match target::publish(parent, &temporary, name, plan.replaces()) {
                 Ok(()) => {
-                    self.summary().unset_xattrs.note(key, unset);
+                    self.note_unset(key, unset);
                     Ok(Written::New(len))
                 }
                 // It came in between: a directory is never kept in place of a file.
@@ -205,7 +212,7 @@ impl Writing {
         });
         match published {
             Ok(unset) => {
-                self.summary().unset_xattrs.note(key, unset);
+                self.note_unset(key, unset);
                 Ok(Written::New(0))
             }
             Err(error) => {
