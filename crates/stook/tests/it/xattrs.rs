@@ -303,6 +303,16 @@ with tarfile.open('t.tar', 'w', format=tarfile.PAX_FORMAT) as tar:
     let archive = Archive::open(place.path("t.tar"), archive::OpenOptions::default()).unwrap();
     let of_archive = |key: &str| Xattrs::decode(archive.find(key.as_bytes()).unwrap().xattrs);
     assert_eq!(of_archive("many"), xattrs("many"));
+    let without = PackSources { xattrs: false, ..import };
+    assert_eq!(without.run(&mut ()).unwrap().summary.added(), 0, "what is unchanged keeps what it has");
+    // A tar that is there is not replaced by one that lacks some.
+    fs::write(place.path("u.tar"), b"old").unwrap();
+    let kept = place.export("u.tar").summary;
+    assert_eq!((kept.kept.len(), kept.unset_xattrs.entries), (1, 3), "{kept:?}");
+    assert_eq!(fs::read(place.path("u.tar")).unwrap(), b"old");
+    let forced = Export { force: true, ..Export::default() };
+    forced.run_to_file(&place.open("p.stook"), &place.path("u.tar"), &mut |_, _| true).unwrap();
+    assert_ne!(fs::read(place.path("u.tar")).unwrap(), b"old");
 }
 
 #[test]
