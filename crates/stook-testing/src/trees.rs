@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rustix::fs::{XattrFlags, lsetxattr};
 use stook::error::{Error, Result};
 use stook::source::{MemorySource, Source};
-use stook::tree::{Cursor, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree};
+use stook::tree::{Cursor, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Xattrs};
 
 use crate::model::tree::{TreeEntry, TreeModel};
 
@@ -22,6 +23,8 @@ pub struct MemoryTree {
     table: NodeTable,
     /// By number of node: the bytes of a file, the target of a link.
     bytes: Vec<Bytes>,
+    /// By number of node.
+    xattrs: Vec<Xattrs>,
 }
 
 impl MemoryTree {
@@ -34,6 +37,7 @@ impl MemoryTree {
         let mut builder = NodeTableBuilder::new("memory");
         // Of the root.
         let mut all_bytes = vec![Bytes::new()];
+        let mut all_xattrs = vec![Xattrs::default()];
         let entries: Vec<_> = model.iter().collect();
         for (path, entry) in entries.iter().rev() {
             let (kind, bytes) = match entry {
@@ -46,6 +50,7 @@ impl MemoryTree {
             let id = builder.add(path, node).unwrap();
             assert_eq!(id.get(), all_bytes.len() as u64);
             all_bytes.push(bytes);
+            all_xattrs.push(model.xattrs(path));
         }
         for (path, entry) in entries {
             if let TreeEntry::Link(to) = entry {
@@ -55,7 +60,7 @@ impl MemoryTree {
         }
         let (table, refused) = builder.finish();
         assert!(refused.is_empty(), "{refused:?}");
-        Self { table, bytes: all_bytes }
+        Self { table, bytes: all_bytes, xattrs: all_xattrs }
     }
 
     fn bytes(&self, id: NodeId) -> Bytes {
@@ -98,6 +103,11 @@ impl Tree for MemoryTree {
         }
     }
 
+    fn xattrs(&self, id: NodeId) -> Result<Xattrs> {
+        self.node(id)?;
+        Ok(self.xattrs.get(id.get() as usize).cloned().unwrap_or_default())
+    }
+
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
         let path = self.path_of(id);
         match self.node(id)?.kind {
@@ -138,6 +148,12 @@ pub fn make_files(model: &TreeModel, below: &Path) {
     for (path, entry) in model.iter() {
         if let TreeEntry::Link(to) = entry {
             fs::hard_link(path_of(to), path_of(path)).unwrap();
+        }
+    }
+    for (path, _) in model.iter() {
+        for xattr in model.xattrs(path).as_slice() {
+            let value = xattr.value.as_deref().unwrap_or_default();
+            lsetxattr(path_of(path), &*xattr.name, value, XattrFlags::empty()).unwrap();
         }
     }
 }

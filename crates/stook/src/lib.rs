@@ -61,7 +61,7 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("letters.tar");
 //! # let (kind, key) = (MemberKind::File, b"2024/first.txt".as_slice());
-//! # let head = Head { key, kind, mode: 0o644, mtime_ns: 0, owner: None, len: 5, link: b"" };
+//! # let head = Head { key, kind, mode: 0o644, mtime_ns: 0, owner: None, len: 5, link: b"", xattrs: &[] };
 //! # let mut tar = [head.encode(), b"hello".to_vec(), padding(5)].concat();
 //! # tar.extend(end(tar.len() as u64));
 //! # std::fs::write(&path, tar)?;

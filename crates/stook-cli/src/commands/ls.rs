@@ -10,6 +10,7 @@ use stook::ops::follow::wait_for_newer;
 use stook::pack::{Error, FileKind, RecordHead, Stop};
 use stook::report::json::{Document, TextOrBytes};
 use stook::report::units::count_of;
+use stook::tree::Xattrs;
 use time::OffsetDateTime;
 
 use crate::context::{Context, SHOWN_MAX};
@@ -24,7 +25,8 @@ characters and bytes that are not UTF-8 are shown as \\xNN, a backslash as \\\\,
 and the empty key, that of the directory that was packed, as bytes:. Every
 command takes keys as they are shown. --null prints them as they are.
 
---long shows mode, owner, length, time (UTC), group, and where links lead.
+--long shows mode, owner, length, time (UTC), group, and where links lead; behind
+the mode + for an access control list, @ for other extended attributes.
 A numeric key is matched as id:N. Exit code 1 when nothing is there of what was
 asked for.
 
@@ -91,6 +93,7 @@ struct HeadFields {
     mtime_ns: Option<i64>,
     owner_user_id: Option<u32>,
     owner_group_id: Option<u32>,
+    xattrs: Vec<String>,
     sequence: u64,
     time_ns: i64,
 }
@@ -248,6 +251,8 @@ impl Printer<'_> {
 
 fn fields(head: &RecordHead) -> HeadFields {
     let attributes = &head.attributes;
+    let xattrs = attributes.xattrs();
+    let xattrs = xattrs.as_slice();
     HeadFields {
         body_bytes: head.body_len,
         kind: attributes.file_kind().map(FileKind::as_str),
@@ -255,6 +260,7 @@ fn fields(head: &RecordHead) -> HeadFields {
         mtime_ns: attributes.mtime_ns(),
         owner_user_id: attributes.owner().map(|(user, _)| user),
         owner_group_id: attributes.owner().map(|(_, group)| group),
+        xattrs: xattrs.iter().map(|xattr| escaped(&xattr.name).to_string()).collect(),
         sequence: head.sequence,
         time_ns: head.time_ns,
     }
@@ -271,8 +277,9 @@ fn long_line(head: &RecordHead, group: &str, link: Option<&[u8]>) -> String {
     let arrow = if head.is_hard_link() { "link to" } else { "->" };
     let link = link.map_or(String::new(), |link| format!(" {arrow} {}", escaped(link)));
     format!(
-        "{}  {owner:>9}  {len:>12}  {}  {group:<8}  {}{link}",
+        "{}{} {owner:>9}  {len:>12}  {}  {group:<8}  {}{link}",
         mode_text(attributes.file_kind(), attributes.mode()),
+        xattrs_mark(&attributes.xattrs()),
         time_text(time),
         head.key
     )
@@ -300,6 +307,16 @@ fn mode_text(kind: Option<FileKind>, mode: Option<u32>) -> String {
         });
     }
     text
+}
+
+/// Behind the mode: `+` where there is an access control list, `@` where there are only other
+/// extended attributes.
+fn xattrs_mark(xattrs: &Xattrs) -> char {
+    match (xattrs.has_acl(), xattrs.is_empty()) {
+        (true, _) => '+',
+        (false, false) => '@',
+        (false, true) => ' ',
+    }
 }
 
 /// UTC, to the second.

@@ -46,7 +46,8 @@ Examples:
   stook pack logs logs.stook --move              and removes from logs what the pack then holds
 
 Keeps paths (any bytes), modes, modification times to the nanosecond, symbolic and hard links, empty
-directories and, as root, owners. Links are never followed. Pipes, sockets and devices are named and left out.")]
+directories, extended attributes (access control lists among them) and, as root, owners. Links are
+never followed. Pipes, sockets and devices are named and left out.")]
 pub struct Args {
     /// Directories (or files) to pack; or archives, whose members become records, `-` for a tar
     /// from stdin
@@ -89,6 +90,9 @@ pub struct Args {
     /// pack
     #[arg(long)]
     checksum: bool,
+    /// Leave out extended attributes, access control lists among them
+    #[arg(long)]
+    no_xattrs: bool,
     /// Pack archives, and packs, as the files that they are, not what is in them
     #[arg(long)]
     as_file: bool,
@@ -125,6 +129,7 @@ struct Report<'a> {
     seconds: f64,
     interrupted: bool,
     without_xattrs: u64,
+    lost_xattrs: Vec<Lost<'a>>,
     special: Vec<Special<'a>>,
     failures: Vec<Failed<'a>>,
 }
@@ -145,6 +150,14 @@ struct Holding<'a> {
     key: TextOrBytes<'a>,
     #[serde(flatten)]
     link: TextOrBytes<'a>,
+}
+
+/// What was added without some of its extended attributes.
+#[derive(Serialize)]
+struct Lost<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    xattrs: &'a str,
 }
 
 #[derive(Serialize)]
@@ -177,7 +190,8 @@ impl<'a> Report<'a> {
             bytes: summary.bytes,
             seconds,
             interrupted: summary.interrupted,
-            without_xattrs: summary.without_xattrs,
+            without_xattrs: summary.lost_xattrs.len() as u64,
+            lost_xattrs: summary.lost_xattrs.iter().map(Lost::new).collect(),
             special: special
                 .map(|(key, kind)| Special { key: TextOrBytes::key(key), kind: kind.to_string() })
                 .collect(),
@@ -190,6 +204,12 @@ impl Moved {
     fn new(moved: &MoveSummary) -> Self {
         let MoveSummary { files, symlinks, directories, bytes, .. } = *moved;
         Self { files, symlinks, directories, bytes }
+    }
+}
+
+impl<'a> Lost<'a> {
+    fn new((key, xattrs): &'a (Vec<u8>, String)) -> Self {
+        Self { key: TextOrBytes::key(key), xattrs }
     }
 }
 
@@ -219,7 +239,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     keys::note_unmatched(&packing.patterns, context);
-    let mut failures = summary.failures.len() as u64 + u64::from(summary.refused.is_some());
+    let mut failures = (summary.failures.len() + summary.lost_xattrs.len()) as u64;
+    failures += u64::from(summary.refused.is_some());
     if report.nothing.is_some() {
         let sources: Vec<String> = args.sources.iter().map(|path| path.display().to_string()).collect();
         let sources = sources.join(" and ");
@@ -242,6 +263,7 @@ impl Args {
             },
             move_originals: self.move_,
             checksum: self.checksum,
+            xattrs: !self.no_xattrs,
             as_file: self.as_file,
             dry_run: self.dry_run,
             threads: self.threads as usize,
@@ -348,6 +370,7 @@ impl Hooks for Screen<'_> {
 fn print(args: &Args, report: &PackReport, took: Duration, context: &Context) -> anyhow::Result<()> {
     let (summary, seconds) = (&report.summary, took.as_secs_f64());
     failures::print(context, &summary.failures, args.verbose);
+    report_lost(&summary.lost_xattrs, args.verbose, context);
     if let Some(why) = &summary.refused {
         let more = "`--max-delete N` or `--force` deletes them";
         context.failure(anyhow::anyhow!("{why}; {more}").as_ref());
@@ -363,12 +386,6 @@ fn print(args: &Args, report: &PackReport, took: Duration, context: &Context) ->
     for (key, kind) in &summary.special {
         context.note(format_args!("Left out: {} is a {kind}.", printable(key)));
     }
-    if summary.without_xattrs > 0 {
-        context.note(format_args!(
-            "Not kept: the extended attributes (access control lists among them) of {}.",
-            units::count_of(summary.without_xattrs, "file or directory", "files and directories")
-        ));
-    }
     note_kept(summary, context);
     for key in &summary.gone {
         output.line(Key::bytes(key)?)?;
@@ -377,6 +394,22 @@ fn print(args: &Args, report: &PackReport, took: Duration, context: &Context) ->
         output.line(sentence(args, report, seconds))?;
     }
     Ok(output.finish()?)
+}
+
+/// What was packed, but not with all of its extended attributes: an error, as nobody else knows.
+fn report_lost(lost: &[(Vec<u8>, String)], verbose: bool, context: &Context) {
+    let (reported, more) = failures::few(lost, verbose);
+    for (key, names) in reported {
+        let text = format!(
+            "{} was packed without extended attributes that cannot be read, or are too long: {names}",
+            printable(key)
+        );
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+    }
+    if let Some(more) = more {
+        let text = format!("{more} more lack extended attributes; `--verbose` names them all");
+        context.failure(anyhow::anyhow!("{text}").as_ref());
+    }
 }
 
 /// Records of what is gone that stay nevertheless.

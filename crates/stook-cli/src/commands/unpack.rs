@@ -13,7 +13,7 @@ use stook::ops::unpack::{
 use stook::pack::Pack;
 use stook::report::json::TextOrBytes;
 use stook::report::units;
-use stook::tree::Overwrite;
+use stook::tree::{Overwrite, UnsetXattrs};
 
 use crate::context::Context;
 use crate::exit::{INTERRUPTED, UsageError, code_for};
@@ -43,7 +43,9 @@ Files appear when they are whole and verified; at the end everything is synced. 
 those with other content are kept and named (exit code 1), unless --overwrite says which are replaced. Directories that
 are there keep mode and time unless that is `always`. Long zeroes become holes. Only root
 restores owners; where they are not restored, set-user-id and set-group-id bits that would mean somebody else are
-dropped. Nothing is ever written outside DIR: absolute paths, `..` and links that lead out are refused.")]
+dropped, and so are extended attributes that grant rights (capabilities). All others are set, access control lists
+among them; where the file system does not take them, that is an error (exit code 1). Nothing is ever written outside
+DIR: absolute paths, `..` and links that lead out are refused.")]
 pub struct Args {
     /// The pack, or a tar or zip archive, which may be at an address: https://…, s3://bucket/key
     #[arg(value_name = "PACK")]
@@ -76,6 +78,9 @@ pub struct Args {
     /// Do not restore owners (only root does)
     #[arg(long)]
     no_owner: bool,
+    /// Leave out extended attributes, access control lists among them
+    #[arg(long)]
+    no_xattrs: bool,
     /// Threads that write small files
     #[arg(long, value_name = "N", default_value_t = THREADS,
         value_parser = packs::number::<usize>(1..=THREADS_MAX as u64))]
@@ -122,7 +127,18 @@ struct Report<'a> {
     complete: bool,
     unchanged: u64,
     kept: Vec<TextOrBytes<'a>>,
+    unset_xattrs: u64,
+    unset_xattrs_first: Option<Unset<'a>>,
+    foreign_xattrs: u64,
     failures: Vec<Failed<'a>>,
+}
+
+/// The first that lacks extended attributes, and why.
+#[derive(Serialize)]
+struct Unset<'a> {
+    #[serde(flatten)]
+    key: TextOrBytes<'a>,
+    error: &'a str,
 }
 
 /// Unpacks.
@@ -170,6 +186,7 @@ fn into_directory(
         filter,
         overwrite: args.overwrite.into(),
         with_owner: !args.no_owner,
+        xattrs: !args.no_xattrs,
         threads: args.threads,
         force: args.force,
     };
@@ -189,7 +206,7 @@ fn into_tar(
     filter: PathFilter<'static>,
     context: &Context,
 ) -> anyhow::Result<Done> {
-    let export = Export { filter, force: args.force };
+    let export = Export { filter, xattrs: !args.no_xattrs, force: args.force };
     let bar = context.progress("writing", Unit::Bytes, None);
     let mut progress = |_, bytes| bar.go_on(bytes, None);
     let started = Instant::now();
@@ -199,6 +216,7 @@ fn into_tar(
         output.finish()?;
         drop(bar);
         failures::print(context, &unpacked.summary.failures, args.verbose);
+        report_unset(&unpacked.summary.unset_xattrs, context);
         unpacked
     } else {
         let unpacked = export.run_to_file(pack, tar, &mut progress).map_err(error_of)?;
@@ -246,6 +264,7 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
         Some(tar) if !summary.kept.is_empty() => report_kept_tar(tar, context),
         Some(_) => {}
     }
+    report_unset(&summary.unset_xattrs, context);
     let mut output = context.output();
     if context.json() {
         let report = Report {
@@ -259,6 +278,13 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
             complete: *is_complete,
             unchanged: summary.unchanged,
             kept: summary.kept.iter().map(|key| TextOrBytes::key(key)).collect(),
+            unset_xattrs: summary.unset_xattrs.entries,
+            unset_xattrs_first: summary
+                .unset_xattrs
+                .first
+                .as_ref()
+                .map(|(key, error)| Unset { key: TextOrBytes::key(key), error }),
+            foreign_xattrs: summary.unset_xattrs.foreign,
             failures: Failed::all(&summary.failures),
         };
         packs::print_json(&mut output, "unpack", report, context)?;
@@ -280,6 +306,20 @@ fn print(unpacked: &Unpacked, args: &Args, seconds: f64, context: &Context) -> a
         ))?;
     }
     Ok(output.finish()?)
+}
+
+/// What lacks extended attributes: one cause is mostly that of all, and is reported once.
+fn report_unset(unset: &UnsetXattrs, context: &Context) {
+    if unset.foreign > 0 {
+        let of = units::count_of(unset.foreign, "file or directory", "files and directories");
+        context.note(format_args!("Extended attributes of {of} are of another system, and were left out."));
+    }
+    let Some((key, why)) = &unset.first else { return };
+    let of = units::count_of(unset.entries, "file or directory", "files and directories");
+    let first = printable(key);
+    let text = format!("extended attributes of {of} were not set, the first of {first}: {why}");
+    context.failure(anyhow::anyhow!("{text}").as_ref());
+    context.note("`--no-xattrs` leaves them out.");
 }
 
 /// What stays though it is not what was to be unpacked: an error, like all that is not done.

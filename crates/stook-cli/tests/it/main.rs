@@ -27,6 +27,8 @@ mod ssd_profile;
 mod study;
 mod trees;
 mod unpack;
+#[cfg(target_os = "linux")]
+mod xattrs;
 
 use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};

@@ -83,6 +83,7 @@ fn build(tree: &Path, path: &Path) -> anyhow::Result<()> {
         roots: vec![tree.to_path_buf()],
         grouping: Grouping::Default,
         with_owner: true,
+        xattrs: true,
         threads: WalkOptions::default().threads,
         select: Box::new(|_, _| Decision::Take),
         own: None,

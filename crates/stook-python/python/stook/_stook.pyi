@@ -136,6 +136,11 @@ class Stat:
     def attributes(self) -> dict[Union[str, int], Attribute]:
         """The attributes: a new dict."""
     @property
+    def xattrs(self) -> dict[str, Union[bytes, None]]:
+        """The extended attributes, access control lists among them: values by name. ``None`` is what
+        could not be packed.
+        """
+    @property
     def group(self) -> Union[str, None]:
         """The group that it is in; ``None`` for a directory without a record of its own."""
     @property

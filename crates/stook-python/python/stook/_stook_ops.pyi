@@ -19,6 +19,7 @@ def pack_tree(
     force: bool = False,
     move: bool = False,
     checksum: bool = False,
+    xattrs: bool = True,
     include: Union[str, Sequence[str], None] = None,
     exclude: Union[str, Sequence[str], Callable[[str], object], None] = None,
     select: Union[Callable[[str], object], None] = None,
@@ -31,8 +32,8 @@ def pack_tree(
 ) -> PackTreeReport:
     """Packs trees of files, or what is in archives; run again, adds only what is new or changed.
 
-    Keeps paths, modes, times, links, empty directories and, as root, owners. Links are never
-    followed.
+    Keeps paths, modes, times, links, empty directories, extended attributes (access control lists
+    among them) and, as root, owners. Links are never followed.
 
     Args:
         sources: A directory, or several in a list: then keys begin with the name of each. Or
@@ -51,6 +52,8 @@ def pack_tree(
             directories when they are empty. Not for archives, nor with ``delete``.
         checksum: Whether the bytes of every file are compared, whatever its times say. What is
             damaged in the pack is packed again.
+        xattrs: Whether extended attributes are kept, access control lists among them. Which are
+            not, because they cannot be read or are too long, is in ``lost_xattrs``.
         include: A pattern, or several: only what one of them matches is packed. As on the command
             line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
             a directory with all below it.
@@ -105,6 +108,7 @@ def unpack(
     exclude: Union[str, Sequence[str], Callable[[str], object], None] = None,
     select: Union[Callable[[str], object], None] = None,
     threads: Union[int, None] = None,
+    xattrs: bool = True,
     force: bool = False,
     with_owner: bool = True,
     tar: Union[Path, None] = None,
@@ -134,6 +138,9 @@ def unpack(
             ``True`` to is left out in the same way.
         select: Called with each path that is left; what it says ``False`` to is left out.
         threads: Threads that write small files of a pack; 8 unless given.
+        xattrs: Whether extended attributes are set, or written to the tar, access control lists
+            among them. How many files lack some, because the file system does not take them, is in
+            ``unset_xattrs``. Those that grant rights are set only where root restores owners.
         force: Write what fits, even where there is less room than all of it needs. Of a tar:
             replace a file that is there even where something is missing in the new one.
         with_owner: Whether owners are restored, as root; nobody else can.

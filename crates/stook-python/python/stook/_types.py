@@ -180,7 +180,8 @@ class PackTreeReport:
         unchanged: What was there already.
         deleted: Records that were deleted, because what they were packed from is gone.
         bytes: Bytes of what was added.
-        without_xattrs: Files and directories that were added without their extended attributes, which packs do not hold.
+        without_xattrs: How many entries were added without all of their extended attributes.
+        lost_xattrs: Which these lack, by key: they could not be read, or are too long for a record.
         special: Pipes, sockets and devices, which are left out.
         gone: With ``dry_run`` and ``delete``: the keys of what is gone, in order.
         moved: With ``move``: what was removed. Why something stays is in ``failures``.
@@ -198,6 +199,7 @@ class PackTreeReport:
     deleted: int
     bytes: int
     without_xattrs: int
+    lost_xattrs: dict[str, str]
     special: list[str]
     gone: list[str]
     moved: Union[MoveReport, None]
@@ -218,6 +220,8 @@ class UnpackReport:
         bytes: Bytes of files written.
         unchanged: What was there already, with the same content.
         kept: What was there already with other content, and stayed as it was.
+        unset_xattrs: How many files, directories and links lack extended attributes that could not be set.
+        foreign_xattrs: How many lack some of another system (``com.apple.quarantine``), which are none of these.
         complete: Whether what built the pack came to its end, or the archive ends as one does.
         failures: What could not be unpacked, damaged records included.
         damages: Damage that was met when the pack was opened, as exceptions: files may be missing.
@@ -230,6 +234,8 @@ class UnpackReport:
     bytes: int
     unchanged: int
     kept: list[str]
+    unset_xattrs: int
+    foreign_xattrs: int
     complete: bool
     failures: list[Failure]
     damages: list[DamagedError]

@@ -4,11 +4,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
 use stook::pack::format::attributes::{
-    CTIME_NS, GROUP_ID, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value,
+    CTIME_NS, GROUP_ID, INODE, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value, XATTRS,
 };
 use stook::pack::{Attributes, FileKind};
 
 use crate::errors::invalid;
+use crate::key::text_of;
 
 /// The dict of attributes.
 pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResult<Bound<'py, PyDict>> {
@@ -24,6 +25,16 @@ pub(crate) fn to_python<'py>(py: Python<'py>, attributes: &Attributes) -> PyResu
     }
     if let Some(kind) = attributes.file_kind() {
         dict.set_item("kind", kind.as_str())?;
+    }
+    Ok(dict)
+}
+
+/// The dict of extended attributes.
+pub(crate) fn xattrs<'py>(py: Python<'py>, attributes: &Attributes) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for xattr in attributes.xattrs().as_slice() {
+        let value = xattr.value.as_deref().map(|value| PyBytes::new(py, value));
+        dict.set_item(text_of(py, &xattr.name)?, value)?;
     }
     Ok(dict)
 }
@@ -79,6 +90,10 @@ fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         Name::Id(INODE) => value.extract().map(Value::U64).map_err(|_| wrong("a number of 64 bits")),
         Name::Id(MTIME_NS | CTIME_NS) => {
             value.extract().map(Value::I64).map_err(|_| wrong("nanoseconds since 1970 as an int"))
+        }
+        Name::Id(XATTRS) => {
+            let bytes = value.cast::<PyBytes>().map(|bytes| bytes.as_bytes().to_vec());
+            bytes.map(Value::Bytes).map_err(|_| wrong("bytes, as the format of packs has them"))
         }
         _ => any_value(name, value),
     }

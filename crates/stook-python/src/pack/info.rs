@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 use stook::ops::pack::PackReport;
 use stook::ops::repair;
 use stook::ops::unpack::Unpacked;
@@ -121,8 +121,10 @@ pub(crate) fn pack_report<'py>(
         py, "stook._types", "PackTreeReport",
         summary {
             files, directories, symlinks, hard_links, replaced,
-            unchanged, deleted, bytes, without_xattrs,
+            unchanged, deleted, bytes,
         },
+        without_xattrs: summary.lost_xattrs.len(),
+        lost_xattrs: lost_xattrs(py, &summary.lost_xattrs)?,
         special: keys(py, left_out)?,
         gone: keys(py, &summary.gone)?,
         moved: report.moved.as_ref().map(|moved| move_report(py, moved)).transpose()?,
@@ -130,6 +132,15 @@ pub(crate) fn pack_report<'py>(
         failures: failures(py, &summary.failures)?,
         damages: damages(py, met)?,
     )
+}
+
+/// Which extended attributes what was added lacks, by key.
+fn lost_xattrs<'py>(py: Python<'py>, lost: &[(Vec<u8>, String)]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (key, names) in lost {
+        dict.set_item(text_of(py, key)?, names)?;
+    }
+    Ok(dict)
 }
 
 fn move_report<'py>(py: Python<'py>, moved: &MoveSummary) -> PyResult<Bound<'py, PyAny>> {
@@ -146,6 +157,8 @@ pub(crate) fn unpack_report<'py>(
         py, "stook._types", "UnpackReport",
         summary { files, directories, symlinks, hard_links, bytes, unchanged },
         kept: keys(py, &summary.kept)?,
+        unset_xattrs: summary.unset_xattrs.entries,
+        foreign_xattrs: summary.unset_xattrs.foreign,
         complete: unpacked.is_complete,
         failures: failures(py, &summary.failures)?,
         damages: damages(py, met)?,

@@ -91,6 +91,9 @@ getters! { Stat {
     kind: &'static str = |this| name_of(this.kind);
     /// The attributes: a new dict.
     attributes: PyResult<Bound<'_, PyDict>> = |this, py| attributes::to_python(py, &this.attributes);
+    /// The extended attributes, access control lists among them: values by name. ``None`` is what
+    /// could not be packed.
+    xattrs: PyResult<Bound<'_, PyDict>> = |this, py| attributes::xattrs(py, &this.attributes);
 }}
 
 #[pymethods]

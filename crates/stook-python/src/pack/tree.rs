@@ -17,8 +17,8 @@ use crate::wait::{ProgressReporter, callback_of};
 
 /// Packs trees of files, or what is in archives; run again, adds only what is new or changed.
 ///
-/// Keeps paths, modes, times, links, empty directories and, as root, owners. Links are never
-/// followed.
+/// Keeps paths, modes, times, links, empty directories, extended attributes (access control lists
+/// among them) and, as root, owners. Links are never followed.
 ///
 /// Args:
 ///     sources: A directory, or several in a list: then keys begin with the name of each. Or
@@ -37,6 +37,8 @@ use crate::wait::{ProgressReporter, callback_of};
 ///         directories when they are empty. Not for archives, nor with ``delete``.
 ///     checksum: Whether the bytes of every file are compared, whatever its times say. What is
 ///         damaged in the pack is packed again.
+///     xattrs: Whether extended attributes are kept, access control lists among them. Which are
+///         not, because they cannot be read or are too long, is in ``lost_xattrs``.
 ///     include: A pattern, or several: only what one of them matches is packed. As on the command
 ///         line: ``"*.jpg"`` is a name anywhere, ``"/top"`` and ``"a/**"`` are paths, ``"tmp/"`` is
 ///         a directory with all below it.
@@ -80,7 +82,7 @@ use crate::wait::{ProgressReporter, callback_of};
 ///     >>> stook.Pack("photos.stook")["cat.jpg"]
 ///     b'...'
 #[pyfunction]
-#[pyo3(signature = (sources, pack, *, group=None, group_by=None, delete=false, max_delete=None, force=false, r#move=false, checksum=false, include=None, exclude=None, select=None, attributes=None, as_file=false, dry_run=false, segment_bytes=None, threads=128, progress=None))]
+#[pyo3(signature = (sources, pack, *, group=None, group_by=None, delete=false, max_delete=None, force=false, r#move=false, checksum=false, xattrs=true, include=None, exclude=None, select=None, attributes=None, as_file=false, dry_run=false, segment_bytes=None, threads=128, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn pack_tree<'py>(
     py: Python<'py>,
@@ -93,6 +95,7 @@ pub(crate) fn pack_tree<'py>(
     force: bool,
     r#move: bool,
     checksum: bool,
+    xattrs: bool,
     include: Option<&Bound<'py, PyAny>>,
     exclude: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
@@ -120,6 +123,7 @@ pub(crate) fn pack_tree<'py>(
         delete: delete_of(delete, max_delete, force)?,
         move_originals: r#move,
         checksum,
+        xattrs,
         as_file,
         dry_run,
         threads: numbers::threads_up_to(1024, threads)?,

@@ -41,6 +41,9 @@ use crate::wait::with_progress;
 ///         ``True`` to is left out in the same way.
 ///     select: Called with each path that is left; what it says ``False`` to is left out.
 ///     threads: Threads that write small files of a pack; 8 unless given.
+///     xattrs: Whether extended attributes are set, or written to the tar, access control lists
+///         among them. How many files lack some, because the file system does not take them, is in
+///         ``unset_xattrs``. Those that grant rights are set only where root restores owners.
 ///     force: Write what fits, even where there is less room than all of it needs. Of a tar:
 ///         replace a file that is there even where something is missing in the new one.
 ///     with_owner: Whether owners are restored, as root; nobody else can.
@@ -80,7 +83,7 @@ use crate::wait::with_progress;
 ///     >>> stook.unpack("data.stook", "out", include=["*.jpg"]).files
 ///     1
 #[pyfunction]
-#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=None, force=false, with_owner=true, tar=None, at=None, cache=None, whole_file=false, settings=None, headers=None, progress=None))]
+#[pyo3(signature = (pack, target=None, *, overwrite="never", group=None, prefix=None, include=None, exclude=None, select=None, threads=None, xattrs=true, force=false, with_owner=true, tar=None, at=None, cache=None, whole_file=false, settings=None, headers=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn unpack<'py>(
     py: Python<'py>,
@@ -93,6 +96,7 @@ pub(crate) fn unpack<'py>(
     exclude: Option<&Bound<'py, PyAny>>,
     select: Option<&Bound<'py, PyAny>>,
     #[pyo3(from_py_with = numbers::threads)] threads: Option<usize>,
+    xattrs: bool,
     force: bool,
     with_owner: bool,
     tar: Option<&Bound<'py, PyAny>>,
@@ -107,7 +111,7 @@ pub(crate) fn unpack<'py>(
     let (groups, has_select) = (groups_of(group)?, select.is_some());
     let filter = PathFilter { groups, prefix: prefix_of(prefix)?, patterns, exclude, select };
     let overwrite = chosen("overwrite", overwrite, &OVERWRITE)?;
-    let to = To::new(target, tar, filter, ForTarget { overwrite, threads, force, with_owner })?;
+    let to = To::new(target, tar, filter, ForTarget { overwrite, threads, force, with_owner, xattrs })?;
     let fetching = Fetching::new(cache, whole_file, settings, headers)?;
     let at_ns = at.map(time_ns_of).transpose()?;
     let done = with_progress(py, progress, ["records", "bytes"], move |go_on| {
@@ -147,6 +151,7 @@ struct ForTarget {
     threads: Option<usize>,
     force: bool,
     with_owner: bool,
+    xattrs: bool,
 }
 
 impl ForTarget {
@@ -175,17 +180,20 @@ impl To {
         how: ForTarget,
     ) -> PyResult<Self> {
         let given = how.given();
-        let ForTarget { overwrite, threads, force, with_owner } = how;
+        let ForTarget { overwrite, threads, force, with_owner, xattrs } = how;
         let threads = numbers::threads_up_to(THREADS_MAX, threads.unwrap_or(THREADS))?;
         match (target, tar, given) {
             (Some(target), None, _) => {
                 let target = paths::argument("target", target)?;
-                Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner, threads, force }))
+                Ok(Self::Directory(Unpack { target, filter, overwrite, with_owner, xattrs, threads, force }))
             }
             (None, Some(_), Some(name)) => {
                 Err(invalid(format!("argument '{name}': it is for a target, not for a tar")))
             }
-            (None, Some(tar), None) => Ok(Self::Tar(Export { filter, force }, paths::argument("tar", tar)?)),
+            (None, Some(tar), None) => {
+                let tar = paths::argument("tar", tar)?;
+                Ok(Self::Tar(Export { filter, xattrs, force }, tar))
+            }
             _ => Err(invalid("either a target or a tar is wanted")),
         }
     }

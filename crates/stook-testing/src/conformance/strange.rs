@@ -33,7 +33,7 @@ impl Strange {
             Self::Link => "a symbolic link",
             Self::Fifo => "a FIFO",
             Self::Socket => "a socket",
-            Self::Device => "a device",
+            Self::Device => "a character device",
         }
     }
 

@@ -9,7 +9,7 @@ use stook::Error;
 use stook::engine::{Access, EngineFactory};
 use stook::extent::ByteRange;
 use stook::source::{Session, SessionOptions};
-use stook::tree::{Cursor, GatherOptions, Gathered, Kind, NodeId, PAGE_LEN, Page, Tree};
+use stook::tree::{Cursor, GatherOptions, Gathered, Kind, NodeId, PAGE_LEN, Page, Tree, Xattr};
 
 use super::noise;
 use crate::model::tree::{TreeEntry, TreeModel};
@@ -21,11 +21,13 @@ pub struct TreeFeatures {
     pub hard_links: bool,
     /// Names of any bytes but NUL and `/`.
     pub any_names: bool,
+    /// Extended attributes of files and directories.
+    pub xattrs: bool,
 }
 
 impl TreeFeatures {
     /// All of it.
-    pub const ALL: Self = Self { hard_links: true, any_names: true };
+    pub const ALL: Self = Self { hard_links: true, any_names: true, xattrs: true };
 }
 
 /// Makes a tree of a model.
@@ -50,6 +52,9 @@ pub fn tree_conformance(features: TreeFeatures, make: &mut Make<'_>, factory: &d
     }
     if features.hard_links {
         check(&hard_links());
+    }
+    if features.xattrs {
+        check(&with_xattrs(features.hard_links));
     }
     let tree = check(&links_that_lead_out());
     no_link_is_followed(&*tree);
@@ -130,6 +135,23 @@ fn hard_links() -> TreeModel {
         .with("0", TreeEntry::Link(b"z".to_vec()))
 }
 
+/// Only `user.`: all others are the system's, which may refuse them or have some by itself.
+fn with_xattrs(hard_links: bool) -> TreeModel {
+    let model = TreeModel::new()
+        .file("d/noted", "bytes")
+        .xattr("d/noted", "user.note", "not text: \0 \u{ff}")
+        .xattr("d/noted", "user.empty", "")
+        .file("d/long", "")
+        .xattr("d/long", "user.long", noise(6, 2000))
+        .xattr("d", "user.note", "of a directory")
+        .file("plain", "of it nothing is said")
+        .with("link", TreeEntry::Symlink(b"d/noted".to_vec()));
+    match hard_links {
+        true => model.with("other name", TreeEntry::Link(b"d/noted".to_vec())),
+        false => model,
+    }
+}
+
 fn links_that_lead_out() -> TreeModel {
     let link = |target: &[u8]| TreeEntry::Symlink(target.to_vec());
     TreeModel::new()
@@ -201,7 +223,10 @@ pub fn tree_matches_model(tree: &dyn Tree, model: &TreeModel, factory: &dyn Engi
                 }
             }
         }
-        tree.xattrs(id).unwrap();
+        let xattrs = tree.xattrs(id).unwrap();
+        let is_own = |xattr: &&Xattr| xattr.name.starts_with(b"user.");
+        let own: Vec<&Xattr> = xattrs.as_slice().iter().filter(is_own).collect();
+        assert!(own.into_iter().eq(model.xattrs(path).as_slice()), "{}: {xattrs:?}", path.escape_ascii());
     }
 }
 
@@ -279,6 +304,7 @@ fn what_is_not_there_is_not_found(tree: &dyn Tree) {
     let unknown = NodeId::new(u64::MAX);
     assert_eq!(tree.node(unknown).unwrap_err().io_kind(), Some(ErrorKind::NotFound));
     assert_eq!(tree.open(unknown).unwrap_err().io_kind(), Some(ErrorKind::NotFound));
+    assert_eq!(tree.xattrs(unknown).unwrap_err().io_kind(), Some(ErrorKind::NotFound));
     assert_eq!(tree.lookup(unknown, b"file").unwrap_err().io_kind(), Some(ErrorKind::NotFound));
     assert_eq!(tree.path_of(unknown), tree.path());
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use stook::archive::{Archive, Index, OpenOptions};
+use stook::tree::Xattrs;
 
 /// More of the bodies than this is not read, so that a bomb does not eat the time.
 const READ_MAX: u64 = 4 << 20;
@@ -33,6 +34,8 @@ pub fn archive_index(data: &[u8]) {
         let found = index.find(member.key).expect("a member that is listed is found");
         assert_eq!(found.key, member.key);
         let _ = index.extents(number);
+        let xattrs = Xattrs::decode(member.xattrs);
+        assert_eq!(Xattrs::decode(&xattrs.encode()), xattrs);
     }
 }
 

@@ -21,6 +21,7 @@ use stook::pack::format::page::Page;
 use stook::pack::format::segment::{Salt, SegmentHeader};
 use stook::pack::{Attributes, Key, PackWriter, WriterOptions};
 use stook::storage::Storage;
+use stook::tree::Xattrs;
 
 use crate::conformance::{contents, pattern};
 use crate::model::pack::{ScriptedHost, open_simulated, read_in_every_way, tiny_writer};
@@ -114,6 +115,8 @@ pub fn pack_attributes(data: &[u8]) {
     if let Ok(attributes) = Attributes::decode(data) {
         assert_eq!(attributes.encode().expect("what was read fits"), data);
         let _ = (attributes.file_kind(), attributes.mode(), attributes.mtime_ns(), attributes.owner());
+        let xattrs = attributes.xattrs();
+        assert_eq!(Xattrs::decode(&xattrs.encode()), xattrs);
     }
 }
 

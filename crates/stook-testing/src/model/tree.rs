@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use stook::tree::Xattrs;
 
 /// What has a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum TreeEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreeModel {
     entries: BTreeMap<Vec<u8>, TreeEntry>,
+    /// Extended attributes, by the path of what has them and by name.
+    xattrs: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl TreeModel {
@@ -64,6 +67,21 @@ impl TreeModel {
         let path = path.as_ref();
         assert!(self.add(path, entry), "{}", path.escape_ascii());
         self
+    }
+
+    /// With an extended attribute of an entry that is there; the names of a file share theirs.
+    #[must_use]
+    pub fn xattr(mut self, path: impl AsRef<[u8]>, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let path = self.file_of(path.as_ref()).to_vec();
+        assert!(self.entries.contains_key(&path), "{}", path.escape_ascii());
+        self.xattrs.entry(path).or_default().insert(name.into(), value.as_ref().to_vec());
+        self
+    }
+
+    /// The extended attributes of what has a path.
+    pub fn xattrs(&self, path: &[u8]) -> Xattrs {
+        let pairs = self.xattrs.get(self.file_of(path)).into_iter().flatten();
+        Xattrs::of(pairs.map(|(name, value)| (name.clone(), Some(value.clone()))))
     }
 
     /// All entries, a directory before what is in it.

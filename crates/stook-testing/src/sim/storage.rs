@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use stook::source::Source;
-use stook::storage::{
-    Appender, Entry, EntryKind, Lock, Prepared, Storage, TEMPORARY_PREFIX, check_name, is_temporary,
-};
+use stook::storage::{Appender, Entry, Lock, Prepared, Storage, TEMPORARY_PREFIX, check_name, is_temporary};
+use stook::tree::Kind;
 use stook::{Error, Result};
 
 use super::SimStorage;
@@ -123,11 +122,8 @@ impl Storage for SimStorage {
         let state = self.state();
         state.check_alive().map_err(|source| Error::io("list", SIM_DIRECTORY, source))?;
         let names = state.live.names.iter().filter(|(name, _)| !is_temporary(name));
-        let entries = names.map(|(name, inode)| Entry {
-            name: name.clone(),
-            len: state.len(*inode),
-            kind: EntryKind::File,
-        });
+        let entries =
+            names.map(|(name, inode)| Entry { name: name.clone(), len: state.len(*inode), kind: Kind::File });
         Ok(entries.collect())
     }
 

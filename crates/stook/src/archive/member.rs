@@ -121,6 +121,9 @@ pub struct Member<'a> {
     /// The target of a symbolic link, the key of the file of a hard link; empty for all else, and
     /// for links in a zip, whose target is their body.
     pub link: &'a [u8],
+    /// Its extended attributes, as [`Xattrs`](crate::tree::Xattrs) are encoded; of a hard link
+    /// those of its file.
+    pub xattrs: &'a [u8],
     /// How many names the archive has for the file, links to it included.
     pub names: u32,
     /// Whether it is sparse: not all of it is stored.

@@ -2,7 +2,7 @@
 //!
 //! [`Archive::open`] tells what a file is by its content and has its members at hand by key: of a
 //! plain tar through an index that is made in one pass and kept beside it (`NAME.stook-index`, laid
-//! down in `docs/formats/archive-index-v1.md`). A member whose bytes lie in the file as they are is
+//! down in `docs/formats/archive-index-v2.md`). A member whose bytes lie in the file as they are is
 //! a [source](crate::source::Source) like any other; [`Reading`] goes through many of them with
 //! reads running ahead. [`Archive::from_source`] opens one that is no file: of an object on a
 //! server the directory, or the headers, and members that lie beside each other come by few long

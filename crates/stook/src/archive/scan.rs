@@ -24,6 +24,7 @@ pub(super) fn tar(
     let mut builder = Builder::new(max_bytes);
     let mut members = 0_u64;
     while let Some(entry) = walk.next()? {
+        let xattrs = entry.xattrs.encode();
         let seen = Seen {
             key: &entry.key,
             kind: entry.kind,
@@ -38,6 +39,7 @@ pub(super) fn tar(
             crc32: None,
             extents: entry.extents.as_deref(),
             link: &entry.link,
+            xattrs: &xattrs,
         };
         builder.push(&seen).map_err(|fault| fault.of(&path, 0))?;
         members = members.saturating_add(1);

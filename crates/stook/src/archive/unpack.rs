@@ -20,10 +20,10 @@ use super::member::{Member, MemberKind};
 use super::open::Archive;
 use super::reading::{Piece, Reading};
 use crate::storage::free_at;
-use crate::tree::SelectKeys;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
 use crate::tree::room;
 use crate::tree::target::{self, FileMetadata, MetadataOutcome, Target};
+use crate::tree::{SelectKeys, Xattrs};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
 const HOLE_LEN: usize = 64 << 10;
@@ -43,6 +43,9 @@ pub struct Unpack<'a> {
     /// Whether owners are restored. If they are not, set-user-id and set-group-id bits that would
     /// mean somebody else are dropped.
     pub with_owner: bool,
+    /// Whether extended attributes are set, access control lists among them. Those that grant
+    /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
+    pub xattrs: bool,
     /// Which keys are unpacked.
     pub select: SelectKeys<'a>,
     /// Writes even where there is less room than all of it needs.
@@ -269,15 +272,17 @@ impl Unpacking<'_> {
             {
                 return Ok(None);
             }
-            let finish = || {
-                target::set_metadata(&file, place.metadata)?;
+            let finish = || -> io::Result<target::Unset> {
+                let unset = target::set_metadata(&file, &place.metadata)?;
                 if plan.replaces() {
                     // What takes the place of something must not be lost together with it.
                     file.sync_all()?;
                 }
-                target::publish(&place.parent, &draft, &place.name, plan.replaces())
+                target::publish(&place.parent, &draft, &place.name, plan.replaces())?;
+                Ok(unset)
             };
-            finish().map_err(|error| self.io("finish", member.key, error))?;
+            let unset = finish().map_err(|error| self.io("finish", member.key, error))?;
+            self.summary.unset_xattrs.note(member.key, unset);
             Ok(Some(len))
         });
         match written {
@@ -370,8 +375,11 @@ impl Unpacking<'_> {
         let draft = self.draft();
         let made = rustix::fs::symlinkat(OsStr::from_bytes(&link_to), &*place.parent, &draft);
         made.map_err(|errno| self.io("make the link", member.key, errno.into()))?;
-        let result = target::set_link_metadata(&place.parent, &draft, place.metadata);
+        let mut unset = target::Unset::default();
+        let result = target::set_link_metadata(&place.parent, &draft, &place.metadata);
+        let result = result.map(|what| unset = what);
         self.publish(member.key, place, &draft, plan, result)?;
+        self.summary.unset_xattrs.note(member.key, unset);
         self.summary.symlinks += 1;
         Ok(())
     }
@@ -430,6 +438,7 @@ impl Unpacking<'_> {
 
     fn metadata(&self, member: &Member<'_>) -> FileMetadata {
         FileMetadata::new(member.mode, member.mtime_ns, member.owner, self.options.with_owner)
+            .with_xattrs(Xattrs::decode(member.xattrs), self.options.xattrs)
     }
 
     fn draft(&mut self) -> OsString {
@@ -446,8 +455,11 @@ impl Unpacking<'_> {
     fn set_directory_metadata(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
         for (key, metadata) in std::mem::take(&mut self.directories) {
-            match self.target.set_directory_metadata(&key, metadata, self.options.overwrite) {
-                Ok(MetadataOutcome::Set) => self.summary.directories += 1,
+            match self.target.set_directory_metadata(&key, &metadata, self.options.overwrite) {
+                Ok(MetadataOutcome::Set(unset)) => {
+                    self.summary.directories += 1;
+                    self.summary.unset_xattrs.note(&key, unset);
+                }
                 Ok(MetadataOutcome::Kept) => {}
                 Ok(MetadataOutcome::TooOpen) => self.summary.kept.push(key),
                 Err(error) => {

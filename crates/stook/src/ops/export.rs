@@ -10,7 +10,8 @@ use crate::archive::tar::write::{Head, end, padding};
 use crate::pack::tree::{self, Paths, kind_of, symlink_target};
 use crate::pack::{self, FileKind, Key, KeyEntry, Pack, RecordHead, RecordReader};
 use crate::source::zeroes;
-use crate::tree::Draft;
+use crate::tree::target::Unset;
+use crate::tree::{Draft, Xattrs};
 
 /// Heads read in one batch.
 const BATCH: usize = 4096;
@@ -19,12 +20,21 @@ const BATCH: usize = 4096;
 const WHOLE_MAX: u64 = 16 << 20;
 
 /// How a pack is exported.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Export<'a> {
     /// Which paths are.
     pub filter: PathFilter<'a>,
+    /// Whether extended attributes are written, access control lists among them. Those that grant
+    /// rights (`security.*`, `trusted.*`) are only where an owner was recorded.
+    pub xattrs: bool,
     /// Whether a file that is there is replaced even where something is missing in the tar.
     pub force: bool,
+}
+
+impl Default for Export<'_> {
+    fn default() -> Self {
+        Self { filter: PathFilter::default(), xattrs: true, force: false }
+    }
 }
 
 /// Called with records and bytes of the tar so far; ends the work by returning `false`.
@@ -77,6 +87,7 @@ impl Export<'_> {
         let mut exporting = Exporting {
             pack,
             filter: &self.filter,
+            with_xattrs: self.xattrs,
             filtering: &filtering,
             to,
             progress,
@@ -101,6 +112,7 @@ type Links = BTreeMap<Key, Key>;
 struct Exporting<'a> {
     pack: &'a Pack,
     filter: &'a PathFilter<'a>,
+    with_xattrs: bool,
     filtering: &'a Filtering<'a>,
     to: &'a mut dyn FnMut(&[u8]) -> Result<()>,
     progress: OnProgress<'a>,
@@ -219,6 +231,7 @@ impl Exporting<'_> {
             owner: attributes.owner(),
             len: 0,
             link: b"",
+            xattrs: &[],
         };
         if let Some(first) = links.get(&record.key) {
             if self.failed.contains(first) {
@@ -232,16 +245,36 @@ impl Exporting<'_> {
         match kind {
             FileKind::Directory => {
                 self.summary.directories += 1;
-                self.write(&Head { kind: MemberKind::Directory, ..head }.encode())
+                let xattrs = self.xattrs(attributes, head.key);
+                let xattrs = xattrs.as_slice();
+                self.write(&Head { kind: MemberKind::Directory, xattrs, ..head }.encode())
             }
             FileKind::Symlink => {
                 let link = |mut record: RecordReader<'_>| record.link_target();
                 let link = self.pack.open_record(&record.key)?.map(link).transpose()?.unwrap_or_default();
+                let link = symlink_target(&link)?;
                 self.summary.symlinks += 1;
-                self.write(&Head { kind: MemberKind::Symlink, link: symlink_target(&link)?, ..head }.encode())
+                let xattrs = self.xattrs(attributes, head.key);
+                let xattrs = xattrs.as_slice();
+                self.write(&Head { kind: MemberKind::Symlink, link, xattrs, ..head }.encode())
             }
             FileKind::HardLink | FileKind::File => self.file(&record.key, &head),
         }
+    }
+
+    /// The extended attributes that go into the tar. Those that grant rights do not, as
+    /// set-user-id bits do not, where nobody was recorded whom they were meant for.
+    fn xattrs(&mut self, attributes: &pack::Attributes, key: &[u8]) -> Xattrs {
+        if !self.with_xattrs {
+            return Xattrs::default();
+        }
+        let xattrs = match attributes.owner() {
+            Some(_) => attributes.xattrs(),
+            None => attributes.xattrs().without_granting(),
+        };
+        let lost = xattrs.lost().map(|names| format!("{names}: the values are not there"));
+        self.summary.unset_xattrs.note(key, Unset { why: lost, ..Unset::default() });
+        xattrs
     }
 
     /// A file with the bytes of a record. A tar says the length first, so a record that does not is
@@ -257,7 +290,9 @@ impl Exporting<'_> {
                 whole.extend_from_slice(chunk);
             }
         }
-        self.write(&Head { len, ..*head }.encode())?;
+        // Of a hard link, too, the record of the file has them.
+        let xattrs = self.xattrs(&reader.head().attributes, head.key);
+        self.write(&Head { len, xattrs: xattrs.as_slice(), ..*head }.encode())?;
         if len <= WHOLE_MAX {
             self.write(&whole)?;
         } else {

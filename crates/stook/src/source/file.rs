@@ -2,13 +2,13 @@
 //!
 //! Its length is fixed when it is made. It never reads; its leaves say where the bytes are.
 
-use std::fs::{self, FileType, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::address::misspelt;
@@ -16,6 +16,7 @@ use super::{Identity, Leaf, Source, check_bounds};
 use crate::engine::File;
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
+use crate::tree::Kind;
 
 /// A file, or the first part of one that grows.
 #[derive(Debug, Clone)]
@@ -112,23 +113,12 @@ fn open_at_once(path: &Path) -> io::Result<fs::File> {
 
 /// Only a regular file has a length, and bytes at positions that stay what they are.
 fn check_kind(file: &File) -> Result<()> {
-    let kind = file.metadata()?.file_type();
-    if kind.is_file() {
+    let kind = Kind::of(FileType::from_raw_mode(file.metadata()?.mode()));
+    if kind == Kind::File {
         return Ok(());
     }
-    let what = format!("it is {}, which cannot be read in parts", name_of(kind));
+    let what = format!("it is {}, which cannot be read in parts", kind.noun());
     Err(Error::Address { path: file.path().to_path_buf(), what })
-}
-
-fn name_of(kind: FileType) -> &'static str {
-    match () {
-        () if kind.is_dir() => "a directory",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () if kind.is_char_device() => "a character device",
-        () if kind.is_block_device() => "a block device",
-        () => "no regular file",
-    }
 }
 
 fn identity_of_prefix(file: &File, len: u64) -> Result<Identity> {

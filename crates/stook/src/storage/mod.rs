@@ -23,6 +23,7 @@ pub use name::{TEMPORARY_PREFIX, check_name, is_temporary};
 
 use crate::error::Result;
 use crate::source::Source;
+use crate::tree::Kind;
 
 /// A name in a storage, and what has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,44 +32,9 @@ pub struct Entry {
     pub name: String,
     /// Length of the file in bytes; 0 for what is none.
     pub len: u64,
-    /// What has the name.
-    pub kind: EntryKind,
-}
-
-/// What has a name. Only files are ever opened: what a directory holds may come from anywhere, and
-/// a FIFO would make its reader wait for ever, a link lead elsewhere, a device act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EntryKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link, whatever it leads to.
-    Link,
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A device.
-    Device,
-    /// What the system has no name for.
-    Unknown,
-}
-
-impl EntryKind {
-    /// In a sentence, with its article.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::File => "a regular file",
-            Self::Directory => "a directory",
-            Self::Link => "a symbolic link",
-            Self::Fifo => "a FIFO",
-            Self::Socket => "a socket",
-            Self::Device => "a device",
-            Self::Unknown => "something of an unknown type",
-        }
-    }
+    /// What has the name. Only files are ever opened: what a directory holds may come from anywhere,
+    /// and a FIFO would make its reader wait for ever, a link lead elsewhere, a device act.
+    pub kind: Kind,
 }
 
 /// A lock that is held until it is dropped.

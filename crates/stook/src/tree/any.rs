@@ -9,6 +9,7 @@ use super::gather::{Deliver, GatherOptions, gather_by_session};
 use super::node::{Kind, Node, NodeId};
 use super::page::{Cursor, Page};
 use super::parts;
+use super::xattrs::Xattrs;
 use crate::engine::{EngineFactory, File};
 use crate::error::{Error, Result};
 use crate::source::Source;
@@ -70,12 +71,13 @@ pub trait Tree: Send + Sync + fmt::Debug {
     fn link_target(&self, id: NodeId) -> Result<Vec<u8>>;
 
     /// The extended attributes of a node, access control lists among them, as the system keeps
-    /// them: full names (`user.note`) and raw values. None where the tree carries none.
+    /// them: full names (`user.note`) and raw values. None where the tree carries none. What cannot
+    /// be read of them is [lost](Xattrs::lost), and no error.
     ///
     /// # Errors
-    /// I/O errors.
-    fn xattrs(&self, id: NodeId) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.node(id).map(|_| Vec::new())
+    /// I/O errors of the node.
+    fn xattrs(&self, id: NodeId) -> Result<Xattrs> {
+        self.node(id).map(|_| Xattrs::default())
     }
 
     /// The bytes of a regular file, to be read by range.

@@ -3,6 +3,7 @@
 //! directory out of which nothing can lead ([`Folder`]), and files that get their names when they
 //! are whole.
 
+pub(crate) mod acl;
 mod any;
 mod draft;
 pub(crate) mod existing;
@@ -14,6 +15,7 @@ pub(crate) mod room;
 mod table;
 pub(crate) mod target;
 mod unpacked;
+pub(crate) mod xattrs;
 
 pub use any::Tree;
 pub(crate) use any::{foreign_cursor, not_a_directory, not_a_file, unknown};
@@ -25,4 +27,5 @@ pub use page::{Cursor, Entry, PAGE_LEN, Page};
 pub use table::{NodeTable, NodeTableBuilder};
 pub use target::{is_pack, remove_if_empty};
 pub(crate) use unpacked::SelectKeys;
-pub use unpacked::{Failure, UnpackSummary};
+pub use unpacked::{Failure, UnpackSummary, UnsetXattrs};
+pub use xattrs::{XATTRS_LEN_MAX, Xattr, Xattrs};

@@ -26,7 +26,7 @@ pub enum Kind {
     BlockDevice,
     /// A character device.
     CharDevice,
-    /// What only the program knows that made it; never met on a disk.
+    /// What the system has no name for, or only the program knows that made it.
     Other,
 }
 
@@ -48,6 +48,11 @@ impl Kind {
             FileType::CharacterDevice => Some(Self::CharDevice),
             FileType::Unknown => None,
         }
+    }
+
+    /// The same, whatever the system says.
+    pub(crate) fn of(file_type: FileType) -> Self {
+        Self::from_type(file_type).unwrap_or(Self::Other)
     }
 
     /// What it is called where a file was expected: `a directory`.

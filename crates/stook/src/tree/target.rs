@@ -8,13 +8,16 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::existing::Overwrite;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
+use super::xattrs::{ACL_ACCESS, Xattrs, is_foreign, names_text};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, XattrFlags, fsetxattr, lsetxattr,
+};
 use rustix::io::Errno;
 
 /// Directories whose descriptors are kept open.
@@ -42,8 +45,8 @@ pub(crate) fn parts(key: &[u8]) -> Result<Vec<&OsStr>, &'static str> {
 /// The bits of a mode that give a program the rights of its owner and group.
 pub(crate) const SET_ID: u32 = 0o6000;
 
-/// Mode, time and owner to set on a file.
-#[derive(Debug, Clone, Copy)]
+/// Mode, time, owner and extended attributes to set on a file.
+#[derive(Debug, Clone)]
 pub(crate) struct FileMetadata {
     pub(crate) mode: Option<u32>,
     pub(crate) mtime_ns: Option<i64>,
@@ -51,6 +54,7 @@ pub(crate) struct FileMetadata {
     /// Whom set-user-id and set-group-id bits were meant for, if that was recorded. A bit is set
     /// only if that is who the file belongs to.
     pub(crate) meant_for: Option<(u32, u32)>,
+    pub(crate) xattrs: Xattrs,
 }
 
 impl FileMetadata {
@@ -64,14 +68,37 @@ impl FileMetadata {
         // What root keeps for itself is not what was meant, even where root is who was recorded.
         let is_asked = with_owner || !rustix::process::geteuid().is_root();
         let (owner, meant_for) = (recorded.filter(|_| with_owner), recorded.filter(|_| is_asked));
-        Self { mode, mtime_ns, owner, meant_for }
+        Self { mode, mtime_ns, owner, meant_for, xattrs: Xattrs::default() }
+    }
+
+    /// With the extended attributes that were recorded, if they are wanted. Those that grant rights
+    /// are set only where the owner is, who they were meant for.
+    pub(crate) fn with_xattrs(mut self, xattrs: Xattrs, are_wanted: bool) -> Self {
+        self.xattrs = match are_wanted {
+            true if self.owner.is_some() => xattrs,
+            true => xattrs.without_granting(),
+            false => {
+                self.mode = self.mode.map(|mode| xattrs.mode_without_acl(mode));
+                Xattrs::default()
+            }
+        };
+        self
     }
 }
 
+/// What was to be set and could not be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Unset {
+    /// Which extended attributes, and why.
+    pub(crate) why: Option<String>,
+    /// Whether there were others, of another system.
+    pub(crate) has_foreign: bool,
+}
+
 /// What became of mode and time of a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MetadataOutcome {
-    Set,
+    Set(Unset),
     /// It was there, and keeps its own.
     Kept,
     /// It was there, keeps its own, and its mode allows more than the one that was recorded.
@@ -142,20 +169,19 @@ impl Target {
         Ok(())
     }
 
-    /// Gives a directory mode, time and owner, if it is of this target's making or all are to get
-    /// them. One that was there, and that more may enter than was recorded, is reported: it may be
-    /// what a run left that was killed.
+    /// Gives a directory mode, time, owner and extended attributes, if it is of this target's
+    /// making or all are to get them. One that was there, and that more may enter than was
+    /// recorded, is reported: it may be what a run left that was killed.
     pub(crate) fn set_directory_metadata(
         &mut self,
         key: &[u8],
-        metadata: FileMetadata,
+        metadata: &FileMetadata,
         overwrite: Overwrite,
     ) -> io::Result<MetadataOutcome> {
         let parts = parts(key).unwrap_or_default();
         let Some(directory) = self.existing(&parts)? else { return Err(io::ErrorKind::NotFound.into()) };
         if overwrite == Overwrite::Always || self.made(&directory)? {
-            set_metadata(&*directory, metadata)?;
-            return Ok(MetadataOutcome::Set);
+            return Ok(MetadataOutcome::Set(set_metadata(&*directory, metadata)?));
         }
         let mode = rustix::fs::fstat(&*directory)?.st_mode & 0o777;
         let is_open = !key.is_empty() && metadata.mode.is_some_and(|recorded| mode & !recorded != 0);
@@ -348,21 +374,65 @@ pub(crate) fn remove(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
 }
 
-/// Owner, mode and modification time of an open file or directory, in the order in which they do
-/// not undo one another.
-pub(crate) fn set_metadata(file: impl AsFd, metadata: FileMetadata) -> io::Result<()> {
+/// Owner, extended attributes, mode and modification time of an open file or directory, in the
+/// order in which they do not undo one another: a new owner takes capabilities away, and a mode may
+/// forbid what else is set.
+pub(crate) fn set_metadata(file: impl AsFd, metadata: &FileMetadata) -> io::Result<Unset> {
     if let Some((user, group)) = metadata.owner {
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
         rustix::fs::fchown(&file, Some(user), Some(group))?;
     }
-    if let Some(mode) = metadata.mode {
+    let set = |name: &[u8], value: &[u8]| fsetxattr(&file, name, value, XattrFlags::empty());
+    let (unset, has_lost_acl) = set_xattrs(&metadata.xattrs, set)?;
+    let mode = match has_lost_acl {
+        true => metadata.mode.map(|mode| metadata.xattrs.mode_without_acl(mode)),
+        false => metadata.mode,
+    };
+    if let Some(mode) = mode {
         let mode = mode & 0o7777 & !misplaced(&file, mode, metadata.meant_for)?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     }
     if let Some(ns) = metadata.mtime_ns {
         rustix::fs::futimens(&file, &times(ns))?;
     }
-    Ok(())
+    Ok(unset)
+}
+
+/// Sets extended attributes, and gives those that are not set, because the file system does not
+/// take them, this user may not set them, or nobody has them any more; and whether the access
+/// control list is among those. Of those of another system nobody expects that they are set.
+///
+/// # Errors
+/// That the medium fails. What is refused costs only itself.
+fn set_xattrs(
+    xattrs: &Xattrs,
+    set: impl Fn(&[u8], &[u8]) -> rustix::io::Result<()>,
+) -> io::Result<(Unset, bool)> {
+    let (mut refused, mut why, mut has_foreign) = (Vec::new(), None, false);
+    for xattr in xattrs.as_slice() {
+        let Some(value) = &xattr.value else {
+            // What else was lost before is reported below.
+            has_foreign |= is_foreign(&xattr.name);
+            continue;
+        };
+        match set(&xattr.name, value) {
+            Ok(()) => {}
+            Err(errno @ (Errno::IO | Errno::ROFS)) => return Err(errno.into()),
+            Err(_) if is_foreign(&xattr.name) => has_foreign = true,
+            Err(errno) => {
+                refused.push(xattr.name.as_slice());
+                why.get_or_insert(errno);
+            }
+        }
+    }
+    let has_lost_acl = refused.contains(&ACL_ACCESS);
+    let why = why.map(|errno| format!("{}: {}", names_text(&refused, false), io::Error::from(errno)));
+    let lost = xattrs.lost_here().map(|names| format!("{names}: the values are not there"));
+    let why = match (why, lost) {
+        (Some(why), Some(lost)) => Some(format!("{why}; {lost}")),
+        (why, lost) => why.or(lost),
+    };
+    Ok((Unset { why, has_foreign }, has_lost_acl))
 }
 
 /// The set-user-id and set-group-id bits of `mode` that would grant rights of somebody whom they
@@ -379,16 +449,28 @@ fn misplaced(file: impl AsFd, mode: u32, meant_for: Option<(u32, u32)>) -> io::R
     Ok(user_bit | group_bit)
 }
 
-/// Owner and modification time of a link itself.
-pub(crate) fn set_link_metadata(parent: &OwnedFd, name: &OsStr, metadata: FileMetadata) -> io::Result<()> {
+/// Owner, extended attributes and modification time of a link itself.
+pub(crate) fn set_link_metadata(
+    parent: &OwnedFd,
+    name: &OsStr,
+    metadata: &FileMetadata,
+) -> io::Result<Unset> {
     if let Some((user, group)) = metadata.owner {
         let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
         rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
     }
+    let path = path_in(parent, name.as_bytes());
+    let set = |xattr: &[u8], value: &[u8]| lsetxattr(path.as_slice(), xattr, value, XattrFlags::empty());
+    let (unset, _) = set_xattrs(&metadata.xattrs, set)?;
     if let Some(ns) = metadata.mtime_ns {
         rustix::fs::utimensat(parent, name, &times(ns), AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    Ok(())
+    Ok(unset)
+}
+
+/// The path of what has a name in an open directory, for calls that take no directory.
+pub(crate) fn path_in(parent: &OwnedFd, name: &[u8]) -> Vec<u8> {
+    [format!("/proc/self/fd/{}/", parent.as_raw_fd()).as_bytes(), name].concat()
 }
 
 fn times(mtime_ns: i64) -> Timestamps {
@@ -403,6 +485,34 @@ fn times(mtime_ns: i64) -> Timestamps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_refused_is_named_and_takes_no_rights_along() {
+        let list = super::super::acl::from_text(b"user::rw-,user:7:rw-,group::---,mask::rw-,other::---");
+        let all = [
+            (ACL_ACCESS.to_vec(), list),
+            (b"security.capability".to_vec(), Some(b"x".to_vec())),
+            (b"user.a".to_vec(), Some(b"1".to_vec())),
+            (b"user.b".to_vec(), None),
+            (b"com.apple.quarantine".to_vec(), Some(b"0081".to_vec())),
+            (b"com.apple.ResourceFork".to_vec(), None),
+        ];
+        let metadata = || FileMetadata::new(Some(0o660), None, Some((7, 7)), false);
+        let metadata = |wanted| metadata().with_xattrs(Xattrs::of(all.clone()), wanted);
+        assert!(metadata(true).xattrs.get(b"security.capability").is_none());
+        assert_eq!((metadata(true).mode, metadata(false).mode), (Some(0o660), Some(0o600)));
+        assert!(metadata(false).xattrs.is_empty());
+        let refuses = |name: &[u8], _: &[u8]| {
+            if name.starts_with(b"user.") { Ok(()) } else { Err(Errno::NOTSUP) }
+        };
+        let (unset, has_lost_acl) = set_xattrs(&metadata(true).xattrs, refuses).unwrap();
+        let why = unset.why.unwrap();
+        assert!(has_lost_acl && why.contains("system.posix_acl_access") && why.contains("user.b"), "{why}");
+        assert!(unset.has_foreign && !why.contains("com.apple"), "{why}");
+        let fails = |_: &[u8], _: &[u8]| Err(Errno::IO);
+        assert!(set_xattrs(&metadata(true).xattrs, fails).is_err());
+        assert_eq!(set_xattrs(&Xattrs::default(), fails).unwrap(), (Unset::default(), false));
+    }
 
     #[test]
     fn only_relative_paths_without_tricks_have_parts() {

@@ -1,5 +1,7 @@
 //! What unpacking reports: the same for whatever is unpacked.
 
+use super::target::Unset;
+
 /// An entry that was not packed or unpacked, and why.
 #[derive(Debug)]
 pub struct Failure<E> {
@@ -11,6 +13,29 @@ pub struct Failure<E> {
 
 /// The hook that selects what is unpacked, by path.
 pub(crate) type SelectKeys<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
+/// Extended attributes that were not set: the file system does not take them, this user may not set
+/// them, or what was unpacked does not have their values.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnsetXattrs {
+    /// Files, directories and links that lack some.
+    pub entries: u64,
+    /// The key of the first, which they are, and why.
+    pub first: Option<(Vec<u8>, String)>,
+    /// Files, directories and links that lack some of another system (`com.apple.quarantine`), for
+    /// which this one has no place. They do not count among the entries.
+    pub foreign: u64,
+}
+
+impl UnsetXattrs {
+    /// Notes what was not set, if anything was not.
+    pub(crate) fn note(&mut self, key: &[u8], unset: Unset) {
+        self.foreign += u64::from(unset.has_foreign);
+        let Some(why) = unset.why else { return };
+        self.entries += 1;
+        self.first.get_or_insert_with(|| (key.to_vec(), why));
+    }
+}
 
 /// What unpacking did; `E` is the error of what was unpacked.
 #[derive(Debug)]
@@ -30,6 +55,8 @@ pub struct UnpackSummary<E> {
     /// What was there already with other content, and stayed as it was; directories that more may
     /// enter than was recorded.
     pub kept: Vec<Vec<u8>>,
+    /// Extended attributes that were not set.
+    pub unset_xattrs: UnsetXattrs,
     /// What could not be unpacked, damaged records included.
     pub failures: Vec<Failure<E>>,
     /// Whether it was stopped by the caller before its end.
@@ -46,6 +73,7 @@ impl<E> Default for UnpackSummary<E> {
             bytes: 0,
             unchanged: 0,
             kept: Vec::new(),
+            unset_xattrs: UnsetXattrs::default(),
             failures: Vec::new(),
             interrupted: false,
         }
@@ -64,6 +92,7 @@ impl<E> UnpackSummary<E> {
             bytes: self.bytes,
             unchanged: self.unchanged,
             kept: self.kept,
+            unset_xattrs: self.unset_xattrs,
             failures: self.failures.into_iter().map(failure).collect(),
             interrupted: self.interrupted,
         }

@@ -22,14 +22,14 @@ use rustix::fs::Dir;
 
 use super::directory::{Directory, is_dot, lock};
 use super::entry::Metadata;
-use super::{file, roots};
+use super::{file, roots, xattrs};
 use crate::engine;
 use crate::error::{Error, Result};
 use crate::source::{FileSource, Source};
 use crate::tree::parts::check_name;
 use crate::tree::target::NAME_ON_DISK_MAX;
 use crate::tree::{
-    Cursor, Kind, Node, NodeId, Page, Tree, foreign_cursor, not_a_directory, not_a_file, unknown,
+    Cursor, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor, not_a_directory, not_a_file, unknown,
 };
 
 /// A directory on disk.
@@ -200,7 +200,8 @@ impl DirectoryTree {
         Ok((handle, metadata))
     }
 
-    fn open_file(&self, id: NodeId) -> Result<FileSource> {
+    /// A file that its name still stands for, and where that is.
+    fn open_file(&self, id: NodeId) -> Result<(File, PathBuf)> {
         let met = self.met(id)?;
         let path = self.path_at(&met.place);
         if met.inode.kind != Kind::File {
@@ -214,7 +215,12 @@ impl DirectoryTree {
         if Inode::of(&file::status(&opened).map_err(failed)?) != met.inode {
             return Err(replaced(path));
         }
-        FileSource::opened(File::from(opened), &path)
+        Ok((File::from(opened), path))
+    }
+
+    fn source(&self, id: NodeId) -> Result<FileSource> {
+        let (file, path) = self.open_file(id)?;
+        FileSource::opened(file, &path)
     }
 
     fn take_listing(&self, directory: NodeId, offset: u64) -> Option<Dir> {
@@ -338,15 +344,35 @@ impl Tree for DirectoryTree {
         file::read_link(&handle, name, &metadata, path)
     }
 
+    /// Of files and directories, those of what is open; of all else, which is not opened, those of
+    /// its name, which has to stand for the same before and after.
+    fn xattrs(&self, id: NodeId) -> Result<Xattrs> {
+        let met = self.met(id)?;
+        match (met.inode.kind, &met.place) {
+            (Kind::File, _) => Ok(xattrs::read(&self.open_file(id)?.0)),
+            (Kind::Directory, _) | (_, Place::Root) => {
+                let directory = self.directory("read the extended attributes of", id)?;
+                let failed = |error| Error::io("open", directory.path_of(c""), error);
+                Ok(xattrs::read(&*directory.handle().map_err(failed)?))
+            }
+            (_, Place::In(_, name)) => {
+                let (handle, _) = self.status(&met)?;
+                let read = xattrs::read_unopened(&handle, name.to_bytes());
+                self.status(&met)?;
+                Ok(read)
+            }
+        }
+    }
+
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(self.open_file(id)?))
+        Ok(Arc::new(self.source(id)?))
     }
 
     fn whole_file(&self, id: NodeId) -> Result<Option<Arc<engine::File>>> {
         if self.met(id)?.inode.kind != Kind::File {
             return Ok(None);
         }
-        Ok(Some(Arc::clone(self.open_file(id)?.file())))
+        Ok(Some(Arc::clone(self.source(id)?.file())))
     }
 
     /// The number of the inode: most file systems give neighbours to files that are made one after

@@ -18,7 +18,7 @@ use super::file;
 use crate::error::{Error, Result};
 use crate::source::Identity;
 pub use crate::tree::Kind;
-use crate::tree::Node;
+use crate::tree::{Node, Xattrs};
 
 /// What the inode of an entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,10 +141,10 @@ pub struct WalkItem {
     pub metadata: Metadata,
     /// What is in it.
     pub content: Content,
-    /// Whether it is a directory, or a file that the walk read, with extended attributes (access
-    /// control lists among them); asked only with
-    /// [`WalkOptions::note_xattrs`](super::WalkOptions::note_xattrs).
-    pub xattrs: bool,
+    /// The extended attributes (access control lists among them) of a directory, a link, or a file
+    /// that the walk read; none without [`WalkOptions::xattrs`](super::WalkOptions::xattrs). Those
+    /// of a [large](Content::Large) file are read with its bytes.
+    pub xattrs: Xattrs,
 }
 
 impl WalkItem {

@@ -16,6 +16,7 @@ use super::buffers::{Buffers, FileBytes};
 use super::entry::Metadata;
 use super::xattrs;
 use crate::error::{Error, Result};
+use crate::tree::Xattrs;
 
 /// What the inode behind a name says, links not followed.
 pub(super) fn status_at(directory: &OwnedFd, name: &CStr) -> io::Result<Metadata> {
@@ -65,11 +66,11 @@ fn without_access_time(_: &Metadata) -> Option<OFlags> {
     None
 }
 
-/// Reads all of a file whose name said `metadata`; and says whether it has extended attributes, if
-/// that is asked.
+/// Reads all of a file whose name said `metadata`, and its extended attributes, if they are wanted.
 ///
 /// The name was asked before the open and the open file is asked after the last byte: when both
-/// agree, the file that was read is the file that was named, and nothing moved in between.
+/// agree, the file that was read is the file that was named, and nothing moved in between. Whoever
+/// changes an extended attribute changes a time that is looked at there.
 ///
 /// # Errors
 /// [`Error::SourceChanged`] when they do not agree; [`Error::ShortRead`] when they agree and yet
@@ -78,9 +79,9 @@ pub(super) fn read_whole(
     directory: &OwnedFd,
     name: &CStr,
     metadata: &Metadata,
-    (buffers, note_xattrs): (&Arc<Buffers>, bool),
+    (buffers, with_xattrs): (&Arc<Buffers>, bool),
     path: impl Fn() -> PathBuf,
-) -> Result<(FileBytes, bool)> {
+) -> Result<(FileBytes, Xattrs)> {
     let len = metadata.len;
     // One byte more than there should be: getting exactly `len` tells that the end was met.
     let wanted = usize::try_from(len.saturating_add(1)).ok();
@@ -99,6 +100,7 @@ pub(super) fn read_whole(
         }
     }
     bytes.set_len(filled);
+    let xattrs = if with_xattrs { xattrs::read(&file) } else { Xattrs::default() };
     let after = status(&file).map_err(|e| Error::io("stat", path(), e))?;
     same(metadata, &after, &path)?;
     let got = filled as u64;
@@ -112,8 +114,7 @@ pub(super) fn read_whole(
         );
         return Err(Error::io("read", path(), source));
     }
-    let has_xattrs = note_xattrs && xattrs::any(&file);
-    Ok((bytes, has_xattrs))
+    Ok((bytes, xattrs))
 }
 
 /// The target of a link whose name said `metadata`.

@@ -71,6 +71,13 @@ impl HandOver {
         }
     }
 
+    /// Takes room that nobody knew would be needed, without waiting for it: whoever has room
+    /// already must not wait for more.
+    pub(super) fn charge(&self, cost: u64) {
+        let mut state = lock(&self.state);
+        state.used = state.used.saturating_add(cost);
+    }
+
     /// Sends entries for which room was reserved. Never waits.
     pub(super) fn send(&self, parcel: Parcel) {
         if parcel.events.is_empty() && parcel.cost == 0 {

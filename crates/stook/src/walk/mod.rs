@@ -65,9 +65,9 @@ pub struct WalkOptions {
     pub buffered_bytes_max: u64,
     /// Report what another file system is mounted on, but do not enter it.
     pub same_filesystem: bool,
-    /// Ask of every file that is read, and every directory, whether it has [extended
-    /// attributes](WalkItem::xattrs).
-    pub note_xattrs: bool,
+    /// Read the [extended attributes](WalkItem::xattrs) of directories, links, and files that are
+    /// read.
+    pub xattrs: bool,
 }
 
 impl Default for WalkOptions {
@@ -77,7 +77,7 @@ impl Default for WalkOptions {
             read_up_to: 1 << 20,
             buffered_bytes_max: 32 << 20,
             same_filesystem: false,
-            note_xattrs: false,
+            xattrs: false,
         }
     }
 }
@@ -299,6 +299,8 @@ impl<V: Fn(WalkEvent) -> ControlFlow<()>> Outlet for Visit<'_, V> {
     fn reserve(&mut self, _: u64) -> bool {
         self.go_on
     }
+
+    fn charge(&mut self, _: u64) {}
 
     fn put(&mut self, event: WalkEvent, _: u64) {
         self.counted.count(&event);

@@ -21,6 +21,7 @@ use super::queue::{Queue, Task};
 use super::xattrs;
 use super::{Hooks, WalkOptions};
 use crate::error::{Error, Result};
+use crate::tree::Xattrs;
 
 /// Entries of a directory that are listed, sorted and queued at once.
 const LISTED_AT_ONCE: usize = 1024;
@@ -33,6 +34,8 @@ const PARCEL_COST: u64 = 256 << 10;
 pub(super) trait Outlet {
     /// Room for an entry of that cost. `false` ends the worker.
     fn reserve(&mut self, cost: u64) -> bool;
+    /// Takes more room than was reserved for an entry, without waiting.
+    fn charge(&mut self, cost: u64);
     /// Takes an entry for which room was reserved.
     fn put(&mut self, event: WalkEvent, cost: u64);
     /// A task is done.
@@ -58,6 +61,10 @@ impl Outlet for Sender<'_> {
         }
         self.flush();
         self.to.reserve(cost)
+    }
+
+    fn charge(&mut self, cost: u64) {
+        self.to.charge(cost);
     }
 
     fn put(&mut self, event: WalkEvent, cost: u64) {
@@ -145,7 +152,7 @@ impl<O: Outlet> Worker<'_, O> {
             }
         };
         if report {
-            let xattrs = self.has_xattrs(&directory);
+            let xattrs = self.xattrs_of(&directory);
             self.report(WalkItem { key: directory.key(), metadata, content: Content::None, xattrs })?;
         }
         if self.options.same_filesystem && metadata.device != parent.shared().device {
@@ -157,7 +164,7 @@ impl<O: Outlet> Worker<'_, O> {
     fn start(&mut self, directory: &Arc<Directory>) -> Outcome {
         match directory.handle().and_then(|h| file::status(&*h)) {
             Ok(metadata) => {
-                let xattrs = self.has_xattrs(directory);
+                let xattrs = self.xattrs_of(directory);
                 self.report(WalkItem { key: directory.key(), metadata, content: Content::None, xattrs })?;
                 self.open_listing(directory)
             }
@@ -166,8 +173,11 @@ impl<O: Outlet> Worker<'_, O> {
     }
 
     /// One that cannot be opened any more is reported as that when it is listed.
-    fn has_xattrs(&self, directory: &Arc<Directory>) -> bool {
-        self.options.note_xattrs && directory.handle().is_ok_and(xattrs::any)
+    fn xattrs_of(&self, directory: &Arc<Directory>) -> Xattrs {
+        match self.options.xattrs {
+            true => directory.handle().map_or_else(|_| Xattrs::unreadable(), xattrs::read),
+            false => Xattrs::default(),
+        }
     }
 
     fn open_listing(&mut self, directory: &Arc<Directory>) -> Outcome {
@@ -298,10 +308,16 @@ impl<O: Outlet> Worker<'_, O> {
         if !self.outlet.reserve(cost) {
             return Err(Stopped);
         }
-        let reading = (&self.buffers, self.options.note_xattrs);
+        let reading = (&self.buffers, self.options.xattrs);
+        let mut cost = cost;
         let event = match place.content(&metadata, wanted, reading) {
             Ok((mut content, xattrs)) => {
                 self.hooks.digest(&mut content);
+                // How long they are was not known when room was reserved.
+                if !xattrs.is_empty() {
+                    self.outlet.charge(xattrs.memory());
+                    cost = cost.saturating_add(xattrs.memory());
+                }
                 Ok(WalkItem { key, metadata, content, xattrs })
             }
             Err(error) => Err(WalkError { key, error }),
@@ -311,7 +327,7 @@ impl<O: Outlet> Worker<'_, O> {
     }
 
     fn report(&mut self, item: WalkItem) -> Outcome {
-        let cost = ENTRY_COST + item.key.len() as u64;
+        let cost = ENTRY_COST + item.key.len() as u64 + item.xattrs.memory();
         self.pass_on(Ok(item), cost)
     }
 
@@ -354,13 +370,13 @@ impl Place<'_> {
         self.directory.path_of(self.name)
     }
 
-    /// What is in it, and whether it was seen to have extended attributes.
+    /// What is in it, and its extended attributes, if they are read with that.
     fn content(
         &self,
         metadata: &Metadata,
         wanted: Wanted,
         reading: (&Arc<Buffers>, bool),
-    ) -> Result<(Content, bool)> {
+    ) -> Result<(Content, Xattrs)> {
         let path = || self.path();
         let content = match (metadata.kind, wanted) {
             (_, Wanted::No) => Content::NotRead,
@@ -373,14 +389,21 @@ impl Place<'_> {
                 name: self.name.to_owned(),
                 metadata: *metadata,
             }),
-            (Kind::Symlink, _) => Content::Target(file::read_link(self.handle, self.name, metadata, path)?),
+            (Kind::Symlink, _) => {
+                let xattrs = match reading.1 {
+                    true => xattrs::read_unopened(self.handle, self.name.to_bytes()),
+                    false => Xattrs::default(),
+                };
+                let target = file::read_link(self.handle, self.name, metadata, path)?;
+                return Ok((Content::Target(target), xattrs));
+            }
             (Kind::Directory, _) => {
                 let source = io::Error::other("it became a directory while the tree was walked");
                 return Err(Error::io("read", path(), source));
             }
             _ => Content::None,
         };
-        Ok((content, false))
+        Ok((content, Xattrs::default()))
     }
 }
 

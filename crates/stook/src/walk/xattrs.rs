@@ -1,82 +1,126 @@
-//! Extended attributes (access control lists among them), of which nothing here makes a copy: who
-//! removes or leaves behind what has some has to know.
+//! Extended attributes of what a walk meets, access control lists among them.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{flistxattr, llistxattr};
+use rustix::fs::{fgetxattr, flistxattr, lgetxattr, llistxattr};
 use rustix::io::Errno;
 
-/// What the system gives to every file by itself, wherever that is made.
-const OF_THE_SYSTEM: [&[u8]; 1] = [b"security.selinux"];
+use crate::tree::Xattrs;
+use crate::tree::target::path_in;
+use crate::tree::xattrs::is_of_the_system;
 
-/// Room for the names that nearly every file has at most, in bytes.
-const NAMES_LEN: usize = 1024;
+/// Room for the names, or the value, that nearly every file has at most, in bytes.
+const SHORT_LEN: usize = 1024;
 
-/// Whether an open file or directory has extended attributes; one that cannot be asked may have
-/// some.
-pub(crate) fn any(file: impl AsFd) -> bool {
-    listed(|names| flistxattr(&file, names)).map_or(true, |names| !names.is_empty())
+/// The longest list, and the longest value, that the system gives.
+const LONG_LEN: usize = 64 << 10;
+
+/// Those of an open file or directory. What cannot be read is among them without its value, or its
+/// name.
+pub(crate) fn read(file: impl AsFd) -> Xattrs {
+    read_all(|names| flistxattr(&file, names), |name, value| fgetxattr(&file, name, value))
+        .unwrap_or_else(|_| Xattrs::unreadable())
 }
 
-/// The names of the extended attributes of what is called so in a directory; of a link, its own.
+/// Those of what is called so in a directory; of a link, its own.
 ///
 /// # Errors
-/// What the system says. A file system without such attributes has none.
-pub(crate) fn of(parent: &OwnedFd, name: &OsStr) -> io::Result<Vec<String>> {
-    // There is no call that takes both.
-    let path = [format!("/proc/self/fd/{}/", parent.as_raw_fd()).as_bytes(), name.as_bytes()].concat();
-    Ok(listed(|names| llistxattr(path.as_slice(), names))?)
+/// That they cannot be listed. A file system without such attributes has none.
+pub(crate) fn read_at(parent: &OwnedFd, name: &[u8]) -> io::Result<Xattrs> {
+    let path = path_in(parent, name);
+    let path = path.as_slice();
+    Ok(read_all(|names| llistxattr(path, names), |name, value| lgetxattr(path, name, value))?)
 }
 
-/// The names that a call lists which says how long they are, or that its buffer is too short.
-fn listed(mut list: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<String>> {
-    let mut short = [0; NAMES_LEN];
-    let len = match list(&mut short) {
-        Err(Errno::NOTSUP) => return Ok(Vec::new()),
-        Err(Errno::RANGE) => None,
-        len => Some(len?),
-    };
-    if let Some(len) = len {
-        return Ok(names(short.get(..len).unwrap_or_default()));
+/// Those of a link, or of what is not opened. Where the system has no `/proc`, nobody can ask for
+/// them.
+pub(super) fn read_unopened(parent: &OwnedFd, name: &[u8]) -> Xattrs {
+    match read_at(parent, name) {
+        Ok(xattrs) => xattrs,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Xattrs::default(),
+        Err(_) => Xattrs::unreadable(),
     }
-    // The longest list that the system makes.
-    let mut long = vec![0; 64 << 10];
-    let len = list(&mut long)?;
-    Ok(names(long.get(..len).unwrap_or_default()))
 }
 
-fn names(listed: &[u8]) -> Vec<String> {
-    let all = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    all.filter(|name| !OF_THE_SYSTEM.contains(name))
-        .map(|name| String::from_utf8_lossy(name).into())
-        .collect()
+fn read_all(
+    list: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
+    mut get: impl FnMut(&[u8], &mut [u8]) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<Xattrs> {
+    let mut all = Xattrs::default();
+    let Some(listed) = filled(list)? else { return Ok(all) };
+    let mut names: Vec<&[u8]> = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty()).collect();
+    // One whose value is not asked for costs nothing.
+    names.retain(|name| !is_of_the_system(name));
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        match filled(|value| get(name, value)) {
+            Ok(value) => all.push(name, value.as_deref()),
+            // It was removed meanwhile.
+            Err(Errno::NODATA) => {}
+            Err(_) => all.push(name, None),
+        }
+    }
+    Ok(all)
+}
+
+/// What a call fills a buffer with that says how long that is, or that the buffer is too short;
+/// `None` where the file system has no such thing.
+fn filled(
+    mut fill: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<Option<Vec<u8>>> {
+    let mut short = [0; SHORT_LEN];
+    match fill(&mut short) {
+        Err(Errno::NOTSUP) => Ok(None),
+        Err(Errno::RANGE) => {
+            let mut long = vec![0; LONG_LEN];
+            let len = fill(&mut long)?;
+            long.truncate(len);
+            Ok(Some(long))
+        }
+        len => Ok(Some(short.get(..len?).unwrap_or_default().to_vec())),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Fills a buffer as the system does.
+    fn give(bytes: &[u8], buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        buffer.get_mut(..bytes.len()).ok_or(Errno::RANGE)?.copy_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
     #[test]
-    fn names_are_told_apart_and_those_of_the_system_left_out() {
-        assert_eq!(
-            names(b"user.a\0security.selinux\0system.posix_acl_access\0"),
-            ["user.a", "system.posix_acl_access"]
-        );
-        assert!(names(b"").is_empty() && names(b"security.selinux\0").is_empty());
+    fn values_come_with_their_names_and_those_of_the_system_are_left_out() {
+        let long = vec![7; 3 * SHORT_LEN];
+        let list = |buffer: &mut [u8]| {
+            give(b"user.b\0security.selinux\0user.gone\0user.a\0user.secret\0user.odd\0user.huge\0", buffer)
+        };
+        let all = read_all(list, |name, buffer| match name {
+            b"user.a" => give(b"1\0", buffer),
+            b"user.b" => give(&long, buffer),
+            b"user.gone" => Err(Errno::NODATA),
+            b"user.huge" => Err(Errno::TOOBIG),
+            b"user.odd" => Err(Errno::NOTSUP),
+            b"user.secret" => Err(Errno::ACCESS),
+            other => panic!("{other:?} was asked for"),
+        });
+        let all = all.unwrap();
+        assert_eq!((all.get(b"user.a"), all.get(b"user.b")), (Some(&b"1\0"[..]), Some(&long[..])));
+        assert_eq!(all.as_slice().len(), 5);
+        assert_eq!(all.lost().as_deref(), Some("user.huge, user.odd, user.secret"));
     }
 
     #[test]
     fn a_list_that_is_longer_than_the_room_is_asked_for_again() {
-        let long = b"user.0123456789\0".repeat(100);
-        let list = |buffer: &mut [u8]| {
-            buffer.get_mut(..long.len()).ok_or(Errno::RANGE)?.copy_from_slice(&long);
-            Ok(long.len())
-        };
-        assert_eq!(listed(list).unwrap().len(), 100);
-        assert!(listed(|_| Err(Errno::NOTSUP)).unwrap().is_empty());
-        assert_eq!(listed(|_| Err(Errno::IO)), Err(Errno::IO));
+        let names: Vec<u8> = (0..300).flat_map(|at| format!("user.{at:03}\0").into_bytes()).collect();
+        let all = read_all(|buffer| give(&names, buffer), |_, buffer| give(b"v", buffer)).unwrap();
+        assert_eq!((all.as_slice().len(), all.lost()), (300, None));
+        let none = |_: &[u8], _: &mut [u8]| Err(Errno::IO);
+        assert!(read_all(|_| Err(Errno::NOTSUP), none).unwrap().is_empty());
+        assert_eq!(read_all(|_| Err(Errno::IO), none), Err(Errno::IO));
     }
 }

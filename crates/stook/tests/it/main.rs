@@ -19,3 +19,5 @@ mod storage_model;
 mod tree;
 #[cfg(unix)]
 mod walk;
+#[cfg(target_os = "linux")]
+mod xattrs;

@@ -37,6 +37,7 @@ impl Place {
             roots: vec![place.path("tree")],
             grouping: Grouping::Top,
             with_owner: false,
+            xattrs: true,
             threads: 2,
             select: Box::new(|_, _| Decision::Take),
             own: None,
@@ -75,6 +76,7 @@ impl Place {
             filter,
             overwrite: Overwrite::Never,
             with_owner: false,
+            xattrs: true,
             threads: 2,
             force: false,
         }
@@ -171,7 +173,7 @@ fn a_predicate_that_fails_ends_it_and_is_not_asked_again() {
     };
     let unpacked = place.unpack("out", fails()).run(Packed::Pack(&pack), &mut |_| true).unwrap();
     assert!(unpacked.summary.interrupted && unpacked.summary.files == 0);
-    let export = Export { filter: fails(), force: false };
+    let export = Export { filter: fails(), ..Export::default() };
     let exported = export.run_to_file(&pack, &place.path("out.tar"), &mut |_, _| true);
     assert!(matches!(exported, Err(Error::Interrupted)), "{exported:?}");
     assert!(!place.path("out.tar").exists());
@@ -192,7 +194,9 @@ fn groups_are_of_packs_and_have_to_be_there() {
     );
     for refused in [
         place.unpack("no", of("z")).run(Packed::Pack(&pack), &mut |_| true).unwrap_err(),
-        Export { filter: of("z"), force: false }.run(&pack, &mut Vec::new(), &mut |_, _| true).unwrap_err(),
+        Export { filter: of("z"), ..Export::default() }
+            .run(&pack, &mut Vec::new(), &mut |_, _| true)
+            .unwrap_err(),
     ] {
         assert!(refused.to_string().starts_with("the pack has no group \"z\""), "{refused}");
     }
@@ -225,7 +229,9 @@ fn a_tar_that_is_there_is_replaced_by_one_of_all_that_was_asked_for_or_by_force(
     let place = Place::new();
     let (tar, before) = (place.path("tar"), fs::read(place.path("tar")).unwrap());
     let export = |filter, force, to: &str| {
-        Export { filter, force }.run_to_file(&place.pack(), &place.path(to), &mut |_, _| true).unwrap()
+        Export { filter, force, ..Export::default() }
+            .run_to_file(&place.pack(), &place.path(to), &mut |_, _| true)
+            .unwrap()
     };
     for force in [false, true] {
         let missing = export(patterns(&["*.png"], &[]), force, "tar");

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use stook::Error;
 use stook::engine::{Backend, EngineFactory};
-use stook::storage::{
-    EntryKind, LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_at, free_bytes,
-};
+use stook::storage::{LocalStorage, LocalStorageOptions, Storage, WriteAccess, free_at, free_bytes};
+use stook::tree::Kind;
 use stook_testing::conformance::{Strange, contents, pattern, read_all, storage_conformance};
 use tempfile::TempDir;
 
@@ -111,7 +110,7 @@ fn what_is_not_a_regular_file_is_listed_as_what_it_is_and_never_opened() {
     let listed = storage.list().unwrap();
     assert_eq!(listed.len(), 1 + strange.len(), "{listed:?}");
     let file = listed.iter().find(|entry| entry.name == "file").unwrap();
-    assert_eq!((file.len, file.kind), (2, EntryKind::File));
+    assert_eq!((file.len, file.kind), (2, Kind::File));
     for strange in strange {
         let name = strange.noun();
         let entry = listed.iter().find(|entry| entry.name == name).unwrap();

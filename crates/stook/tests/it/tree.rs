@@ -100,6 +100,7 @@ fn what_is_no_file_is_listed_and_never_opened() {
         let error = tree.open(id).unwrap_err();
         assert!(matches!(error, Error::NotARegularFile { .. }), "{error}");
         assert!(tree.whole_file(id).unwrap().is_none());
+        tree.xattrs(id).unwrap();
         let kind = tree.node(id).unwrap().kind;
         assert_eq!(kind.is_special(), !matches!(strange, Strange::Directory | Strange::Link));
     }
@@ -137,7 +138,8 @@ fn a_file_that_another_took_the_name_of_is_an_error_with_its_path() {
     fs::write(directory.path().join("new"), "second").unwrap();
     fs::rename(directory.path().join("new"), &path).unwrap();
     fs::remove_file(directory.path().join("gone")).unwrap();
-    for error in [tree.node(file).unwrap_err(), tree.open(file).unwrap_err()] {
+    let errors = [tree.node(file).unwrap_err(), tree.open(file).unwrap_err(), tree.xattrs(file).unwrap_err()];
+    for error in errors {
         assert_eq!(named(&error), path);
     }
     let error = tree.open(gone).unwrap_err();

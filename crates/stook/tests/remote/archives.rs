@@ -305,6 +305,7 @@ fn unpack(opened: &contents::Opened, target: &Path) -> unpack::Result<unpack::Un
         filter: PathFilter::default(),
         overwrite: Overwrite::Never,
         with_owner: false,
+        xattrs: true,
         threads: 1,
         force: false,
     };

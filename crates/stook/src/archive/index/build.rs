@@ -24,6 +24,7 @@ pub(in super::super) struct Seen<'a> {
     pub(in super::super) crc32: Option<u32>,
     pub(in super::super) extents: Option<&'a [Extent]>,
     pub(in super::super) link: &'a [u8],
+    pub(in super::super) xattrs: &'a [u8],
 }
 
 /// Where a text stands.
@@ -34,6 +35,7 @@ type Text = (u64, u32);
 struct Row {
     key: Text,
     link: Text,
+    xattrs: Text,
     kind: MemberKind,
     mode: Option<u32>,
     mtime_ns: Option<i64>,
@@ -81,6 +83,7 @@ impl Builder {
         let row = Row {
             key: put(&mut self.text, seen.key),
             link: put(&mut self.text, seen.link),
+            xattrs: put(&mut self.text, seen.xattrs),
             kind: seen.kind,
             mode: seen.mode,
             mtime_ns: seen.mtime_ns,
@@ -123,7 +126,9 @@ impl Builder {
         for number in &newest {
             let Some(row) = self.rows.get(*number) else { continue };
             let (key, link) = (put(&mut text, self.get(row.key)), put(&mut text, self.get(row.link)));
-            encode(&mut entries, row, key, link);
+            // Right behind its link: that is where readers look for them.
+            let xattrs = put(&mut text, self.get(row.xattrs));
+            encode(&mut entries, row, key, link, xattrs.1);
         }
         let layout = Layout {
             entries: newest.len() as u64,
@@ -225,7 +230,7 @@ fn put(text: &mut Vec<u8>, bytes: &[u8]) -> Text {
     (at, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
 }
 
-fn encode(out: &mut Vec<u8>, row: &Row, key: Text, link: Text) {
+fn encode(out: &mut Vec<u8>, row: &Row, key: Text, link: Text, xattrs_len: u32) {
     let bits = [
         (row.mode.is_some(), flag::MODE),
         (row.mtime_ns.is_some(), flag::MTIME),
@@ -253,6 +258,6 @@ fn encode(out: &mut Vec<u8>, row: &Row, key: Text, link: Text) {
     out.extend(count.to_le_bytes());
     out.extend(first.to_le_bytes());
     out.extend(row.names.to_le_bytes());
-    out.extend([0; 4]);
+    out.extend(xattrs_len.to_le_bytes());
     debug_assert_eq!(out.len().wrapping_sub(before), ENTRY_LEN, "entries have a fixed length");
 }

@@ -1,4 +1,4 @@
-//! The index of an archive: what `docs/formats/archive-index-v1.md` lays down, in memory and beside
+//! The index of an archive: what `docs/formats/archive-index-v2.md` lays down, in memory and beside
 //! the archive.
 //!
 //! It is one run of bytes, checked once and then looked at where it lies: opening one with a
@@ -82,6 +82,7 @@ impl Index {
             method: Method::from_code(u16_at(entry, 14)?),
             crc32: if has(flag::CRC) { u32_at(entry, 28) } else { None },
             link: self.text(at(72)?, u32_at(entry, 80)?)?,
+            xattrs: self.text(at(72)?.checked_add(u64::from(u32_at(entry, 80)?))?, u32_at(entry, 100)?)?,
             names: u32_at(entry, 96)?,
             is_sparse: has(flag::SPARSE),
             has_body: has(flag::BODY),

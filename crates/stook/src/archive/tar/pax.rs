@@ -1,6 +1,10 @@
 //! Extended headers: records of `LENGTH KEY=VALUE\n`.
 
+use std::collections::BTreeMap;
+
 use super::super::error::{Decoded, Fault};
+use crate::tree::acl;
+use crate::tree::xattrs::{ACL_ACCESS, ACL_DEFAULT};
 
 /// What extended headers say, as far as it counts here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +21,8 @@ pub struct Pax {
     pub uid: Option<u64>,
     /// `gid`.
     pub gid: Option<u64>,
+    /// Extended attributes by name; without a value those that nothing can be made of.
+    pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// What GNU tar says of sparse members.
     pub sparse: PaxSparse,
 }
@@ -68,6 +74,9 @@ impl Pax {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        if self.take_xattr(key, value) {
+            return Ok(());
+        }
         let bad = || {
             let (key, value) = (key.escape_ascii(), value.get(..value.len().min(80)).unwrap_or_default());
             format!("`{key}` of an extended header is {:?}", value.escape_ascii().to_string())
@@ -98,6 +107,106 @@ impl Pax {
         }
         Ok(())
     }
+}
+
+impl Pax {
+    /// Takes in an extended attribute in one of the ways that programs write them; whether it is
+    /// one. Raw values count more than what is made of text.
+    fn take_xattr(&mut self, key: &[u8], value: &[u8]) -> bool {
+        if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
+            self.xattrs.insert(of_keyword(name), Some(value.to_vec()));
+            return true;
+        }
+        let is_no_list = value.is_empty() && key.starts_with(b"SCHILY.acl.");
+        let (name, value) = match key {
+            b"SCHILY.acl.access" => (ACL_ACCESS.to_vec(), acl::from_text(value)),
+            b"SCHILY.acl.default" => (ACL_DEFAULT.to_vec(), acl::from_text(value)),
+            _ => match key.strip_prefix(b"LIBARCHIVE.xattr.") {
+                Some(name) => (of_url(name), of_base64(value)),
+                None => return false,
+            },
+        };
+        // GNU tar writes one for every file, and others an empty one.
+        let says_mode = name == ACL_ACCESS && value.as_deref().is_some_and(acl::is_mode);
+        if !says_mode && !is_no_list {
+            let there = self.xattrs.entry(name).or_default();
+            *there = there.take().or(value);
+        }
+        true
+    }
+}
+
+/// The name in a keyword of GNU tar, where an equals sign and a percent sign are written as
+/// numbers.
+fn of_keyword(name: &[u8]) -> Vec<u8> {
+    unescaped(name, |byte| byte == b'=' || byte == b'%')
+}
+
+/// The name of an extended attribute as a keyword of GNU tar.
+pub(super) fn keyword(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    for byte in name {
+        match byte {
+            b'=' => out.extend_from_slice(b"%3D"),
+            b'%' => out.extend_from_slice(b"%25"),
+            other => out.push(*other),
+        }
+    }
+    out
+}
+
+fn of_url(name: &[u8]) -> Vec<u8> {
+    unescaped(name, |_| true)
+}
+
+/// With bytes instead of `%XX`, of those bytes that may be written so; anything else is what it is.
+fn unescaped(text: &[u8], may: impl Fn(u8) -> bool) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some((first, behind)) = rest.split_first() {
+        let byte = match (first, behind) {
+            (b'%', [high, low, ..]) => {
+                digit(*high).zip(digit(*low)).map(|(high, low)| (high << 4) | low).filter(|byte| may(*byte))
+            }
+            _ => None,
+        };
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+    }
+    out
+}
+
+/// Base64, with or without what fills it up.
+fn of_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last.saturating_add(1));
+    let digits = text.get(..digits)?;
+    let mut out = Vec::with_capacity(digits.len());
+    for group in digits.chunks(4) {
+        let mut bits = 0_u32;
+        for at in 0..4 {
+            let value = match group.get(at) {
+                Some(digit) => digit_of_base64(*digit)?,
+                None => 0,
+            };
+            bits = (bits << 6) | value;
+        }
+        let [_, bytes @ ..] = bits.to_be_bytes();
+        // Two digits are one byte, three are two; one is none.
+        out.extend_from_slice(bytes.get(..group.len().checked_sub(1).filter(|len| *len > 0)?)?);
+    }
+    Some(out)
+}
+
+fn digit_of_base64(digit: u8) -> Option<u32> {
+    let (first, base) = match digit {
+        b'A'..=b'Z' => (b'A', 0),
+        b'a'..=b'z' => (b'a', 26),
+        b'0'..=b'9' => (b'0', 52),
+        b'+' => (b'+', 62),
+        b'/' => (b'/', 63),
+        _ => return None,
+    };
+    Some(u32::from(digit.saturating_sub(first)).saturating_add(base))
 }
 
 /// The first record, without its length and its end, and how long it is in all.
@@ -165,6 +274,49 @@ mod tests {
         assert_eq!(pax.path.as_deref(), Some(&b"b"[..]));
         pax.take(b"8 path=\n").unwrap();
         assert_eq!(pax.path, None);
+    }
+
+    /// What one record says.
+    fn xattrs(records: &[(&[u8], &[u8])]) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+        let mut pax = Pax::default();
+        for (key, value) in records {
+            pax.set(key, value).unwrap();
+        }
+        pax.xattrs
+    }
+
+    #[test]
+    fn extended_attributes_come_in_three_ways() {
+        let raw = xattrs(&[(b"SCHILY.xattr.user.a%3Db%25c%41", b"\0=\n\xff")]);
+        assert_eq!(raw, BTreeMap::from([(b"user.a=b%c%41".to_vec(), Some(b"\0=\n\xff".to_vec()))]));
+        assert_eq!(of_keyword(&keyword(b"user.a=b%3Dc%")), b"user.a=b%3Dc%");
+        let coded = xattrs(&[(b"LIBARCHIVE.xattr.user.%61%ZZ", b"aGVsbG8"), (b"LIBARCHIVE.xattr.b", b"*")]);
+        let hello = (b"user.a%ZZ".to_vec(), Some(b"hello".to_vec()));
+        assert_eq!(coded, BTreeMap::from([hello, (b"b".to_vec(), None)]));
+        for (text, bytes) in [("", Some("")), ("Zg==", Some("f")), ("Zm8", Some("fo")), ("Zm9v", Some("foo"))]
+        {
+            assert_eq!(of_base64(text.as_bytes()).as_deref(), bytes.map(str::as_bytes), "{text}");
+        }
+        assert_eq!((of_base64(b"Z"), of_base64(b"Zm9vZ")), (None, None));
+    }
+
+    #[test]
+    fn lists_as_text_are_taken_if_they_say_more_than_a_mode_and_who_is_meant() {
+        let list = b"user::rw-\nuser:7:r--\ngroup::r--\nmask::r--\nother::---\n";
+        let binary = acl::from_text(list).unwrap();
+        let taken = xattrs(&[(b"SCHILY.acl.access", list)]);
+        assert_eq!(taken, BTreeMap::from([(ACL_ACCESS.to_vec(), Some(binary))]));
+        assert!(xattrs(&[(b"SCHILY.acl.access", b"user::rw-\ngroup::r--\nother::---\n")]).is_empty());
+        assert!(xattrs(&[(b"SCHILY.acl.default", b"")]).is_empty());
+        let named = b"user::rw-,user:ann:r--,group::r--,mask::r--,other::---";
+        type Record<'a> = (&'a [u8], &'a [u8]);
+        let named: Record<'_> = (b"SCHILY.acl.default", named);
+        assert_eq!(xattrs(&[named]), BTreeMap::from([(ACL_DEFAULT.to_vec(), None)]));
+        let plain: Record<'_> = (b"SCHILY.acl.default", list);
+        let raw: Record<'_> = (b"SCHILY.xattr.system.posix_acl_default", b"raw");
+        for both in [[raw, named], [plain, raw], [raw, plain]] {
+            assert_eq!(xattrs(&both), BTreeMap::from([(ACL_DEFAULT.to_vec(), Some(b"raw".to_vec()))]));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::super::member::{Extent, KEY_LEN_MAX, MemberKind, key_of};
 use super::header::{BLOCK_LEN, Block, Header, decode, text};
 use super::pax::{Pax, decimal};
 use super::sparse::{self, Map};
+use crate::tree::Xattrs;
 
 /// A path, and the zero behind it.
 const LONG_LEN_MAX: u64 = 65_536;
@@ -39,6 +40,8 @@ pub struct Entry {
     pub extents: Option<Vec<Extent>>,
     /// What a link leads to: of a symbolic one as it stands there, of a hard one the key.
     pub link: Vec<u8>,
+    /// Its extended attributes. Those that cannot be taken as they are have no value.
+    pub xattrs: Xattrs,
 }
 
 /// What was said before a member.
@@ -115,6 +118,7 @@ impl<I: Input> Walk<I> {
                         .map_err(|fault| self.error(fault, at.saturating_add(BLOCK_LEN as u64)))?;
                     // What can only be true of one member is not taken for all.
                     globals.sparse = Default::default();
+                    globals.xattrs.clear();
                     (globals.size, globals.path, globals.link) = (None, None, None);
                     self.globals = globals;
                     said.pax = self.globals.clone();
@@ -287,6 +291,7 @@ impl<I: Input> Walk<I> {
             data_at,
             extents,
             link,
+            xattrs: Xattrs::of(pax.xattrs),
         })
     }
 

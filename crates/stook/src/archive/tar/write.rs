@@ -5,7 +5,10 @@
 
 use super::super::member::MemberKind;
 use super::header::BLOCK_LEN;
+use super::pax::keyword;
 use crate::tree::target::SET_ID;
+use crate::tree::xattrs::{ACL_ACCESS, ACL_DEFAULT};
+use crate::tree::{Xattr, acl};
 
 /// What a tar ends in is filled up to this, as other programs do.
 const RECORD_LEN: u64 = 10_240;
@@ -31,6 +34,8 @@ pub struct Head<'a> {
     pub len: u64,
     /// What a link leads to.
     pub link: &'a [u8],
+    /// Its extended attributes; those without a value are left out.
+    pub xattrs: &'a [Xattr],
 }
 
 impl Head<'_> {
@@ -43,7 +48,14 @@ impl Head<'_> {
         let records = self.records(&name);
         let mut blocks = Vec::new();
         if !records.is_empty() {
-            let head = Head { len: records.len() as u64, mtime_ns: 0, mode: 0o644, owner: None, ..*self };
+            let head = Head {
+                len: records.len() as u64,
+                mtime_ns: 0,
+                mode: 0o644,
+                owner: None,
+                xattrs: &[],
+                ..*self
+            };
             blocks.extend(head.block(b"./PaxHeaders/stook", b'x', b""));
             blocks.extend_from_slice(&records);
             blocks.resize(blocks.len().next_multiple_of(BLOCK_LEN), 0);
@@ -85,7 +97,25 @@ impl Head<'_> {
         if self.len > OCTAL_11_MAX {
             record(&mut records, "size", self.len.to_string().as_bytes());
         }
+        self.xattr_records(&mut records);
         records
+    }
+
+    /// Extended attributes as GNU tar writes them: each as it is, and lists as text too, because
+    /// that is what most programs take them from.
+    fn xattr_records(&self, records: &mut Vec<u8>) {
+        for Xattr { name, value } in self.xattrs {
+            let Some(value) = value else { continue };
+            let text = match name.as_slice() {
+                ACL_ACCESS => acl::to_text(value).map(|text| ("SCHILY.acl.access", text)),
+                ACL_DEFAULT => acl::to_text(value).map(|text| ("SCHILY.acl.default", text)),
+                _ => None,
+            };
+            if let Some((key, text)) = text {
+                record(records, key, text.as_bytes());
+            }
+            record(records, [&b"SCHILY.xattr."[..], keyword(name).as_slice()].concat(), value);
+        }
     }
 
     fn block(&self, name: &[u8], type_flag: u8, link: &[u8]) -> Vec<u8> {
@@ -138,13 +168,16 @@ fn padded(out: &mut Vec<u8>, bytes: &[u8], len: usize) {
 }
 
 /// `LENGTH KEY=VALUE\n`, where the length counts itself.
-fn record(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+fn record(out: &mut Vec<u8>, key: impl AsRef<[u8]>, value: &[u8]) {
+    let key = key.as_ref();
     let rest = key.len().saturating_add(value.len()).saturating_add(3);
     let mut len = rest.saturating_add(1);
     while rest.saturating_add(len.to_string().len()) > len {
         len = len.saturating_add(1);
     }
-    out.extend_from_slice(format!("{len} {key}=").as_bytes());
+    out.extend_from_slice(format!("{len} ").as_bytes());
+    out.extend_from_slice(key);
+    out.push(b'=');
     out.extend_from_slice(value);
     out.push(b'\n');
 }
@@ -169,6 +202,30 @@ mod tests {
             let digits: Vec<u8> = out.iter().copied().take_while(u8::is_ascii_digit).collect();
             assert_eq!(String::from_utf8(digits).unwrap(), out.len().to_string());
         }
+    }
+
+    #[test]
+    fn extended_attributes_stand_in_the_header_as_they_are() {
+        let list = acl::from_text(b"user::rw-,user:7:r--,group::r--,mask::r--,other::---").unwrap();
+        let pair = |name: &[u8], value: &[u8]| Xattr { name: name.to_vec(), value: Some(value.to_vec()) };
+        let all = [
+            Xattr { name: b"user.lost".to_vec(), value: None },
+            pair(ACL_ACCESS, &list),
+            pair(b"user.a=b", b"\0\n\xff"),
+        ];
+        let (key, kind) = (b"f".as_slice(), MemberKind::File);
+        let head = Head { key, kind, mode: 0o640, mtime_ns: 0, owner: None, len: 0, link: b"", xattrs: &all };
+        let blocks = head.encode();
+        let mut pax = super::super::pax::Pax::default();
+        let end = blocks.len().saturating_sub(BLOCK_LEN);
+        pax.take(&blocks[BLOCK_LEN..end]).unwrap();
+        let taken: Vec<_> = pax.xattrs.into_iter().collect();
+        assert_eq!(
+            taken,
+            [(ACL_ACCESS.to_vec(), Some(list)), (b"user.a=b".to_vec(), Some(b"\0\n\xff".to_vec()))]
+        );
+        let bare = Head { xattrs: &[], ..head }.encode();
+        assert_eq!((bare.len(), &bare[..]), (BLOCK_LEN, &blocks[end..]));
     }
 
     #[test]

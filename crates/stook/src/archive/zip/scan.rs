@@ -152,6 +152,7 @@ fn push(builder: &mut Builder, entry: &Entry, start: u64) -> Result<(), Fault> {
         crc32: Some(entry.crc32),
         extents: None,
         link: b"",
+        xattrs: b"",
     })
 }
 

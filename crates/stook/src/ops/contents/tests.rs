@@ -35,7 +35,8 @@ fn tar(path: &Path) {
             FileKind::HardLink => (MemberKind::HardLink, false),
         };
         let (len, link) = if is_file { (body.len() as u64, &[][..]) } else { (0, &body[..]) };
-        let head = Head { key: key.as_bytes(), kind, mode: 0o644, mtime_ns: 7, owner: None, len, link };
+        let head =
+            Head { key: key.as_bytes(), kind, mode: 0o644, mtime_ns: 7, owner: None, len, link, xattrs: &[] };
         bytes.extend(head.encode());
         if is_file {
             bytes.extend_from_slice(&body);

@@ -2,7 +2,7 @@
 
 use crate::archive::{Member, MemberKind};
 use crate::pack::format::attributes::{
-    Attributes, FileKind, GROUP_ID, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value,
+    Attributes, FileKind, GROUP_ID, KIND, MODE, MTIME_NS, NAMES, Name, USER_ID, Value, XATTRS,
 };
 use crate::pack::{self, Key, RecordHead};
 
@@ -32,6 +32,9 @@ pub fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
     set(USER_ID, owner.map(|(user, _)| Value::U32(user)));
     set(GROUP_ID, owner.map(|(_, group)| Value::U32(group)));
     set(NAMES, (member.names > 1).then_some(Value::U32(member.names)));
+    // Those of a hard link are those of its file.
+    let has_own = !member.xattrs.is_empty() && member.kind != MemberKind::HardLink;
+    set(XATTRS, has_own.then(|| Value::Bytes(member.xattrs.to_vec())));
     all
 }
 

@@ -49,6 +49,8 @@ pub struct Import<'a> {
     pub group: &'a str,
     /// Whether owners are kept.
     pub with_owner: bool,
+    /// Whether extended attributes are kept, access control lists among them.
+    pub xattrs: bool,
     /// Whether bytes are compared also where the checksum of a zip vouches for them.
     pub checksum: bool,
     /// What the caller adds to the attributes of each member.

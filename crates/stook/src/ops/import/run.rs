@@ -10,7 +10,7 @@ use super::put::{Body, Meter, Record, There, put};
 use super::{Error, Import, Imported, Result, Source};
 use crate::archive::{self, Archive, Member, MemberKind, Piece, Reading, TarStream};
 use crate::error::chain;
-use crate::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value};
+use crate::pack::format::attributes::{KIND, NAMES as FURTHER_NAMES, Name, Value, XATTRS};
 use crate::pack::tree::{Failure, PackSummary, add_own_attributes};
 use crate::pack::{self, Attributes, FileKind, Key, LinkTarget, Pack, PackWriter};
 use crate::walk::Kind;
@@ -153,7 +153,7 @@ impl Importing<'_, '_> {
             if self.summary.interrupted {
                 break;
             }
-            let attributes = attributes(member, self.import.with_owner);
+            let attributes = attributes(member, self.import);
             let Some(attributes) = self.with_own(member.key, attributes) else { continue };
             members.push(*member);
             records.push((member.key, attributes, body_len(member)));
@@ -212,7 +212,10 @@ impl Importing<'_, '_> {
             // What this run put is not what was there.
             all.push(match head {
                 _ if self.replaced.contains(*key) => There::Other,
-                Some(head) if is_alike(&head.attributes, attributes) && head.body_len == Some(*len) => {
+                Some(head)
+                    if is_alike(&head.attributes, attributes, self.import.xattrs)
+                        && head.body_len == Some(*len) =>
+                {
                     There::Alike
                 }
                 Some(_) => There::Other,
@@ -292,8 +295,11 @@ impl Importing<'_, '_> {
                 continue;
             }
             let owner = entry.owner.filter(|_| self.import.with_owner);
-            let attributes =
+            let mut attributes =
                 Attributes::of_file(kind, entry.mode.unwrap_or(0o644), entry.mtime_ns.unwrap_or(0), owner);
+            if self.import.xattrs && kind != FileKind::HardLink {
+                attributes.set_xattrs(&entry.xattrs);
+            }
             let Some(attributes) = self.with_own(&entry.key, attributes) else { continue };
             let is_link = matches!(kind, FileKind::Symlink | FileKind::HardLink);
             let len = if is_link { entry.link.len() as u64 } else { entry.len };
@@ -419,6 +425,8 @@ impl Importing<'_, '_> {
             self.replaced.insert(record.key.to_vec());
         }
         let summary = &mut self.summary;
+        let lost = record.attributes.xattrs().lost();
+        summary.lost_xattrs.extend(lost.map(|names| (record.key.to_vec(), names)));
         *match record.kind {
             FileKind::File => &mut summary.files,
             FileKind::Directory => &mut summary.directories,
@@ -467,16 +475,19 @@ fn body_len(member: &Member<'_>) -> u64 {
 }
 
 /// Whether attributes say the same, but for how many names there are: a stream tells that when they
-/// come.
-fn is_alike(one: &Attributes, other: &Attributes) -> bool {
-    let is_compared = |(name, _): &&(Name, Value)| *name != Name::Id(FURTHER_NAMES);
+/// come. Extended attributes count only where they are kept.
+fn is_alike(one: &Attributes, other: &Attributes, with_xattrs: bool) -> bool {
+    let is_compared = |(name, _): &&(Name, Value)| {
+        *name != Name::Id(FURTHER_NAMES) && (with_xattrs || *name != Name::Id(XATTRS))
+    };
     one.iter().filter(is_compared).eq(other.iter().filter(is_compared))
 }
 
 /// The attributes of its record: those that packing the unpacked member would give, and the
 /// checksum of a zip, which tells the next time whether its bytes are the same.
-fn attributes(member: &Member<'_>, with_owner: bool) -> Attributes {
-    let mut attributes = members::attributes(member, with_owner);
+fn attributes(member: &Member<'_>, import: &Import<'_>) -> Attributes {
+    let kept = Member { xattrs: if import.xattrs { member.xattrs } else { b"" }, ..*member };
+    let mut attributes = members::attributes(&kept, import.with_owner);
     if let (Some(crc32), MemberKind::File) = (member.crc32, member.kind) {
         attributes.set(Name::Text("crc32".into()), Value::U32(crc32));
     }

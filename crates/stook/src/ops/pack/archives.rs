@@ -29,6 +29,7 @@ impl PackSources<'_> {
         let import = Import {
             group,
             with_owner: self.with_owner,
+            xattrs: self.xattrs,
             checksum: self.checksum,
             attributes: self.attributes_noted(choice),
             takes: Box::new(|key, kind| choice.takes_below(key, kind)),

@@ -63,6 +63,8 @@ pub struct PackSources<'a> {
     pub dry_run: bool,
     /// Whether owners are kept.
     pub with_owner: bool,
+    /// Whether extended attributes are kept, access control lists among them.
+    pub xattrs: bool,
     /// Threads that walk and read trees.
     pub threads: usize,
     /// Length at which segments of a new pack are sealed, in bytes.
@@ -113,6 +115,7 @@ impl<'a> PackSources<'a> {
             as_file: false,
             dry_run: false,
             with_owner: rustix::process::geteuid().is_root(),
+            xattrs: true,
             threads: THREADS,
             segment_len: WriterOptions::default().segment_len,
             stream: None,

@@ -43,6 +43,7 @@ impl PackSources<'_> {
             roots: self.sources.clone(),
             grouping: self.grouping.clone(),
             with_owner: self.with_owner,
+            xattrs: self.xattrs,
             threads: self.threads,
             select: Box::new(|key, kind| choice.decide(key, kind)),
             own: self.pack.exists().then(|| self.pack.clone()),

@@ -120,6 +120,9 @@ pub struct Unpack<'a> {
     /// Whether root restores owners; nobody else can. Set-user-id and set-group-id bits that would
     /// mean somebody else are dropped.
     pub with_owner: bool,
+    /// Whether extended attributes are set, access control lists among them. Those that grant
+    /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
+    pub xattrs: bool,
     /// Threads that write small files of a pack.
     pub threads: usize,
     /// Writes what fits, even where there is less room than all of it needs.
@@ -159,7 +162,7 @@ pub struct Unpacked {
     /// Whether the pack is complete, or the archive ends as its format says.
     pub is_complete: bool,
     /// What keeps the result from being all that was asked for: failures, files that were kept with
-    /// other content, that the pack is incomplete.
+    /// other content, extended attributes that are missing, that the pack is incomplete.
     pub undone: u64,
     /// Why nothing was unpacked, where nothing was and nothing else is wrong.
     pub nothing: Option<Nothing>,
@@ -173,6 +176,7 @@ impl Unpacked {
 
     fn new(summary: Summary, is_complete: bool, undone: u64, filtering: &Filtering<'_>) -> Self {
         let undone = undone + (summary.failures.len() + summary.kept.len()) as u64;
+        let undone = undone + summary.unset_xattrs.entries;
         let is_done = undone == 0 && !summary.interrupted;
         let nothing = filtering.nothing().filter(|_| is_done);
         Self { summary, is_complete, undone, nothing }
@@ -181,7 +185,8 @@ impl Unpacked {
     /// That the file which was to be written is there and stays: nothing came of all the rest.
     pub(super) fn with_kept(self, path: &Path) -> Self {
         let kept = vec![path.as_os_str().as_bytes().to_vec()];
-        let summary = Summary { kept, failures: self.summary.failures, ..Summary::default() };
+        let Summary { failures, unset_xattrs, .. } = self.summary;
+        let summary = Summary { kept, failures, unset_xattrs, ..Summary::default() };
         Self { summary, undone: self.undone + 1, nothing: None, ..self }
     }
 }
@@ -223,6 +228,7 @@ impl Unpack<'_> {
             target: self.target.clone(),
             overwrite: self.overwrite,
             with_owner: self.with_owner(),
+            xattrs: self.xattrs,
             groups: self.filter.groups.clone(),
             threads: self.threads,
             select: Box::new(|path| filtering.takes(path)),
@@ -246,6 +252,7 @@ impl Unpack<'_> {
             target: self.target.clone(),
             overwrite: self.overwrite,
             with_owner: self.with_owner(),
+            xattrs: self.xattrs,
             select: Box::new(|path| filtering.takes(path)),
             force: self.force,
         };

@@ -6,6 +6,7 @@ use std::fmt;
 use super::bytes::FieldCursor;
 use super::{Decoded, Invalid};
 use crate::pack::error::{Error, Result};
+use crate::tree::Xattrs;
 
 /// Kind of file, see [`FileKind`].
 pub const KIND: u8 = 1;
@@ -23,9 +24,11 @@ pub const NAMES: u8 = 6;
 pub const CTIME_NS: u8 = 8;
 /// Inode number, beside that.
 pub const INODE: u8 = 9;
+/// Extended attributes, encoded as [`Xattrs`] are.
+pub const XATTRS: u8 = 10;
 
 /// What people call those that the format defines.
-const CALLED: [(u8, &str); 8] = [
+const CALLED: [(u8, &str); 9] = [
     (KIND, "kind"),
     (MODE, "mode"),
     (MTIME_NS, "mtime_ns"),
@@ -34,6 +37,7 @@ const CALLED: [(u8, &str); 8] = [
     (NAMES, "names"),
     (CTIME_NS, "ctime_ns"),
     (INODE, "inode"),
+    (XATTRS, "xattrs"),
 ];
 
 /// Up to this many attributes are compared one by one.
@@ -247,6 +251,26 @@ impl Attributes {
         Some((self.u32(USER_ID)?, self.u32(GROUP_ID)?))
     }
 
+    /// The bytes of the extended attributes; none where there are none.
+    pub fn xattr_bytes(&self) -> &[u8] {
+        match self.get(&Name::Id(XATTRS)) {
+            Some(Value::Bytes(bytes)) => bytes,
+            _ => &[],
+        }
+    }
+
+    /// The extended attributes.
+    pub fn xattrs(&self) -> Xattrs {
+        Xattrs::decode(self.xattr_bytes())
+    }
+
+    /// Says which extended attributes a file has.
+    pub fn set_xattrs(&mut self, xattrs: &Xattrs) {
+        if !xattrs.is_empty() {
+            self.set(Name::Id(XATTRS), Value::Bytes(xattrs.encode()));
+        }
+    }
+
     /// Whether the file had further names: hard links, whose records have its key as their body.
     pub fn has_further_names(&self) -> bool {
         self.u32(NAMES).is_some_and(|names| names > 1)
@@ -442,11 +466,15 @@ mod tests {
         all.set(Name::Text("étag".into()), Value::Text("x".into()));
         all.set(Name::Id(200), Value::Bytes(vec![0; 70]));
         all.set(Name::Id(MODE), Value::U32(0o644));
+        let xattrs = Xattrs::of([(b"user.a".to_vec(), Some(b"\0".to_vec()))]);
+        all.set_xattrs(&Xattrs::default());
+        assert_eq!(all.get(&Name::Id(XATTRS)), None);
+        all.set_xattrs(&xattrs);
         let bytes = all.encode().unwrap();
         let back = Attributes::decode(&bytes).unwrap();
         assert_eq!(back, all);
         assert_eq!((back.mode(), back.mtime_ns(), back.owner()), (Some(0o644), Some(-5), Some((1, 2))));
-        assert_eq!(back.file_kind(), Some(FileKind::Symlink));
+        assert_eq!((back.file_kind(), back.xattrs()), (Some(FileKind::Symlink), xattrs));
         for cut in 1..bytes.len() {
             if let Ok(fewer) = Attributes::decode(&bytes[..cut]) {
                 assert!(fewer.0.len() < all.0.len());

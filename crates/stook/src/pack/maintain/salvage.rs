@@ -17,7 +17,8 @@ use crate::pack::state::names::PackFile;
 use crate::pack::state::segment::{Findings, Segment, refused};
 use crate::pack::state::snapshot::{Behind, Opening, Snapshot, WantedState, newest, read_manifest};
 use crate::source::Source;
-use crate::storage::{Entry, EntryKind, Storage};
+use crate::storage::{Entry, Storage};
+use crate::tree::Kind;
 
 impl Snapshot {
     /// The newest state, or what can be made out of it; and what is to be said about that.
@@ -149,7 +150,7 @@ fn add_unnamed(
     let is_first = manifest.segments.is_empty();
     for file in files {
         let Some(PackFile::Segment(id)) = PackFile::parse(&file.name) else { continue };
-        if file.kind != EntryKind::File {
+        if file.kind != Kind::File {
             continue;
         }
         if manifest.segments.iter().any(|entry| entry.id == id) {
@@ -232,7 +233,7 @@ fn newest_vector(
     files: &[Entry],
     segment: u64,
 ) -> Result<Option<VectorRef>> {
-    let files = files.iter().filter(|file| file.kind == EntryKind::File);
+    let files = files.iter().filter(|file| file.kind == Kind::File);
     let generations = files.filter_map(|file| match PackFile::parse(&file.name) {
         Some(PackFile::Deletes(id, generation)) if id == segment => Some(generation),
         _ => None,

@@ -9,7 +9,8 @@ use crate::pack::read::reader::Reader;
 use crate::pack::state::copies::{Layout, read_copies};
 use crate::pack::state::names::{PackFile, named_by};
 use crate::pack::state::snapshot::{Snapshot, read_manifest};
-use crate::storage::{EntryKind, Storage};
+use crate::storage::Storage;
+use crate::tree::Kind;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -51,9 +52,7 @@ impl Snapshot {
         for file in &self.files {
             let note = match PackFile::parse(&file.name) {
                 None => "is no file of a pack",
-                Some(PackFile::Segment(_) | PackFile::Deletes(..)) if file.kind != EntryKind::File => {
-                    "is no file"
-                }
+                Some(PackFile::Segment(_) | PackFile::Deletes(..)) if file.kind != Kind::File => "is no file",
                 Some(name @ (PackFile::Segment(_) | PackFile::Deletes(..))) if !named.contains(&name) => {
                     "is not named by the manifest"
                 }

@@ -7,7 +7,8 @@ use crate::pack::format::UNIT;
 use crate::pack::format::segment::SegmentHeader;
 use crate::pack::state::names::PackFile;
 use crate::pack::state::snapshot::{Opening, newest};
-use crate::storage::{Entry, EntryKind};
+use crate::storage::Entry;
+use crate::tree::Kind;
 
 impl Opening<'_> {
     /// Whether a newer generation is there by now. A reader that meets what was written after it
@@ -22,7 +23,7 @@ impl Opening<'_> {
     pub(crate) fn find_later(&self, files: &[Entry]) -> Result<Vec<Damage>> {
         let generation = self.manifest.generation;
         let mut damages = Vec::new();
-        for file in files.iter().filter(|file| file.kind == EntryKind::File) {
+        for file in files.iter().filter(|file| file.kind == Kind::File) {
             let Some(PackFile::Segment(id)) = PackFile::parse(&file.name) else { continue };
             // Of those before it the manifest knew.
             if id < self.manifest.segment_next {

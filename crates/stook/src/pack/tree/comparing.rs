@@ -11,6 +11,7 @@ use std::io::Read as _;
 use super::packing::{Abort, Packing};
 use crate::pack::error::{Error, Result};
 use crate::pack::key::Key;
+use crate::tree::Xattrs;
 use crate::walk::{FileBytes, LargeFile, Metadata};
 
 /// Small files that are compared at once: so many, and bytes of them.
@@ -25,7 +26,7 @@ pub(super) struct Doubt {
     pub(super) key: Vec<u8>,
     pub(super) metadata: Metadata,
     pub(super) bytes: FileBytes,
-    pub(super) xattrs: bool,
+    pub(super) xattrs: Xattrs,
 }
 
 /// Those that wait for one another, so that their records are read as one batch.
@@ -53,13 +54,19 @@ impl Packing<'_, '_> {
         let keys = doubts.iter().map(|doubt| Key::bytes(&doubt.key)).collect::<Result<Vec<_>>>()?;
         for (doubt, record) in doubts.into_iter().zip(before.get_many(&keys)?) {
             let record = before.snapshot.log.unless_damaged(record)?.flatten();
-            let is_same = record.is_some_and(|record| *record.body == *doubt.bytes);
+            let is_same = record.is_some_and(|record| *record.body == *doubt.bytes)
+                && self.has_xattrs(&doubt.key, &doubt.xattrs);
             match is_same {
                 true => self.is_unchanged(&doubt.key, &doubt.metadata),
                 false => self.pack_bytes(doubt)?,
             }
         }
         Ok(())
+    }
+
+    /// Whether the record has these extended attributes, if they are kept at all.
+    pub(super) fn has_xattrs(&self, key: &[u8], xattrs: &Xattrs) -> bool {
+        !self.tree.xattrs || self.existing.has_xattrs(key, xattrs)
     }
 
     /// Whether a file is what its record holds, byte for byte; `None` when reading the file failed,
@@ -77,19 +84,21 @@ impl Packing<'_, '_> {
             self.compare_opened(file, &mut opened, &mut buffer, &mut |bytes| comparison.take(bytes));
         self.buffer = buffer;
         match compared? {
-            Ok(is_same) => Ok(Some(is_same && comparison.finish()?)),
+            Ok((is_same, xattrs)) => {
+                Ok(Some(is_same && comparison.finish()? && self.has_xattrs(key, &xattrs)))
+            }
             Err(error) => Ok(self.failed(key, error)),
         }
     }
 
-    /// The inner error is the file's.
+    /// Whether all bytes are taken, and the extended attributes. The inner error is the file's.
     fn compare_opened(
         &mut self,
         file: &LargeFile,
         opened: &mut File,
         buffer: &mut [u8],
         take: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<Result<bool>, Abort> {
+    ) -> Result<Result<(bool, Xattrs)>, Abort> {
         let mut done = 0;
         loop {
             let read = match opened.read(buffer) {
@@ -100,10 +109,11 @@ impl Packing<'_, '_> {
             };
             done += read as u64;
             if !take(buffer.get(..read).unwrap_or_default())? {
-                return Ok(Ok(false));
+                return Ok(Ok((false, Xattrs::default())));
             }
             self.report_progress(done)?;
         }
-        Ok(file.check(opened).map(|()| true).map_err(Error::from))
+        let xattrs = self.xattrs_of(opened);
+        Ok(file.check(opened).map(|()| (true, xattrs)).map_err(Error::from))
     }
 }

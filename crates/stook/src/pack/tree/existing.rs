@@ -1,11 +1,12 @@
 //! What a pack already holds of a tree, so that a second run adds only what is new or changed.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::FileKind;
 use crate::pack::state::open::{KeyEntry, Pack};
-use crate::tree::target;
+use crate::tree::{Xattrs, target};
 use crate::walk::Metadata;
 
 /// Heads that are read as one batch.
@@ -40,6 +41,8 @@ struct ExistingRecord {
     known: Known,
     /// Change time and number of the inode that it was packed from, if it says.
     inode: Option<(i64, u64)>,
+    /// A hash of its extended attributes, 0 where it has none.
+    xattrs: u64,
 }
 
 /// The longest target of a link that is looked at, in bytes; longer ones count as changed.
@@ -53,6 +56,8 @@ pub(super) struct Existing {
     targets: HashMap<Box<[u8]>, Box<[u8]>>,
     /// What hard links lead to.
     firsts: HashSet<Box<[u8]>>,
+    /// Makes hashes that nobody can foresee.
+    hasher: RandomState,
 }
 
 impl Existing {
@@ -92,7 +97,8 @@ impl Existing {
             if let (Some(key), Some(known)) = (head.key.as_bytes(), known) {
                 let number = self.known.len();
                 let inode = head.attributes.inode();
-                self.known.insert(key.into(), ExistingRecord { number, known, inode });
+                let xattrs = self.hash_of(head.attributes.xattr_bytes());
+                self.known.insert(key.into(), ExistingRecord { number, known, inode, xattrs });
                 if known.is_link() && known.len <= TARGET_LEN_MAX {
                     links.push(head.key);
                 }
@@ -109,6 +115,16 @@ impl Existing {
             }
         }
         Ok(())
+    }
+
+    fn hash_of(&self, xattrs: &[u8]) -> u64 {
+        if xattrs.is_empty() { 0 } else { self.hasher.hash_one(xattrs).max(1) }
+    }
+
+    /// Whether what is there has these extended attributes.
+    pub(super) fn has_xattrs(&self, key: &[u8], xattrs: &Xattrs) -> bool {
+        let wanted = if xattrs.is_empty() { 0 } else { self.hash_of(&xattrs.encode()) };
+        self.known.get(key).is_some_and(|entry| entry.xattrs == wanted)
     }
 
     fn known(&self, key: &[u8]) -> Option<&Known> {

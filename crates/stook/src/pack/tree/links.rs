@@ -23,6 +23,8 @@ use crate::tree::target::{self, FileMetadata, Target};
 /// Makes links.
 pub(super) struct Linking<'a> {
     pub(super) pack: &'a Pack,
+    /// Whether extended attributes are set.
+    pub(super) xattrs: bool,
     pub(super) target: &'a mut Target,
     pub(super) writing: &'a Writing,
     /// Which key stands for a first: itself where it is there with the bytes of the pack, else what
@@ -44,14 +46,17 @@ impl Linking<'_> {
     /// `None` when it was linked, and what became of its bytes when it was not.
     fn try_make(
         &mut self,
-        place: Destination,
+        mut place: Destination,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Written>> {
-        let io = |error| Error::from(crate::Error::io("link", &place.name, error));
+        let shown = place.name.clone();
+        let io = |error| Error::from(crate::Error::io("link", &shown, error));
         let key = Key::bytes(&place.key)?;
         let absent = || Error::Invalid(format!("{key} is gone"));
         let mut record = self.pack.open_file(&key)?.ok_or_else(absent)?;
         let head = record.head().clone();
+        // The record of the file has them, not that of the name.
+        place.metadata = place.metadata.with_xattrs(head.attributes.xattrs(), self.xattrs);
         let mtime_ns = head.attributes.mtime_ns();
         let plan = self.writing.overwrite.plan(&place.parent, &place.name, mtime_ns).map_err(io)?;
         if plan.compares() {
@@ -89,8 +94,10 @@ impl Linking<'_> {
         let Some(status) = target::status(&parent, name)? else { return Ok(false) };
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (owner, mode) = ((status.st_uid, status.st_gid), status.st_mode & 0o7777);
+        // Where the access control list could not be set.
+        let is_narrower = |wanted| metadata.xattrs.mode_without_acl(wanted) & 0o7777 == mode;
         Ok(owner == metadata.owner.unwrap_or(own)
-            && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode))
+            && metadata.mode.is_none_or(|wanted| wanted & 0o7777 == mode || is_narrower(wanted)))
     }
 
     /// Whether what has this key below the target has the bytes of a record. It may have been there

@@ -4,11 +4,12 @@
 //! same, and the file is still what was read, its name goes. Nothing of what packing found is
 //! believed. Stopped anywhere, everything is in the pack, in the tree, or in both.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -23,7 +24,8 @@ use crate::pack::list::further_names::HOPS_MAX;
 use crate::pack::read::record::Record;
 use crate::pack::read::stream::RecordReader;
 use crate::pack::state::open::Pack;
-use crate::tree::target;
+use crate::tree::xattrs::names_text;
+use crate::tree::{Xattr, Xattrs, target};
 use crate::walk::{
     Content, FileBytes, Kind, LargeFile, Metadata, Walk, WalkEvent, WalkItem, WalkOptions, xattrs,
 };
@@ -225,18 +227,19 @@ impl Moving<'_> {
         self.waiting_bytes = 0;
         let keys: Vec<Key> = waiting.iter().map(|waiting| waiting.key.clone()).collect();
         for (waiting, record) in waiting.iter().zip(self.pack.get_many(&keys)?) {
-            let done = self.check(waiting, record).and_then(|()| {
+            let done = self.check(waiting, record).and_then(|held| {
                 self.summary.bytes +=
                     if waiting.metadata.kind == Kind::File { waiting.metadata.len } else { 0 };
-                self.unlink(&waiting.key, &waiting.metadata)
+                self.unlink(&waiting.key, &waiting.metadata, &held)
             });
             self.note(&waiting.key, waiting.metadata.kind, done.map_err(Abort::from))?;
         }
         Ok(())
     }
 
-    /// An error unless the record is this very file or link.
-    fn check(&self, waiting: &Waiting, record: Result<Option<Record>>) -> Result<()> {
+    /// An error unless the record is this very file or link; and what the record holds of extended
+    /// attributes, which are looked at last.
+    fn check(&self, waiting: &Waiting, record: Result<Option<Record>>) -> Result<Xattrs> {
         let record = record?.ok_or_else(absent)?;
         let kind = match waiting.original {
             Original::File(_) => FileKind::File,
@@ -245,7 +248,8 @@ impl Moving<'_> {
         let original = waiting.original.bytes();
         let wanted = Known::entry(kind, original.len() as u64, &waiting.metadata, self.with_owner);
         let have = Known::of(&record.head.attributes, Some(record.body.len() as u64));
-        if have == Some(wanted) && *record.body == *original { Ok(()) } else { Err(differs()) }
+        let is_same = have == Some(wanted) && *record.body == *original;
+        if is_same { Ok(record.head.attributes.xattrs()) } else { Err(differs()) }
     }
 
     fn move_large(&mut self, key: &Key, metadata: &Metadata, file: &LargeFile) -> Result<bool, Abort> {
@@ -255,10 +259,11 @@ impl Moving<'_> {
         if Known::of(&record.head().attributes, record.head().body_len) != Some(wanted) {
             return Err(differs().into());
         }
+        let held = record.head().attributes.xattrs();
         self.compare(&mut record, &mut opened)?;
         file.check(&opened)?;
         self.summary.bytes += metadata.len;
-        Ok(self.unlink(key, metadata)?)
+        Ok(self.unlink(key, metadata, &held)?)
     }
 
     /// An error unless the rest of the file is the body of the record.
@@ -284,8 +289,9 @@ impl Moving<'_> {
         if more.is_empty() { Ok(()) } else { Err(differs().into()) }
     }
 
-    /// Removes a name if it still stands for what was compared; whether it was there.
-    fn unlink(&mut self, key: &Key, metadata: &Metadata) -> Result<bool> {
+    /// Removes a name if it still stands for what was compared, and has the extended attributes
+    /// that the pack holds; whether it was there.
+    fn unlink(&mut self, key: &Key, metadata: &Metadata, held: &Xattrs) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
         let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
@@ -301,7 +307,7 @@ impl Moving<'_> {
         if now.kind != metadata.kind || !before.same_content(&after) {
             return Err(crate::Error::changed(path(shown), before, after).into());
         }
-        refuse_xattrs(&parent, &name, shown)?;
+        check_xattrs(&parent, &name, shown, held)?;
         rustix::fs::unlinkat(&*parent, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
         Ok(true)
     }
@@ -319,17 +325,17 @@ impl Moving<'_> {
     /// All names of one file. It stays open, so that nothing else can become its inode.
     fn move_names(&mut self, names: Vec<(Key, Metadata)>) -> Result<(), Abort> {
         let mut opened = None;
-        let (mut same, mut removable) = (HashSet::new(), Vec::new());
+        let (mut same, mut removable) = (HashMap::new(), Vec::new());
         for (key, metadata) in names {
             let checked = self.check_name(&key, &metadata, &mut opened, &mut same);
             match checked {
-                Ok(true) => removable.push(key),
-                other => self.note(&key, Kind::File, other)?,
+                Ok(Some(held)) => removable.push((key, held)),
+                other => self.note(&key, Kind::File, other.map(|_| false))?,
             }
         }
         let Some((file, mut expected)) = opened else { return Ok(()) };
-        for key in removable {
-            let done = self.unlink(&key, &expected).and_then(|removed| {
+        for (key, held) in removable {
+            let done = self.unlink(&key, &expected, &held).and_then(|removed| {
                 // That this changed is this removal's doing, as far as the bytes are the same.
                 let now = status_of(&file, &key)?;
                 let same = now.len == expected.len && now.mtime_ns == expected.mtime_ns;
@@ -341,18 +347,19 @@ impl Moving<'_> {
         Ok(())
     }
 
-    /// Whether the pack holds this name of a file; `false` if the name is gone.
+    /// What the pack holds of extended attributes of this name of a file, if it holds the name;
+    /// `None` if the name is gone.
     fn check_name(
         &mut self,
         key: &Key,
         metadata: &Metadata,
         opened: &mut Option<(File, Metadata)>,
-        same: &mut HashSet<Key>,
-    ) -> Result<bool, Abort> {
+        same: &mut HashMap<Key, Xattrs>,
+    ) -> Result<Option<Xattrs>, Abort> {
         if opened.is_none() {
             *opened = self.open(key)?;
         }
-        let Some((file, now)) = opened else { return Ok(false) };
+        let Some((file, now)) = opened else { return Ok(None) };
         let (before, after) = (metadata.identity(), now.identity());
         if !before.same_content(&after) {
             let path = path(key.as_bytes().unwrap_or_default());
@@ -361,8 +368,8 @@ impl Moving<'_> {
         let pack = self.pack;
         let mut at = key.clone();
         for _ in 0..HOPS_MAX {
-            if same.contains(&at) {
-                return Ok(true);
+            if let Some(held) = same.get(&at) {
+                return Ok(Some(held.clone()));
             }
             let mut record = pack.open_record(&at)?.ok_or_else(absent)?;
             let known = Known::of(&record.head().attributes, record.head().body_len);
@@ -373,12 +380,13 @@ impl Moving<'_> {
                 at = Key::bytes(pack.get(&at)?.ok_or_else(absent)?.body)?;
                 continue;
             }
+            let held = record.head().attributes.xattrs();
             let io = |error| Error::from(crate::Error::io("read", "the original", error));
             file.rewind().map_err(io)?;
             self.compare(&mut record, file)?;
             self.summary.bytes += metadata.len;
-            same.insert(at);
-            return Ok(true);
+            same.insert(at, held.clone());
+            return Ok(Some(held));
         }
         Err(differs().into())
     }
@@ -416,8 +424,12 @@ impl Moving<'_> {
                 let done = match head {
                     Ok(head) => {
                         let wanted = Known::entry(FileKind::Directory, 0, metadata, self.with_owner);
-                        match head.map(|head| Known::of(&head.attributes, head.body_len)) {
-                            Some(Some(known)) if known == wanted => self.remove_directory(key, metadata),
+                        let known = head.as_ref().map(|head| Known::of(&head.attributes, head.body_len));
+                        let held = head.map(|head| head.attributes.xattrs()).unwrap_or_default();
+                        match known {
+                            Some(Some(known)) if known == wanted => {
+                                self.remove_directory(key, metadata, &held)
+                            }
                             Some(_) => Err(differs()),
                             None => Err(absent()),
                         }
@@ -431,7 +443,7 @@ impl Moving<'_> {
     }
 
     /// Removes a directory if it is empty, and whether it was.
-    fn remove_directory(&mut self, key: &Key, metadata: &Metadata) -> Result<bool> {
+    fn remove_directory(&mut self, key: &Key, metadata: &Metadata, held: &Xattrs) -> Result<bool> {
         let shown = key.as_bytes().unwrap_or_default();
         let io = |error| Error::from(crate::Error::io("remove", path(shown), error));
         let Some(EntryLocation { parent, name }) = self.roots.find(shown).map_err(io)? else {
@@ -443,7 +455,7 @@ impl Moving<'_> {
             let (before, after) = (metadata.identity(), now.identity());
             return Err(crate::Error::changed(path(shown), before, after).into());
         }
-        refuse_xattrs(&parent, &name, shown)?;
+        check_xattrs(&parent, &name, shown, held)?;
         match rustix::fs::unlinkat(&*parent, &name, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
@@ -461,17 +473,24 @@ fn status_of(file: &File, key: &Key) -> Result<Metadata> {
     Metadata::from_stat(&status).map_err(io)
 }
 
-/// An error where something has extended attributes: the pack does not hold them.
-fn refuse_xattrs(parent: &OwnedFd, name: &OsStr, shown: &[u8]) -> Result<()> {
-    let io = |error| crate::Error::io("ask for the extended attributes of", path(shown), error);
-    let xattrs = xattrs::of(parent, name).map_err(io)?;
-    if xattrs.is_empty() {
+/// An error where something has other extended attributes than the pack holds of it, or the pack
+/// does not hold all.
+fn check_xattrs(parent: &OwnedFd, name: &OsStr, shown: &[u8], held: &Xattrs) -> Result<()> {
+    let io = |error| crate::Error::io("read the extended attributes of", path(shown), error);
+    let there = xattrs::read_at(parent, name.as_bytes()).map_err(io)?;
+    if there == *held && there.lost().is_none() {
         return Ok(());
     }
-    Err(Error::Invalid(format!(
-        "it has extended attributes, which the pack does not hold, and so it stays: {}",
-        xattrs.join(", ")
-    )))
+    let differs = |xattr: &&Xattr| xattr.value.is_none() || !held.as_slice().contains(xattr);
+    let names: Vec<&[u8]> =
+        there.as_slice().iter().filter(differs).map(|xattr| xattr.name.as_slice()).collect();
+    Err(Error::Invalid(match names.is_empty() && there.lost().is_none() {
+        true => "the pack holds extended attributes that it does not have any more, and so it stays".into(),
+        false => format!(
+            "it has extended attributes, which the pack does not hold, and so it stays: {}",
+            names_text(&names, false)
+        ),
+    }))
 }
 
 /// A key for messages.

@@ -1,6 +1,7 @@
 //! A tree of files into a pack.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +16,7 @@ use crate::pack::format::attributes::{Attributes, FileKind, NAMES, Name, Value};
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::state::open::Pack;
 use crate::pack::writer::{PackWriter, check_group, chunk_sums};
-use crate::tree::is_pack;
+use crate::tree::{Xattrs, is_pack};
 use crate::walk::{
     Candidate, Content, Decision, Kind, LargeFile, Metadata, Select, Walk, WalkEvent, WalkItem, WalkOptions,
     xattrs,
@@ -96,9 +97,9 @@ pub struct PackSummary {
     pub uncertain: u64,
     /// Bytes of what was added.
     pub bytes: u64,
-    /// Files and directories that were added without their extended attributes (access control
-    /// lists among them), which packs do not hold.
-    pub without_xattrs: u64,
+    /// What was added without all of its extended attributes (access control lists among them),
+    /// because some could not be read, or are too long for a record: key, and which.
+    pub lost_xattrs: Vec<(Vec<u8>, String)>,
     /// Pipes, sockets and devices, which are left out: key and kind.
     pub special: Vec<(Vec<u8>, Kind)>,
     /// Under which keys the pack itself would have been met. It is left out.
@@ -132,6 +133,8 @@ pub struct PackTree<'a> {
     pub grouping: Grouping,
     /// Whether owners are kept; those of files with set-user-id or set-group-id bits always are.
     pub with_owner: bool,
+    /// Whether extended attributes are kept, access control lists among them.
+    pub xattrs: bool,
     /// Threads that walk and read.
     pub threads: usize,
     /// What is packed. Roots are always.
@@ -383,8 +386,9 @@ impl Packing<'_, '_> {
         let (tree, existing, dry, rule) = (self.tree, self.existing, self.writer.is_none(), self.rule());
         let (own, names_only) = (self.summary.own.clone(), self.names_only);
         let (claims, asked) = (Claims::default(), AtomicU64::new(0));
+        let xattrs = tree.xattrs && !names_only;
         let walk = Walk::new(&tree.roots)?
-            .options(WalkOptions { threads: tree.threads, note_xattrs: true, ..WalkOptions::default() })
+            .options(WalkOptions { threads: tree.threads, xattrs, ..WalkOptions::default() })
             .select(|key, kind| {
                 let decision = tree.decide(&own, key, kind);
                 asked.fetch_add(u64::from(decision != Decision::Prune), Relaxed);
@@ -441,7 +445,7 @@ impl Packing<'_, '_> {
     fn read_again(&mut self, unread: &Unread) -> Result<(), Abort> {
         let tree = self.tree;
         let walk = Walk::new(&tree.roots)?
-            .options(WalkOptions { threads: tree.threads, note_xattrs: true, ..WalkOptions::default() })
+            .options(WalkOptions { threads: tree.threads, xattrs: tree.xattrs, ..WalkOptions::default() })
             .select(|key, kind| unread.select(key, kind))
             .digest(self.sums());
         walk.run(|event| match &event {
@@ -469,7 +473,8 @@ impl Packing<'_, '_> {
                     // It may have been packed when it had no other name.
                     writer.mark_further_names(&Key::bytes(&file.first)?)?;
                 }
-                let is_put = self.put(&key, FileKind::HardLink, &metadata, &file.first, None)?;
+                let is_put =
+                    self.put(&key, FileKind::HardLink, &metadata, &file.first, None, &Xattrs::default())?;
                 self.summary.hard_links += u64::from(is_put);
                 self.report_progress(0)?;
             }
@@ -516,19 +521,20 @@ impl Packing<'_, '_> {
         let owner = self.tree.with_owner;
         match (metadata.kind, content) {
             (Kind::Directory, _) => {
-                if self.existing.has_directory(&key, &metadata, owner) {
+                let is_there = self.existing.has_directory(&key, &metadata, owner);
+                if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
                 } else {
-                    let is_put = self.put(&key, FileKind::Directory, &metadata, b"", None)?;
+                    let is_put = self.put(&key, FileKind::Directory, &metadata, b"", None, &xattrs)?;
                     self.summary.directories += u64::from(is_put);
-                    self.summary.without_xattrs += u64::from(is_put && xattrs);
                 }
             }
             (Kind::Symlink, Content::Target(target)) => {
-                if self.existing.has_link(&key, FileKind::Symlink, &metadata, &target, owner) {
+                let is_there = self.existing.has_link(&key, FileKind::Symlink, &metadata, &target, owner);
+                if is_there && self.has_xattrs(&key, &xattrs) {
                     self.summary.unchanged += 1;
                 } else {
-                    let is_put = self.put(&key, FileKind::Symlink, &metadata, &target, None)?;
+                    let is_put = self.put(&key, FileKind::Symlink, &metadata, &target, None, &xattrs)?;
                     self.summary.symlinks += u64::from(is_put);
                 }
             }
@@ -542,7 +548,7 @@ impl Packing<'_, '_> {
         key: Vec<u8>,
         metadata: Metadata,
         content: Content,
-        xattrs: bool,
+        xattrs: Xattrs,
     ) -> Result<(), Abort> {
         let holds = self.existing.holds_file(&key, &metadata, self.rule());
         match content {
@@ -592,8 +598,7 @@ impl Packing<'_, '_> {
         if self.is_put_off(&key, &metadata) {
             return Ok(());
         }
-        if self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()))? {
-            self.summary.without_xattrs += u64::from(xattrs);
+        if self.put(&key, FileKind::File, &metadata, &bytes, Some(bytes.digest()), &xattrs)? {
             self.is_packed(&key, &metadata);
         }
         Ok(())
@@ -643,6 +648,7 @@ impl Packing<'_, '_> {
         key: &[u8],
         kind: FileKind,
         metadata: &Metadata,
+        xattrs: &Xattrs,
     ) -> Result<Result<Attributes>, Abort> {
         let owner = recorded_owner(metadata, self.tree.with_owner);
         let mut attributes = Attributes::of_file(kind, metadata.mode, metadata.mtime_ns, owner);
@@ -654,12 +660,23 @@ impl Packing<'_, '_> {
         if kind == FileKind::File && metadata.identity().unsettled_for(self.began_ns).is_zero() {
             attributes.set_inode(metadata.ctime_ns, metadata.inode);
         }
+        attributes.set_xattrs(xattrs);
         let own = self.tree.attributes.as_ref().filter(|_| self.writer.is_some());
         if let Some(own) = own {
             let own = own(key).ok_or(Abort::Interrupted)?;
             return Ok(own_attributes::add(own, &mut attributes).map(|()| attributes));
         }
         Ok(Ok(attributes))
+    }
+
+    /// The extended attributes of an open file, if they are kept.
+    pub(super) fn xattrs_of(&self, file: &File) -> Xattrs {
+        if self.tree.xattrs { xattrs::read(file) } else { Xattrs::default() }
+    }
+
+    /// Notes which extended attributes what was added lacks.
+    fn note_lost(&mut self, key: &[u8], xattrs: &Xattrs) {
+        self.summary.lost_xattrs.extend(xattrs.lost().map(|names| (key.to_vec(), names)));
     }
 
     /// Puts an entry, its chunk checksums given where the walk has made them. Whether it was put:
@@ -671,8 +688,9 @@ impl Packing<'_, '_> {
         metadata: &Metadata,
         body: &[u8],
         sums: Option<&[u8]>,
+        xattrs: &Xattrs,
     ) -> Result<bool, Abort> {
-        let attributes = match self.attributes(key, kind, metadata)? {
+        let attributes = match self.attributes(key, kind, metadata, xattrs)? {
             Ok(attributes) => attributes.encode()?,
             Err(error) => {
                 self.summary.failures.push(Failure { key: key.to_vec(), error });
@@ -692,6 +710,7 @@ impl Packing<'_, '_> {
             }
         }
         self.summary.replaced += u64::from(self.existing.has(key));
+        self.note_lost(key, xattrs);
         Ok(true)
     }
 
@@ -703,17 +722,19 @@ impl Packing<'_, '_> {
         metadata: &Metadata,
         file: &LargeFile,
     ) -> Result<Option<Error>, Abort> {
-        let attributes = match self.attributes(key, FileKind::File, metadata)? {
+        let mut opened = match file.open() {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Some(error.into())),
+        };
+        // Whoever changes them while the bytes are read changes a time that is looked at below.
+        let xattrs = self.xattrs_of(&opened);
+        let attributes = match self.attributes(key, FileKind::File, metadata, &xattrs)? {
             Ok(attributes) => attributes,
             Err(error) => return Ok(Some(error)),
         };
         let group = self.tree.grouping.of(key, false);
         self.buffer.resize(STREAM_LEN, 0);
         let Some(writer) = self.writer.as_deref_mut() else { return Ok(None) };
-        let mut opened = match file.open() {
-            Ok(opened) => opened,
-            Err(error) => return Ok(Some(error.into())),
-        };
         let mut record = match writer.begin(&group, &Key::bytes(key)?, &attributes, Some(metadata.len)) {
             Ok(record) => record,
             // What is wrong with this record alone stops nothing else.
@@ -741,11 +762,10 @@ impl Packing<'_, '_> {
         if let Err(error) = file.check(&opened) {
             return Ok(Some(error.into()));
         }
-        let has_xattrs = xattrs::any(&opened);
         match record.finish() {
             Ok(_) => {
                 self.summary.replaced += u64::from(self.existing.has(key));
-                self.summary.without_xattrs += u64::from(has_xattrs);
+                self.note_lost(key, &xattrs);
                 Ok(None)
             }
             Err(error @ Error::BodyLength { .. }) => Ok(Some(error)),

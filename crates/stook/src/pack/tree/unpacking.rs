@@ -46,6 +46,9 @@ pub struct UnpackTree<'a> {
     /// belongs to the owner (or group) that was recorded with them; without `with_owner` root drops
     /// all of them.
     pub with_owner: bool,
+    /// Whether extended attributes are set, access control lists among them. Those that grant
+    /// rights (`security.*`, `trusted.*`) are only where an owner is restored.
+    pub xattrs: bool,
     /// Only these groups; all if empty.
     pub groups: Vec<String>,
     /// Threads that write small files.
@@ -278,7 +281,9 @@ impl Unpacking<'_> {
     }
 
     fn metadata(&self, attributes: &Attributes) -> FileMetadata {
-        FileMetadata::new(attributes.mode(), attributes.mtime_ns(), attributes.owner(), self.tree.with_owner)
+        let (mode, mtime_ns, owner) = (attributes.mode(), attributes.mtime_ns(), attributes.owner());
+        FileMetadata::new(mode, mtime_ns, owner, self.tree.with_owner)
+            .with_xattrs(attributes.xattrs(), self.tree.xattrs)
     }
 
     /// Notes failures and directories.
@@ -294,6 +299,7 @@ impl Unpacking<'_> {
     fn make_links(&mut self) {
         let mut linking = Linking {
             pack: self.pack,
+            xattrs: self.tree.xattrs,
             target: &mut self.target,
             writing: self.writing,
             stands_for: HashMap::new(),
@@ -316,8 +322,12 @@ impl Unpacking<'_> {
     fn set_directory_metadata(&mut self) {
         self.directories.sort_by(|a, b| b.0.cmp(&a.0));
         for (path, metadata) in std::mem::take(&mut self.directories) {
-            match self.target.set_directory_metadata(&path, metadata, self.tree.overwrite) {
-                Ok(MetadataOutcome::Set) => self.writing.summary().directories += 1,
+            match self.target.set_directory_metadata(&path, &metadata, self.tree.overwrite) {
+                Ok(MetadataOutcome::Set(unset)) => {
+                    let mut summary = self.writing.summary();
+                    summary.directories += 1;
+                    summary.unset_xattrs.note(&path, unset);
+                }
                 Ok(MetadataOutcome::Kept) => {}
                 Ok(MetadataOutcome::TooOpen) => self.writing.summary().kept.push(path),
                 Err(error) => {

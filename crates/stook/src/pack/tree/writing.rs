@@ -17,7 +17,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::read::stream::RecordReader;
 use crate::pack::scan::Scan;
 use crate::tree::existing::{self, Comparison, Overwrite, Plan};
-use crate::tree::target::{self, FileMetadata};
+use crate::tree::target::{self, FileMetadata, Unset};
 
 /// Pieces of nothing but zeroes, if they are at least this long, are left as holes.
 const HOLE_LEN: usize = 64 << 10;
@@ -113,6 +113,13 @@ impl Writing {
         }
     }
 
+    /// Notes which extended attributes what was written lacks.
+    fn note_unset(&self, key: &[u8], unset: Unset) {
+        if unset != Unset::default() {
+            self.summary().unset_xattrs.note(key, unset);
+        }
+    }
+
     /// Writes a file under a temporary name and gives it its own when it is whole. `go_on` receives
     /// the bytes written so far.
     pub(super) fn write_file(
@@ -121,7 +128,7 @@ impl Writing {
         body: &mut Body<'_, '_>,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Written> {
-        let Destination { parent, name, metadata, .. } = place;
+        let Destination { parent, name, key, metadata } = place;
         let io = |operation| move |error| Error::from(crate::Error::io(operation, name, error));
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns).map_err(io("write"))?;
         let mut comparison = None;
@@ -154,13 +161,16 @@ impl Writing {
             if comparison.is_some() && compared(comparison.take()).map_err(io("read"))? == Written::Same {
                 return Ok(Written::Same);
             }
-            target::set_metadata(&file, *metadata).map_err(io("set mode and time of"))?;
+            let unset = target::set_metadata(&file, metadata).map_err(io("set mode and time of"))?;
             if plan.replaces() {
                 // What takes the place of something must not be lost together with it.
                 file.sync_all().map_err(io("sync"))?;
             }
             match target::publish(parent, &temporary, name, plan.replaces()) {
-                Ok(()) => Ok(Written::New(len)),
+                Ok(()) => {
+                    self.note_unset(key, unset);
+                    Ok(Written::New(len))
+                }
                 // It came in between: a directory is never kept in place of a file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     self.overwrite.plan(parent, name, None).map(|_| Written::Kept).map_err(io("write"))
@@ -186,7 +196,7 @@ impl Writing {
     }
 
     fn try_symlink(&self, place: &Destination, link_to: &[u8]) -> io::Result<Written> {
-        let Destination { parent, name, metadata, .. } = place;
+        let Destination { parent, name, key, metadata } = place;
         // Asked first, so that a directory in which all is there keeps its time.
         let plan = self.overwrite.plan(parent, name, metadata.mtime_ns)?;
         if plan.compares() && existing::is_link_to(parent, name, link_to)? {
@@ -196,10 +206,15 @@ impl Writing {
         }
         let temporary = self.temporary();
         rustix::fs::symlinkat(OsStr::from_bytes(link_to), parent, &temporary)?;
-        let published = target::set_link_metadata(parent, &temporary, *metadata)
-            .and_then(|()| target::publish(parent, &temporary, name, plan.replaces()));
+        let published = target::set_link_metadata(parent, &temporary, metadata).and_then(|unset| {
+            target::publish(parent, &temporary, name, plan.replaces())?;
+            Ok(unset)
+        });
         match published {
-            Ok(()) => Ok(Written::New(0)),
+            Ok(unset) => {
+                self.note_unset(key, unset);
+                Ok(Written::New(0))
+            }
             Err(error) => {
                 target::remove(parent, &temporary)?;
                 if error.kind() == io::ErrorKind::AlreadyExists { Ok(Written::Kept) } else { Err(error) }

@@ -22,7 +22,8 @@ use crate::pack::read::frames::Step;
 use crate::pack::state::names::{PackFile, named_by};
 use crate::pack::state::snapshot::read_manifest;
 use crate::source::Source;
-use crate::storage::{Entry, EntryKind};
+use crate::storage::Entry;
+use crate::tree::Kind;
 
 /// Where manifests and deletion vectors have the nonce of their pack.
 const PACK_NONCE_AT: usize = 32;
@@ -71,7 +72,7 @@ impl PackWriter {
     /// that is gone.
     pub(super) fn find_leftovers(&mut self, files: &[Entry], committed: Committed) -> Result<()> {
         self.storage.remove_leftovers()?;
-        let own = || files.iter().filter(|file| file.kind == EntryKind::File);
+        let own = || files.iter().filter(|file| file.kind == Kind::File);
         let names = || own().filter_map(|file| PackFile::parse(&file.name));
         for name in names() {
             if let PackFile::Manifest(generation) = name {

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
-use super::super::{Entry, EntryKind};
+use super::super::Entry;
 use crate::error::{Error, Result};
+use crate::tree::Kind;
 
 /// What files are made with; the umask takes from it.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
@@ -26,7 +27,7 @@ const LIST_TRIES_MAX: u32 = 20;
 const LIST_LEN: usize = 1 << 20;
 
 /// Names with what they are of.
-type Names = BTreeMap<String, EntryKind>;
+type Names = BTreeMap<String, Kind>;
 
 /// A directory that stays the same one whatever becomes of its path.
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl Directory {
 
     fn check_regular(&self, name: &str, stat: &Stat) -> Result<()> {
         match kind_of(stat) {
-            EntryKind::File => Ok(()),
+            Kind::File => Ok(()),
             kind => Err(Error::NotARegularFile { path: self.path.join(name), found: kind.noun() }),
         }
     }
@@ -186,16 +187,16 @@ impl Directory {
             let entry = entry.map_err(fail)?;
             match entry.file_name().to_str() {
                 Ok("." | "..") | Err(_) => {}
-                Ok(name) => drop(names.insert(name.to_owned(), kind_of_type(entry.file_type()))),
+                Ok(name) => drop(names.insert(name.to_owned(), Kind::of(entry.file_type()))),
             }
         }
         Ok((names, calls <= 1))
     }
 
     /// An entry by its name, and what it was of when it was listed.
-    fn look_at(&self, name: &str, kind: EntryKind) -> Result<Entry> {
+    fn look_at(&self, name: &str, kind: Kind) -> Result<Entry> {
         let (kind, len) = match self.about(name) {
-            Ok(stat) if kind_of(&stat) == EntryKind::File => (EntryKind::File, len_of(&stat)),
+            Ok(stat) if kind_of(&stat) == Kind::File => (Kind::File, len_of(&stat)),
             Ok(stat) => (kind_of(&stat), 0),
             Err(Errno::NOENT) => (kind, 0),
             Err(errno) => return Err(self.error("look at", name, errno)),
@@ -214,20 +215,8 @@ fn len_of(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-fn kind_of(stat: &Stat) -> EntryKind {
-    kind_of_type(FileType::from_raw_mode(stat.st_mode))
-}
-
-fn kind_of_type(file_type: FileType) -> EntryKind {
-    match file_type {
-        FileType::RegularFile => EntryKind::File,
-        FileType::Directory => EntryKind::Directory,
-        FileType::Symlink => EntryKind::Link,
-        FileType::Fifo => EntryKind::Fifo,
-        FileType::Socket => EntryKind::Socket,
-        FileType::CharacterDevice | FileType::BlockDevice => EntryKind::Device,
-        FileType::Unknown => EntryKind::Unknown,
-    }
+fn kind_of(stat: &Stat) -> Kind {
+    Kind::of(FileType::from_raw_mode(stat.st_mode))
 }
 
 /// Bytes that may still be written to the file system of a directory, by those who are not root.

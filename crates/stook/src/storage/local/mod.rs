@@ -33,9 +33,9 @@ use rustix::fs::OFlags;
 use crate::engine::{Access, Backend, EngineFactory, File};
 use crate::error::{Error, Result};
 use crate::source::{FileSource, Source};
-use crate::tree::target;
+use crate::tree::{Kind, target};
 
-use super::{Appender, Entry, EntryKind, Lock, Prepared, Storage, check_name};
+use super::{Appender, Entry, Lock, Prepared, Storage, check_name};
 use appender::LocalAppender;
 use directory::Directory;
 use queue::WriteQueue;
@@ -163,7 +163,7 @@ fn refuse_inside_pack(path: &Path) -> Result<()> {
 
 /// A publication makes regular files; a directory of such a name is somebody else's.
 fn is_leftover(entry: &Entry) -> bool {
-    super::is_temporary(&entry.name) && entry.kind != EntryKind::Directory
+    super::is_temporary(&entry.name) && entry.kind != Kind::Directory
 }
 
 impl Storage for LocalStorage {

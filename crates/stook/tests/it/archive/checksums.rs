@@ -172,6 +172,7 @@ fn unpack(archive: &Archive, target: &Path, key: &[u8]) -> stook::archive::Unpac
         target: target.to_path_buf(),
         overwrite: Overwrite::Never,
         with_owner: false,
+        xattrs: true,
         force: false,
         select: Box::new(|found| found == key),
     };

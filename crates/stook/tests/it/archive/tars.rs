@@ -311,6 +311,7 @@ fn everything_to(target: &Path) -> Unpack<'static> {
         target: target.to_path_buf(),
         overwrite: Overwrite::Never,
         with_owner: false,
+        xattrs: true,
         force: false,
         select: Box::new(|_| true),
     }

@@ -8,7 +8,8 @@ use std::{fs, io, thread};
 
 use stook::pack::{Attributes, CompactOptions, Error, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::source::{Leaf, Source};
-use stook::storage::{Entry, EntryKind, LocalStorage, LocalStorageOptions, Storage};
+use stook::storage::{Entry, LocalStorage, LocalStorageOptions, Storage};
+use stook::tree::Kind;
 use stook_testing::conformance::pattern;
 use stook_testing::model::pack::{
     NoEngines, PackModel, ScriptedHost, assert_holds, open_simulated, scanned, tiny_writer,
@@ -77,7 +78,7 @@ impl Storage for Remote {
     fn list(&self) -> stook::Result<Vec<Entry>> {
         let mut all = self.inner.list()?;
         let gone = self.gone.lock().unwrap();
-        all.extend(gone.iter().map(|name| Entry { name: name.clone(), len: 100, kind: EntryKind::File }));
+        all.extend(gone.iter().map(|name| Entry { name: name.clone(), len: 100, kind: Kind::File }));
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }

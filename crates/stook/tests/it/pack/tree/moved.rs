@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use stook::pack::tree::{Failure, MoveSummary};
+use stook::pack::tree::{Failure, MoveSummary, PackTree};
 use stook::pack::{AccessRule, Error, OpenOptions, Pack};
 
 use super::{Place, failed, same_trees};
@@ -107,8 +107,8 @@ fn access_control_list() -> Vec<u8> {
     list
 }
 
-#[test]
-fn what_has_extended_attributes_stays_and_is_reported() {
+/// Files and directories with extended attributes.
+fn labelled() -> Place {
     use rustix::fs::{XattrFlags, setxattr};
     let trees = Place::new();
     for name in ["note", "list", "plain", "labelled/file", "several"] {
@@ -121,8 +121,23 @@ fn what_has_extended_attributes_stays_and_is_reported() {
     }
     let list = access_control_list();
     setxattr(trees.tree().join("list"), "system.posix_acl_access", &list, XattrFlags::empty()).unwrap();
+    trees
+}
+
+#[test]
+fn what_has_extended_attributes_goes_where_the_pack_holds_them() {
+    let trees = labelled();
     let packed = trees.pack();
-    assert_eq!((packed.without_xattrs, packed.failures.len()), (5, 0), "{packed:?}");
+    assert_eq!((packed.lost_xattrs.len(), packed.failures.len()), (0, 0), "{packed:?}");
+    let moved = remove(&trees, u64::MAX, || true);
+    assert!(moved.failures.is_empty(), "{moved:?}");
+    assert_eq!(fs::read_dir(trees.tree()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_has_extended_attributes_that_the_pack_does_not_hold_stays_and_is_reported() {
+    let trees = labelled();
+    trees.pack_with(&PackTree { xattrs: false, ..trees.packing() });
     let moved = remove(&trees, u64::MAX, || true);
     let mut stay = failed(&moved.failures);
     stay.sort_unstable();
