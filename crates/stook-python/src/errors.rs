@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use stook::error::RemoteErrorKind;
+use stook::pack::Key;
 use stook::source::shown_in;
 use stook::sparse::{SparseError, SparseFileError};
 use stook::{archive, ops, pack};
@@ -176,24 +177,42 @@ impl Raise for pack::Error {
 
 impl Raise for archive::Error {
     fn raise(&self) -> PyErr {
-        use archive::Error as E;
-        match self {
-            E::Core(error) => error.raise(),
-            E::Damaged { path, offset, what } => {
-                let damage = pack::Damage {
-                    file: path.clone(),
-                    offset: *offset,
-                    key: None,
-                    what: what.clone(),
-                    cause: None,
-                };
-                damaged(&damage, chain(self))
-            }
-            E::Unsupported { .. } => plain("UnsupportedError", chain(self)),
-            E::NotAnArchive { .. } => plain("NotAPackError", chain(self)),
-            E::Invalid(_) => plain("InvalidError", chain(self)),
-            _ => PyRuntimeError::new_err(chain(self)),
+        of_archive(self, None)
+    }
+}
+
+/// The exception for an error of an archive; `key` is the member that it is about, if it is one.
+pub(crate) fn of_archive(error: &archive::Error, key: Option<Key>) -> PyErr {
+    use archive::Error as E;
+    match error {
+        E::Core(error) => error.raise(),
+        E::Damaged { path, offset, what } => {
+            let (file, what) = (path.clone(), what.clone());
+            damaged(&pack::Damage { file, offset: *offset, key, what, cause: None }, chain(error))
         }
+        E::Unsupported { .. } => plain("UnsupportedError", chain(error)),
+        E::NotAnArchive { .. } => plain("NotAPackError", chain(error)),
+        E::Invalid(_) => plain("InvalidError", chain(error)),
+        _ => PyRuntimeError::new_err(chain(error)),
+    }
+}
+
+impl Raise for ops::contents::Error {
+    fn raise(&self) -> PyErr {
+        use ops::contents::Error as E;
+        match self {
+            E::Pack(error) => error.raise(),
+            E::Archive(error) => error.raise(),
+            E::Interrupted => PyRuntimeError::new_err(chain(self)),
+            _ => plain("InvalidError", chain(self)),
+        }
+    }
+}
+
+/// An exception that was made already: of a member that could not be read.
+impl Raise for PyErr {
+    fn raise(&self) -> PyErr {
+        Python::attach(|py| self.clone_ref(py))
     }
 }
 
@@ -226,7 +245,8 @@ impl Raise for ops::unpack::Error {
             E::Core(error) => error.raise(),
             E::Pack(error) => error.raise(),
             E::Archive(error) => error.raise(),
-            E::OnlyPacks { .. } | E::Open(_) => plain("InvalidError", chain(self)),
+            E::Open(error) => error.raise(),
+            E::OnlyPacks { .. } => plain("InvalidError", chain(self)),
             E::Write(source) => system(self, source, None),
             _ => PyRuntimeError::new_err(chain(self)),
         }

@@ -4,6 +4,7 @@
 //! what waits for a network or runs long lets the main thread look for signals (`wait`). The only
 //! `unsafe` is what Python's buffer protocol needs.
 
+mod arguments;
 mod choices;
 mod errors;
 mod key;
@@ -26,8 +27,8 @@ mod _stook {
     use super::memory::Buffer;
     #[pymodule_export]
     use super::pack::{
-        batch::Batch, follow::Follow, keys::Items, keys::Keys, pack::Pack, record::Record, scan::Scan,
-        split::Split, stat::Stat,
+        archive::Archive, batch::Batch, follow::Follow, keys::Items, keys::Keys, pack::Pack, record::Record,
+        scan::Scan, split::Split, stat::Stat,
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};

@@ -12,7 +12,7 @@ use stook::pack;
 use super::info;
 use super::open::{ACCESS, Mode, Settings, durability_of, time_ns_of, with_time_hint};
 use super::writer::Writer;
-use crate::choices::{chosen, name_of};
+use crate::choices::{self, chosen, name_of};
 use crate::errors::{OrRaise as _, closed, invalid, warn, warn_of, warn_of_recovery};
 use crate::locks::{read, written};
 use crate::numbers::{self, Generation};
@@ -187,11 +187,11 @@ impl Pack {
     fn new(
         py: Python<'_>,
         #[pyo3(from_py_with = paths::path)] path: PathBuf,
-        mode: &str,
+        #[pyo3(from_py_with = choices::mode)] mode: &str,
         at: Option<&Bound<'_, PyAny>>,
         generation: Option<Generation>,
         map: bool,
-        access: &str,
+        #[pyo3(from_py_with = choices::access)] access: &str,
         durability: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = numbers::segment_bytes)] segment_bytes: u64,
     ) -> PyResult<Self> {

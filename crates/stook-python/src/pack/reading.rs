@@ -20,7 +20,7 @@ use super::record::Record;
 use super::scan::Scan;
 use super::split::{Split, parse_cursor};
 use super::writer::PendingChange;
-use crate::choices::chosen;
+use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::bytes_of;
@@ -350,14 +350,14 @@ impl Pack {
     fn scan(
         &self,
         py: Python<'_>,
-        order: &str,
+        #[pyo3(from_py_with = choices::order)] order: &str,
         prefix: Option<&Bound<'_, PyAny>>,
         start: Option<&Bound<'_, PyAny>>,
         end: Option<&Bound<'_, PyAny>>,
         group: Option<&Bound<'_, PyAny>>,
         split: Option<&Bound<'_, Split>>,
         cursor: Option<&str>,
-        on_damage: &str,
+        #[pyo3(from_py_with = choices::on_damage)] on_damage: &str,
         kinds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
         let policies = [("raise", OnDamage::Stop), ("skip", OnDamage::Skip)];

@@ -197,7 +197,7 @@ impl Hooks for Watching {
     fn progress(&mut self, stage: Stage, entries: u64, bytes: u64) -> Answer {
         let goes_on = match stage {
             // What is not packed yet is not counted.
-            Stage::Counting | Stage::Indexing { .. } => self.reporter.looks_for_signals(),
+            Stage::Counting | Stage::Indexing { .. } => self.reporter.check_signals(),
             Stage::Packing | Stage::Removing => {
                 let [entries_before, bytes_before] = self.before;
                 self.now = [entries_before + entries, bytes_before + bytes];

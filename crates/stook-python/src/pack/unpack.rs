@@ -13,7 +13,7 @@ use super::info;
 use super::open::{time_ns_of, with_time_hint};
 use super::reading::groups_of;
 use super::selection::Selecting;
-use crate::choices::chosen;
+use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid, warn_of};
 use crate::key;
 use crate::numbers;
@@ -76,7 +76,7 @@ pub(crate) fn unpack<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = paths::pack)] pack: PathBuf,
     target: Option<&Bound<'py, PyAny>>,
-    overwrite: &str,
+    #[pyo3(from_py_with = choices::overwrite)] overwrite: &str,
     group: Option<&Bound<'py, PyAny>>,
     prefix: Option<&Bound<'py, PyAny>>,
     include: Option<&Bound<'py, PyAny>>,

@@ -12,6 +12,7 @@ use super::batch::Batch;
 use super::info;
 use super::pack::Pack;
 use super::reading::groups_of;
+use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
@@ -62,7 +63,7 @@ impl Pack {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         attributes: Option<&Bound<'_, PyMapping>>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
@@ -92,7 +93,7 @@ impl Pack {
         py: Python<'_>,
         value: &Bound<'_, PyAny>,
         attributes: Option<&Bound<'_, PyMapping>>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let writer = self.writer()?;
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
@@ -160,7 +161,7 @@ impl Pack {
         &self,
         py: Python<'_>,
         records: &Bound<'_, PyAny>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let mut reporter = ProgressReporter::new(callback_of(progress, &["records"])?);
@@ -200,7 +201,7 @@ impl Pack {
     ///     [b'1', b'2']
     ///     >>> pack.close()
     #[pyo3(signature = (*, group=""))]
-    fn batch(&self, group: &str) -> PyResult<Batch> {
+    fn batch(&self, #[pyo3(from_py_with = choices::group)] group: &str) -> PyResult<Batch> {
         Ok(Batch::new(self.writer()?, group.to_owned()))
     }
 

@@ -10,7 +10,7 @@ use super::copies::{self, Out};
 use super::pin::Pin;
 use super::zero_copy::{self, ReleaseOnDrop};
 use super::{ranges, reports};
-use crate::choices::chosen;
+use crate::choices::{self, chosen};
 use crate::errors::OrRaise as _;
 use crate::memory::{Given, bytes_of, detach_if_long, view_of};
 use crate::numbers::{self, Budget, End, Length, MaxLen, Position};
@@ -128,7 +128,7 @@ impl SparseBuffer {
         py: Python<'_>,
         position: Position,
         data: &Bound<'_, PyAny>,
-        on_difference: &str,
+        #[pyo3(from_py_with = choices::on_difference)] on_difference: &str,
     ) -> PyResult<u64> {
         let policy = policy(on_difference)?;
         let given = Given::new(data)?;
@@ -161,7 +161,7 @@ impl SparseBuffer {
         py: Python<'_>,
         position: Position,
         data: &Bound<'_, PyAny>,
-        on_difference: &str,
+        #[pyo3(from_py_with = choices::on_difference)] on_difference: &str,
     ) -> PyResult<u64> {
         let policy = policy(on_difference)?;
         let Some(bytes) = zero_copy::shared(data)? else {

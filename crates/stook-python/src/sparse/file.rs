@@ -19,7 +19,7 @@ use crate::locks::{read, written};
 use crate::memory::{RELEASE_MIN, bytes_of};
 use crate::numbers::{Length, Position, Size};
 use crate::reports::getters;
-use crate::wait::{callback_of, interruptible, watched};
+use crate::wait::{callback_of, interruptible, polled};
 
 /// A file or an object somewhere else that is read through a cache, which fetches only what is
 /// missing.
@@ -152,12 +152,12 @@ impl SparseFile {
         state.file.clone().ok_or_else(|| closed("sparse file"))
     }
 
-    /// Does what may wait, and calls `look` every 20 ms meanwhile.
+    /// Runs blocking work, and calls `poll` every 20 ms meanwhile.
     fn wait<T: Send + 'static>(
         &self,
         py: Python<'_>,
         file: Arc<sparse::SparseFile>,
-        look: Option<&mut dyn FnMut() -> PyResult<()>>,
+        poll: Option<&mut dyn FnMut() -> PyResult<()>>,
         work: impl FnOnce(&sparse::SparseFile) -> Result<T, SparseFileError> + Send + 'static,
     ) -> PyResult<T> {
         if let Place::Fetch { fetch, name, .. } = self.place.as_ref()
@@ -168,8 +168,8 @@ impl SparseFile {
                  it must get them elsewhere"
             )));
         }
-        let done = match look {
-            Some(look) => watched(py, |_| look(), move || work(&file))?,
+        let done = match poll {
+            Some(poll) => polled(py, poll, move || work(&file))?,
             None if self.place.is_local() => py.detach(|| work(&file)),
             None => interruptible(py, move || work(&file))?,
         };
@@ -339,12 +339,12 @@ impl SparseFile {
             Ok(buffer.need_many(&wanted, &exactly).or_raise()?.iter().map(ByteRange::len).sum())
         };
         let (total, mut most) = (missing()?, 0);
-        let mut look = || {
+        let mut poll = || {
             // What is evicted meanwhile came all the same.
             most = total.saturating_sub(missing()?).max(most);
             callback.call1(py, (most, total)).map(drop)
         };
-        self.wait(py, file, Some(&mut look), move |file| file.prefetch(&ranges))?;
+        self.wait(py, file, Some(&mut poll), move |file| file.prefetch(&ranges))?;
         callback.call1(py, (total, total)).map(drop)
     }
 
