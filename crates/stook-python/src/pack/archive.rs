@@ -156,9 +156,16 @@ impl Archive {
     ) -> PyResult<Self> {
         let wanted = path.clone();
         let archive = with_progress(py, progress, ["bytes"], move |go_on| {
-            let opened = contents::open(&wanted, OpenOptions::default(), &mut |bytes| go_on([bytes]));
+            let mut passed = 0;
+            let opened = contents::open(&wanted, OpenOptions::default(), &mut |bytes| {
+                passed = bytes;
+                go_on([bytes])
+            });
             match opened.or_raise()? {
-                Opened::Archive(archive) => Ok(archive),
+                Opened::Archive(archive) => {
+                    go_on([passed.max(archive.file_bytes())]);
+                    Ok(archive)
+                }
                 Opened::Pack(_) => {
                     Err(invalid(format!("{} is a pack: stook.Pack reads it", wanted.display())))
                 }
