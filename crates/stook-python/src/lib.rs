@@ -1,8 +1,8 @@
-//! The Python package `stook`: what the library does, as Python wants it.
+//! The native module of the Python package `stook`.
 //!
-//! One file for each class. Everything that waits or copies much does so without the interpreter;
-//! what waits for a network or runs long lets the main thread look for signals (`wait`). The only
-//! `unsafe` is what Python's buffer protocol needs.
+//! One file for each class. Blocking calls and long copies release the interpreter; network I/O and
+//! long operations let the main thread check for signals (`wait`). `unsafe` is used for Python's
+//! buffer protocol only.
 
 mod arguments;
 mod choices;
@@ -44,7 +44,7 @@ mod _stook {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    /// How often a file that changed a moment ago is looked at again before it is read.
+    /// How often a file that was just changed is checked again before it is read.
     #[pymodule_export]
     const SETTLING_MAX: usize = stook::source::SETTLING_MAX;
 

@@ -171,8 +171,8 @@ pub(crate) fn with_progress<T: Send + 'static, const N: usize>(
 /// signals.
 pub(crate) struct ProgressReporter {
     callback: Option<Py<PyAny>>,
-    /// When it was last called and signals were checked for. The first call comes at once, so that a
-    /// callback that raises ends the work early.
+    /// When it was last called and signals were checked for. The first call comes at once, so that
+    /// a callback that raises ends the work early.
     last_call: Option<Instant>,
     /// The latest numbers, where they were not reported.
     unreported: Option<Vec<u64>>,

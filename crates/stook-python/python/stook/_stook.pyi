@@ -636,8 +636,8 @@ class Archive:
     def __iter__(self) -> Keys: ...
     @overload
     def get(self, key: Key) -> Union[bytes, None]:
-        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target, of
-        a directory none.
+        """Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target,
+        of a directory none.
 
         Args:
             key: The key.

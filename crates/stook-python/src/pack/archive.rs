@@ -191,8 +191,8 @@ impl Archive {
         Ok(Keys::of_archive(self.archive()?, KeyRange::all()))
     }
 
-    /// Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target, of
-    /// a directory none.
+    /// Gets the bytes of a member: of a hard link those of its file, of a symbolic link its target,
+    /// of a directory none.
     ///
     /// Args:
     ///     key: The key.

@@ -1,5 +1,4 @@
-//! `stook.check` and `stook.repair`: what is wrong with a pack, and all that is whole into a new
-//! one.
+//! `stook.check` and `stook.repair`.
 
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ use crate::errors::{OrRaise as _, Raise};
 use crate::paths;
 use crate::wait::with_progress;
 
-/// Goes through a pack, with an argument `progress` for the bytes so far and in all.
+/// Runs work whose argument `progress` takes the bytes so far and in total.
 pub(super) fn with_bytes<T: Send + 'static, E: Raise>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -1,4 +1,4 @@
-//! Reports as the dataclasses of `stook._types`.
+//! Conversion of reports to the dataclasses of `stook._types`.
 
 use std::path::Path;
 

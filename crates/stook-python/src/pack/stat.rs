@@ -12,7 +12,7 @@ use crate::errors::OrRaise as _;
 use crate::key;
 use crate::reports::getters;
 
-/// Heads that are read as one batch; signals are looked for between two.
+/// Heads of a batch; signals are checked for between batches.
 pub(crate) const HEADS_LEN: usize = 4096;
 
 /// What is known of a record, of a directory that has none, or of a member of an archive, without
@@ -47,7 +47,7 @@ impl Stat {
         Self { key, kind, size, attributes, group: None, time_ns: None }
     }
 
-    /// Whether it may have something below it.
+    /// Whether it is a directory.
     pub(crate) fn is_directory(&self) -> bool {
         self.kind == FileKind::Directory.as_str()
     }
@@ -59,14 +59,14 @@ impl Stat {
     }
 }
 
-/// For each of these entries what is known of it.
+/// Metadata of entries.
 pub(crate) fn stats_of(py: Python<'_>, pack: &pack::Pack, entries: &[KeyEntry]) -> PyResult<Vec<Stat>> {
     py.check_signals()?;
     let heads = py.detach(|| pack.file_heads(entries)).or_raise()?;
     heads.into_iter().map(|head| Ok(Stat::of(pack, head.or_raise()?))).collect()
 }
 
-/// The same for what lies in a directory.
+/// Metadata of the children of a directory.
 pub(crate) fn stats_of_children(
     py: Python<'_>,
     pack: &pack::Pack,

@@ -278,7 +278,9 @@ impl Writer {
         match &self.inner {
             Inner::Plain(writer) => {
                 let mut writer = locked(writer);
-                self.hold_exclusive(|| change(writer.as_mut().ok_or_else(|| self.gone())?).map_err(Into::into))
+                self.hold_exclusive(|| {
+                    change(writer.as_mut().ok_or_else(|| self.gone())?).map_err(Into::into)
+                })
             }
             Inner::Shared(shared) => {
                 let mut slot = written(shared);

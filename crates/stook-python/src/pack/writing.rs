@@ -1,4 +1,4 @@
-//! What is done to a `Pack`.
+//! Writing methods of `Pack`.
 
 use std::time::Duration;
 
@@ -256,10 +256,10 @@ impl Pack {
     }
 }
 
-/// Values longer than this take so long that signals are looked for meanwhile.
+/// Signals are checked for while values longer than this are written.
 const WATCHED_MIN: usize = 16 << 20;
 
-/// Writes a value. After Ctrl-C one that is long may still be written: it is whole or not there.
+/// Writes a value. A long one may still be written after Ctrl-C: it is whole or absent.
 fn at_once_or_watched<T: Send + 'static>(
     py: Python<'_>,
     value: Settled,

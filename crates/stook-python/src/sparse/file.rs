@@ -76,16 +76,15 @@ use crate::wait::{callback_of, interruptible, polled};
 pub(crate) struct SparseFile {
     place: Arc<Place>,
     options: Arc<Options>,
-    /// What it is pickled with.
+    /// The arguments to pickle.
     recipe: Py<PyDict>,
-    // Taken only with the interpreter, and let go before it is: a process that forks holds it in no
-    // thread.
+    // Only locked while the interpreter is held, so that no thread holds it when the process forks.
     state: RwLock<State>,
-    // The last field: the others may hold memory of Python.
+    // Last, because the fields before may hold memory of Python objects.
     _release: ReleaseOnDrop,
 }
 
-/// `file` is `None` once it was closed.
+/// `file` is `None` after closing.
 struct State {
     generation: u64,
     file: Option<Arc<sparse::SparseFile>>,
@@ -94,7 +93,7 @@ struct State {
 impl Drop for State {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
-            // Ending it may wait for a lock that nobody in this process will ever let go.
+            // Not dropped: that may wait for a lock that is never released in this process.
             std::mem::forget(self.file.take());
         }
     }
@@ -134,15 +133,15 @@ impl SparseFile {
         self.renew(file)
     }
 
-    /// The file of a forked child: with the same source, and nothing of what threads of the parent
-    /// may have held locked.
+    /// The file of a forked child: over the same source, without anything that threads of the
+    /// parent may have held locked.
     #[cold]
     fn renew(&self, old: Arc<sparse::SparseFile>) -> PyResult<Arc<sparse::SparseFile>> {
         let mut state = written(&self.state);
         if state.generation != fork::generation() {
             let new =
                 self.options.after_fork().file(old.source().clone(), None).map_err(|error| error.raise())?;
-            // Not even ended: that may wait for a lock that nobody will ever let go.
+            // Not dropped: that may wait for a lock that is never released in this process.
             std::mem::forget(state.file.replace(Arc::new(new)));
             std::mem::forget(old);
             state.generation = fork::generation();
@@ -197,7 +196,7 @@ impl SparseFile {
         let recipe = parsed.recipe(py, options)?;
         let place = Place::of(address)?;
         match &place {
-            // A process that is started elsewhere is to find it, too.
+            // Absolute, so that a process with another working directory finds it when unpickling.
             Place::Path(path) => recipe.set_item("address", path.as_path())?,
             _ => recipe.set_item("address", address)?,
         }
@@ -290,7 +289,7 @@ impl SparseFile {
         if range.len() <= RELEASE_MIN as u64 && file.read_at_once(position.0, to).is_some() {
             return Ok(to.len());
         }
-        // Who is interrupted may use its memory again at once, so nobody else writes there.
+        // Read elsewhere first: after an interrupt the caller may reuse `out` at once.
         let bytes = self.wait(py, file, None, move |file| file.read(range))?;
         let to_copy = bytes.as_ref();
         py.detach(|| to.copy_from_slice(to_copy));
@@ -340,7 +339,7 @@ impl SparseFile {
         };
         let (total, mut most) = (missing()?, 0);
         let mut poll = || {
-            // What is evicted meanwhile came all the same.
+            // Bytes that were evicted meanwhile count as fetched.
             most = total.saturating_sub(missing()?).max(most);
             callback.call1(py, (most, total)).map(drop)
         };
