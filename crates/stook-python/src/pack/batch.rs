@@ -1,4 +1,4 @@
-//! `stook.Batch`: puts and deletions that count together.
+//! `stook.Batch`: atomic groups of puts and deletions.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ enum Change {
 pub(crate) struct Batch {
     writer: Arc<Writer>,
     group: String,
-    /// Taken when it was written or given up.
+    /// `None` after it was committed or abandoned.
     changes: Mutex<Option<Vec<Change>>>,
 }
 
@@ -39,7 +39,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes all; nothing where a signal comes in between.
+    /// Writes all changes, or nothing if a signal comes.
     fn write(
         &self,
         writer: &mut PackWriter,
@@ -135,7 +135,7 @@ impl Batch {
             self.take();
             return Ok(());
         }
-        // Somebody may have committed it already.
+        // It may have been committed in the block.
         let open = locked(&self.changes).is_some();
         if open { self.commit(py) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! What is done to a `Pack`.
+//! Writing methods of `Pack`.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::batch::Batch;
 use super::info;
 use super::pack::Pack;
 use super::reading::groups_of;
+use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
 use crate::memory::{Given, Settled, bytes_of};
@@ -62,7 +63,7 @@ impl Pack {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         attributes: Option<&Bound<'_, PyMapping>>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let (writer, key) = (self.writer()?, key::from_python(key)?);
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
@@ -92,7 +93,7 @@ impl Pack {
         py: Python<'_>,
         value: &Bound<'_, PyAny>,
         attributes: Option<&Bound<'_, PyMapping>>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<u64> {
         let writer = self.writer()?;
         let (value, attributes) = (Given::new(value)?.settled(py), attributes::from_python(attributes)?);
@@ -160,7 +161,7 @@ impl Pack {
         &self,
         py: Python<'_>,
         records: &Bound<'_, PyAny>,
-        group: &str,
+        #[pyo3(from_py_with = choices::group)] group: &str,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let mut reporter = ProgressReporter::new(callback_of(progress, &["records"])?);
@@ -200,7 +201,7 @@ impl Pack {
     ///     [b'1', b'2']
     ///     >>> pack.close()
     #[pyo3(signature = (*, group=""))]
-    fn batch(&self, group: &str) -> PyResult<Batch> {
+    fn batch(&self, #[pyo3(from_py_with = choices::group)] group: &str) -> PyResult<Batch> {
         Ok(Batch::new(self.writer()?, group.to_owned()))
     }
 
@@ -255,10 +256,10 @@ impl Pack {
     }
 }
 
-/// Values longer than this take so long that signals are looked for meanwhile.
+/// Signals are checked for while values longer than this are written.
 const WATCHED_MIN: usize = 16 << 20;
 
-/// Writes a value. After Ctrl-C one that is long may still be written: it is whole or not there.
+/// Writes a value. A long one may still be written after Ctrl-C: it is whole or absent.
 fn at_once_or_watched<T: Send + 'static>(
     py: Python<'_>,
     value: Settled,
