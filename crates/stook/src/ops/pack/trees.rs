@@ -69,8 +69,8 @@ impl PackSources<'_> {
         is_clean && self.sources.iter().all(|source| source.is_dir())
     }
 
-    /// Removes what the pack in this directory holds. What stays because of a failure, and an interruption, are added
-    /// to what packing met.
+    /// Removes what the pack in this directory holds. What stays because of a failure, and an
+    /// interruption, are added to what packing met.
     fn remove(
         &self,
         storage: Arc<dyn Storage>,
