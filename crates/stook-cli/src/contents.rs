@@ -54,7 +54,8 @@ pub(crate) fn note_index(archive: &Archive, context: &Context) {
     }
 }
 
-/// Reports that what built a pack did not come to its end; the library counts it among what is undone.
+/// Reports that what built a pack did not come to its end; the library counts it among what is
+/// undone.
 pub(crate) fn report_incomplete(opened: &Opened, advice: &str, context: &Context) {
     if opened.pack().is_some_and(|pack| !pack.is_complete()) {
         let text = format!("{} is incomplete: {advice}", opened.contents().path().display());

@@ -10,11 +10,6 @@ macro_rules! forward_storage {
             self.$inner.path(name)
         }
     };
-    (@free_bytes $inner:tt) => {
-        fn free_bytes(&self) -> ::stook::Result<Option<u64>> {
-            ::stook::storage::Storage::free_bytes(&self.$inner)
-        }
-    };
     (@create $inner:tt) => {
         fn create(&self, name: &str) -> ::stook::Result<Box<dyn ::stook::storage::Appender>> {
             self.$inner.create(name)

@@ -53,8 +53,8 @@ pub struct Args {
     /// Only groups of whose bytes at least this share would go
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     max_dead: Option<f64>,
-    /// Room that a step may take besides what is there; where it is not given, 16GiB, or half of what
-    /// is free if that is less
+    /// Room that a step may take besides what is there; where it is not given, 16GiB, or half of
+    /// what is free if that is less
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     extra_space: Option<u64>,
     /// Memory for records on their way

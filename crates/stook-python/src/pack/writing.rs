@@ -217,8 +217,8 @@ impl Pack {
     /// Args:
     ///     keep_seconds: Versions that died less long ago stay readable through ``at``.
     ///     max_dead: Only groups of which at least this share, 0 to 1, would go.
-    ///     extra_bytes: Room that a step may take on top of what is there; by default half of what is
-    ///         free, at most 16 GiB. Segments that need more are left as they are.
+    ///     extra_bytes: Room that a step may take on top of what is there; by default half of what
+    ///         is free, at most 16 GiB. Segments that need more are left as they are.
     ///     group: Only this group, or these.
     ///     progress: Called now and then with the bytes written so far, on another thread. It may
     ///         read the pack, not change it. ``True`` shows a bar with tqdm.

@@ -47,8 +47,8 @@ pub struct Compact {
     /// Only groups of whose frames at least this share, 0 to 1, would go; `None` also restores the
     /// order of keys where nothing would go.
     pub max_dead: Option<f64>,
-    /// Room that a step may take beside what is there, in bytes; `None` for half of what is free, at
-    /// most [`EXTRA_LEN_MAX`].
+    /// Room that a step may take beside what is there, in bytes; `None` for half of what is free,
+    /// at most [`EXTRA_LEN_MAX`].
     pub extra_len: Option<u64>,
     /// Memory for records on their way, in bytes.
     pub memory_len: usize,
@@ -84,8 +84,8 @@ impl Compact {
         Ok(Planned { plan, extra_len: options.extra_len })
     }
 
-    /// Compacts, as [`PackWriter::compact`] does. Where its steps may need more room than is free it
-    /// is planned first, and refused before anything is changed.
+    /// Compacts, as [`PackWriter::compact`] does. Where its steps may need more room than is free
+    /// it is planned first, and refused before anything is changed.
     ///
     /// # Errors
     /// [`Error::NoSpace`], and those of [`PackWriter::compact`].

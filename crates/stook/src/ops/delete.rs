@@ -3,9 +3,10 @@
 use super::contents::Selected;
 use crate::pack::{self, PackWriter};
 
-/// Deletes what is selected, in one batch: a crash leaves all of it, or nothing. Further names (hard
-/// links) go first, so that content is not moved to a name that goes as well. `progress` is called
-/// with how many records are deleted so far; when it returns `false`, nothing is, and so does this.
+/// Deletes what is selected, in one batch: a crash leaves all of it, or nothing. Further names
+/// (hard links) go first, so that content is not moved to a name that goes as well. `progress` is
+/// called with how many records are deleted so far; when it returns `false`, nothing is, and so
+/// does this.
 ///
 /// # Errors
 /// Those of [`PackWriter::batch`], and of what the batch does.

@@ -108,9 +108,9 @@ pub struct LoadReport {
     pub damages: Damages,
     /// Members of an archive that could not be read.
     pub failures: u64,
-    /// What keeps it from being all that was asked for: damage, failures, that the pack is incomplete.
-    /// That something of an archive may have been cut off is known when it is opened, and is none of
-    /// them.
+    /// What keeps it from being all that was asked for: damage, failures, that the pack is
+    /// incomplete. That something of an archive may have been cut off is known when it is opened,
+    /// and is none of them.
     pub undone: u64,
     /// There is more: so many entries as were wanted have been loaded.
     pub is_partial: bool,

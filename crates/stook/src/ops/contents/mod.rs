@@ -50,8 +50,8 @@ use crate::source::Source;
 /// Keys that are looked up together.
 const KEYS_PER_GET: usize = 4096;
 
-/// What counts as a failure beside what is listed as one: that what built a pack did not come to its
-/// end, so that anything may be missing.
+/// What counts as a failure beside what is listed as one: that what built a pack did not come to
+/// its end, so that anything may be missing.
 pub(super) fn undone(pack: &Pack) -> u64 {
     u64::from(!pack.is_complete())
 }

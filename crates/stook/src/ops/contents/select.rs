@@ -77,8 +77,8 @@ impl Selected {
         Ok(())
     }
 
-    /// Adds the records that match, and gives whether anything did; `unselected` receives the damage
-    /// of those that may be meant, and stay.
+    /// Adds the records that match, and gives whether anything did; `unselected` receives the
+    /// damage of those that may be meant, and stay.
     ///
     /// # Errors
     /// What listing meets; [`Error::Interrupted`](super::Error::Interrupted).

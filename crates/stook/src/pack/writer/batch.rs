@@ -71,9 +71,9 @@ impl<'w> Batch<'w> {
         Ok(was_there)
     }
 
-    /// Deletes the records with these keys, also those of this batch, and gives how many there were.
-    /// Further names (hard links) go before the file that they lead to, so that content is not moved
-    /// to a name that goes as well.
+    /// Deletes the records with these keys, also those of this batch, and gives how many there
+    /// were. Further names (hard links) go before the file that they lead to, so that content is
+    /// not moved to a name that goes as well.
     ///
     /// `progress` is called with how many are deleted so far. When it returns `false`, this returns
     /// `None`, and some may be deleted: the batch is to be dropped then.
