@@ -9,9 +9,6 @@ use crate::pack::{
 use crate::report::units::bytes_decimal;
 use crate::storage::Storage;
 
-/// The most room, in bytes, that a step takes beside what is there where nobody says how much.
-pub const EXTRA_LEN_MAX: u64 = 16 << 30;
-
 /// A result of compacting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -48,7 +45,7 @@ pub struct Compact {
     /// order of keys where nothing would go.
     pub max_dead: Option<f64>,
     /// Room that a step may take beside what is there, in bytes; `None` for half of what is free,
-    /// at most [`EXTRA_LEN_MAX`].
+    /// at most as much as [`CompactOptions`] have by default.
     pub extra_len: Option<u64>,
     /// Memory for records on their way, in bytes.
     pub memory_len: usize,
@@ -104,7 +101,8 @@ impl Compact {
     }
 
     fn options(&self, free: Option<u64>) -> CompactOptions {
-        let extra_len = || free.map_or(EXTRA_LEN_MAX, |free| EXTRA_LEN_MAX.min(free / 2));
+        let most = CompactOptions::default().extra_len;
+        let extra_len = || free.map_or(most, |free| most.min(free / 2));
         CompactOptions {
             groups: self.groups.clone(),
             keep: self.keep,
@@ -120,7 +118,7 @@ impl Compact {
 fn check_room(plan: &CompactPlan, free: Option<u64>, storage: &dyn Storage) -> Result<()> {
     let needed = plan.steps.iter().map(|step| step.kept_bytes).max().unwrap_or(0);
     match free.filter(|free| needed > *free) {
-        Some(free) => Err(Error::NoSpace { needed, free, place: storage.path("") }),
+        Some(free) => Err(Error::NoSpace { needed, free, place: storage.path("").components().collect() }),
         None => Ok(()),
     }
 }
