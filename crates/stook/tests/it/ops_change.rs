@@ -160,7 +160,7 @@ fn names_that_are_deleted_together_take_their_content_along() {
             let pack = Pack::open(writer.storage().clone(), OpenOptions::default()).unwrap();
             let (before, selected) = (frame_bytes(&pack), selected(&pack, &all));
             assert_eq!((selected.keys().len(), selected.group()), (3, ""));
-            assert!(selected.stored_bytes() > BODY_LEN);
+            assert!(!is_reopened || selected.stored_bytes() > BODY_LEN);
             assert!(delete(&mut writer, &selected, &mut |_| true).unwrap());
             writer.finish(false).unwrap();
             let pack = Pack::open_path(&path, OpenOptions::default()).unwrap();
