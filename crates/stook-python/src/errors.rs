@@ -9,6 +9,7 @@ use std::path::Path;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use rustix::io::Errno;
 use stook::error::RemoteErrorKind;
 use stook::pack::Key;
 use stook::source::shown_in;
@@ -232,6 +233,24 @@ impl Raise for ops::pack::Error {
             E::NotImported { .. } => invalid(" with as_file=True"),
             E::Interrupted | E::Abandoned => PyRuntimeError::new_err(chain(self)),
             _ => plain("InvalidError", chain(self)),
+        }
+    }
+}
+
+impl Raise for ops::compact::Error {
+    fn raise(&self) -> PyErr {
+        use ops::compact::Error as E;
+        match self {
+            E::Pack(error) => error.raise(),
+            E::NoSpace { place, .. } => {
+                let code = Errno::NOSPC.raw_os_error();
+                PyOSError::new_err((
+                    code,
+                    format!("{} (extra_bytes)", chain(self)),
+                    place.as_os_str().to_owned(),
+                ))
+            }
+            _ => PyRuntimeError::new_err(chain(self)),
         }
     }
 }

@@ -576,7 +576,7 @@ class Pack:
         *,
         keep_seconds: float = 0.0,
         max_dead: Union[float, None] = None,
-        extra_bytes: int = 17179869184,
+        extra_bytes: Union[int, None] = None,
         group: Union[str, list[str], None] = None,
         progress: SimpleProgress = None,
     ) -> CompactReport:
@@ -585,13 +585,18 @@ class Pack:
         Args:
             keep_seconds: Versions that died less long ago stay readable through ``at``.
             max_dead: Only groups of which at least this share, 0 to 1, would go.
-            extra_bytes: Room that a step may take on top of what is there.
+            extra_bytes: Room that a step may take on top of what is there; by default half of what
+                is free, at most 16 GiB. Segments that need more are left as they are.
             group: Only this group, or these.
             progress: Called now and then with the bytes written so far, on another thread. It may
                 read the pack, not change it. ``True`` shows a bar with tqdm.
 
         Returns:
             A `CompactReport`.
+
+        Raises:
+            OSError: With ``errno.ENOSPC``: a step would need more room than is free. Nothing was
+                changed.
         """
 
 @final

@@ -170,6 +170,8 @@ class CompactReport:
         before_bytes: Bytes of the files that were replaced.
         after_bytes: Bytes of the files that replace them.
         left_out: Damage because of which segments were left as they are.
+        too_large: Segments that were left as they are, because each needs more room than a step may
+            take.
     """
 
     steps: int
@@ -179,6 +181,7 @@ class CompactReport:
     before_bytes: int
     after_bytes: int
     left_out: list[DamagedError]
+    too_large: int
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,16 @@ pub(crate) struct Batch {
     changes: Mutex<Option<Vec<Change>>>,
 }
 
+impl Change {
+    /// The key, if it is deleted.
+    fn deleted(&self) -> Option<&Key> {
+        match self {
+            Self::Put { .. } => None,
+            Self::Delete(key) => Some(key),
+        }
+    }
+}
+
 impl Batch {
     pub(super) fn new(writer: Arc<Writer>, group: String) -> Self {
         Self { writer, group, changes: Mutex::new(Some(Vec::new())) }
@@ -47,17 +57,17 @@ impl Batch {
         signals: &mut ProgressReporter,
     ) -> stook::pack::Result<()> {
         let mut batch = writer.batch(&self.group)?;
-        for change in changes {
-            if !signals.go_on(&[]) {
-                return Ok(());
+        for run in changes.chunk_by(|one, next| one.deleted().is_some() && next.deleted().is_some()) {
+            if let [Change::Put { key, attributes, body }] = run {
+                if !signals.go_on(&[]) {
+                    return Ok(());
+                }
+                batch.put(key, attributes, body.as_slice())?;
+                continue;
             }
-            match change {
-                Change::Put { key, attributes, body } => {
-                    batch.put(key, attributes, body.as_slice())?;
-                }
-                Change::Delete(key) => {
-                    batch.delete(key)?;
-                }
+            let keys = run.iter().filter_map(Change::deleted);
+            if batch.delete_all(keys, &mut |_| signals.go_on(&[]))?.is_none() {
+                return Ok(());
             }
         }
         batch.commit()

@@ -59,6 +59,7 @@ pub(crate) fn compact_report<'py>(py: Python<'py>, done: &Compacted) -> PyResult
         py, "stook._types", "CompactReport",
         done { steps, records, bytes, dead_records, before_bytes, after_bytes },
         left_out: damages(py, &done.left_out)?,
+        too_large: done.too_large.len(),
     )
 }
 

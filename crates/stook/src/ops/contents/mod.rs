@@ -27,6 +27,7 @@ mod list;
 mod load;
 mod packs;
 mod patterns;
+mod select;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub use list::{Detail, Entry, ListOptions, Listed, Listing};
 pub use load::{LoadEvents, LoadOptions, LoadReport, Part};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
+pub use select::{Matching, Selected, Unselected};
 
 use crate::archive::{self, Archive};
 use crate::extent::ByteRange;
@@ -47,6 +49,12 @@ use crate::source::Source;
 
 /// Keys that are looked up together.
 const KEYS_PER_GET: usize = 4096;
+
+/// What counts as a failure beside what is listed as one: that what built a pack did not come to
+/// its end, so that anything may be missing.
+pub(super) fn undone(pack: &Pack) -> u64 {
+    u64::from(!pack.is_complete())
+}
 
 /// Something whose entries are listed and read by key.
 pub trait Contents: fmt::Debug + Sync {
